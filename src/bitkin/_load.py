@@ -1,0 +1,37 @@
+"""`bitkin.load`: a fixed table from class name to module; no file can name anything else."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from bitkin.io.layout import damaged
+from bitkin.io.reader import read_file
+
+_MODULES = {
+    "Codes": "bitkin.codes",
+    "FlatIndex": "bitkin.index.flat",
+}
+
+
+def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
+    """Load whatever bitkin saved at `path`: codes or an index.
+
+    Without `mmap` the whole file is read and verified. With it the file is mapped: header, sizes and ids are verified
+    now, the rest by `.verify()` where the class has it; the file must stay as it is while it is in use.
+
+    Examples
+    --------
+    >>> import bitkin, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "codes.bitkin"
+    >>> codes = bitkin.Codes.from_symbols([[0, 1, 1]], bits_per_symbol=1)
+    >>> codes.save(path)
+    >>> bitkin.load(path) == codes
+    True
+    """
+    stored = read_file(path, mmap=mmap)
+    if stored.class_name not in _MODULES:
+        raise damaged(stored.name, f"holds a {stored.class_name!r}, which this bitkin does not know")
+    home = importlib.import_module(_MODULES[stored.class_name])
+    return getattr(home, stored.class_name)._from_file(stored)

@@ -1,0 +1,52 @@
+"""Argument checks shared by every room: each returns what it checked, or raises an error that names the argument."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import InvalidInputError
+
+
+def whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:
+    """Return `value` as an int between `low` and `high`; bools and fractions are refused."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidInputError(f"{name} must be a whole number, got {value!r}.") from None
+    if number < low or (high is not None and number > high):
+        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise InvalidInputError(f"{name} must be {bounds}, got {number}.")
+    return number
+
+
+def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return `value` when it is one of `choices`."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def id_array(ids: Any, name: str = "ids") -> npt.NDArray[np.int64]:
+    """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given."""
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise InvalidInputError(f"{name} must be a flat list of whole numbers, got a ragged one.") from None
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1:
+        raise InvalidInputError(f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list.")
+    if array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must be whole numbers, got {array.dtype} such as {array[0]!r}.")
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > np.iinfo(np.int64).max:
+        raise InvalidInputError(f"{name} must be below 2**63, got {array.max()}.")
+    if array.min() < 0:
+        row = int(np.argmax(array < 0))
+        raise InvalidInputError(f"{name} must be 0 or more, got {array[row]} at position {row}.")
+    return np.ascontiguousarray(array, dtype=np.int64)

@@ -1,0 +1,441 @@
+"""Packed codes: the array layout shared by hashers, indexes and files.
+
+Words are little-endian uint64, one bit plane per symbol bit (plane p holds bit p of every symbol); unused bits are
+zero, and so are all bits of an empty row. Symbol j sits in byte j // 8, bit 7 − j % 8 of its plane, so the words
+viewed as bytes are what `np.packbits` makes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
+
+if TYPE_CHECKING:
+    from bitkin.io.reader import StoredFile
+
+WORD = np.dtype("<u8")
+MAX_SYMBOLS = 2**31 - 65  # distances, padding included, fit an int32
+_ROWS_PER_PASS = 16384  # packing works on slices that stay in cache
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSpec:
+    """The shape of a code: how many symbols, and how many bits each.
+
+    Examples
+    --------
+    >>> spec = CodeSpec(100, bits_per_symbol=3)
+    >>> spec.n_bits, spec.n_bytes, spec.alphabet_size
+    (300, 39, 8)
+    """
+
+    n_symbols: int
+    bits_per_symbol: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_symbols", whole_number(self.n_symbols, "n_symbols", low=1, high=MAX_SYMBOLS))
+        bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
+        object.__setattr__(self, "bits_per_symbol", bits)
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of information a row."""
+        return self.n_symbols * self.bits_per_symbol
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes a row as `Codes.to_bytes` writes it."""
+        return self.bits_per_symbol * self.plane_bytes
+
+    @property
+    def alphabet_size(self) -> int:
+        """Number of values a symbol can take."""
+        return 1 << self.bits_per_symbol
+
+    @property
+    def plane_bytes(self) -> int:
+        """Bytes of one bit plane of one row."""
+        return -(-self.n_symbols // 8)
+
+    @property
+    def plane_words(self) -> int:
+        """uint64 words of one bit plane of one row."""
+        return -(-self.n_symbols // 64)
+
+    @property
+    def symbol_dtype(self) -> np.dtype[Any]:
+        """The smallest of uint8, uint16, uint32 that holds a symbol."""
+        return np.dtype(
+            np.uint8 if self.bits_per_symbol <= 8 else np.uint16 if self.bits_per_symbol <= 16 else np.uint32
+        )
+
+    def __str__(self) -> str:
+        return f"{self.n_symbols} × {self.bits_per_symbol}-bit"
+
+
+class Codes:
+    """Immutable rows of symbols, packed.
+
+    Parameters
+    ----------
+    words : uint64 (n, bits_per_symbol, ceil(n_symbols / 64))
+        The packed rows; kept, not copied, unless the layout or an empty row asks for it.
+    spec : CodeSpec
+    empty : bool (n,), optional
+        Rows with nothing to hash. They are `n_symbols` away from everything, and their words are zero.
+    fingerprint : str, optional
+        Of the fitted hasher. None is an unknown origin, which compares with anything.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> codes = bitkin.Codes.from_symbols([[0, 1, 1], [1, 1, 1]], bits_per_symbol=1)
+    >>> codes
+    Codes(2 rows, 3 × 1-bit)
+    >>> codes.to_bytes().tolist()
+    [[96], [224]]
+    >>> codes[1].symbols().tolist()
+    [[1, 1, 1]]
+    """
+
+    __slots__ = ("empty", "fingerprint", "spec", "words")
+
+    spec: CodeSpec
+    words: npt.NDArray[np.uint64]
+    empty: npt.NDArray[np.bool_] | None
+    fingerprint: str | None
+
+    def __init__(
+        self,
+        words: npt.NDArray[np.uint64],
+        spec: CodeSpec,
+        *,
+        empty: npt.ArrayLike | None = None,
+        fingerprint: str | None = None,
+    ) -> None:
+        spec = require_spec(spec)
+        words = np.ascontiguousarray(_require_words(words, spec))
+        if _has_unused_bits(words, spec):
+            raise InvalidInputError(f"words must have zeros beyond the {spec.n_symbols} symbols of a row.")
+        if fingerprint is not None and not isinstance(fingerprint, str):
+            raise InvalidInputError(f"fingerprint must be a string or None, got {fingerprint!r}.")
+        flags = None if empty is None else _require_empty(empty, len(words))
+        if flags is not None and words[flags].any():
+            words = words.copy()
+            words[flags] = 0
+        self._set(words, spec, flags, fingerprint)
+
+    def _set(
+        self,
+        words: npt.NDArray[np.uint64],
+        spec: CodeSpec,
+        empty: npt.NDArray[np.bool_] | None,
+        fingerprint: str | None,
+    ) -> None:
+        words = words.view()
+        words.flags.writeable = False
+        if empty is not None:
+            empty = empty.view() if empty.any() else None
+        if empty is not None:
+            empty.flags.writeable = False
+        for name, value in (("words", words), ("spec", spec), ("empty", empty), ("fingerprint", fingerprint)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _from_parts(
+        cls,
+        words: npt.NDArray[np.uint64],
+        spec: CodeSpec,
+        empty: npt.NDArray[np.bool_] | None,
+        fingerprint: str | None,
+    ) -> Codes:
+        """Wrap parts that already keep the promises of this class."""
+        codes = cls.__new__(cls)
+        codes._set(words, spec, empty, fingerprint)
+        return codes
+
+    @classmethod
+    def from_symbols(
+        cls,
+        symbols: npt.ArrayLike,
+        bits_per_symbol: int,
+        *,
+        empty: npt.ArrayLike | None = None,
+        fingerprint: str | None = None,
+    ) -> Codes:
+        """Pack an (n, n_symbols) array of whole numbers below `2 ** bits_per_symbol`, or of bools."""
+        array = np.asarray(symbols)
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise InvalidInputError(f"symbols must have shape (n, n_symbols), got {array.shape}.")
+        if array.dtype.kind not in "biu":
+            raise InvalidInputError(f"symbols must be whole numbers or bools, got {array.dtype}.")
+        spec = CodeSpec(array.shape[1], bits_per_symbol)
+        if array.size and (array.min() < 0 or array.max() >= spec.alphabet_size):
+            worst = array.min() if array.min() < 0 else array.max()
+            raise InvalidInputError(
+                f"symbols must be between 0 and {spec.alphabet_size - 1} for bits_per_symbol={spec.bits_per_symbol}, "
+                f"got {worst}."
+            )
+        words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
+        planes = words.view(np.uint8)
+        for start in range(0, len(array), _ROWS_PER_PASS):
+            rows = slice(start, start + _ROWS_PER_PASS)
+            for p in range(spec.bits_per_symbol):
+                bits = array[rows] if array.dtype.kind == "b" else (array[rows] >> p) & 1
+                planes[rows, p, : spec.plane_bytes] = np.packbits(bits.astype(bool, copy=False), axis=1)
+        return cls(words, spec, empty=empty, fingerprint=fingerprint)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: npt.ArrayLike,
+        spec: CodeSpec | int,
+        *,
+        empty: npt.ArrayLike | None = None,
+        fingerprint: str | None = None,
+    ) -> Codes:
+        """Take uint8 rows as `to_bytes`, `np.packbits` or FAISS lay them out; an int spec is a number of bits."""
+        spec = spec if isinstance(spec, CodeSpec) else CodeSpec(whole_number(spec, "spec", low=1))
+        array = np.asarray(data)
+        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != spec.n_bytes:
+            raise InvalidInputError(
+                f"data must be uint8 of shape (n, {spec.n_bytes}) for {spec} codes, got {array.dtype} {array.shape}."
+            )
+        words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
+        planes = array.reshape(len(array), spec.bits_per_symbol, spec.plane_bytes)
+        words.view(np.uint8)[:, :, : spec.plane_bytes] = planes
+        return cls(words, spec, empty=empty, fingerprint=fingerprint)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Codes]) -> Codes:
+        """Put rows of several codes after one another; they must have one spec and no two known fingerprints."""
+        parts = list(parts)
+        if not parts:
+            raise InvalidInputError("parts must hold at least one Codes, got none.")
+        for part in parts:
+            require_comparable(parts[0].spec, None, require_codes(part, "parts"), "parts")
+        known = {part.fingerprint for part in parts} - {None}
+        if len(known) > 1:
+            raise CodeMismatchError(
+                f"parts must come from one hasher, got fingerprints {', '.join(sorted(map(str, known)))}."
+            )
+        words = np.concatenate([part.words for part in parts])
+        empty = None
+        if any(part.empty is not None for part in parts):
+            empty = np.concatenate([part.empty_rows() for part in parts])
+        return cls._from_parts(words, parts[0].spec, empty, known.pop() if known else None)
+
+    def symbols(self) -> npt.NDArray[Any]:
+        """Unpack to (n, n_symbols), in the smallest of uint8, uint16, uint32 that holds a symbol."""
+        out = np.empty((len(self), self.spec.n_symbols), dtype=self.spec.symbol_dtype)
+        planes = self.words.view(np.uint8)
+        for start in range(0, len(self), _ROWS_PER_PASS):
+            rows = slice(start, start + _ROWS_PER_PASS)
+            out[rows] = np.unpackbits(planes[rows, 0], axis=1, count=self.spec.n_symbols)
+            for p in range(1, self.spec.bits_per_symbol):
+                bits = np.unpackbits(planes[rows, p], axis=1, count=self.spec.n_symbols).astype(out.dtype, copy=False)
+                out[rows] |= bits << out.dtype.type(p)
+        return out
+
+    def to_bytes(self) -> npt.NDArray[np.uint8]:
+        """Return uint8 (n, n_bytes), plane after plane, each as `np.packbits` makes it and FAISS takes it."""
+        planes = self.words.view(np.uint8)[:, :, : self.spec.plane_bytes]
+        return planes.reshape(len(self), self.spec.n_bytes)
+
+    def empty_rows(self) -> npt.NDArray[np.bool_]:
+        """Return `empty` as an array, also where it is None."""
+        return np.zeros(len(self), dtype=bool) if self.empty is None else self.empty
+
+    def with_fingerprint(self, fingerprint: str | None) -> Codes:
+        """Return the same rows under another origin."""
+        return Codes(self.words, self.spec, empty=self.empty, fingerprint=fingerprint)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.words.nbytes + (0 if self.empty is None else self.empty.nbytes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `path`: aside first, then in place at once, so a reader never meets half a file."""
+        from bitkin.io.writer import write_file
+
+        tensors: dict[str, npt.NDArray[Any]] = {"words": self.words}
+        if self.empty is not None:
+            tensors["empty"] = self.empty
+        parameters = {"n_symbols": self.spec.n_symbols, "bits_per_symbol": self.spec.bits_per_symbol}
+        write_file(path, "Codes", parameters, self.fingerprint, tensors)
+
+    @classmethod
+    def _from_file(cls, stored: StoredFile) -> Codes:
+        spec = spec_from_file(stored)
+        shape = (None, spec.bits_per_symbol, spec.plane_words)
+        words = stored.tensor("words", np.uint64, shape)
+        empty = stored.optional_tensor("empty", np.bool_, (len(words),))
+        stored.require_no_more_tensors()
+        codes = cls._from_parts(words, spec, empty, stored.fingerprint)
+        if not stored.mapped:
+            codes._require_clean(stored.name)
+        return codes
+
+    def _require_clean(self, name: str) -> None:
+        if _has_unused_bits(self.words, self.spec) or (self.empty is not None and self.words[self.empty].any()):
+            raise CorruptFileError(f"{name} holds codes with bits set where none may be. It was not written by bitkin.")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, rows: Any) -> Codes:
+        """Return the chosen rows: an int gives one row, slices, arrays of row numbers and masks as in NumPy."""
+        if isinstance(rows, tuple):
+            raise InvalidInputError(f"codes take one index, for rows; got {len(rows)}.")
+        if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"row {rows} is out of range for {len(self)} codes")
+            rows = slice(rows, rows + 1 or None)
+        empty = None if self.empty is None else self.empty[rows]
+        return Codes._from_parts(np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint)
+
+    def __iter__(self) -> Iterator[Codes]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Codes):
+            return NotImplemented
+        return (
+            self.spec == other.spec
+            and self.fingerprint == other.fingerprint
+            and np.array_equal(self.words, other.words)
+            and np.array_equal(self.empty_rows(), other.empty_rows())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"codes are immutable: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"codes are immutable: {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (np.asarray(self.words), self.spec, self.empty, self.fingerprint)
+
+    def __repr__(self) -> str:
+        rows = "1 row" if len(self) == 1 else f"{len(self):,} rows"
+        origin = "" if self.fingerprint is None else f", from {self.fingerprint[:12]}"
+        return f"Codes({rows}, {self.spec}{origin})"
+
+
+def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
+    """Count the symbols that differ between every row of `a` and every row of `b`: int32 (len(a), len(b)).
+
+    An empty row is `n_symbols` away from everything, itself included.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> codes = bitkin.Codes.from_symbols([[0, 1, 2], [0, 3, 2]], bits_per_symbol=2)
+    >>> bitkin.distances(codes, codes).tolist()
+    [[0, 1], [1, 0]]
+    """
+    require_codes(a, "a")
+    require_comparable(a.spec, a.fingerprint, require_codes(b, "b"), "b")
+    from bitkin import threads
+    from bitkin.kernels.blocks import BLOCK, pack_blocks_into, read_only
+    from bitkin.kernels.scan import block_widths, symbol_distances_into
+
+    out = np.empty((len(a), len(b)), dtype=np.int32)
+    planes, words = block_widths(a.spec.bits_per_symbol, a.spec.plane_words)
+    rows_per_piece = BLOCK * max(1, min(64, -(-len(b) // (BLOCK * threads.get_threads()))))
+
+    def fill(start: int) -> None:
+        rows = b.words[start : start + rows_per_piece]
+        blocks = np.zeros((-(-len(rows) // BLOCK), *b.words.shape[1:], BLOCK), dtype=np.uint64)
+        pack_blocks_into(read_only(rows), blocks, 0)
+        symbol_distances_into(
+            read_only(blocks), read_only(a.words), planes, words, out, start, len(rows), np.empty(BLOCK, np.int32)
+        )
+
+    threads.run(fill, range(0, len(b), rows_per_piece))
+    if a.empty is not None:
+        out[a.empty] = a.spec.n_symbols
+    if b.empty is not None:
+        out[:, b.empty] = a.spec.n_symbols
+    return out
+
+
+def require_spec(spec: Any) -> CodeSpec:
+    """Return `spec` when it is a CodeSpec."""
+    if not isinstance(spec, CodeSpec):
+        raise InvalidInputError(f"spec must be a CodeSpec, got {spec!r}. Write CodeSpec(n_symbols, bits_per_symbol).")
+    return spec
+
+
+def require_codes(codes: Any, name: str) -> Codes:
+    """Return `codes` when they are Codes."""
+    if not isinstance(codes, Codes):
+        raise InvalidInputError(
+            f"{name} must be Codes, got {type(codes).__name__}. Encode vectors with a hasher, "
+            "or wrap packed bytes with Codes.from_bytes."
+        )
+    return codes
+
+
+def require_comparable(spec: CodeSpec, fingerprint: str | None, codes: Codes, name: str) -> None:
+    """Raise unless `codes` have this spec and no other known fingerprint."""
+    if codes.spec != spec:
+        raise CodeMismatchError(
+            f"{name} must be {spec} codes, got {codes.spec}. Encode both sides with the same fitted hasher."
+        )
+    if None not in (fingerprint, codes.fingerprint) and fingerprint != codes.fingerprint:
+        raise CodeMismatchError(
+            f"{name} must come from the hasher with fingerprint {fingerprint}, got {codes.fingerprint}. "
+            "Encode both sides with the same fitted hasher."
+        )
+
+
+def spec_from_file(stored: StoredFile) -> CodeSpec:
+    """Read the spec from a file's parameters."""
+    try:
+        return CodeSpec(stored.parameter("n_symbols"), stored.parameter("bits_per_symbol"))
+    except InvalidInputError as error:
+        raise CorruptFileError(f"{stored.name} has an impossible code spec: {error}") from None
+
+
+def _unpickle(
+    words: npt.NDArray[np.uint64], spec: CodeSpec, empty: npt.NDArray[np.bool_] | None, fingerprint: str | None
+) -> Codes:
+    return Codes(words, spec, empty=empty, fingerprint=fingerprint)
+
+
+def _require_words(words: Any, spec: CodeSpec) -> npt.NDArray[np.uint64]:
+    want = (spec.bits_per_symbol, spec.plane_words)
+    if not isinstance(words, np.ndarray) or words.dtype != WORD or words.ndim != 3 or words.shape[1:] != want:
+        got = f"{words.dtype} {words.shape}" if isinstance(words, np.ndarray) else type(words).__name__
+        raise InvalidInputError(f"words must be uint64 of shape (n, {want[0]}, {want[1]}) for {spec} codes, got {got}.")
+    return words
+
+
+def _require_empty(empty: npt.ArrayLike, n: int) -> npt.NDArray[np.bool_]:
+    flags = np.array(empty)
+    if flags.dtype != np.bool_ or flags.shape != (n,):
+        raise InvalidInputError(f"empty must be bool of shape ({n},), got {flags.dtype} {flags.shape}.")
+    return flags
+
+
+def unused_bits(spec: CodeSpec) -> np.uint64:
+    """Return the bits of a plane's last word that no symbol uses."""
+    used = np.packbits(np.arange(64 * spec.plane_words - 64, 64 * spec.plane_words) < spec.n_symbols)
+    return ~used.view(WORD)[0]  # type: ignore[no-any-return]
+
+
+def _has_unused_bits(words: npt.NDArray[np.uint64], spec: CodeSpec) -> bool:
+    beyond = unused_bits(spec)
+    return bool(beyond) and bool((words[:, :, -1] & beyond).any())

@@ -1,0 +1,1 @@
+"""Search over codes: what an index returns, and the exact scan."""

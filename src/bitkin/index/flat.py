@@ -1,0 +1,304 @@
+"""FlatIndex: exact search over all codes, at the speed of memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import id_array, whole_number
+from bitkin.codes import Codes, CodeSpec, require_codes, require_comparable, require_spec, spec_from_file, unused_bits
+from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError
+from bitkin.index import bitmap, scan
+from bitkin.index.growth import in_one_segment, tidied, with_rows, without_ids
+from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.segment import Ids, Segment, Words, merged_blocks
+from bitkin.index.snapshot import Snapshot, some_of
+from bitkin.io.layout import damaged
+from bitkin.io.reader import StoredFile, read_file
+from bitkin.io.writer import Chunks, write_file
+from bitkin.kernels.blocks import BLOCK
+
+_MAX_ID = 2**63 - 1
+_all_indexes: weakref.WeakSet[FlatIndex] = weakref.WeakSet()
+
+
+class FlatIndex:
+    """Exact nearest neighbours among codes by the number of symbols that differ.
+
+    Any number of threads may search while others add and remove: a search works on the snapshot it took, and writers
+    take turns. An index adopts the fingerprint of the first codes that have one; codes of another hasher are refused.
+
+    Parameters
+    ----------
+    spec : CodeSpec
+        The shape of the codes.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> codes = bitkin.Codes.from_symbols([[0, 0, 1], [0, 1, 1], [1, 1, 0]], bits_per_symbol=1)
+    >>> index = bitkin.FlatIndex(codes.spec)
+    >>> index.add(codes).tolist()
+    [0, 1, 2]
+    >>> ids, distances = index.search(codes[:1], k=2)
+    >>> ids.tolist(), distances.tolist()
+    ([[0, 1]], [[0, 1]])
+    >>> index.remove([0])
+    >>> index.search(codes[:1], k=2).ids.tolist()
+    [[1, 2]]
+    """
+
+    def __init__(self, spec: CodeSpec) -> None:
+        self._start(Snapshot(require_spec(spec)))
+
+    def _start(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._writer = threading.Lock()
+        _all_indexes.add(self)
+
+    @property
+    def spec(self) -> CodeSpec:
+        """The shape of the codes."""
+        return self._snapshot.spec
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The hasher whose codes are in here; None while unknown."""
+        return self._snapshot.fingerprint
+
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        """All ids, ascending."""
+        return self._snapshot.ids().copy()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for codes, ids and marks, room for more rows included; mapped bytes count."""
+        return sum(segment.nbytes for segment in self._snapshot.segments)
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, (int, np.integer)) or isinstance(id, bool) or not 0 <= id <= _MAX_ID:
+            return False
+        return bool(self._snapshot.present(np.array([id], dtype=np.int64))[0])
+
+    def __repr__(self) -> str:
+        return f"FlatIndex({len(self):,} codes, {self.spec})"
+
+    def codes(self, ids: npt.ArrayLike) -> Codes:
+        """Return the codes of `ids`, in that order."""
+        return self._snapshot.codes(id_array(ids))
+
+    def add(self, codes: Codes, ids: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
+        """Add codes and return their ids: the ones given, else the numbers after the largest so far.
+
+        An id that is there already is a DuplicateIdError, and nothing is added; `upsert` replaces instead.
+        """
+        with self._writer:
+            snapshot, numbers = self._accept(codes, ids)
+            there = snapshot.present(numbers) if ids is not None else np.zeros(0, dtype=bool)
+            if there.any():
+                raise DuplicateIdError(
+                    f"ids must be new, already in the index: {some_of(numbers[there])}. Use upsert to replace codes."
+                )
+            self._snapshot = with_rows(snapshot, codes, numbers)
+        return numbers
+
+    def upsert(self, codes: Codes, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Add codes, replacing those whose ids are there already; a search sees all of it or nothing."""
+        with self._writer:
+            snapshot, numbers = self._accept(codes, ids)
+            old = numbers[snapshot.present(numbers)]
+            self._snapshot = with_rows(without_ids(snapshot, old), codes, numbers)
+        return numbers
+
+    def remove(self, ids: npt.ArrayLike) -> None:
+        """Remove codes by id. An unknown id is an UnknownIdError, and nothing is removed."""
+        with self._writer:
+            snapshot = self._snapshot
+            numbers = np.unique(id_array(ids))
+            snapshot.require_present(numbers)
+            self._snapshot = tidied(without_ids(snapshot, numbers))
+
+    def merge(self, other: FlatIndex) -> None:
+        """Add all codes of another index under the ids they have there; the codes are shared, not copied."""
+        if not isinstance(other, FlatIndex):
+            raise InvalidInputError(f"other must be a FlatIndex, got {type(other).__name__}.")
+        theirs = other._snapshot
+        with self._writer:
+            mine = self._snapshot
+            probe = Codes(
+                np.empty((0, *_row_shape(theirs.spec)), dtype=np.uint64), theirs.spec, fingerprint=theirs.fingerprint
+            )
+            require_comparable(mine.spec, mine.fingerprint, probe, "other")
+            their_ids = theirs.ids()
+            shared = their_ids[mine.present(their_ids)]
+            if len(shared):
+                raise DuplicateIdError(f"other must have ids of its own, both indexes hold {some_of(shared)}.")
+            self._snapshot = replace(
+                mine,
+                segments=mine.segments + tuple(segment.sealed() for segment in theirs.segments if segment.n_alive),
+                fingerprint=mine.fingerprint or theirs.fingerprint,
+                next_id=max(mine.next_id, theirs.next_id),
+            )
+
+    def compact(self) -> None:
+        """Give the space of removed codes back, and put all rows in order of id."""
+        with self._writer:
+            self._snapshot = in_one_segment(self._snapshot)
+
+    def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
+        """Return the k nearest codes of every query, nearest first, ties by lower id.
+
+        Where fewer than k can be returned, the rest is id −1 with distance `n_symbols + 1`. Empty rows are never
+        returned and empty queries find nothing. `allow` lists the ids that may be returned; ids in it that are not
+        in the index are passed over.
+        """
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        snapshot, allowed = self._question(queries, allow)
+        return scan.k_nearest(snapshot, queries, k, allowed)
+
+    def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
+        """Return all codes at most `radius` symbols away from every query, nearest first, ties by lower id."""
+        radius = whole_number(radius, "radius", low=0)
+        snapshot, allowed = self._question(queries, allow)
+        return scan.within_radius(snapshot, queries, min(radius, self.spec.n_symbols), allowed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all codes in order of id to `path`: aside first, then in place at once."""
+        snapshot = self._snapshot
+        ids = snapshot.ids()
+        searchable = np.ones(len(ids), dtype=bool)
+
+        def blocks() -> Iterator[Words]:
+            done = 0
+            for piece, flags in merged_blocks(snapshot.segments, ids, snapshot.spec):
+                searchable[done : done + len(flags)] = flags
+                done += len(flags)
+                yield piece
+
+        def marks() -> Iterator[Words]:
+            yield bitmap.pack(searchable)
+
+        n_blocks = bitmap.n_blocks(len(ids))
+        spec = snapshot.spec
+        tensors: dict[str, npt.NDArray[Any] | Chunks] = {
+            "blocks": Chunks(np.dtype(np.uint64), (n_blocks, *_row_shape(spec), BLOCK), blocks),
+            "ids": ids,
+            "searchable": Chunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
+        }
+        parameters = {
+            "n_symbols": spec.n_symbols,
+            "bits_per_symbol": spec.bits_per_symbol,
+            "next_id": snapshot.next_id,
+        }
+        write_file(path, "FlatIndex", parameters, snapshot.fingerprint, tensors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], mmap: bool = True) -> FlatIndex:
+        """Open a saved index. Mapped by default: it is there at once, and codes added later live in memory.
+
+        With `mmap` the header, all sizes and the ids are verified now, the codes by `verify()`; the file must stay as
+        it is while the index is in use. Without it everything is read and verified.
+        """
+        stored = read_file(path, mmap=mmap)
+        if stored.class_name != cls.__name__:
+            raise InvalidInputError(f"{stored.name} holds {stored.class_name}, not {cls.__name__}. Use bitkin.load.")
+        return cls._from_file(stored)
+
+    @classmethod
+    def _from_file(cls, stored: StoredFile) -> FlatIndex:
+        spec = spec_from_file(stored)
+        ids = stored.tensor("ids", np.int64, (None,))
+        n_blocks = bitmap.n_blocks(len(ids))
+        blocks = stored.tensor("blocks", np.uint64, (n_blocks, *_row_shape(spec), BLOCK))
+        marks = stored.tensor("searchable", np.uint64, (8 * n_blocks,))
+        stored.require_no_more_tensors()
+        next_id = stored.parameter("next_id")
+        if stored.mapped:
+            stored.verify("ids", "searchable")
+        largest = int(ids[-1]) if len(ids) else -1
+        if type(next_id) is not int or not largest < next_id <= _MAX_ID + 1:
+            raise damaged(stored.name, f"has an impossible next id, {next_id}")
+        searchable = marks if not bitmap.unpack(marks, 0, len(ids)).all() else None
+        source = stored if stored.mapped else None
+        segment = Segment(blocks, ids, len(ids), len(ids), searchable=searchable, source=source)
+        _require_sound(segment, spec, stored.name, codes_too=not stored.mapped)
+        index = cls.__new__(cls)
+        index._start(Snapshot(spec, stored.fingerprint, (segment,) if len(ids) else (), next_id))
+        return index
+
+    def verify(self) -> None:
+        """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
+        snapshot = self._snapshot
+        for segment in snapshot.segments:
+            name = "the index in memory" if segment.source is None else segment.source.name
+            if segment.source is not None:
+                segment.source.verify()
+            _require_sound(segment, snapshot.spec, name, codes_too=True)
+        ids = snapshot.ids()
+        if not (ids[1:] > ids[:-1]).all():
+            raise CorruptFileError("the index holds an id twice. Build it again from its codes.")
+
+    def _accept(self, codes: Codes, ids: npt.ArrayLike | None) -> tuple[Snapshot, Ids]:
+        """Check what a writer was given; return the snapshot to build on and the ids of the new rows."""
+        snapshot = self._snapshot
+        require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(codes, "codes"), "codes")
+        if ids is None:
+            if snapshot.next_id + len(codes) - 1 > _MAX_ID:
+                raise InvalidInputError("ids are used up to 2**63 - 1. Give ids of your own.")
+            numbers = np.arange(snapshot.next_id, snapshot.next_id + len(codes), dtype=np.int64)
+        else:
+            numbers = id_array(ids).copy()
+            if len(numbers) != len(codes):
+                raise InvalidInputError(f"ids must be one a code, got {len(numbers)} for {len(codes)} codes.")
+            values, counts = np.unique(numbers, return_counts=True)
+            if len(values) < len(numbers):
+                raise DuplicateIdError(f"ids must differ, given more than once: {some_of(values[counts > 1])}.")
+        return snapshot, numbers
+
+    def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
+        snapshot = self._snapshot
+        require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries")
+        return snapshot, None if allow is None else id_array(allow, "allow")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"snapshot": in_one_segment(self._snapshot)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._start(state["snapshot"])
+
+
+def _row_shape(spec: CodeSpec) -> tuple[int, int]:
+    return spec.bits_per_symbol, spec.plane_words
+
+
+def _require_sound(segment: Segment, spec: CodeSpec, name: str, *, codes_too: bool) -> None:
+    """Raise unless ids ascend from 0 up and, when asked, no code has bits beyond its symbols."""
+    ids = segment.row_ids
+    if len(ids) and (ids[0] < 0 or not (ids[1:] > ids[:-1]).all()):
+        raise damaged(name, "has ids that are not in order")
+    beyond = unused_bits(spec)
+    if codes_too and beyond:
+        for first in range(0, bitmap.n_blocks(segment.n), 128):
+            if (segment.blocks[first : first + 128, :, -1, :] & beyond).any():
+                raise damaged(name, "has codes with bits set where none may be")
+
+
+def _after_fork_in_child() -> None:
+    # A writer of the parent may have held the lock; it does not exist here.
+    for index in _all_indexes:
+        index._writer = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

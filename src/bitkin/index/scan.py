@@ -1,0 +1,156 @@
+"""Exact search over a snapshot: the work is cut into pieces for the thread pool, the results do not depend on the cut.
+
+Many queries are cut by queries; few queries by rows, and the parts' results merge. A piece takes as many queries at
+once as leave their candidates in the second-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.codes import Codes
+from bitkin.index.bitmap import Bitmap, n_blocks
+from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.segment import Ids, Words
+from bitkin.index.snapshot import Snapshot
+from bitkin.kernels.blocks import BLOCK, read_only
+from bitkin.kernels.scan import block_widths, k_smallest_into, nothing_yet, room_for, sort_best_into, within_radius_into
+
+_MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
+_CACHE_BYTES = 1 << 20
+_SMALL_SCAN = 1 << 21  # words; handing less than that to another thread costs more than it saves
+_ALL_ROWS = np.empty(0, dtype=np.uint64)
+
+
+class _Stretch(NamedTuple):
+    """Blocks `first` … `last` of a segment of `n` rows, with the rows that may be returned: what kernels take first."""
+
+    blocks: Words
+    ids: Ids
+    first: int
+    last: int
+    n: int
+    mask: Bitmap
+
+
+def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
+    """Return the k nearest rows of every query, nearest first, ties by lower id."""
+    ids = np.full((len(queries), k), -1, dtype=np.int64)
+    distances = np.full((len(queries), k), snapshot.spec.n_symbols + 1, dtype=np.int32)
+    asked = np.flatnonzero(~queries.empty_rows())
+    reach = min(k, len(snapshot))
+    if reach == 0 or len(asked) == 0:
+        return Neighbors(ids, distances)
+    words = read_only(queries.words[asked])
+    n_words = words.shape[2]
+    planes, turn = block_widths(words.shape[1], n_words)
+    by_id = not snapshot.in_order
+    stretches = _stretches(snapshot, allow)
+
+    def search(part: tuple[slice, list[_Stretch]]) -> tuple[Ids, npt.NDArray[np.int32]]:
+        some, rows = words[part[0]], part[1]
+        best = nothing_yet(len(some), reach, n_words)
+        for stretch in rows:
+            k_smallest_into(*stretch, some, planes, turn, reach, by_id, best)
+        found_ids = np.full((len(some), reach), -1, dtype=np.int64)
+        found_distances = np.full((len(some), reach), snapshot.spec.n_symbols + 1, dtype=np.int32)
+        sort_best_into(best, reach, by_id, found_ids, found_distances)
+        return found_ids, found_distances
+
+    state_bytes = 12 * room_for(reach) + 256 * n_words
+    parts = list(_parts(words, stretches, _CACHE_BYTES // state_bytes))
+    results = threads.run(search, parts)
+    whole = [part[0] for part in parts]
+    if len(parts) > 1 and whole[0] == whole[1]:
+        found = _merge([r[0] for r in results], [r[1] for r in results], reach)
+    else:
+        found = np.concatenate([r[0] for r in results]), np.concatenate([r[1] for r in results])
+    ids[asked, :reach], distances[asked, :reach] = found
+    return Neighbors(ids, distances)
+
+
+def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+    """Return all rows within `radius` of every query, nearest first, ties by lower id."""
+    asked = np.flatnonzero(~queries.empty_rows())
+    words = read_only(queries.words[asked])
+    planes, turn = block_widths(words.shape[1], words.shape[2])
+
+    def search(part: tuple[slice, list[_Stretch]]) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
+        some, rows = words[part[0]], part[1]
+        room = 4 * BLOCK * len(some)
+        out = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        lanes = np.empty(BLOCK, dtype=np.int32)
+        found = []
+        for stretch in rows:
+            while stretch.first < stretch.last:
+                at, count = within_radius_into(*stretch, some, planes, turn, radius, *out, lanes)
+                stretch = stretch._replace(first=at)
+                found.append((asked[part[0]][out[0][:count]], out[1][:count].copy(), out[2][:count].copy()))
+        return found
+
+    pieces = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
+    if len(asked):
+        for found in threads.run(search, _parts(words, _stretches(snapshot, allow), _MOST_QUERIES // 2)):
+            pieces.extend(found)
+    which, ids, distances = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.lexsort((ids, distances, which))
+    offsets = np.zeros(len(queries) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(which, minlength=len(queries)), out=offsets[1:])
+    return RaggedNeighbors(offsets, ids[order], distances[order])
+
+
+def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
+    return [
+        _Stretch(
+            read_only(segment.blocks),
+            read_only(segment.ids),
+            0,
+            n_blocks(segment.n),
+            segment.n,
+            read_only(_ALL_ROWS if mask is None else mask),
+        )
+        for segment, mask in zip(snapshot.segments, snapshot.masks(allow), strict=True)
+        if segment.n
+    ]
+
+
+def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> Iterator[tuple[slice, list[_Stretch]]]:
+    """Cut the scan into (queries, rows) for the pool; either all parts have all rows, or all have all queries."""
+    n_queries = len(words)
+    total = sum(s.last - s.first for s in stretches)
+    most_queries = max(2, min(_MOST_QUERIES, most_queries))
+    workers = threads.get_threads()
+    if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN:
+        workers = 1
+    if n_queries < 2 * workers and n_queries <= most_queries:
+        for part in _cut_rows(stretches, total, workers):
+            yield slice(0, n_queries), part
+        return
+    rounds = -(-n_queries // (workers * most_queries))
+    step = -(-n_queries // (workers * rounds))
+    for start in range(0, n_queries, step):
+        yield slice(start, min(start + step, n_queries)), stretches
+
+
+def _cut_rows(stretches: list[_Stretch], total: int, n_parts: int) -> Iterator[list[_Stretch]]:
+    for i in range(n_parts):
+        low, high = total * i // n_parts, total * (i + 1) // n_parts
+        part, before = [], 0
+        for s in stretches:
+            first, last = max(low - before, s.first), min(high - before, s.last)
+            if first < last:
+                part.append(s._replace(first=first, last=last))
+            before += s.last
+        yield part
+
+
+def _merge(ids: list[Ids], distances: list[npt.NDArray[np.int32]], k: int) -> tuple[Ids, npt.NDArray[np.int32]]:
+    """Keep the best k of several results for the same queries."""
+    all_ids, all_distances = np.concatenate(ids, axis=1), np.concatenate(distances, axis=1)
+    order = np.lexsort((all_ids, all_distances), axis=1)[:, :k]
+    return np.take_along_axis(all_ids, order, axis=1), np.take_along_axis(all_distances, order, axis=1)

@@ -1,0 +1,163 @@
+"""Segments: runs of rows in ascending order of id, packed in blocks of 512.
+
+A segment never changes. Its arrays may have room for more rows; the writer fills that room and makes a new segment
+with a larger `n` over the same arrays, while searches go on over the old one and never look beyond their own `n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.codes import CodeSpec
+from bitkin.index import bitmap
+from bitkin.index.bitmap import Bitmap, Flags
+from bitkin.io.reader import StoredFile
+from bitkin.kernels.blocks import BLOCK, move_rows_into, pack_blocks_into, read_only, unpack_rows_into
+
+Ids = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+ROWS_PER_PIECE = 128 * BLOCK
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Segment:
+    """`n` rows with ascending ids, some of them perhaps dead (not `alive`) or empty (alive, not `searchable`)."""
+
+    blocks: Words
+    """uint64 (at least ceil(n / 512), planes, words, 512)."""
+    ids: Ids
+    """int64 (at least n)."""
+    n: int
+    n_alive: int
+    alive: Bitmap | None = None
+    searchable: Bitmap | None = None
+    source: StoredFile | None = None
+    """The file whose mapped bytes `blocks` and `ids` are."""
+
+    @property
+    def room(self) -> int:
+        """Rows that can still be appended; none where the arrays are not ours to write."""
+        return min(len(self.blocks) * BLOCK, len(self.ids)) - self.n if self.blocks.flags.writeable else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        bitmaps = sum(b.nbytes for b in (self.alive, self.searchable) if b is not None)
+        return self.blocks.nbytes + self.ids.nbytes + bitmaps
+
+    @property
+    def row_ids(self) -> Ids:
+        """The ids of all rows, dead ones included."""
+        return self.ids[: self.n]
+
+    def live_ids(self) -> Ids:
+        """Return the ids of the rows that are alive."""
+        return self.row_ids if self.alive is None else self.row_ids[bitmap.unpack(self.alive, 0, self.n)]
+
+    def find(self, ids: Ids) -> Ids:
+        """Return the row of every id, −1 where it is not alive here."""
+        if self.n == 0:
+            return np.full(len(ids), -1, dtype=np.int64)
+        rows = np.searchsorted(self.row_ids, ids)
+        rows[rows == self.n] = 0
+        there = (self.row_ids[rows] == ids) & bitmap.test(self.alive, rows)
+        return np.where(there, rows, -1)
+
+    def words(self, rows: Ids) -> Words:
+        """Unpack some rows."""
+        out = np.empty((len(rows), *self.blocks.shape[1:3]), dtype=np.uint64)
+        unpack_rows_into(read_only(self.blocks), read_only(rows), out)
+        return out
+
+    def without(self, rows: Ids) -> Segment:
+        """Return the segment with these live rows dead."""
+        alive = bitmap.without(self.alive, self.n, rows)
+        searchable = bitmap.without(self.searchable, self.n, rows)
+        return replace(self, alive=alive, searchable=searchable, n_alive=self.n_alive - len(rows))
+
+    def append(self, words: Words, ids: Ids, empty: Flags | None) -> Segment:
+        """Fill the room with rows whose ids are above all ids here, and return the longer segment."""
+        stop = self.n + len(ids)
+        _pack_rows(words, self.blocks, self.n)
+        self.ids[self.n : stop] = ids
+        alive, searchable = self.alive, self.searchable
+        if alive is not None:
+            alive = bitmap.pack(np.concatenate([bitmap.unpack(alive, 0, self.n), np.ones(len(ids), dtype=bool)]))
+        if searchable is not None or empty is not None:
+            new = np.ones(len(ids), dtype=bool) if empty is None else ~empty
+            searchable = bitmap.pack(np.concatenate([bitmap.unpack(searchable, 0, self.n), new]))
+        n_alive = self.n_alive + len(ids)
+        return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
+
+    def sealed(self) -> Segment:
+        """Return the same rows over arrays that nobody can append to."""
+        blocks = self.blocks[: bitmap.n_blocks(self.n)]
+        blocks.flags.writeable = False
+        return replace(self, blocks=blocks, ids=self.row_ids)
+
+
+def new_segment(spec: CodeSpec, capacity: int) -> Segment:
+    """Return a segment without rows, with room for at least `capacity`."""
+    count = bitmap.n_blocks(capacity)
+    # Zeros, not leftovers: the system hands out zero pages without touching them, and files get no stray memory.
+    blocks = np.zeros((count, spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64)
+    return Segment(blocks, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
+
+
+def merged_ids(segments: Sequence[Segment]) -> Ids:
+    """Return all live ids, ascending."""
+    ids = np.concatenate([segment.live_ids() for segment in segments]) if segments else np.empty(0, dtype=np.int64)
+    if len(segments) > 1 and not (ids[1:] > ids[:-1]).all():
+        ids.sort()
+    return ids
+
+
+def merged_blocks(segments: Sequence[Segment], ids: Ids, spec: CodeSpec) -> Iterator[tuple[Words, Flags]]:
+    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of rows at a time."""
+    for start in range(0, len(ids), ROWS_PER_PIECE):
+        wanted = ids[start : start + ROWS_PER_PIECE]
+        blocks = np.zeros(
+            (bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64
+        )
+        searchable = np.ones(len(wanted), dtype=bool)
+        for segment in segments:
+            first = int(np.searchsorted(segment.row_ids, wanted[0]))
+            last = int(np.searchsorted(segment.row_ids, wanted[-1], side="right"))
+            rows = first + np.flatnonzero(bitmap.unpack(segment.alive, first, last))
+            places = np.searchsorted(wanted, segment.ids[rows])
+            move_rows_into(read_only(segment.blocks), read_only(rows), blocks, read_only(places))
+            searchable[places] = bitmap.test(segment.searchable, rows)
+        yield blocks, searchable
+
+
+def compacted(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
+    """Return one segment with the live rows of all."""
+    ids = merged_ids(segments)
+    whole = new_segment(spec, len(ids))
+    whole.ids[: len(ids)] = ids
+    searchable = np.ones(len(ids), dtype=bool)
+    done = 0
+    for blocks, flags in merged_blocks(segments, ids, spec):
+        whole.blocks[done // BLOCK : done // BLOCK + len(blocks)] = blocks
+        searchable[done : done + len(flags)] = flags
+        done += len(flags)
+    packed = None if searchable.all() else bitmap.pack(searchable)
+    return replace(whole, n=len(ids), n_alive=len(ids), searchable=packed)
+
+
+def _pack_rows(words: Words, blocks: Words, first: int) -> None:
+    """Pack rows into blocks from row `first` on, in pieces that share no block."""
+    words = read_only(words)
+    head = min(len(words), -first % BLOCK)
+    cuts = [0, *range(head, len(words), ROWS_PER_PIECE), len(words)]
+
+    def pack(cut: int) -> None:
+        pack_blocks_into(words[cuts[cut] : cuts[cut + 1]], blocks, first + cuts[cut])
+
+    threads.run(pack, range(len(cuts) - 1))

@@ -1,0 +1,80 @@
+"""A snapshot: everything an index is at one moment. It never changes, so a search needs no lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bitkin.codes import Codes, CodeSpec
+from bitkin.errors import UnknownIdError
+from bitkin.index import bitmap
+from bitkin.index.bitmap import Bitmap
+from bitkin.index.segment import Ids, Segment, merged_ids
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Snapshot:
+    """Segments whose live ids are disjoint; the origin of the codes; the id that comes next."""
+
+    spec: CodeSpec
+    fingerprint: str | None = None
+    segments: tuple[Segment, ...] = ()
+    next_id: int = 0
+
+    def __len__(self) -> int:
+        return sum(segment.n_alive for segment in self.segments)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether ids ascend from segment to segment, so that the first of equals has the lowest id."""
+        filled = [segment for segment in self.segments if segment.n]
+        return all(a.ids[a.n - 1] < b.ids[0] for a, b in pairwise(filled))
+
+    def ids(self) -> Ids:
+        """Return all ids, ascending."""
+        return merged_ids(self.segments)
+
+    def present(self, ids: Ids) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return for every id whether it is there."""
+        found = np.zeros(len(ids), dtype=bool)
+        for segment in self.segments:
+            found |= segment.find(ids) >= 0
+        return found
+
+    def require_present(self, ids: Ids) -> None:
+        """Raise when any of `ids` is not there."""
+        missing = ids[~self.present(ids)]
+        if len(missing):
+            raise UnknownIdError(f"ids must be in the index; not there: {some_of(missing)}.")
+
+    def codes(self, ids: Ids) -> Codes:
+        """Return the codes of `ids`, in that order."""
+        self.require_present(ids)
+        words = np.empty((len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64)
+        empty = np.zeros(len(ids), dtype=bool)
+        for segment in self.segments:
+            rows = segment.find(ids)
+            here = rows >= 0
+            words[here] = segment.words(rows[here])
+            empty[here] = ~bitmap.test(segment.searchable, rows[here])
+        return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
+
+    def masks(self, allow: Ids | None) -> list[Bitmap | None]:
+        """Return, a segment each, the rows a search may return; None is all of them."""
+        if allow is None:
+            return [segment.searchable for segment in self.segments]
+        masks = []
+        for segment in self.segments:
+            rows = segment.find(allow)
+            flags = np.zeros(segment.n, dtype=bool)
+            flags[rows[rows >= 0]] = True
+            masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
+        return masks
+
+
+def some_of(ids: Ids) -> str:
+    """Write the first few ids for a message."""
+    text = ", ".join(map(str, ids[:5].tolist()))
+    return text if len(ids) <= 5 else f"{text} and {len(ids) - 5} more"

@@ -1,0 +1,1 @@
+"""Vector files in, bitkin files in and out."""

@@ -1,0 +1,140 @@
+"""Reading bitkin files: nothing is believed, and nothing larger than the file itself is ever allocated."""
+
+from __future__ import annotations
+
+import mmap as mmap_module
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import FileAccessError, FileTooLargeError
+from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
+
+
+class StoredFile:
+    """A file whose header and sizes are checked; the tensors too, unless they are mapped.
+
+    Tensors are read-only views of one buffer: the file's bytes in memory, or the mapped file.
+    """
+
+    def __init__(self, name: str, header: Header, data: npt.NDArray[np.uint8], mapped: bool) -> None:
+        self.name = name
+        self.class_name = header.class_name
+        self.fingerprint = header.fingerprint
+        self.mapped = mapped
+        self._parameters = header.parameters
+        self._entries = {entry.name: entry for entry in header.entries}
+        self._data = data
+        self._taken: set[str] = set()
+
+    def parameter(self, key: str) -> Any:
+        """Return one of the class's parameters."""
+        if key not in self._parameters:
+            raise damaged(self.name, f"lacks the parameter {key}")
+        return self._parameters[key]
+
+    def tensor(self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+        """Return a tensor that must have this dtype and shape; None stands for any size."""
+        entry = self._entries.get(key)
+        if entry is None:
+            raise damaged(self.name, f"lacks the tensor {key}")
+        fits = len(entry.shape) == len(shape) and all(
+            want is None or want == got for want, got in zip(shape, entry.shape, strict=True)
+        )
+        if not fits or entry.dtype != np.dtype(dtype):
+            raise damaged(self.name, f"has a tensor {key} of {entry.dtype} {entry.shape} where {shape} must be")
+        self._taken.add(key)
+        raw = self._data[entry.start : entry.stop]
+        if entry.dtype == np.bool_ and raw.size and raw.max() > 1:
+            raise damaged(self.name, f"has bytes in {key} that are neither true nor false")
+        return raw.view(entry.dtype).reshape(entry.shape)
+
+    def optional_tensor(self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> npt.NDArray[Any] | None:
+        """Return a tensor, or None where the file has none of that name."""
+        return self.tensor(key, dtype, shape) if key in self._entries else None
+
+    def require_no_more_tensors(self) -> None:
+        """Raise when the file holds a tensor nobody asked for."""
+        extra = [e.name for e in self._entries.values() if not e.is_padding and e.name not in self._taken]
+        if extra:
+            raise damaged(self.name, f"has tensors that do not belong there: {', '.join(sorted(extra))}")
+
+    def verify(self, *keys: str) -> None:
+        """Compare the checksums of these tensors, or of all."""
+        for entry in self._entries.values():
+            if keys and entry.name not in keys:
+                continue
+            self._verify(entry)
+
+    def _verify(self, entry: TensorEntry) -> None:
+        raw = self._data[entry.start : entry.stop]
+        if checksum(raw.data) != entry.crc or (entry.is_padding and raw.any()):
+            raise damaged(self.name, f"is damaged: the checksum of {entry.name} does not fit")
+
+
+def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile:
+    """Open one of our files. Without `mmap` everything is verified, with it the header and all sizes."""
+    name = os.fspath(path)
+    try:
+        with Path(path).open("rb") as file:
+            header, start = _read_header(file, name)
+            data = _map(file, start) if mmap else _read(file, start, name)
+    except OSError as error:
+        if isinstance(error, FileAccessError):
+            raise
+        raise FileAccessError(f"{name} cannot be read: {error.strerror or error}.") from error
+    stored = StoredFile(name, header, data, mapped=mmap)
+    if not mmap:
+        stored.verify()
+    return stored
+
+
+def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
+    size = os.fstat(file.fileno()).st_size
+    length_bytes = file.read(8)
+    length = int.from_bytes(length_bytes, "little")
+    if len(length_bytes) < 8 or not 2 <= length <= MAX_HEADER_BYTES or 8 + length > size:
+        raise damaged(name, "is not a bitkin file, or is cut short")
+    text = file.read(length)
+    if len(text) < length:
+        raise damaged(name, "is cut short")
+    header = Header.decode(length_bytes + text, name)
+    expected = 8 + length + header.data_bytes
+    if size != expected:
+        raise damaged(name, f"has {size:,} bytes where its header announces {expected:,}")
+    return header, 8 + length
+
+
+def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(mmap_module.mmap(file.fileno(), 0, access=mmap_module.ACCESS_READ), dtype=np.uint8)[start:]
+
+
+def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
+    n_bytes = os.fstat(file.fileno()).st_size - start
+    memory = _physical_memory()
+    if memory is not None and n_bytes > memory:
+        raise FileTooLargeError(
+            f"{name} needs {n_bytes:,} bytes and this machine has {memory:,}. Load it with mmap=True."
+        )
+    room = np.empty(n_bytes + ALIGNMENT, dtype=np.uint8)
+    first = -room.ctypes.data % ALIGNMENT
+    data = room[first : first + n_bytes]
+    file.seek(start)
+    done = 0
+    while done < n_bytes:
+        got = file.readinto(data[done:].data)  # type: ignore[attr-defined]
+        if not got:
+            raise damaged(name, "became shorter while it was read")
+        done += got
+    data.flags.writeable = False
+    return data
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,98 @@
+"""Writing bitkin files: aside, synced, then renamed in place, so that a path holds the old file or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import FileAccessError
+from bitkin.io.layout import Header, TensorEntry, checksum, place_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A tensor that comes in pieces along its first axis, so that it never has to be in memory whole."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    pieces: Callable[[], Iterator[npt.NDArray[Any]]]
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    class_name: str,
+    parameters: Mapping[str, Any],
+    fingerprint: str | None,
+    tensors: Mapping[str, npt.NDArray[Any] | Chunks],
+) -> None:
+    """Write one object's file. Where anything fails, what was at `path` stays whole and nothing is left beside it."""
+    entries = place_tensors((name, tensor.dtype, tensor.shape) for name, tensor in tensors.items())
+
+    def write_to(file: IO[bytes]) -> None:
+        header = Header(class_name, dict(parameters), fingerprint, tuple(entries))
+        file.write(header.encode())  # its length is final, its checksums are not
+        written = []
+        for entry in entries:
+            if entry.is_padding:
+                file.write(bytes(entry.n_bytes))
+                written.append(entry)
+            else:
+                written.append(replace(entry, crc=_write_tensor(file, entry, tensors[entry.name])))
+        file.seek(0)
+        file.write(replace(header, entries=tuple(written)).encode())
+
+    write_aside(path, write_to)
+
+
+def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], None]) -> None:
+    """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one step."""
+    target = Path(os.path.realpath(path))
+    aside = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        try:
+            with aside.open("xb") as file:
+                write_to(file)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileAccessError(f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged.") from error
+
+
+def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] | Chunks) -> int:
+    crc, done = 0, 0
+    for piece in tensor.pieces() if isinstance(tensor, Chunks) else (tensor,):
+        data = np.ascontiguousarray(piece, dtype=entry.dtype).reshape(-1).view(np.uint8).data
+        crc = checksum(data, crc)
+        file.write(data)
+        done += data.nbytes
+    if done != entry.n_bytes:
+        raise RuntimeError(f"{entry.name} came as {done} bytes where {entry.n_bytes} were announced")
+    return crc
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where folders can be synced."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,67 @@
+"""The one decorator of all kernels: compiled for this machine, cached on disk, running without the GIL."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+import numpy as np
+from numba.core import event
+
+P = ParamSpec("P")
+R = TypeVar("R")
+JIT_DISABLED: bool = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # set while Numba is imported
+
+
+class _FirstCompilation(event.Listener):
+    """Say once on stderr that kernels are being compiled, so that the first call does not look frozen."""
+
+    def on_start(self, event: Any) -> None:
+        function = event.data["dispatcher"].py_func
+        if self.announced or not function.__module__.startswith("bitkin."):
+            return
+        self.announced = True
+        if sys.stderr is not None and not os.environ.get("BITKIN_QUIET"):
+            print("bitkin: compiling kernels for this machine, a few seconds, kept for the next run", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say: the answer itself follows."""
+
+    announced = False
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` with `nogil` and a disk cache; without the cache where nothing is writable.
+
+    With NUMBA_DISABLE_JIT=1 the function stays plain Python, with the silent wrap-around of machine integers.
+    """
+    return _compile(function, forceinline=False)
+
+
+def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like `kernel`, for a helper that a loop must absorb whole to be vectorized, however long it is."""
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
+    if JIT_DISABLED:
+
+        @functools.wraps(function)
+        def plain(*args: P.args, **kwargs: P.kwargs) -> R:
+            with np.errstate(over="ignore"):
+                return function(*args, **kwargs)
+
+        return plain
+    try:
+        compiled = numba.njit(nogil=True, cache=True, forceinline=forceinline)(function)
+    except RuntimeError:  # Numba's "no locator available": neither the package folder nor a user folder is writable
+        compiled = numba.njit(nogil=True, forceinline=forceinline)(function)
+    return compiled
+
+
+if not JIT_DISABLED:
+    event.register("numba:compile", _FirstCompilation())

@@ -1,0 +1,120 @@
+"""The one thread pool of the process.
+
+Kernels release the GIL, so plain threads use every core. The calling thread always works too and never waits for a
+piece that has not started: nested calls cannot deadlock. A forked child starts with a pool of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from bitkin.checks import whole_number
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_n_threads: int | None = None
+
+
+def available_cores() -> int:
+    """Count the cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def get_threads() -> int:
+    """Return how many threads bitkin uses: `set_threads`, else BITKIN_NUM_THREADS, else the cores we may run on."""
+    if _n_threads is not None:
+        return _n_threads
+    wanted = os.environ.get("BITKIN_NUM_THREADS", "")
+    if not wanted:
+        return available_cores()
+    number: Any = int(wanted) if wanted.strip().isdecimal() else wanted
+    return whole_number(number, "BITKIN_NUM_THREADS", low=1)
+
+
+def set_threads(n: int) -> None:
+    """Use `n` threads for bitkin's kernels and for NumPy's matrix products, from now on in this process.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> bitkin.set_threads(2)
+    """
+    global _n_threads
+    number = whole_number(n, "n", low=1)
+    from threadpoolctl import threadpool_limits
+
+    with _lock:
+        _n_threads = number
+        _drop_pool()
+    threadpool_limits(limits=number, user_api="blas")
+
+
+def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
+    """Return `[work(piece) for piece in pieces]`, done by the pool and the calling thread together.
+
+    The first exception is raised once every started piece has ended; pieces not yet started are left out.
+    """
+    todo = list(pieces)
+    helpers = min(get_threads(), len(todo)) - 1
+    if helpers < 1:
+        return [work(piece) for piece in todo]
+    results: list[Any] = [None] * len(todo)
+    order = iter(range(len(todo)))
+    order_lock = threading.Lock()
+    failures: list[BaseException] = []
+
+    def take_pieces() -> None:
+        while not failures:
+            with order_lock:
+                i = next(order, None)
+            if i is None:
+                return
+            try:
+                results[i] = work(todo[i])
+            except BaseException as failure:  # noqa: BLE001  # handed to the caller below, whatever it is
+                failures.append(failure)
+
+    started = [_get_pool().submit(take_pieces) for _ in range(helpers)]
+    take_pieces()
+    for future in started:
+        if not future.cancel():
+            future.result()
+    if failures:
+        raise failures[0]
+    return results
+
+
+def _get_pool() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(1, get_threads() - 1), thread_name_prefix="bitkin")
+        return _pool
+
+
+def _drop_pool() -> None:
+    """Let go of the pool; work under way in it ends by itself."""
+    global _pool
+    if _pool is not None:
+        _pool.shutdown(wait=False)
+        _pool = None
+
+
+def _after_fork_in_child() -> None:
+    # The parent's threads do not exist here and its lock may be held: start afresh.
+    global _lock, _pool
+    _lock = threading.Lock()
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

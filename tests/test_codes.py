@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bitkin
+from bitkin import Codes, CodeSpec, distances
+from bitkin.errors import CodeMismatchError, InvalidInputError
+from tests.truth import random_codes, symbol_distances
+
+ODD_SIZES = (1, 7, 8, 9, 63, 64, 65, 129)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 5, 8, 9, 16, 17, 32])
+@pytest.mark.parametrize("n_symbols", ODD_SIZES)
+def test_symbols_come_back_from_packing(bits: int, n_symbols: int) -> None:
+    rng = np.random.default_rng(bits * 1000 + n_symbols)
+    symbols = rng.integers(0, 2**bits, (5, n_symbols), dtype=np.uint64)
+    codes = Codes.from_symbols(symbols, bits)
+    assert np.array_equal(codes.symbols(), symbols)
+    assert codes.symbols().dtype == (np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32)
+    assert Codes.from_bytes(codes.to_bytes(), codes.spec) == codes
+
+
+@pytest.mark.parametrize("n_symbols", ODD_SIZES)
+def test_bytes_of_bits_are_what_packbits_makes(n_symbols: int) -> None:
+    bits = np.random.default_rng(n_symbols).random((9, n_symbols)) < 0.5
+    codes = Codes.from_symbols(bits, 1)
+    assert np.array_equal(codes.to_bytes(), np.packbits(bits, axis=1))
+    assert np.array_equal(codes.words.view(np.uint8)[:, 0, : codes.spec.n_bytes], np.packbits(bits, axis=1))
+
+
+def test_planes_follow_one_another_in_bytes() -> None:
+    symbols = np.array([[0, 1, 2, 3, 3]])
+    assert Codes.from_symbols(symbols, 2).to_bytes().tolist() == [[0b01011000, 0b00111000]]
+
+
+def test_bytes_are_what_faiss_takes_and_distances_agree_with_it() -> None:
+    faiss = pytest.importorskip("faiss", reason="FAISS comes with the extra `bench`")
+    rng = np.random.default_rng(4)
+    rows, queries = random_codes(rng, 300, 72), random_codes(rng, 9, 72)
+    index = faiss.IndexBinaryFlat(72)
+    index.add(rows.to_bytes())
+    found, ids = index.search(queries.to_bytes(), 300)
+    ours = distances(queries, rows)
+    assert np.array_equal(np.take_along_axis(ours, ids, axis=1), found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(0, 9), m=st.integers(0, 9), n_symbols=st.integers(1, 200), bits=st.integers(1, 5), seed=st.integers(0)
+)
+def test_distances_equal_the_count_of_differing_symbols(n: int, m: int, n_symbols: int, bits: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = random_codes(rng, n, n_symbols, bits, empty=True)
+    b = random_codes(rng, m, n_symbols, bits, empty=True)
+    assert np.array_equal(distances(a, b), symbol_distances(a, b))
+
+
+@pytest.mark.parametrize("m", [511, 512, 513, 1100])
+@pytest.mark.parametrize("n_symbols", [1, 64, 33 * 64 + 5, 64 * 64])
+def test_distances_are_right_across_blocks_and_for_wide_codes(m: int, n_symbols: int) -> None:
+    rng = np.random.default_rng(m)
+    a, b = random_codes(rng, 3, n_symbols), random_codes(rng, m, n_symbols)
+    assert np.array_equal(distances(a, b), symbol_distances(a, b))
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_symbols=st.integers(1, 130), bits=st.integers(1, 4), seed=st.integers(0))
+def test_distance_is_symmetric_and_keeps_the_triangle_inequality(n_symbols: int, bits: int, seed: int) -> None:
+    codes = random_codes(np.random.default_rng(seed), 12, n_symbols, bits)
+    d = distances(codes, codes)
+    assert np.array_equal(d, d.T)
+    assert (np.diag(d) == 0).all()
+    assert (d[:, None, :] <= d[:, :, None] + d[None, :, :]).all()
+
+
+def test_an_empty_row_is_n_symbols_away_from_everything() -> None:
+    codes = Codes.from_symbols([[1, 1, 1], [1, 0, 1]], 1, empty=[True, False])
+    assert distances(codes, codes).tolist() == [[3, 3], [3, 0]]
+    assert codes.symbols()[0].tolist() == [0, 0, 0]
+
+
+def test_rows_are_chosen_as_in_numpy() -> None:
+    codes = random_codes(np.random.default_rng(0), 10, 70, 3, empty=True)
+    symbols = codes.symbols()
+    for rows in (slice(2, 7), slice(None, None, -2), [3, 3, 1], np.arange(10) % 2 == 0, slice(4, 4)):
+        assert np.array_equal(codes[rows].symbols(), symbols[rows])
+        assert np.array_equal(codes[rows].empty_rows(), codes.empty_rows()[rows])
+    assert len(codes[-1]) == 1
+    assert np.array_equal(codes[-1].symbols(), symbols[-1:])
+    assert [len(row) for row in codes] == [1] * 10
+    with pytest.raises(IndexError, match="row 10 is out of range for 10 codes"):
+        codes[10]
+    with pytest.raises(InvalidInputError, match="one index"):
+        codes[1, 2]
+
+
+def test_codes_cannot_be_changed() -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    with pytest.raises(AttributeError, match="immutable"):
+        codes.spec = CodeSpec(3)
+    with pytest.raises(ValueError, match="read-only"):
+        codes.words[0] = 1
+
+
+def test_equality_looks_at_rows_empties_and_origin() -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    assert codes == codes[:]
+    assert codes != codes[::-1]
+    assert codes != codes.with_fingerprint("a")
+    assert codes != Codes(codes.words, codes.spec, empty=[True, False, False])
+    assert codes != "codes"
+
+
+def test_concatenation_keeps_rows_empties_and_the_known_origin() -> None:
+    rng = np.random.default_rng(3)
+    parts = [random_codes(rng, n, 20, 2, empty=n > 2) for n in (0, 3, 1, 20)]
+    parts[1] = parts[1].with_fingerprint("f")
+    whole = Codes.concatenate(parts)
+    assert np.array_equal(whole.symbols(), np.concatenate([p.symbols() for p in parts]))
+    assert np.array_equal(whole.empty_rows(), np.concatenate([p.empty_rows() for p in parts]))
+    assert whole.fingerprint == "f"
+    with pytest.raises(CodeMismatchError, match="one hasher"):
+        Codes.concatenate([parts[1], parts[0], parts[2].with_fingerprint("g")])
+    with pytest.raises(CodeMismatchError, match="21 × 2-bit"):
+        Codes.concatenate([parts[0], random_codes(rng, 1, 21, 2)])
+    with pytest.raises(InvalidInputError, match="at least one"):
+        Codes.concatenate([])
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 65])
+def test_codes_come_back_from_a_file_and_from_a_pickle(tmp_path: Path, n: int, mmap: bool) -> None:
+    codes = random_codes(np.random.default_rng(n), n, 77, 3, empty=True).with_fingerprint("abc")
+    codes.save(tmp_path / "codes")
+    assert bitkin.load(tmp_path / "codes", mmap=mmap) == codes
+    assert pickle.loads(pickle.dumps(codes)) == codes
+
+
+def test_codes_of_another_spec_or_hasher_never_compare() -> None:
+    rng = np.random.default_rng(0)
+    a = random_codes(rng, 2, 64)
+    with pytest.raises(CodeMismatchError, match=r"b must be 64 × 1-bit codes, got 65 × 1-bit.*same fitted hasher"):
+        distances(a, random_codes(rng, 2, 65))
+    with pytest.raises(CodeMismatchError, match="fingerprint one, got two"):
+        distances(a.with_fingerprint("one"), a.with_fingerprint("two"))
+    assert distances(a.with_fingerprint("one"), a).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([[0, 2]], 1), "between 0 and 1"),
+        (([[0, -1]], 4), "got -1"),
+        (([[0.5]], 1), "whole numbers or bools, got float64"),
+        (([0, 1], 1), r"shape \(n, n_symbols\), got \(2,\)"),
+        (([[]], 1), "shape"),
+        (([[1]], 0), "bits_per_symbol must be between 1 and 32, got 0"),
+        (([[1]], 33), "got 33"),
+        (([[1]], 1.5), "whole number, got 1.5"),
+        (([[1]], True), "whole number, got True"),
+    ],
+)
+def test_bad_symbols_are_named(arguments: tuple[list[object], int], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        Codes.from_symbols(*arguments)  # type: ignore[arg-type]
+
+
+def test_bad_parts_are_named() -> None:
+    spec = CodeSpec(9)
+    with pytest.raises(InvalidInputError, match="zeros beyond the 9 symbols"):
+        Codes(np.full((1, 1, 1), 2**63, dtype=np.uint64), spec)
+    with pytest.raises(InvalidInputError, match="zeros beyond"):
+        Codes.from_bytes(np.full((1, 2), 255, dtype=np.uint8), spec)
+    with pytest.raises(InvalidInputError, match=r"uint8 of shape \(n, 2\)"):
+        Codes.from_bytes(np.zeros((1, 3), dtype=np.uint8), spec)
+    with pytest.raises(InvalidInputError, match="words must be uint64"):
+        Codes(np.zeros((1, 1), dtype=np.uint64), spec)
+    with pytest.raises(InvalidInputError, match=r"empty must be bool of shape \(1,\)"):
+        Codes(np.zeros((1, 1, 1), dtype=np.uint64), spec, empty=[True, False])
+    with pytest.raises(InvalidInputError, match="fingerprint must be a string"):
+        Codes(np.zeros((1, 1, 1), dtype=np.uint64), spec, fingerprint=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="spec must be a CodeSpec, got 9"):
+        Codes(np.zeros((1, 1, 1), dtype=np.uint64), 9)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="n_symbols must be"):
+        CodeSpec(0)
+    with pytest.raises(InvalidInputError, match=r"a must be Codes, got ndarray.*Codes.from_bytes"):
+        distances(np.zeros(3), np.zeros(3))  # type: ignore[arg-type]

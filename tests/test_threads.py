@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+import bitkin
+from bitkin import threads
+from bitkin.errors import InvalidInputError
+
+pytestmark = pytest.mark.usefixtures("few_threads")
+
+
+def test_results_come_in_the_order_of_the_pieces() -> None:
+    bitkin.set_threads(3)
+    assert threads.run(lambda i: i * i, range(100)) == [i * i for i in range(100)]
+    assert threads.run(lambda i: i, []) == []
+
+
+def test_nested_calls_end() -> None:
+    bitkin.set_threads(2)
+
+    def outer(i: int) -> int:
+        return sum(threads.run(lambda j: i * j, range(5)))
+
+    assert threads.run(outer, range(20)) == [10 * i for i in range(20)]
+
+
+def test_the_first_failure_reaches_the_caller_and_the_rest_is_left_out() -> None:
+    bitkin.set_threads(2)
+    done = []
+
+    def work(i: int) -> None:
+        if i == 3:
+            raise ZeroDivisionError("piece 3")
+        time.sleep(0.001)
+        done.append(i)
+
+    with pytest.raises(ZeroDivisionError, match="piece 3"):
+        threads.run(work, range(1000))
+    assert len(done) < 100
+    assert threads.run(lambda i: i, range(3)) == [0, 1, 2]
+
+
+def test_many_threads_may_use_the_pool_at_once() -> None:
+    bitkin.set_threads(3)
+    answers: list[list[int]] = []
+
+    def caller() -> None:
+        answers.append(threads.run(lambda i: i + 1, range(200)))
+
+    callers = [threading.Thread(target=caller) for _ in range(8)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert answers == [list(range(1, 201))] * 8
+
+
+def test_the_number_of_threads_follows_affinity_environment_and_set_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BITKIN_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "_n_threads", None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7}, raising=False)
+    assert bitkin.get_threads() == 3
+    monkeypatch.setenv("BITKIN_NUM_THREADS", "5")
+    assert bitkin.get_threads() == 5
+    bitkin.set_threads(1)
+    assert bitkin.get_threads() == 1
+    np.ones((4, 4)) @ np.ones((4, 4))
+    assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} <= {1}
+
+
+@pytest.mark.parametrize("wanted", ["0", "-2", "many", "1.5"])
+def test_an_impossible_number_of_threads_is_named(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    monkeypatch.setattr(threads, "_n_threads", None)
+    monkeypatch.setenv("BITKIN_NUM_THREADS", wanted)
+    with pytest.raises(InvalidInputError, match="BITKIN_NUM_THREADS must be"):
+        bitkin.get_threads()
+
+
+def test_set_threads_refuses_what_is_no_number_of_threads() -> None:
+    for n in (0, -1, 2.0, "2", None):
+        with pytest.raises(InvalidInputError, match="n must be"):
+            bitkin.set_threads(n)  # type: ignore[arg-type]
