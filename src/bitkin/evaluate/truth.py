@@ -1,0 +1,142 @@
+"""Exact neighbours: what an index, a code or an estimate is measured against.
+
+Matrix products give every pair a lower bound at the speed of BLAS (`bounds`); the few rows whose bound does not rule
+them out are measured one by one in float64 (`exact`). Rows and queries go by in blocks, so memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bitkin.checks import one_of, whole_number
+from bitkin.errors import InvalidInputError
+from bitkin.evaluate.bounds import Bounds
+from bitkin.evaluate.dense_bounds import DenseBounds
+from bitkin.evaluate.exact import METRICS, Ids, Pairing
+from bitkin.evaluate.rows import Rows
+from bitkin.evaluate.shortlist import Near, Shortlist
+from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
+from bitkin.index.results import Neighbors
+
+
+def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
+    """Find the `k` nearest rows of `X` for every row of `Q`, exactly: nearest first, ties by lower row number.
+
+    Parameters
+    ----------
+    X, Q : array or SciPy sparse matrix of numbers, the same number of columns
+        The rows to search and the queries.
+    k : int
+        Where `X` has fewer rows, the rest is id −1 at distance infinity.
+    metric : {"l2", "cosine", "ip"}
+        Euclidean distance (not squared); 1 − cosine, where a row of zeros is at distance 1 from everything; or the
+        negated inner product, so that smaller is nearer for all three.
+
+    Returns
+    -------
+    Neighbors
+        `ids`, the row numbers in `X`, int64 (q, k), and `distances`, float64 (q, k), computed in float64 by direct
+        differences or products. A sparse matrix and its dense copy give the same result to the last bit.
+
+    Notes
+    -----
+    Nothing is approximate about the result: float32 products only rule out rows that a rounding-error bound proves to
+    be farther than k others. Many rows at nearly one distance therefore cost time, not correctness.
+
+    Examples
+    --------
+    >>> from bitkin.evaluate import nearest
+    >>> ids, distances = nearest([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]], [[0.0, 1.0]], k=2)
+    >>> ids
+    array([[0, 1]])
+    >>> distances.round(3)
+    array([[1.   , 4.243]])
+    """
+    rows, queries = _comparable(X, Q)
+    k = whole_number(k, "k", low=1)
+    metric = one_of(metric, "metric", METRICS)
+    found = Neighbors(np.full((queries.n_rows, k), -1, dtype=np.int64), np.full((queries.n_rows, k), np.inf))
+    if rows.n_rows > 0 and queries.n_rows > 0:
+        bounds = _bounds(Pairing(rows, queries, metric))
+        n_found = min(k, rows.n_rows)
+        for start, stop in _steps(queries.n_rows, Shortlist.fitting_queries(n_found, bounds.query_block)):
+            ids, distances = Shortlist(bounds, start, stop, n_found).best()
+            found.ids[start:stop, :n_found] = ids
+            found.distances[start:stop, :n_found] = bounds.pairing.scaled_back(distances)
+    return found
+
+
+def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matrix:
+    """Mark for every row of `Q` the rows of `X` that count as its neighbours: those closer than one radius for all.
+
+    The radius is the mean, over the queries, of the l2 distance to the `n_neighbors`-th nearest row; neighbours are
+    strictly closer. So a query in a dense region has many and about a fifth of the queries have none: average
+    precision leaves those out.
+
+    Returns
+    -------
+    csr_matrix of bool, (q, n)
+        True where row j of `X` is a neighbour of query i; columns sorted.
+
+    Examples
+    --------
+    >>> from bitkin.evaluate import radius_truth
+    >>> radius_truth([[0.0], [1.0], [5.0]], [[0.0], [4.0]], n_neighbors=2).toarray()
+    array([[ True,  True, False],
+           [False, False,  True]])
+    """
+    rows, queries = _comparable(X, Q)
+    k = whole_number(n_neighbors, "n_neighbors", low=1)
+    if k > rows.n_rows:
+        raise InvalidInputError(f"n_neighbors must be at most the {rows.n_rows} rows of X, got {k}.")
+    shape = (queries.n_rows, rows.n_rows)
+    if queries.n_rows == 0:
+        return scipy.sparse.csr_matrix(shape, dtype=bool)
+    bounds = _bounds(Pairing(rows, queries, "l2"))
+    kth = [
+        Shortlist(bounds, start, stop, k).best()[1][:, -1]
+        for start, stop in _steps(queries.n_rows, Shortlist.fitting_queries(k, bounds.query_block))
+    ]
+    query_ids, ids = _closer_than(bounds, float(np.concatenate(kth).mean()))
+    truth = scipy.sparse.csr_matrix((np.ones(ids.size, dtype=bool), (query_ids, ids)), shape=shape)
+    truth.sort_indices()
+    return truth
+
+
+def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
+    """Return query and row of every pair at an l2 distance below `radius`, scaled."""
+    pairing = bounds.pairing
+    found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+    for start, stop in _steps(pairing.queries.n_rows, bounds.query_block):
+        queries = bounds.queries(start, stop)
+        limits = (radius**2 - queries.squares) / 2.0 + queries.errors
+        for block in bounds.blocks(queries):
+            query_ids, places, _ = Near(block.low, limits).pairs()
+            query_ids, ids = start + query_ids, block.start + places
+            inside = pairing.scaled_distances(ids, query_ids) < radius
+            found.append((query_ids[inside], ids[inside]))
+    every_query, every_id = map(np.concatenate, zip(*found, strict=True))
+    return every_query, every_id
+
+
+def _comparable(X: Any, Q: Any) -> tuple[Rows, Rows]:
+    rows, queries = Rows(X, "X"), Rows(Q, "Q")
+    if rows.n_columns != queries.n_columns:
+        raise InvalidInputError(
+            f"Q must have as many columns as X, got {queries.n_columns} and {rows.n_columns}. Encode both the same way."
+        )
+    return rows, queries
+
+
+def _steps(n: int, step: int) -> Iterator[tuple[int, int]]:
+    """Cut 0 … n into ranges of `step`, the last one shorter."""
+    for start in range(0, n, step):
+        yield start, min(start + step, n)
+
+
+def _bounds(pairing: Pairing) -> Bounds:
+    return SparseBounds(pairing) if sparse_is_quicker(pairing) else DenseBounds(pairing)
