@@ -1,0 +1,95 @@
+"""Files of vectors by suffix: which reader takes which, and which options it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.hdf5 import Hdf5Rows
+from bitkin.io.vectors.npy import open_npy
+from bitkin.io.vectors.npz import open_npz
+from bitkin.io.vectors.parquet import ParquetRows
+from bitkin.io.vectors.several import SeveralSources
+from bitkin.io.vectors.stable import stamp_of
+from bitkin.io.vectors.stored import StoredSource
+from bitkin.io.vectors.svmlight import open_svmlight
+from bitkin.io.vectors.vecs import open_vecs
+
+FORMAT_OPTIONS = ("column", "dataset", "n_features", "zero_based")
+
+
+class Options(NamedTuple):
+    """What only some formats use; None when not given."""
+
+    column: str | None
+    dataset: str | None
+    n_features: int | None
+    zero_based: bool | str | None
+    batch_rows: int | None
+
+
+_Opener = Callable[[list[Path], Options], list[StoredSource]]
+
+
+def _each(opener: Callable[[Path, Options], StoredSource]) -> _Opener:
+    return lambda paths, options: [opener(path, options) for path in paths]
+
+
+_npy = _each(lambda path, options: open_npy(path, options.batch_rows))
+_npz = _each(lambda path, options: open_npz(path, options.dataset, options.batch_rows))
+_vecs = _each(lambda path, options: open_vecs(path, options.batch_rows))
+_parquet = _each(lambda path, options: ParquetRows(path, options.column, options.batch_rows))
+_hdf5 = _each(lambda path, options: Hdf5Rows(path, options.dataset, options.batch_rows))
+
+
+def _svmlight(paths: list[Path], options: Options) -> list[StoredSource]:
+    zero_based = "auto" if options.zero_based is None else options.zero_based
+    return [*open_svmlight(paths, options.n_features, zero_based, options.batch_rows)]
+
+
+# Suffix -> its reader and the options that reader uses.
+_FORMATS: dict[str, tuple[_Opener, tuple[str, ...]]] = {
+    ".npy": (_npy, ()),
+    ".npz": (_npz, ("dataset",)),
+    ".fvecs": (_vecs, ()),
+    ".bvecs": (_vecs, ()),
+    ".ivecs": (_vecs, ()),
+    ".parquet": (_parquet, ("column",)),
+    ".h5": (_hdf5, ("dataset",)),
+    ".hdf5": (_hdf5, ("dataset",)),
+}
+for _suffix in (".svm", ".svmlight", ".libsvm"):
+    _FORMATS[_suffix] = _FORMATS[f"{_suffix}.gz"] = (_svmlight, ("n_features", "zero_based"))
+
+
+def open_paths(paths: Sequence[Path], options: Options) -> StoredSource:
+    """Open one file, or several as one; files of one format are opened together, as svmlight needs."""
+    groups: dict[_Opener, list[int]] = {}
+    used: set[str] = set()
+    for i, path in enumerate(paths):
+        stamp_of(path)  # a missing file is named before its suffix is judged
+        opener, options_used = _format_of(path)
+        used.update(options_used)
+        groups.setdefault(opener, []).append(i)
+    refuse_unused(options, [key for key in FORMAT_OPTIONS if key not in used], str(paths[0]))
+    found: dict[int, StoredSource] = {}
+    for opener, places in groups.items():
+        found.update(zip(places, opener([paths[i] for i in places], options), strict=True))
+    sources = [found[i] for i in range(len(paths))]
+    return sources[0] if len(sources) == 1 else SeveralSources(sources, options.batch_rows)
+
+
+def _format_of(path: Path) -> tuple[_Opener, tuple[str, ...]]:
+    suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if suffix not in _FORMATS:
+        raise InvalidInputError(f"{path} must end in one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}.")
+    return _FORMATS[suffix]
+
+
+def refuse_unused(options: Options, unused: Sequence[str], what: str) -> None:
+    """Raise for an option that was given but would be ignored."""
+    for key in unused:
+        if (value := getattr(options, key)) is not None:
+            raise InvalidInputError(f"{key} means nothing for {what}: leave it out, got {value!r}.")

@@ -1,0 +1,92 @@
+"""Vectors that come once: an iterator or generator of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from bitkin.checks import whole_number
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.batch import Batch, plain_batch, row_slice
+from bitkin.io.vectors.rows import as_rows, number_dtype
+from bitkin.io.vectors.source import VectorSource
+
+_END = object()
+
+
+class IteratorSource(VectorSource):
+    """Batches of an iterator, in the order they come, once.
+
+    The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse for all.
+    """
+
+    def __init__(self, batches: Iterator[Any], name: str, batch_rows: int | None = None) -> None:
+        head = next(batches, _END)
+        if head is _END:
+            raise InvalidInputError(
+                f"{name} is an iterator without a single batch: how wide its rows are is not known."
+            )
+        first = as_rows(head, f"{name}, batch 0")
+        sparse = issparse(first)
+        row_bytes = first.nnz * (first.dtype.itemsize + 4) / max(1, first.shape[0]) + 4 if sparse else None
+        dtype = number_dtype(first.dtype, name)
+        super().__init__(name, (None, first.shape[1]), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows)
+        self._given = batches
+        self._head = first
+        self._spent = False
+
+    def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        """Yield `(first_row, batch)` as they come, split where longer than `rows`, once."""
+        self._require_open()
+        rows = self.batch_rows if rows is None else whole_number(rows, "rows", low=1)
+        start = whole_number(start, "start", low=0)
+        if self._spent:
+            raise InvalidInputError(
+                f"{self.name} is an iterator and was read already: it gives its batches once. "
+                "Open an array or a file to read it again."
+            )
+        self._spent = True
+        return self._read(rows, start)
+
+    def gather(self, row_numbers: npt.ArrayLike) -> Batch:
+        """Refuse: an iterator cannot go back."""
+        raise InvalidInputError(
+            f"{self.name} is an iterator: its rows come once and cannot be picked by number. Open an array or a file."
+        )
+
+    def close(self) -> None:
+        """End the source, and the generator behind it."""
+        super().close()
+        if hasattr(self._given, "close"):
+            self._given.close()
+
+    def _read(self, rows: int, start: int) -> Iterator[tuple[int, Batch]]:
+        end = 0
+        # The head is handed over, not kept: it may be as large as memory allows.
+        head, self._head = self._head, None
+        for number, given in enumerate(chain([head], self._given)):
+            batch = self._fitting(given, number)
+            begin, end = end, end + batch.shape[0]
+            self._require_finite(batch, range(begin, end), number)
+            for at in range(max(begin, start), end, rows):
+                yield at, row_slice(batch, at - begin, min(end, at + rows) - begin)
+        if end < start:
+            raise InvalidInputError(f"start must be at most {end}, the rows {self.name} gave, got {start}.")
+
+    def _fitting(self, given: Any, number: int) -> Batch:
+        """Return one given batch with the columns and type of the first."""
+        name = f"{self.name}, batch {number}"
+        batch = as_rows(given, name)
+        if batch.shape[1] != self.shape[1]:
+            raise InvalidInputError(f"{name} must have {self.shape[1]} columns like batch 0, got {batch.shape[1]}.")
+        if issparse(batch) != self.sparse:
+            raise InvalidInputError(f"{name} must be {'sparse' if self.sparse else 'dense'} like batch 0.")
+        if not np.can_cast(number_dtype(batch.dtype, name), self.dtype, "same_kind"):
+            raise InvalidInputError(f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}.")
+        with np.errstate(over="ignore"):  # a float64 too large for float32 turns infinite, which is reported
+            return plain_batch(batch, self.dtype)

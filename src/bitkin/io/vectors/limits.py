@@ -1,0 +1,38 @@
+"""What this machine can hold and which readers it has."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from bitkin.errors import FileTooLargeError, MissingExtraError
+
+
+def physical_memory() -> int | None:
+    """Return the bytes of memory of this machine, or None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None
+
+
+def require_fits_memory(n_bytes: int, name: str) -> None:
+    """Raise before an allocation that cannot succeed."""
+    memory = physical_memory()
+    if memory is not None and n_bytes > memory:
+        raise FileTooLargeError(
+            f"{name} needs {n_bytes} bytes in memory, this machine has {memory}. "
+            "A dense .npy file is read a batch at a time instead."
+        )
+
+
+def load_extra(module: str, suffix: str) -> Any:
+    """Import an optional reader, or say how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        library = module.partition(".")[0]
+        raise MissingExtraError(
+            f"Reading {suffix} files needs {library}, which is not installed: pip install 'bitkin[io]'"
+        ) from None

@@ -1,0 +1,103 @@
+"""Which numbers and shapes can be vectors: each check returns what it checked, or says what to do instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
+
+from bitkin.errors import BitkinError, InvalidInputError
+from bitkin.io.vectors.batch import Batch
+
+# CSR column numbers are int32 everywhere in bitkin.
+MAX_COLUMNS = 2**31 - 1
+
+_REFUSED = {
+    "O": "Python objects (ragged rows, text, or missing values?)",
+    "c": "complex numbers",
+    "S": "text",
+    "U": "text",
+    "T": "text",
+    "V": "records",
+    "M": "dates",
+    "m": "time spans",
+}
+
+
+def number_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
+    """Return the type batches of `dtype` have: native byte order, bool as uint8."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize <= 8):
+        return dtype.newbyteorder("=")
+    held = _REFUSED.get(dtype.kind, f"{dtype} numbers")
+    raise InvalidInputError(
+        f"{name} must hold integers or floats up to 64 bits, got {held}. Convert with astype first."
+    )
+
+
+def row_shape(shape: tuple[int, ...], name: str, error: type[BitkinError] = InvalidInputError) -> tuple[int, int]:
+    """Return `shape` as (n, d): n may be 0, d is at least 1 and below 2**31."""
+    if len(shape) != 2:
+        hint = " Wrap a single vector as [vector]." if len(shape) == 1 else ""
+        raise InvalidInputError(f"{name} must have shape (n, d), one vector a row, got {shape}.{hint}")
+    n, d = int(shape[0]), int(shape[1])
+    if n < 0 or not 1 <= d <= MAX_COLUMNS:
+        raise error(f"{name} must have 1 to {MAX_COLUMNS} columns and no negative size, got shape {(n, d)}.")
+    return n, d
+
+
+def as_rows(value: Any, name: str) -> Batch:
+    """Return a matrix, array, data frame or nested list as a 2-D array or CSR array; big data is not copied."""
+    rows = _csr_rows(value, name) if issparse(value) else _dense_rows(value, name)
+    row_shape(rows.shape, name)
+    number_dtype(rows.dtype, name)
+    return rows
+
+
+def checked_csr(matrix: Any) -> csr_array:
+    """Return a sparse matrix as CSR, all its indices proven first: SciPy's loops trust them. Raises ValueError.
+
+    The check may narrow the index arrays of `matrix` itself.
+    """
+    if matrix.format in ("csr", "csc", "bsr"):
+        matrix.check_format(full_check=True)
+        if (np.diff(matrix.indptr) < 0).any():  # which SciPy looks for only where it counts entries
+            raise ValueError("indptr must be a non-decreasing sequence")
+    return csr_array(matrix.tocsr())
+
+
+def _csr_rows(matrix: Any, name: str) -> csr_array:
+    row_shape(matrix.shape, name)
+    number_dtype(matrix.dtype, name)
+    try:
+        return checked_csr(type(matrix)(matrix))
+    except (ValueError, IndexError) as failure:
+        raise InvalidInputError(f"{name} is not a valid sparse matrix: {failure}.") from failure
+
+
+def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidInputError(f"{name} has masked entries. Fill them first, with .filled(value).")
+    if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):
+        return _frame_rows(value, name)
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as failure:
+        raise InvalidInputError(f"{name} cannot become a 2-D array, are its rows ragged? NumPy: {failure}") from failure
+
+
+def _frame_rows(frame: Any, name: str) -> npt.NDArray[Any]:
+    """Return the numbers of a pandas or polars data frame; neither is imported."""
+    array: npt.NDArray[Any] = np.asarray(frame.to_numpy())
+    if array.dtype.kind != "O":
+        return array
+    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            raise InvalidInputError(
+                f"{name} must hold only numbers, got {dtype} in column {column!r}. Drop that column."
+            )
+    # pandas' own nullable numbers arrive as objects; missing ones become NaN and are reported with their row.
+    return np.asarray(frame.to_numpy(dtype="float64", na_value=np.nan))

@@ -1,0 +1,142 @@
+"""The promise every source of vectors keeps, whatever it reads from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.batch import Batch, first_not_finite
+
+BATCH_BYTES = 8_000_000
+
+
+class VectorSource(ABC):
+    """Rows of vectors, read a batch at a time; made by `open_vectors`.
+
+    A batch is a C-contiguous 2-D array in native byte order, or a SciPy CSR array with sorted, distinct int32 columns.
+    Every number in it is finite: a NaN or an infinity is an `InvalidInputError` that names file, batch, row and column.
+    A batch of an array in memory may be a view of it, so do not write to a batch.
+
+    Files are opened when reading begins and closed when it ends; between two passes none is held. A file must stay as
+    it was when the source was made, or reading ends with a `CorruptFileError`.
+
+    Attributes
+    ----------
+    name : str
+        What messages call the source: its file, or the argument it was.
+    shape : tuple of (int or None, int)
+        Rows and columns; the rows of an iterator are None.
+    dtype : numpy.dtype
+        Type of every batch.
+    sparse : bool
+        Whether batches are CSR.
+    batch_rows : int
+        Rows of a batch unless `batches` is told otherwise; by default as many as make about 8 MB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bitkin.io.vectors import open_vectors
+    >>> with open_vectors(np.arange(10.0).reshape(5, 2)) as source:
+    ...     for first, batch in source.batches(rows=2):
+    ...         print(first, batch.tolist())
+    0 [[0.0, 1.0], [2.0, 3.0]]
+    2 [[4.0, 5.0], [6.0, 7.0]]
+    4 [[8.0, 9.0]]
+    >>> source.shape, len(source), source.sparse
+    ((5, 2), 5, False)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int | None, int],
+        dtype: np.dtype[Any],
+        *,
+        sparse: bool = False,
+        row_bytes: float | None = None,
+        batch_rows: int | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.sparse = sparse
+        if batch_rows is None:
+            batch_rows = max(1, int(BATCH_BYTES / max(1.0, row_bytes or shape[1] * dtype.itemsize)))
+        self.batch_rows = whole_number(batch_rows, "batch_rows", low=1)
+        self._closed = False
+
+    @abstractmethod
+    def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        """Yield `(first_row, batch)` in order from row `start`, at most `rows` rows a batch.
+
+        Stored vectors come in batches of exactly `rows` rows, the last one shorter, across files too. An iterator's
+        batches are split but never joined, so a live stream is not held back, and its first `start` rows are dropped.
+        """
+
+    @abstractmethod
+    def gather(self, row_numbers: npt.ArrayLike) -> Batch:
+        """Return the given rows in the given order, repeats included, all in memory at once.
+
+        A file is read once, forwards, whatever the order. An iterator cannot go back: `InvalidInputError`.
+        """
+
+    def __len__(self) -> int:
+        if self.shape[0] is None:
+            raise InvalidInputError(f"{self.name} is an iterator: how many rows it has is not known before its end.")
+        return self.shape[0]
+
+    def close(self) -> None:
+        """End the source: reading it afterwards is an error. Closing twice is fine."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.sparse else "dense"
+        return f"<{type(self).__name__} {self.name}: {self.shape[0]} × {self.shape[1]} {kind} {self.dtype}>"
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InvalidInputError(f"{self.name} is closed. Open it again with open_vectors.")
+
+    def _place(self, row: int) -> tuple[str, int]:
+        """Return the name of the file (or argument) that holds `row`, and its number there."""
+        return self.name, row
+
+    def _require_finite(
+        self, batch: Batch, rows: range | npt.NDArray[np.int64], batch_number: int | None = None
+    ) -> None:
+        """Raise for the first NaN or infinity; `rows` are the numbers of the batch's rows."""
+        found = first_not_finite(batch)
+        if found is None:
+            return
+        position, column, value = found
+        row = int(rows[position])
+        name, row_there = self._place(row)
+        whole = f" (row {row} of all files)" if name != self.name else ""
+        number = "" if batch_number is None else f", batch {batch_number}"
+        raise InvalidInputError(
+            f"{name}: {in_words(value)} at row {row_there}{whole}, column {column}{number}. "
+            "Every value must be finite; drop or replace such rows first."
+        )
+
+
+def in_words(value: float) -> str:
+    """Name a number that is not finite."""
+    if np.isnan(value):
+        return "NaN"
+    return "infinity" if value > 0 else "-infinity"

@@ -1,0 +1,131 @@
+"""Files that must not change while they are read, and the errors of those that do."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import BitkinError, CorruptFileError, FileAccessError
+
+
+class Stamp(NamedTuple):
+    """What tells that a file is still the one first seen."""
+
+    size: int
+    """Bytes."""
+    modified: int
+    """Nanoseconds."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return the stamp of a regular file; a missing one, a directory or a pipe is a `FileAccessError`."""
+    with unreadable_is_access_error(path):
+        status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+        raise FileAccessError(f"{path} cannot be read: it is {kind}.")
+    return Stamp(status.st_size, status.st_mtime_ns)
+
+
+def require_same_stamp(path: Path, now: Stamp, then: Stamp) -> None:
+    """Raise when a file is no longer the one first seen."""
+    if now.size != then.size:
+        raise CorruptFileError(f"{path} changed while it was read: it had {then.size} bytes, now {now.size}.")
+    if now.modified != then.modified:
+        raise CorruptFileError(f"{path} changed while it was read: it was written to. Open it again when it is whole.")
+
+
+class StableFile:
+    """A file open for one pass; it must keep the stamp it was first seen with.
+
+    Plain reads, never a memory map: a map of a file that shrinks kills the process, and its pages count as ours.
+    """
+
+    def __init__(self, path: Path, stamp: Stamp | None = None) -> None:
+        self.path = path
+        self.stamp = stamp_of(path) if stamp is None else stamp
+        with unreadable_is_access_error(path):
+            self._raw = path.open("rb", buffering=0)
+        # For libraries that want a file object; one pass uses either this or `read_into`.
+        self.buffered = io.BufferedReader(self._raw)
+        try:
+            self.require_unchanged()
+        except BitkinError:
+            self.close()
+            raise
+
+    def require_unchanged(self) -> None:
+        """Raise when the file was written to since it was first seen."""
+        status = os.fstat(self._raw.fileno())
+        require_same_stamp(self.path, Stamp(status.st_size, status.st_mtime_ns), self.stamp)
+
+    def read_into(self, offset: int, out: npt.NDArray[Any]) -> None:
+        """Fill the C-contiguous array `out` from byte `offset` on."""
+        view = as_bytes(out)
+        done = 0
+        with unreadable_is_access_error(self.path):
+            self._raw.seek(offset)
+            while done < len(view):
+                count = self._raw.readinto(view[done:])
+                if not count:
+                    break
+                done += count
+        self.require_unchanged()
+        if done < len(view):
+            raise CorruptFileError(f"{self.path} ends at byte {offset + done}, expected {offset + len(view)} bytes.")
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return the bytes from `offset` on, fewer than `size` at the end of the file."""
+        with unreadable_is_access_error(self.path):
+            self._raw.seek(offset)
+            return self._raw.read(size)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.buffered.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def as_bytes(array: npt.NDArray[Any]) -> memoryview:
+    """Return a C-contiguous array as the bytes it is made of, to read into."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+
+
+@contextmanager
+def unreadable_is_access_error(path: Path) -> Iterator[None]:
+    """Turn what the system says about a path into a `FileAccessError`."""
+    try:
+        yield
+    except BitkinError:
+        raise
+    except OSError as failure:
+        raise FileAccessError(f"{path} cannot be read: {failure.strerror or failure}.") from failure
+    except ValueError as failure:  # a null byte in the path
+        raise FileAccessError(f"{str(path)!r} cannot be read: {failure}.") from failure
+
+
+@contextmanager
+def failure_is_corruption(path: Path, *failures: type[Exception]) -> Iterator[None]:
+    """Turn what a format's reader says about damage into a `CorruptFileError`."""
+    try:
+        yield
+    except BitkinError:
+        raise
+    except failures as failure:
+        raise CorruptFileError(f"{path} is damaged or not what its suffix says: {failure}.") from failure

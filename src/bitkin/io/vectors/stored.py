@@ -1,0 +1,85 @@
+"""Sources that know their rows by number and can be read again: everything but an iterator."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from bitkin.checks import id_array, whole_number
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.io.vectors.batch import Batch, Span, plain_batch, regroup, spans_over, stack
+from bitkin.io.vectors.source import VectorSource
+
+
+class StoredSource(VectorSource):
+    """Vectors that stay where they are: a subclass only says how spans of rows are read."""
+
+    gap = 1
+    """Wanted rows at most this far apart are read in one go: cheaper than seeking."""
+
+    @abstractmethod
+    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield `(first_row, piece)` of at most `rows` rows for ascending, disjoint spans; no piece leaves its span.
+
+        A piece has the right number of columns; its type and layout may still be those of the file.
+        """
+
+    def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
+        """Yield `(first_row, batch)` from row `start`, every batch but the last of exactly `rows` rows."""
+        self._require_open()
+        rows = self.batch_rows if rows is None else whole_number(rows, "rows", low=1)
+        start = whole_number(start, "start", low=0, high=len(self))
+        return self._checked_batches(rows, start)
+
+    def _checked_batches(self, rows: int, start: int) -> Iterator[tuple[int, Batch]]:
+        n = len(self)
+        at = start
+        spans = [(start, n)] if start < n else []
+        with closing(self._pieces(spans, rows)) as pieces:
+            for number, batch in enumerate(regroup((plain_batch(piece, self.dtype) for _, piece in pieces), rows)):
+                here = range(at, at + batch.shape[0])
+                self._require_finite(batch, here, number)
+                at = here.stop
+                yield here.start, batch
+        if at != n:
+            raise CorruptFileError(f"{self.name} must have {n} rows by its header, got {at}.")
+
+    def gather(self, row_numbers: npt.ArrayLike) -> Batch:
+        """Return the given rows in the given order, repeats included."""
+        self._require_open()
+        wanted = id_array(row_numbers, "row_numbers")
+        if len(wanted) and wanted.max() >= len(self):
+            raise InvalidInputError(
+                f"row_numbers must be below {len(self)}, the rows of {self.name}, got {wanted.max()}."
+            )
+        rows, order = np.unique(wanted, return_inverse=True)
+        found = plain_batch(self._take(rows), self.dtype)
+        self._require_finite(found, rows)
+        return found if np.array_equal(rows, wanted) else plain_batch(found[order], self.dtype)
+
+    def _take(self, rows: npt.NDArray[np.int64]) -> Batch:
+        """Return ascending, distinct rows."""
+        parts: list[Batch] = [self._no_rows()]
+        out = np.empty((0 if self.sparse else len(rows), self.shape[1]), dtype=self.dtype)
+        done = 0
+        with closing(self._pieces(spans_over(rows, self.gap), self.batch_rows)) as pieces:
+            for first, piece in pieces:
+                stop = int(np.searchsorted(rows, first + piece.shape[0]))
+                picked = piece[rows[done:stop] - first]
+                if self.sparse:
+                    parts.append(picked)
+                else:
+                    out[done:stop] = picked
+                done = stop
+        if done != len(rows):
+            raise CorruptFileError(f"{self.name} ended before row {rows[done]}, but must have {len(self)} rows.")
+        return stack(parts) if self.sparse else out
+
+    def _no_rows(self) -> Batch:
+        shape = (0, self.shape[1])
+        return csr_array(shape, dtype=self.dtype) if self.sparse else np.empty(shape, dtype=self.dtype)
