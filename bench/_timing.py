@@ -1,0 +1,35 @@
+"""Shared by all benches: interleaved medians, JSON lines, and what this machine can do at best."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
+    """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds of each."""
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(np.median(taken)) for name, taken in times.items()}
+
+
+def report(question: str, **figures: Any) -> None:
+    """Print one JSON line; times in milliseconds unless named otherwise."""
+    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
+    print(json.dumps({"question": question, **rounded}, ensure_ascii=False), flush=True)
+
+
+def copy_bandwidth(n_bytes: int = 1 << 28) -> float:
+    """Return the bytes a second that one thread copies: read once, written once, counted once."""
+    source, target = np.ones(n_bytes, dtype=np.uint8), np.empty(n_bytes, dtype=np.uint8)
+    return n_bytes / interleaved({"copy": lambda: np.copyto(target, source)}, rounds=9)["copy"]
