@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_after_fork_and_in_a_spawned_process(method: str) -> None:
         pytest.skip(f"this system cannot start processes by {method}")
     digest()
     threads.run(lambda _: None, range(8))
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     queue = context.Queue()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tested

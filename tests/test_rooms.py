@@ -13,9 +13,9 @@ import bitkin
 
 PACKAGE = Path(bitkin.__file__).parent
 
-# From the ground up; a room imports from rooms below it only. The file format is below the codes, which save themselves.
+# From the ground up: a room imports from rooms below it. The file format is below the codes, which save themselves.
 ROOMS = [
-    ["kernels", "_version"],
+    ["kernels", "data", "_version"],
     ["errors"],
     ["checks"],
     ["threads", "randomness"],
@@ -29,8 +29,9 @@ ROOMS = [
     ["collection"],
     ["distributed"],
     ["service"],
+    ["_load"],
     ["cli"],
-    ["_load", "__init__", "__main__"],
+    ["__init__", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 

@@ -24,7 +24,7 @@ def random_codes(
 
 def symbol_distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
     """Compare symbol by symbol."""
-    out = (a.symbols()[:, None, :] != b.symbols()[None, :, :]).sum(axis=2, dtype=np.int32)
+    out: npt.NDArray[np.int32] = (a.symbols()[:, None, :] != b.symbols()[None, :, :]).sum(axis=2, dtype=np.int32)
     out[a.empty_rows()] = a.spec.n_symbols
     out[:, b.empty_rows()] = a.spec.n_symbols
     return out

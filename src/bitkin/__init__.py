@@ -11,49 +11,60 @@ from typing import TYPE_CHECKING, Any
 from bitkin._version import __version__
 
 if TYPE_CHECKING:
-    from bitkin import errors, evaluate
+    from bitkin import errors, evaluate, io
     from bitkin._load import load
     from bitkin.codes import Codes, CodeSpec, distances
+    from bitkin.hashers import projections, rotations
+    from bitkin.hashers.projection_hash import ProjectionHash
     from bitkin.index.flat import FlatIndex
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.threads import get_threads, set_threads
 
-# Public name -> the module it lives in; a name that is itself a module maps to None.
-_HOMES: dict[str, str | None] = {
-    "CodeSpec": "bitkin.codes",
-    "Codes": "bitkin.codes",
-    "FlatIndex": "bitkin.index.flat",
-    "Neighbors": "bitkin.index.results",
-    "RaggedNeighbors": "bitkin.index.results",
-    "distances": "bitkin.codes",
-    "errors": None,
-    "evaluate": None,
-    "get_threads": "bitkin.threads",
-    "load": "bitkin._load",
-    "set_threads": "bitkin.threads",
+# Public name -> where it lives: a module, or an attribute of one behind the colon.
+_HOMES = {
+    "CodeSpec": "bitkin.codes:CodeSpec",
+    "Codes": "bitkin.codes:Codes",
+    "FlatIndex": "bitkin.index.flat:FlatIndex",
+    "Neighbors": "bitkin.index.results:Neighbors",
+    "ProjectionHash": "bitkin.hashers.projection_hash:ProjectionHash",
+    "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
+    "distances": "bitkin.codes:distances",
+    "errors": "bitkin.errors",
+    "evaluate": "bitkin.evaluate",
+    "get_threads": "bitkin.threads:get_threads",
+    "io": "bitkin.io",
+    "load": "bitkin._load:load",
+    "projections": "bitkin.hashers.projections",
+    "rotations": "bitkin.hashers.rotations",
+    "set_threads": "bitkin.threads:set_threads",
 }
 
-__all__ = [  # noqa: RUF022  # the order of `_HOMES`
+__all__ = [
     "CodeSpec",
     "Codes",
     "FlatIndex",
     "Neighbors",
+    "ProjectionHash",
     "RaggedNeighbors",
+    "__version__",
     "distances",
     "errors",
     "evaluate",
     "get_threads",
+    "io",
     "load",
+    "projections",
+    "rotations",
     "set_threads",
-    "__version__",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bitkin' has no attribute {name!r}")
-    home = _HOMES[name]
-    value = importlib.import_module(f"bitkin.{name}") if home is None else getattr(importlib.import_module(home), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    value = importlib.import_module(module)
+    value = getattr(value, attribute) if attribute else value
     globals()[name] = value
     return value
 

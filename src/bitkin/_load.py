@@ -12,6 +12,7 @@ from bitkin.io.reader import read_file
 _MODULES = {
     "Codes": "bitkin.codes",
     "FlatIndex": "bitkin.index.flat",
+    "ProjectionHash": "bitkin.hashers.projection_hash",
 }
 
 

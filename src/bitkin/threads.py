@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from bitkin.checks import whole_number
@@ -20,6 +21,9 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _n_threads: int | None = None
+_blas_controller: Any = None
+_blas_limits: Any = None
+_blas_users = 0
 
 
 def available_cores() -> int:
@@ -56,6 +60,30 @@ def set_threads(n: int) -> None:
         _n_threads = number
         _drop_pool()
     threadpool_limits(limits=number, user_api="blas")
+
+
+@contextmanager
+def blas_in_one_thread() -> Iterator[None]:
+    """Let every matrix product in this block run in the thread that calls it.
+
+    Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
+    process's: the first to enter changes it and the last to leave puts it back.
+    """
+    global _blas_controller, _blas_users, _blas_limits
+    from threadpoolctl import ThreadpoolController
+
+    with _lock:
+        if _blas_users == 0:
+            _blas_controller = _blas_controller or ThreadpoolController()
+            _blas_limits = _blas_controller.limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limits.restore_original_limits()
 
 
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
@@ -111,9 +139,12 @@ def _drop_pool() -> None:
 
 def _after_fork_in_child() -> None:
     # The parent's threads do not exist here and its lock may be held: start afresh.
-    global _lock, _pool
+    global _lock, _pool, _blas_users
     _lock = threading.Lock()
     _pool = None
+    if _blas_users:
+        _blas_users = 0
+        _blas_limits.restore_original_limits()
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -45,26 +47,25 @@ def stress(seconds: float, n_searchers: int = 8, seed: int = 0, k: int = 5) -> i
     end = time.monotonic() + seconds
     there: dict[int, int] = {}
     while time.monotonic() < end and not failures:
-        before = dict(there)
+        write: Callable[[], object]
         kind = rng.integers(0, 4)
         some = rng.integers(0, len(rows), int(rng.integers(1, 60)))
         if kind == 0 and len(there) > 100:
             gone = rng.permutation(list(there))[: len(there) // 2]
             for i in gone.tolist():
                 del there[i]
-            write = (index.remove, (gone,))
+            write = partial(index.remove, gone)
         elif kind == 1:
             ids = np.unique(rng.integers(0, 500, len(some)))
             there.update(zip(ids.tolist(), some[: len(ids)].tolist(), strict=True))
-            write = (index.upsert, (rows[some[: len(ids)]], ids))
+            write = partial(index.upsert, rows[some[: len(ids)]], ids)
         else:
             start = index._snapshot.next_id
             there.update(zip(range(start, start + len(some)), some.tolist(), strict=True))
-            write = (index.add, (rows[some],))
-        assert before is not there
+            write = partial(index.add, rows[some])
         history.append((np.array(list(there), dtype=np.int64), np.array(list(there.values()), dtype=np.int64)))
         announced[0] += 1
-        write[0](*write[1])  # type: ignore[operator]
+        write()
         published[0] += 1
     stop.set()
     for thread in searchers:

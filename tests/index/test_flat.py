@@ -317,7 +317,7 @@ def test_bad_writes_are_refused_whole() -> None:
     with pytest.raises(InvalidInputError, match="1-dimensional"):
         index.add(rows, 5)
     with pytest.raises(InvalidInputError, match="ragged"):
-        index.add(rows, [[1], [2, 3]])  # type: ignore[list-item]
+        index.add(rows, [[1], [2, 3]])
     with pytest.raises(UnknownIdError, match="not there: 8, 99"):
         index.remove([5, 8, 99])
     with pytest.raises(UnknownIdError, match="not there: 1, 2, 3, 4, 8 and 1 more"):

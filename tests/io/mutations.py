@@ -23,7 +23,7 @@ def make_index(seed: int = 0) -> FlatIndex:
 def mutate(data: bytes, rng: np.random.Generator) -> bytes:
     """Flip, overwrite, cut, extend, insert, delete or swap, mostly in the header where it hurts."""
     raw = bytearray(data)
-    header = 8 + int.from_bytes(data[:8], "little")
+    header = min(len(raw), 8 + int.from_bytes(data[:8], "little"))
     at = int(rng.integers(0, header if rng.random() < 0.6 else len(raw)))
     kind = rng.integers(0, 8)
     if kind == 0:
@@ -41,8 +41,9 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
     elif kind == 6:
         del raw[at : at + int(rng.integers(1, 9))]
     else:
-        digits = [i for i in range(8, header) if chr(raw[i]).isdigit()]
-        raw[digits[int(rng.integers(0, len(digits)))]] = ord("0") + int(rng.integers(0, 10))
+        digits = [i for i in range(header) if chr(raw[i]).isdecimal()]
+        for place in rng.permutation(digits)[:1]:
+            raw[int(place)] = ord("0") + int(rng.integers(0, 10))
     return bytes(raw)
 
 

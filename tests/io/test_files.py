@@ -4,7 +4,9 @@ import json
 import os
 import pickle
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +55,7 @@ def test_the_safetensors_library_reads_our_files(tmp_path: Path) -> None:
 
 
 def test_every_tensor_starts_at_a_multiple_of_64_bytes(tmp_path: Path) -> None:
-    arrays = {f"a{i}": np.ones(i, dtype=dtype) for i, dtype in enumerate("u1 <i2 <f4 <u8 ? <f2".split())}
+    arrays = {f"a{i}": np.ones(i, dtype=dtype) for i, dtype in enumerate(["u1", "<i2", "<f4", "<u8", "?", "<f2"])}
     write_file(tmp_path / "file", "Anything", {}, None, arrays)
     data = (tmp_path / "file").read_bytes()
     header = Header.decode(data[: 8 + int.from_bytes(data[:8], "little")], "file")
@@ -115,7 +117,7 @@ def test_foreign_files_are_refused(tmp_path: Path, kind: str, mmap: bool) -> Non
         bitkin.load(tmp_path / "file", mmap=mmap)
 
 
-def crafted(class_name: str, parameters: dict[str, object], tensors: dict[str, np.ndarray], path: Path) -> Path:  # type: ignore[type-arg]
+def crafted(class_name: str, parameters: Mapping[str, object], tensors: Mapping[str, Any], path: Path) -> Path:
     write_file(path, class_name, parameters, None, tensors)
     return path
 
@@ -127,7 +129,7 @@ def test_whole_files_with_impossible_contents_are_refused(tmp_path: Path, mmap: 
     words = np.zeros((2, 1, 1), dtype=np.uint64)
     blocks = np.zeros((1, 1, 1, 512), dtype=np.uint64)
     marks = np.full(8, 3, dtype=np.uint64)
-    cases = [
+    cases: list[tuple[str, Mapping[str, object], Mapping[str, Any], str]] = [
         ("os.system", spec, {"words": words}, "does not know"),
         ("Codes", {"n_symbols": 9}, {"words": words}, "lacks the parameter bits_per_symbol"),
         ("Codes", {"n_symbols": -9, "bits_per_symbol": 1}, {"words": words}, "impossible code spec"),
@@ -151,10 +153,10 @@ def test_whole_files_with_impossible_contents_are_refused(tmp_path: Path, mmap: 
         ("FlatIndex", index, good | {"searchable": marks[:7]}, "has a tensor searchable"),
     ]
     for class_name, parameters, tensors, words_of_error in cases:
-        crafted(class_name, parameters, tensors, path)  # type: ignore[arg-type]
+        crafted(class_name, parameters, tensors, path)
         with pytest.raises(CorruptFileError, match=words_of_error):
             bitkin.load(path, mmap=mmap)
-    assert len(bitkin.load(crafted("FlatIndex", index, good, path), mmap=mmap)) == 2  # type: ignore[arg-type]
+    assert len(bitkin.load(crafted("FlatIndex", index, good, path), mmap=mmap)) == 2
 
 
 def test_codes_with_bits_beyond_their_symbols_are_refused_or_at_least_harmless(tmp_path: Path) -> None:

@@ -13,13 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.codes import Codes
+from bitkin.codes import Codes, CodeSpec
 from bitkin.index.bitmap import Bitmap, n_blocks
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Words
 from bitkin.index.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.scan import block_widths, k_smallest_into, nothing_yet, room_for, sort_best_into, within_radius_into
+from bitkin.kernels.scan import (
+    block_widths,
+    blocks_ahead,
+    k_smallest_into,
+    nothing_yet,
+    room_for,
+    sort_best_into,
+    within_radius_into,
+)
 
 _MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
 _CACHE_BYTES = 1 << 20
@@ -38,40 +46,43 @@ class _Stretch(NamedTuple):
     mask: Bitmap
 
 
+class _Part(NamedTuple):
+    """Queries `first` … `last` over some stretches: one piece of work."""
+
+    first: int
+    last: int
+    stretches: list[_Stretch]
+
+
 def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
     """Return the k nearest rows of every query, nearest first, ties by lower id."""
-    ids = np.full((len(queries), k), -1, dtype=np.int64)
-    distances = np.full((len(queries), k), snapshot.spec.n_symbols + 1, dtype=np.int32)
-    asked = np.flatnonzero(~queries.empty_rows())
+    found = _nothing_found(len(queries), k, snapshot.spec)
+    if queries.empty is not None:
+        asked = np.flatnonzero(~queries.empty)
+        found.ids[asked], found.distances[asked] = k_nearest(snapshot, queries[asked], k, allow)
+        return found
     reach = min(k, len(snapshot))
-    if reach == 0 or len(asked) == 0:
-        return Neighbors(ids, distances)
-    words = read_only(queries.words[asked])
-    n_words = words.shape[2]
-    planes, turn = block_widths(words.shape[1], n_words)
+    if reach == 0 or len(queries) == 0:
+        return found
+    words = read_only(queries.words)
+    n_planes, n_words = words.shape[1:]
+    widths = (*block_widths(n_planes, n_words), blocks_ahead(n_planes, n_words))
     by_id = not snapshot.in_order
-    stretches = _stretches(snapshot, allow)
 
-    def search(part: tuple[slice, list[_Stretch]]) -> tuple[Ids, npt.NDArray[np.int32]]:
-        some, rows = words[part[0]], part[1]
-        best = nothing_yet(len(some), reach, n_words)
-        for stretch in rows:
-            k_smallest_into(*stretch, some, planes, turn, reach, by_id, best)
-        found_ids = np.full((len(some), reach), -1, dtype=np.int64)
-        found_distances = np.full((len(some), reach), snapshot.spec.n_symbols + 1, dtype=np.int32)
-        sort_best_into(best, reach, by_id, found_ids, found_distances)
-        return found_ids, found_distances
+    def search(part: _Part, out: Neighbors) -> Neighbors:
+        best = nothing_yet(part.last - part.first, reach, n_words)
+        for stretch in part.stretches:
+            k_smallest_into(*stretch, words[part.first : part.last], *widths, reach, by_id, best)
+        sort_best_into(best, reach, by_id, *out)
+        return out
 
     state_bytes = 12 * room_for(reach) + 256 * n_words
-    parts = list(_parts(words, stretches, _CACHE_BYTES // state_bytes))
-    results = threads.run(search, parts)
-    whole = [part[0] for part in parts]
-    if len(parts) > 1 and whole[0] == whole[1]:
-        found = _merge([r[0] for r in results], [r[1] for r in results], reach)
-    else:
-        found = np.concatenate([r[0] for r in results]), np.concatenate([r[1] for r in results])
-    ids[asked, :reach], distances[asked, :reach] = found
-    return Neighbors(ids, distances)
+    parts = _parts(words, _stretches(snapshot, allow), _CACHE_BYTES // state_bytes)
+    if len(parts) > 1 and parts[0].first == parts[1].first:
+        rivals = threads.run(lambda part: search(part, _nothing_found(len(queries), k, snapshot.spec)), parts)
+        return _best_of(rivals, k)
+    threads.run(lambda p: search(p, Neighbors(found.ids[p.first : p.last], found.distances[p.first : p.last])), parts)
+    return found
 
 
 def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
@@ -80,17 +91,17 @@ def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | 
     words = read_only(queries.words[asked])
     planes, turn = block_widths(words.shape[1], words.shape[2])
 
-    def search(part: tuple[slice, list[_Stretch]]) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
-        some, rows = words[part[0]], part[1]
+    def search(part: _Part) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
+        some, numbers = words[part.first : part.last], asked[part.first : part.last]
         room = 4 * BLOCK * len(some)
         out = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
         lanes = np.empty(BLOCK, dtype=np.int32)
         found = []
-        for stretch in rows:
+        for stretch in part.stretches:
             while stretch.first < stretch.last:
                 at, count = within_radius_into(*stretch, some, planes, turn, radius, *out, lanes)
                 stretch = stretch._replace(first=at)
-                found.append((asked[part[0]][out[0][:count]], out[1][:count].copy(), out[2][:count].copy()))
+                found.append((numbers[out[0][:count]], out[1][:count].copy(), out[2][:count].copy()))
         return found
 
     pieces = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
@@ -119,22 +130,17 @@ def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
     ]
 
 
-def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> Iterator[tuple[slice, list[_Stretch]]]:
-    """Cut the scan into (queries, rows) for the pool; either all parts have all rows, or all have all queries."""
+def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> list[_Part]:
+    """Cut the scan for the pool; either all parts have all rows, or all have all queries."""
     n_queries = len(words)
     total = sum(s.last - s.first for s in stretches)
     most_queries = max(2, min(_MOST_QUERIES, most_queries))
-    workers = threads.get_threads()
-    if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN:
-        workers = 1
+    workers = 1 if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN else threads.get_threads()
     if n_queries < 2 * workers and n_queries <= most_queries:
-        for part in _cut_rows(stretches, total, workers):
-            yield slice(0, n_queries), part
-        return
+        return [_Part(0, n_queries, rows) for rows in _cut_rows(stretches, total, workers)]
     rounds = -(-n_queries // (workers * most_queries))
     step = -(-n_queries // (workers * rounds))
-    for start in range(0, n_queries, step):
-        yield slice(start, min(start + step, n_queries)), stretches
+    return [_Part(first, min(first + step, n_queries), stretches) for first in range(0, n_queries, step)]
 
 
 def _cut_rows(stretches: list[_Stretch], total: int, n_parts: int) -> Iterator[list[_Stretch]]:
@@ -149,8 +155,14 @@ def _cut_rows(stretches: list[_Stretch], total: int, n_parts: int) -> Iterator[l
         yield part
 
 
-def _merge(ids: list[Ids], distances: list[npt.NDArray[np.int32]], k: int) -> tuple[Ids, npt.NDArray[np.int32]]:
+def _nothing_found(n_queries: int, k: int, spec: CodeSpec) -> Neighbors:
+    ids = np.full((n_queries, k), -1, dtype=np.int64)
+    return Neighbors(ids, np.full((n_queries, k), spec.n_symbols + 1, dtype=np.int32))
+
+
+def _best_of(rivals: list[Neighbors], k: int) -> Neighbors:
     """Keep the best k of several results for the same queries."""
-    all_ids, all_distances = np.concatenate(ids, axis=1), np.concatenate(distances, axis=1)
-    order = np.lexsort((all_ids, all_distances), axis=1)[:, :k]
-    return np.take_along_axis(all_ids, order, axis=1), np.take_along_axis(all_distances, order, axis=1)
+    ids = np.concatenate([found.ids for found in rivals], axis=1)
+    distances = np.concatenate([found.distances for found in rivals], axis=1)
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1))

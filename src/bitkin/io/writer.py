@@ -52,7 +52,7 @@ def write_file(
     write_aside(path, write_to)
 
 
-def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], None]) -> None:
+def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
     """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one step."""
     target = Path(os.path.realpath(path))
     aside = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -69,7 +69,7 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], No
             with contextlib.suppress(OSError):
                 aside.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileAccessError(f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged.") from error
@@ -87,7 +87,7 @@ def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] 
     return crc
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself survive a power cut, where folders can be synced."""
     if os.name != "posix":
         return

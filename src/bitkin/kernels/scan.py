@@ -1,8 +1,8 @@
 """Symbol distances over blocks of 512 codes: all of them, the k smallest, or all within a radius.
 
-The distance of two codes is popcount(OR over planes of (a ^ b)). `ps` and `ws` are tuples whose lengths, not values,
-matter: they fix the number of planes and the words taken in one turn at compile time, so LLVM unrolls those loops and
-vectorizes the one over the 512 lanes.
+The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and `bs` are tuples whose lengths, not
+values, matter: they fix the number of planes, of words and of blocks taken in one turn at compile time, so LLVM
+unrolls those loops and vectorizes the one over the 512 lanes.
 
 The k smallest are kept by counting: distances are small integers, so a histogram of the candidates taken so far gives
 the exact k-th distance at every moment, whatever k is. Candidates go to a buffer of more than k places, which is cut
@@ -75,6 +75,11 @@ def nothing_yet(n_queries: int, k: int, n_words: int) -> Best:
     )
 
 
+def blocks_ahead(n_planes: int, n_words: int) -> tuple[int, ...]:
+    """Return `bs`: blocks that a lone query takes at once, for about 16 streams from memory."""
+    return (0,) * max(1, min(8, 16 // (n_planes * n_words)))
+
+
 def block_widths(n_planes: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return `ps` and `ws` for codes of `n_planes` planes of `n_words` words."""
     most = max(1, MAX_UNROLLED // n_planes)
@@ -119,6 +124,19 @@ def _any_closer(block, query, limit, ps, ws):
     signs = np.uint64(0)
     for i in range(BLOCK):
         signs |= _lane_distance(block, query, 0, i, ps, ws) - limit
+    return signs >> _U63 != 0
+
+
+@kernel
+def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
+    """`_any_closer` for the `len(bs)` blocks from `b` on, side by side: as many streams from memory as it can feed.
+
+    One stream stalls at every page; alone, a query on 64-bit codes is half as slow again with it.
+    """
+    signs = np.uint64(0)
+    for i in range(BLOCK):
+        for ahead in range(len(bs)):
+            signs |= _lane_distance(blocks[b + ahead], query, 0, i, ps, ws) - limit
     return signs >> _U63 != 0
 
 
@@ -267,22 +285,33 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
 
 
 @kernel
-def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, ws, k, by_id, best):
+def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, ws, bs, k, by_id, best):
     """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best.
 
     uint64[B, P, W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W].
     While hits are likely (the first k·512 rows), among few lanes, and for codes wider than one turn, all distances of
-    a block are stored and looked at; otherwise a pass that stores nothing first asks whether there is a hit at all.
+    a block are stored and looked at; otherwise a pass that stores nothing first asks whether there is a hit at all: for
+    two queries at once, or for several blocks at once where there is only one query.
     """
     narrow = len(ws) == queries.shape[2]
+    alone = narrow and len(queries) == 1 and len(mask) == 0
+    skip_to, asked_to = first_block, first_block
     for b in range(first_block, last_block):
+        if b < skip_to:
+            continue
+        likely = b - first_block <= k
+        if alone and not likely and b >= asked_to and b + len(bs) <= last_block:
+            asked_to = b + len(bs)
+            if not _any_closer_ahead(blocks, b, queries[0], np.uint64(best.limits[0]), ps, ws, bs):
+                skip_to = asked_to
+                continue
         allowed = _allowed_in_block(mask, b)
         if allowed == 0:
             continue
         start = b * BLOCK
         stop = min(BLOCK, n - start)
         block = blocks[b]
-        ask_first = narrow and allowed > FEW_LANES and (b - first_block) > k
+        ask_first = narrow and allowed > FEW_LANES and not likely
         for q in range(0, len(queries), 2):
             hit_a, hit_b = True, q + 1 < len(queries)
             if ask_first:

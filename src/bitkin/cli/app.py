@@ -1,0 +1,63 @@
+"""The app: all commands together, and what an error looks like.
+
+Heavy imports happen inside commands, so that `bitkin --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from bitkin._version import __version__
+from bitkin.cli import demo, doctor, encode, fit, index, search
+from bitkin.cli.output import fail
+from bitkin.errors import BitkinError
+
+app = typer.Typer(
+    name="bitkin",
+    help="Short codes that keep relatives close: hash vectors, search the codes at memory speed.\n\n"
+    "Example: bitkin fit vectors.npy -o model.bitkin && bitkin encode model.bitkin vectors.npy -o codes.bitkin && "
+    "bitkin index codes.bitkin -o index.bitkin && bitkin search index.bitkin queries.npy -m model.bitkin",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo.demo, fit.fit, encode.encode, index.index, search.search, doctor.doctor):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bitkin {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+# The callback's docstring would replace the help of the app.
+app.registered_callback.help = app.info.help  # type: ignore[union-attr]
+
+
+def main() -> None:
+    """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on stderr."""
+    try:
+        app()
+    except BitkinError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("interrupted")
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

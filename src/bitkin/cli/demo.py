@@ -1,0 +1,55 @@
+"""`bitkin demo`: 10,000 pictures of clothes, encoded and searched, in a table and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bitkin.cli.arguments import Json
+from bitkin.cli.output import print_json, print_table, progress_bar
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("bitkin-demo.png"),
+    json: Json = False,
+) -> None:
+    """Encode and search 10,000 Fashion-MNIST images that ship with bitkin, and draw what is found.
+
+    Example: bitkin demo --out neighbours.png
+    """
+    from bitkin.cli import showcase
+
+    lengths = (32, 64, 128, 256)
+    results = []
+    with progress_bar("encoding and searching", len(lengths), "code lengths") as done:
+        data = showcase.load_images()
+        for i, bits in enumerate(lengths):
+            results.append(showcase.measure(data, bits))
+            done(i + 1)
+    if json:
+        for result in results:
+            print_json(**result.figures())
+    else:
+        rows = [
+            (
+                f"{r.bits}",
+                f"{r.code_bytes}",
+                f"{r.vector_bytes / r.code_bytes:,.0f} ×",
+                f"{r.recall:.3f}",
+                f"{r.microseconds:,.0f}",
+            )
+            for r in results
+        ]
+        columns = ("bits", "bytes a code", "smaller than float32", "true 10 in best 100", "µs a query")
+        print_table(f"{data.n_rows:,} images searched for {data.n_queries} others, random projections", columns, rows)
+    showcase.draw(data, results[-1], out)
+    if json:
+        return
+    print(f"picture: {out}")
+    print("what to try next, with vectors of your own:")
+    print("  bitkin fit vectors.npy -o model.bitkin")
+    print("  bitkin encode model.bitkin vectors.npy -o codes.bitkin")
+    print("  bitkin index codes.bitkin -o index.bitkin")
+    print("  bitkin search index.bitkin queries.npy --model model.bitkin")

@@ -1,0 +1,53 @@
+"""How commands speak: results on stdout, as text or JSON lines; progress and errors on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+
+def fail(message: str) -> NoReturn:
+    """Print one line on stderr and exit with 1."""
+    print(f"bitkin: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def print_json(**values: Any) -> None:
+    """Print one JSON line."""
+    print(json.dumps(values, ensure_ascii=False, default=str), flush=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a small table; the first column is text, the others are numbers."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False).print(table)
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None, unit: str = "rows") -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr while the block runs, if that is a terminal; call what it gives with the number done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn(f"{{task.completed:,.0f}} {unit}"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

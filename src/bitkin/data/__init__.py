@@ -1,0 +1,1 @@
+"""Data that ships with the package; see NOTICE for where it comes from."""

@@ -1,0 +1,139 @@
+"""The contract of every hasher: scikit-learn's, and codes.
+
+`__init__` only stores; `fit` starts afresh and learns; what was learned ends in `_`. A fitted hasher has `spec_`,
+`fingerprint_` and `n_features_in_`, and two fitted hashers with the same fingerprint make the same codes.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bitkin.codes import Codes, CodeSpec
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors import VectorSource, open_vectors
+
+if TYPE_CHECKING:
+    from bitkin.io.reader import StoredFile
+
+
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all hashers: input in every form, output as symbols or packed codes, files."""
+
+    may_be_empty: ClassVar[bool] = False
+    """Whether some rows have nothing to hash, so that codes need `empty`."""
+
+    notices_not_finite: ClassVar[bool] = False
+    """Whether hashing itself comes across every NaN and infinity, so that arrays need no pass to look for them."""
+
+    spec_: CodeSpec
+    fingerprint_: str
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
+        self._learn(self._training_source(X))
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[Any]:
+        """Return the symbols of every row: uint8, uint16 or uint32 (n, n_symbols)."""
+        check_is_fitted(self)
+        rows = [self._symbols(batch) for batch in self._batches(X)]
+        nothing = np.empty((0, self.spec_.n_symbols), dtype=self.spec_.symbol_dtype)
+        return np.concatenate([nothing, *rows])
+
+    def encode(self, X: Any) -> Codes:
+        """Return the codes of every row, packed, under this hasher's fingerprint."""
+        check_is_fitted(self)
+        nothing = Codes.from_symbols(np.empty((0, self.spec_.n_symbols), dtype=np.uint8), self.spec_.bits_per_symbol)
+        parts = [self._codes(batch) for batch in self._batches(X)]
+        return Codes.concatenate(parts if parts else [nothing]).with_fingerprint(self.fingerprint_)
+
+    def encode_batch(self, batch: Any) -> Codes:
+        """Return the codes of a batch of a `VectorSource`, which has checked it."""
+        check_is_fitted(self)
+        return self._codes(batch).with_fingerprint(self.fingerprint_)
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted hasher to `path`: aside first, then in place at once."""
+
+    @classmethod
+    @abstractmethod
+    def _from_file(cls, stored: StoredFile) -> Hasher:
+        """Return the fitted hasher that a file holds."""
+
+    @abstractmethod
+    def _learn(self, source: VectorSource) -> None:
+        """Set everything that ends in `_` from at least one row."""
+
+    @abstractmethod
+    def _symbols(self, batch: Any) -> npt.NDArray[Any]:
+        """Return the symbols of one checked batch."""
+
+    def _codes(self, batch: Any) -> Codes:
+        """Return the codes of one checked batch; faster where a hasher packs by itself."""
+        return Codes.from_symbols(self._symbols(batch), self.spec_.bits_per_symbol)
+
+    def _training_source(self, X: Any) -> VectorSource:
+        """Return the rows to fit as a source, and remember the number of features and their names."""
+        if not isinstance(X, VectorSource):
+            source = open_vectors(self._checked(X, reset=True), name="X")
+            for _ in source.batches():
+                pass  # a NaN is an error now, not when some learner first looks at its batch
+            return source
+        if X.shape[0] == 0:
+            raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
+        self.n_features_in_ = X.shape[1]
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return X
+
+    def _batches(self, X: Any) -> Iterator[Any]:
+        """Yield batches of the rows to hash, their numbers finite unless `notices_not_finite`."""
+        if not isinstance(X, VectorSource):
+            X = self._checked(X, reset=False)
+            if self.notices_not_finite:
+                if X.shape[0]:
+                    yield X
+                return
+            X = open_vectors(X, name="X")
+        elif X.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"{X.name} has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input. Encode vectors of the kind it was fitted on."
+            )
+        for _, batch in X.batches():
+            yield batch
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
+        try:
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_min_samples=1 if reset else 0,
+            )
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.spec_.n_symbols
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags

@@ -1,0 +1,66 @@
+"""Encoding a source of any length to a file, batch by batch, so that it can be interrupted and taken up again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bitkin.codes import WORD
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher
+from bitkin.io.partial import PartialFile
+from bitkin.io.vectors import VectorSource
+
+_BATCH_BYTES = 1 << 25
+_SECONDS_BETWEEN_CHECKPOINTS = 2.0
+
+
+def encode_to_file(
+    hasher: Hasher,
+    source: VectorSource,
+    path: str | os.PathLike[str],
+    *,
+    identity: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write the codes of all rows to `path` in bounded memory, and return the row that this call began with.
+
+    After an interruption the same call goes on from the last checkpoint, and the file comes out as if nothing had
+    happened. `identity` is what else must be the same for that, such as the sizes of the files. `progress` is told
+    the number of rows done.
+    """
+    if source.shape[0] is None:
+        raise InvalidInputError(f"{source.name} must have a known number of rows to be encoded to a file.")
+    spec = hasher.spec_
+    batch_rows = max(1, min(1 << 16, _BATCH_BYTES // max(1, source.shape[1] * source.dtype.itemsize)))
+    shapes: dict[str, Any] = {"words": (WORD, (spec.bits_per_symbol, spec.plane_words))}
+    if hasher.may_be_empty:
+        shapes["empty"] = (np.dtype(np.bool_), ())
+    work = {
+        "fingerprint": hasher.fingerprint_,
+        "shape": list(source.shape),
+        "batch_rows": batch_rows,
+        "identity": dict(identity or {}),
+    }
+    parameters = {"n_symbols": spec.n_symbols, "bits_per_symbol": spec.bits_per_symbol}
+    with PartialFile(
+        path, "Codes", parameters, hasher.fingerprint_, shapes, source.shape[0], work, fresh=fresh
+    ) as partial:
+        begun = partial.rows_done
+        last = time.monotonic()
+        for _, batch in source.batches(rows=batch_rows, start=begun):
+            codes = hasher.encode_batch(batch)
+            rows = {"words": codes.words}
+            partial.append(rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows)
+            if progress is not None:
+                progress(partial.rows_done)
+            if time.monotonic() - last > _SECONDS_BETWEEN_CHECKPOINTS:
+                partial.checkpoint()
+                last = time.monotonic()
+        partial.finish()
+    return begun

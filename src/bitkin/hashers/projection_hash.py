@@ -1,0 +1,215 @@
+"""ProjectionHash: projection × rotation × sign."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from bitkin import threads
+from bitkin.checks import whole_number
+from bitkin.codes import MAX_SYMBOLS, Codes, CodeSpec
+from bitkin.errors import InvalidInputError
+from bitkin.hashers import slots
+from bitkin.hashers.base import Hasher
+from bitkin.hashers.fingerprint import fingerprint
+from bitkin.hashers.training import prepared, training_vectors
+from bitkin.io.layout import damaged
+from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.batch import first_not_finite, row_slice
+from bitkin.io.vectors.source import in_words
+from bitkin.io.writer import write_file
+from bitkin.randomness import Draws, resolve_seed
+
+if TYPE_CHECKING:
+    from bitkin.io.reader import StoredFile
+
+_ROWS_AT_ONCE = 1024  # a product of this many rows and 256 bits is still in cache when it is packed
+
+
+class ProjectionHash(Hasher):
+    """Bits that are the signs of projected vectors: bit j of x is (x − mean) · directionⱼ ≥ 0.
+
+    Parameters
+    ----------
+    n_bits : int, default 256
+        Length of a code (the papers' c or k).
+    projection : str or Projection, default "random"
+        How directions are found. "random": independent normals.
+    rotation : Rotation or None, default None
+        How the projected data is turned before signs are taken.
+    center : bool, default True
+        Subtract the mean of the fitted rows first. Without it codes depend on directions from the origin only.
+    normalize : bool, default False
+        Scale every row to length 1 first, for cosine.
+    random_state : int or None, default 0
+        The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
+
+    Attributes
+    ----------
+    spec_ : CodeSpec
+    fingerprint_ : str
+        Equal for two fitted hashers exactly when they make the same codes.
+    components_ : float32 (n_features, n_bits)
+        Directions times rotation.
+    mean_ : float64 (n_features,) or None
+    seed_ : int
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((1000, 20))
+    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection="random").fit(X)
+    >>> hasher.encode(X)
+    Codes(1,000 rows, 64 × 1-bit, from ...)
+    >>> hasher.transform(X[:2]).shape, hasher.project(X[:2]).dtype
+    ((2, 64), dtype('float32'))
+    """
+
+    notices_not_finite = True  # whatever is not finite shows in the product
+
+    def __init__(
+        self,
+        n_bits: int = 256,
+        *,
+        projection: Any = "random",
+        rotation: Any = None,
+        center: bool = True,
+        normalize: bool = False,
+        random_state: int | None = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.projection = projection
+        self.rotation = rotation
+        self.center = center
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def project(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return what the signs are taken of: float32 (n, n_bits)."""
+        check_is_fitted(self)
+        rows = [np.empty((0, self.spec_.n_symbols), dtype=np.float32)]
+        for batch in self._batches(X):
+            rows += self._over_blocks(batch, lambda product: product - self._offset)
+        return np.concatenate(rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted hasher to `path`: aside first, then in place at once."""
+        check_is_fitted(self)
+        parameters = {
+            "n_bits": self.spec_.n_symbols,
+            "projection": slots.describe(slots.projection_for(self.projection)),
+            "rotation": slots.describe(slots.rotation_for(self.rotation)),
+            "center": self.mean_ is not None,
+            "normalize": self.normalize,
+            "random_state": None if self.random_state is None else int(self.random_state),
+            "seed": self.seed_,
+        }
+        tensors: dict[str, npt.NDArray[Any]] = {"components": self.components_}
+        if self.mean_ is not None:
+            tensors["mean"] = self.mean_
+        if hasattr(self, "feature_names_in_"):
+            names = json.dumps([str(name) for name in self.feature_names_in_]).encode()
+            tensors["feature_names"] = np.frombuffer(names, dtype=np.uint8)
+        write_file(path, "ProjectionHash", parameters, self.fingerprint_, tensors)
+
+    @classmethod
+    def _from_file(cls, stored: StoredFile) -> ProjectionHash:
+        n_bits = stored.parameter("n_bits")
+        components = stored.tensor("components", np.float32, (None, n_bits if type(n_bits) is int else -1))
+        mean = stored.optional_tensor("mean", np.float64, (len(components),))
+        names = stored.optional_tensor("feature_names", np.uint8, (None,))
+        stored.require_no_more_tensors()
+        hasher = cls(
+            n_bits,
+            projection=slots.projection_from(stored.parameter("projection"), stored.name),
+            rotation=slots.rotation_from(stored.parameter("rotation"), stored.name),
+            center=stored.parameter("center"),
+            normalize=stored.parameter("normalize"),
+            random_state=stored.parameter("random_state"),
+        )
+        try:
+            hasher._require_parameters()
+            hasher.seed_ = resolve_seed(stored.parameter("seed"))
+            if names is not None:
+                hasher.feature_names_in_ = np.array(json.loads(names.tobytes()), dtype=object)
+                if hasher.feature_names_in_.shape != (len(components),):
+                    raise InvalidInputError("feature names must be one a feature.")
+        except (ValueError, RecursionError) as error:
+            raise damaged(stored.name, f"has impossible parameters: {error}") from None
+        if hasher.center != (mean is not None) or len(components) == 0:
+            raise damaged(stored.name, "has tensors that do not fit its parameters")
+        hasher.n_features_in_ = len(components)
+        hasher._set_model(components, mean)
+        if not stored.mapped and hasher.fingerprint_ != stored.fingerprint:
+            raise damaged(stored.name, "holds a model that does not fit its fingerprint")
+        return hasher
+
+    def _learn(self, source: VectorSource) -> None:
+        self._require_parameters()
+        projection, rotation = slots.projection_for(self.projection), slots.rotation_for(self.rotation)
+        self.seed_ = resolve_seed(self.random_state)
+        vectors = training_vectors(source, center=self.center, normalize=self.normalize)
+        components = projection.directions(vectors, self.n_bits, Draws(self.seed_, "projection"))
+        if rotation is not None:
+            components = components @ rotation.matrix(vectors, components, Draws(self.seed_, "rotation"))
+        self._set_model(components, vectors.mean)
+
+    def _set_model(self, components: npt.NDArray[np.float32], mean: npt.NDArray[np.float64] | None) -> None:
+        self.spec_ = CodeSpec(components.shape[1])
+        self.components_ = components
+        self.mean_ = mean
+        # Where the mean lands. Subtracted after the projection, so that sparse rows stay sparse.
+        self._offset = np.zeros(components.shape[1], dtype=np.float32)
+        if mean is not None:
+            self._offset = (mean @ components.astype(np.float64)).astype(np.float32)
+        arrays: dict[str, npt.NDArray[Any]] = {"components": components}
+        if mean is not None:
+            arrays["mean"] = mean
+        self.fingerprint_ = fingerprint("ProjectionHash", {"normalize": bool(self.normalize)}, arrays)
+
+    def _require_parameters(self) -> None:
+        whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
+        for name in ("center", "normalize"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise InvalidInputError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+
+    def _over_blocks(self, batch: Any, work: Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]) -> list[Any]:
+        """Return `work(rows · components)` for blocks of rows; the blocks do not depend on the number of threads."""
+
+        def block(first: int) -> npt.NDArray[Any]:
+            rows = row_slice(batch, first, min(first + _ROWS_AT_ONCE, batch.shape[0]))
+            product = prepared(rows, self.normalize) @ self.components_
+            if first_not_finite(product) is not None:
+                _raise_not_finite(rows, first)
+            return work(product)
+
+        with threads.blas_in_one_thread():
+            return threads.run(block, range(0, batch.shape[0], _ROWS_AT_ONCE))
+
+    def _symbols(self, batch: Any) -> npt.NDArray[Any]:
+        return np.concatenate(self._over_blocks(batch, lambda product: product >= self._offset)).view(np.uint8)
+
+    def _codes(self, batch: Any) -> Codes:
+        packed = self._over_blocks(batch, lambda product: np.packbits(product >= self._offset, axis=1))
+        return Codes.from_bytes(np.concatenate(packed), self.spec_)
+
+
+def _raise_not_finite(rows: Any, first: int) -> None:
+    """Say why a projection is not finite: a number that is not, or numbers too large."""
+    found = first_not_finite(rows)
+    if found is not None:
+        row, column, value = found
+        raise InvalidInputError(
+            f"X: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
+            "drop or replace such rows first."
+        )
+    raise InvalidInputError(
+        f"X must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows float32. "
+        "Scale the data down."
+    )

@@ -1,0 +1,56 @@
+"""The two slots of a projection hash: names, objects, and how they are written to files."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.hashers.projections import Projection, RandomProjection
+from bitkin.hashers.rotations import Rotation
+
+Slot = TypeVar("Slot", Projection, Rotation)
+
+PROJECTIONS: dict[str, type[Projection]] = {"random": RandomProjection}
+ROTATIONS: dict[str, type[Rotation]] = {}
+
+
+def projection_for(value: Any) -> Projection:
+    """Return the projection that a name or an object stands for."""
+    return _resolve(value, "projection", PROJECTIONS, Projection)
+
+
+def rotation_for(value: Any) -> Rotation | None:
+    """Return the rotation that a name, an object or None stands for."""
+    return None if value is None else _resolve(value, "rotation", ROTATIONS, Rotation)
+
+
+def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
+    """Return what a file keeps of a slot: the class and its parameters."""
+    return None if value is None else {"class": type(value).__name__, "parameters": value.get_params(deep=False)}
+
+
+def projection_from(description: Any, file_name: str) -> Projection:
+    """Return the projection that `describe` described."""
+    return _restore(description, file_name, PROJECTIONS)
+
+
+def rotation_from(description: Any, file_name: str) -> Rotation | None:
+    """Return the rotation that `describe` described."""
+    return None if description is None else _restore(description, file_name, ROTATIONS)
+
+
+def _resolve(value: Any, name: str, known: dict[str, type[Slot]], kind: Any) -> Slot:
+    if isinstance(value, str) and value in known:
+        return known[value]()
+    if isinstance(value, kind):
+        return value  # type: ignore[no-any-return]
+    choices = [repr(choice) for choice in known] + (["None"] if name == "rotation" else [])
+    raise InvalidInputError(f"{name} must be {', '.join(choices)} or a {kind.__name__} object, got {value!r}.")
+
+
+def _restore(description: Any, file_name: str, known: dict[str, type[Slot]]) -> Slot:
+    classes = {kind.__name__: kind for kind in known.values()}
+    try:
+        return classes[description["class"]](**description["parameters"])
+    except (KeyError, TypeError):
+        raise CorruptFileError(f"{file_name} names a part this bitkin does not know: {description!r}.") from None

@@ -1,0 +1,158 @@
+"""A file that grows row by row and becomes whole at the end.
+
+Until then it lies beside its target under another name, `.NAME.partial`, with a journal of how far it is sure to be
+right; its header is missing, so nothing takes it for whole. After an interruption, the same work goes on from the last
+checkpoint; other work under the same name is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import FileAccessError, InvalidInputError
+from bitkin.io.layout import Header, checksum, place_tensors
+from bitkin.io.writer import sync_folder, write_aside
+
+RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
+
+
+class PartialFile:
+    """One object's file under way; every tensor has one entry a row.
+
+    Parameters
+    ----------
+    path : path
+        Where the whole file will be.
+    class_name, parameters, fingerprint
+        As for `write_file`.
+    rows : {name: (dtype, shape of a row)}
+        The tensors.
+    n_rows : int
+        How many rows the whole file has.
+    work : dict
+        What is being done, JSON values only: a partial file of other work is not continued.
+    fresh : bool
+        Start from nothing, whatever is there.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        class_name: str,
+        parameters: Mapping[str, Any],
+        fingerprint: str | None,
+        rows: RowShapes,
+        n_rows: int,
+        work: Mapping[str, Any],
+        *,
+        fresh: bool = False,
+    ) -> None:
+        self._target = Path(os.path.realpath(path))
+        self._data_path = self._target.with_name(f".{self._target.name}.partial")
+        self._journal_path = self._target.with_name(f".{self._target.name}.partial.json")
+        entries = place_tensors((name, dtype, (n_rows, *shape)) for name, (dtype, shape) in rows.items())
+        self._header = Header(class_name, dict(parameters), fingerprint, tuple(entries))
+        self._offset = len(self._header.encode())
+        self._work = json.loads(json.dumps(work))
+        self.n_rows = n_rows
+        self.rows_done = 0
+        self._crcs = dict.fromkeys(rows, 0)
+        try:
+            if self._target.is_dir():
+                raise IsADirectoryError(f"{path} is a folder")
+            if not fresh:
+                self._take_up_journal()
+            self._file: IO[bytes] = self._data_path.open("r+b" if self.rows_done else "w+b")
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def append(self, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write the next rows of every tensor."""
+        count = {len(rows) for rows in tensors.values()}
+        if len(count) != 1 or set(tensors) != set(self._crcs):
+            raise RuntimeError("every tensor must get the same number of rows")
+        try:
+            for entry in self._header.entries:
+                if entry.is_padding:
+                    continue
+                data = np.ascontiguousarray(tensors[entry.name], dtype=entry.dtype).reshape(-1).view(np.uint8).data
+                row_bytes = entry.n_bytes // self.n_rows if self.n_rows else 0
+                self._file.seek(self._offset + entry.start + self.rows_done * row_bytes)
+                self._file.write(data)
+                self._crcs[entry.name] = checksum(data, self._crcs[entry.name])
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        self.rows_done += count.pop()
+
+    def checkpoint(self) -> None:
+        """Make sure that all rows so far survive an interruption."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        state = {"work": self._work, "rows": self.rows_done, "crcs": self._crcs}
+        write_aside(self._journal_path, lambda file: file.write(json.dumps(state).encode()))
+
+    def finish(self) -> None:
+        """Write the header, put the whole file in place, and remove the journal."""
+        if self.rows_done != self.n_rows:
+            raise RuntimeError(f"{self.rows_done} rows where {self.n_rows} were announced")
+        entries = tuple(e if e.is_padding else replace(e, crc=self._crcs[e.name]) for e in self._header.entries)
+        try:
+            self._file.truncate(self._offset + self._header.data_bytes)
+            self._file.seek(0)
+            self._file.write(replace(self._header, entries=entries).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._data_path.replace(self._target)
+            sync_folder(self._target.parent)
+            self._journal_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def close(self) -> None:
+        """Let go of the file; what was checkpointed can be continued."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take_up_journal(self) -> None:
+        if not (self._journal_path.exists() and self._data_path.exists()):
+            return
+        try:
+            state = json.loads(self._journal_path.read_bytes())
+            work, rows, crcs = state["work"], state["rows"], state["crcs"]
+            sound = type(rows) is int and 0 <= rows <= self.n_rows and set(crcs) == set(self._crcs)
+            sound = sound and all(type(crc) is int and 0 <= crc < 2**32 for crc in crcs.values())
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return  # a journal nobody can read: begin again
+        if work != self._work:
+            raise InvalidInputError(
+                f"{self._data_path} is the beginning of other work. Delete it, or ask for a fresh start, to begin anew."
+            )
+        if sound:
+            self.rows_done, self._crcs = rows, crcs
+
+    def _cannot_write(self, error: OSError) -> FileAccessError:
+        reason = error.strerror or str(error)
+        return FileAccessError(
+            f"{self._target} cannot be written: {reason}. What was there is unchanged; "
+            "where rows were checkpointed, the same command goes on from there."
+        )
