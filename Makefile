@@ -21,7 +21,7 @@ $(READY): pyproject.toml
 	touch $@ $(VENV)/.ready
 
 demo: $(VENV)/.ready
-	$(BIN)/python examples/first_search.py
+	$(BIN)/bitkin demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n $(JOBS)

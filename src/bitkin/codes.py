@@ -227,7 +227,7 @@ class Codes:
             raise CodeMismatchError(
                 f"parts must come from one hasher, got fingerprints {', '.join(sorted(map(str, known)))}."
             )
-        words = np.concatenate([part.words for part in parts])
+        words = np.concatenate([part.words for part in parts]) if len(parts) > 1 else parts[0].words
         empty = None
         if any(part.empty is not None for part in parts):
             empty = np.concatenate([part.empty_rows() for part in parts])
@@ -256,7 +256,9 @@ class Codes:
 
     def with_fingerprint(self, fingerprint: str | None) -> Codes:
         """Return the same rows under another origin."""
-        return Codes(self.words, self.spec, empty=self.empty, fingerprint=fingerprint)
+        if fingerprint is not None and not isinstance(fingerprint, str):
+            raise InvalidInputError(f"fingerprint must be a string or None, got {fingerprint!r}.")
+        return Codes._from_parts(self.words, self.spec, self.empty, fingerprint)
 
     @property
     def nbytes(self) -> int:

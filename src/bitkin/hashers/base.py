@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitkin.codes import Codes, CodeSpec
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import plain_batch
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
@@ -52,9 +54,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def encode(self, X: Any) -> Codes:
         """Return the codes of every row, packed, under this hasher's fingerprint."""
         check_is_fitted(self)
-        nothing = Codes.from_symbols(np.empty((0, self.spec_.n_symbols), dtype=np.uint8), self.spec_.bits_per_symbol)
         parts = [self._codes(batch) for batch in self._batches(X)]
-        return Codes.concatenate(parts if parts else [nothing]).with_fingerprint(self.fingerprint_)
+        if not parts:
+            nothing = np.empty((0, self.spec_.n_symbols), dtype=np.uint8)
+            parts = [Codes.from_symbols(nothing, self.spec_.bits_per_symbol)]
+        return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
 
     def encode_batch(self, batch: Any) -> Codes:
         """Return the codes of a batch of a `VectorSource`, which has checked it."""
@@ -116,7 +120,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
         try:
-            return validate_data(
+            checked = validate_data(
                 self,
                 X,
                 reset=reset,
@@ -127,6 +131,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             )
         except ValueError as error:
             raise InvalidInputError(str(error)) from error
+        return plain_batch(csr_array(checked), checked.dtype) if issparse(checked) else checked
 
     @property
     def _n_features_out(self) -> int:

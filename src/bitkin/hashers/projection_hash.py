@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
@@ -24,12 +27,11 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite, row_slice
 from bitkin.io.vectors.source import in_words
 from bitkin.io.writer import write_file
+from bitkin.kernels.signs import PLACES, pack_signs_into
 from bitkin.randomness import Draws, resolve_seed
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
-
-_ROWS_AT_ONCE = 1024  # a product of this many rows and 256 bits is still in cache when it is packed
 
 
 class ProjectionHash(Hasher):
@@ -93,10 +95,8 @@ class ProjectionHash(Hasher):
     def project(self, X: Any) -> npt.NDArray[np.float32]:
         """Return what the signs are taken of: float32 (n, n_bits)."""
         check_is_fitted(self)
-        rows = [np.empty((0, self.spec_.n_symbols), dtype=np.float32)]
-        for batch in self._batches(X):
-            rows += self._over_blocks(batch, lambda product: product - self._offset)
-        return np.concatenate(rows)
+        nothing = np.empty((0, self.spec_.n_symbols), dtype=np.float32)
+        return np.concatenate([nothing, *map(self._projections, self._batches(X))])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""
@@ -179,25 +179,74 @@ class ProjectionHash(Hasher):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise InvalidInputError(f"{name} must be True or False, got {getattr(self, name)!r}.")
 
-    def _over_blocks(self, batch: Any, work: Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]) -> list[Any]:
-        """Return `work(rows · components)` for blocks of rows; the blocks do not depend on the number of threads."""
+    def _over_blocks(self, batch: Any, work: Callable[[slice, npt.NDArray[np.float32]], bool]) -> None:
+        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were finite.
 
-        def block(first: int) -> npt.NDArray[Any]:
-            rows = row_slice(batch, first, min(first + _ROWS_AT_ONCE, batch.shape[0]))
-            product = prepared(rows, self.normalize) @ self.components_
-            if first_not_finite(product) is not None:
+        The blocks do not depend on the number of threads, and the next block overwrites the product.
+        """
+        step = _block_rows(batch.shape[0], self.spec_.n_symbols)
+
+        def block(first: int) -> None:
+            which = slice(first, min(first + step, batch.shape[0]))
+            rows = row_slice(batch, which.start, which.stop)
+            with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
+                product = _product(prepared(rows, self.normalize), self.components_)
+            if not work(which, product):
                 _raise_not_finite(rows, first)
-            return work(product)
 
         with threads.blas_in_one_thread():
-            return threads.run(block, range(0, batch.shape[0], _ROWS_AT_ONCE))
+            threads.run(block, range(0, batch.shape[0], step))
+
+    def _projections(self, batch: Any) -> npt.NDArray[np.float32]:
+        out = np.empty((batch.shape[0], self.spec_.n_symbols), dtype=np.float32)
+
+        def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
+            np.subtract(product, self._offset, out=out[rows])
+            return first_not_finite(product) is None
+
+        self._over_blocks(batch, subtract)
+        return out
 
     def _symbols(self, batch: Any) -> npt.NDArray[Any]:
-        return np.concatenate(self._over_blocks(batch, lambda product: product >= self._offset)).view(np.uint8)
+        return (self._projections(batch) >= 0).view(np.uint8)
 
     def _codes(self, batch: Any) -> Codes:
-        packed = self._over_blocks(batch, lambda product: np.packbits(product >= self._offset, axis=1))
-        return Codes.from_bytes(np.concatenate(packed), self.spec_)
+        words = np.empty((batch.shape[0], self.spec_.plane_words), dtype=np.uint64)
+
+        def pack(rows: slice, product: npt.NDArray[np.float32]) -> bool:
+            return bool(pack_signs_into(product, product.view(np.uint32), self._offset, PLACES, words[rows]))
+
+        self._over_blocks(batch, pack)
+        return Codes(words[:, None, :], self.spec_)
+
+
+def _block_rows(n_rows: int, n_bits: int) -> int:
+    """Return how many rows to take at once: a product of about 1 MB, still in cache when it is packed.
+
+    Several blocks come in fours of equal size, so that no thread is left with a short one at the end.
+    """
+    most = max(16, min(4096, (1 << 18) // n_bits))
+    n_blocks = -(-n_rows // most)
+    return most if n_blocks <= 1 else -(-n_rows // (-(-n_blocks // 4) * 4))
+
+
+def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if issparse(rows):
+        product: npt.NDArray[np.float32] = rows @ components
+        return product
+    return np.matmul(rows, components, out=_buffer((len(rows), components.shape[1])))
+
+
+_buffers = threading.local()
+
+
+def _buffer(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Return this thread's array, whatever is in it: fresh memory would cost more than packing does."""
+    size = math.prod(shape)
+    if getattr(_buffers, "product", np.empty(0)).size < size:
+        _buffers.product = np.empty(size, dtype=np.float32)
+    held: npt.NDArray[np.float32] = _buffers.product[:size]
+    return held.reshape(shape)
 
 
 def _raise_not_finite(rows: Any, first: int) -> None:

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import bitkin
+from bitkin import ProjectionHash
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.io.writer import write_file
+
+
+@pytest.mark.parametrize("degrees", [5, 30, 60, 90, 120, 170])
+def test_a_bit_collides_with_probability_one_minus_the_angle_over_pi(degrees: float) -> None:
+    angle = np.deg2rad(degrees)
+    rng = np.random.default_rng(int(degrees))
+    a, b = np.linalg.qr(rng.standard_normal((40, 2)))[0].T
+    pair = np.stack([a, np.cos(angle) * a + np.sin(angle) * b])
+    n_bits = 40_000
+    bits = ProjectionHash(n_bits, projection="random", center=False).fit(pair).transform(pair)
+    expected = 1 - angle / np.pi
+    error = np.sqrt(expected * (1 - expected) / n_bits)
+    assert abs((bits[0] == bits[1]).mean() - expected) < 4 * error
+
+
+def test_golden_codes() -> None:
+    X = (np.arange(60).reshape(5, 12) * 7919 % 101 - 50).astype(np.float32)
+    codes = ProjectionHash(n_bits=72, projection="random", random_state=1).fit(X).encode(X)
+    assert [row.tobytes().hex() for row in codes.to_bytes()] == [
+        "3ed5bd39ea15be14ba",
+        "379a7e80858914146c",
+        "c168b27616ff68a155",
+        "d168c3d602ff68a147",
+        "c0b708add902834bb3",
+    ]
+
+
+def test_codes_are_signs_of_projections_with_zero_as_plus() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    hasher = ProjectionHash(n_bits=70).fit(X)
+    assert np.array_equal(hasher.transform(X), hasher.project(X) >= 0)
+    assert hasher.project(X).dtype == np.float32
+    zero = ProjectionHash(n_bits=70, center=False).fit(X).transform(np.zeros((1, 6)))
+    assert zero.all()
+
+
+def test_projection_is_the_centred_product() -> None:
+    X = np.random.default_rng(0).standard_normal((500, 6)) + 3
+    hasher = ProjectionHash(n_bits=9).fit(X)
+    assert hasher.mean_ is not None
+    assert np.allclose(hasher.mean_, X.mean(axis=0))
+    assert np.allclose(hasher.project(X), (X - X.mean(axis=0)) @ hasher.components_, atol=1e-4)
+    assert np.array_equal(hasher.components_ * 65536, np.rint(hasher.components_ * 65536))
+
+
+def test_without_centring_scale_does_not_matter_and_with_normalizing_neither() -> None:
+    X = np.random.default_rng(0).standard_normal((500, 6))
+    plain = ProjectionHash(n_bits=64, center=False).fit(X)
+    assert plain.encode(X) == plain.encode(8.0 * X)
+    unit = ProjectionHash(n_bits=64, normalize=True).fit(X)
+    assert unit.encode(X) == unit.encode(8.0 * X)
+    truth = X / np.linalg.norm(X, axis=1, keepdims=True)
+    assert np.allclose(unit.project(X), (truth - truth.mean(axis=0)) @ unit.components_, atol=1e-5)
+    assert np.allclose(unit.project(scipy.sparse.csr_matrix(X)), unit.project(X), atol=1e-5)
+
+
+def test_the_sum_of_features_may_be_far_from_zero_in_a_sparse_matrix() -> None:
+    X = scipy.sparse.random(400, 1000, density=0.02, format="csr", random_state=0)
+    hasher = ProjectionHash(n_bits=128).fit(X)
+    differ = hasher.transform(X) != hasher.transform(X.toarray())
+    lengths = np.linalg.norm(X.toarray(), axis=1, keepdims=True)
+    small = np.abs(hasher.project(X.toarray())) < 1e-5 * lengths
+    assert not (differ & ~small).any()
+
+
+def test_fingerprints_tell_models_apart() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    models = [
+        ProjectionHash(8).fit(X),
+        ProjectionHash(9).fit(X),
+        ProjectionHash(8, random_state=1).fit(X),
+        ProjectionHash(8, center=False).fit(X),
+        ProjectionHash(8, center=False, normalize=True).fit(X),
+        ProjectionHash(8).fit(X + 1),
+    ]
+    assert len({model.fingerprint_ for model in models}) == len(models)
+    assert ProjectionHash(8, projection=bitkin.projections.RandomProjection()).fit(X).fingerprint_ == (
+        models[0].fingerprint_
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"n_bits": 0}, "n_bits must be between 1"),
+        ({"n_bits": 2.5}, "n_bits must be a whole number, got 2.5"),
+        ({"projection": "rndm"}, "projection must be 'random' or a Projection object, got 'rndm'"),
+        ({"projection": None}, "projection must be"),
+        ({"rotation": "twist"}, "rotation must be None or a Rotation object, got 'twist'"),
+        ({"center": "yes"}, "center must be True or False, got 'yes'"),
+        ({"normalize": 1}, "normalize must be True or False, got 1"),
+        ({"random_state": 1.5}, "random_state must be"),
+    ],
+)
+def test_bad_parameters_are_named_by_fit(parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        ProjectionHash(**parameters).fit(np.eye(3))
+
+
+def test_numbers_too_large_for_float32_are_named() -> None:
+    X = np.ones((4, 3))
+    hasher = ProjectionHash(8).fit(X)
+    X[2, 1] = 1e300
+    with pytest.raises(InvalidInputError, match=r"must fit float32, got 1e\+300 at row 2 .* column 1"):
+        hasher.encode(X)
+    with pytest.raises(InvalidInputError, match="Scale the data down"):
+        hasher.encode(np.full((2, 3), 3e38, dtype=np.float32))
+
+
+def test_impossible_models_are_refused(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    hasher = ProjectionHash(8).fit(X)
+    hasher.save(tmp_path / "model")
+    good: dict[str, Any] = {
+        "n_bits": 8,
+        "projection": {"class": "RandomProjection", "parameters": {}},
+        "rotation": None,
+        "center": True,
+        "normalize": False,
+        "random_state": 0,
+        "seed": 0,
+    }
+    tensors = {"components": hasher.components_, "mean": hasher.mean_}
+
+    def refused(words: str, fingerprint: str | None = hasher.fingerprint_, **changes: Any) -> None:
+        parts: Any = {name: changes.pop(name, tensor) for name, tensor in tensors.items()}
+        parts = {name: tensor for name, tensor in parts.items() if tensor is not None}
+        write_file(tmp_path / "bad", "ProjectionHash", good | changes, fingerprint, parts)
+        with pytest.raises(CorruptFileError, match=words):
+            bitkin.load(tmp_path / "bad")
+
+    refused("does not know", projection={"class": "os.system", "parameters": {}})
+    refused("does not know", projection={"class": "RandomProjection", "parameters": {"evil": 1}})
+    refused("does not know", projection=7)
+    refused("does not know", rotation={"class": "RandomProjection", "parameters": {}})
+    refused("has a tensor components", n_bits=9)
+    refused("has a tensor components", n_bits="8")
+    refused("impossible parameters", normalize="yes")
+    refused("impossible parameters", seed=-3)
+    refused("do not fit its parameters", center=False)
+    refused("do not fit its parameters", mean=None)
+    refused("does not fit its fingerprint", fingerprint="0" * 32)
+    refused("does not fit its fingerprint", fingerprint=None)
+    refused("does not fit its fingerprint", components=hasher.components_ + 1)
+    refused("has a tensor mean", mean=np.zeros(5))
+    write_file(tmp_path / "bad", "ProjectionHash", good, hasher.fingerprint_, tensors)  # type: ignore[arg-type]
+    assert bitkin.load(tmp_path / "bad").encode(X) == hasher.encode(X)
