@@ -18,6 +18,7 @@ ROOMS = [
     ["kernels", "data", "_version"],
     ["errors"],
     ["checks"],
+    ["code_spec"],
     ["threads", "randomness"],
     ["io"],
     ["codes"],

@@ -13,7 +13,8 @@ from bitkin._version import __version__
 if TYPE_CHECKING:
     from bitkin import errors, evaluate, io
     from bitkin._load import load
-    from bitkin.codes import Codes, CodeSpec, distances
+    from bitkin.code_spec import CodeSpec
+    from bitkin.codes import Codes, distances
     from bitkin.hashers import projections, rotations
     from bitkin.hashers.projection_hash import ProjectionHash
     from bitkin.index.flat import FlatIndex
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
-    "CodeSpec": "bitkin.codes:CodeSpec",
+    "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
     "Neighbors": "bitkin.index.results:Neighbors",

@@ -17,7 +17,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bitkin.codes import Codes, CodeSpec
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import plain_batch

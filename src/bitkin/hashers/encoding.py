@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bitkin.codes import WORD
+from bitkin.code_spec import WORD
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.io.partial import PartialFile

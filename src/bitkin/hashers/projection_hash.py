@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
 from bitkin.checks import whole_number
-from bitkin.codes import MAX_SYMBOLS, Codes, CodeSpec
+from bitkin.code_spec import MAX_SYMBOLS, CodeSpec
+from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers import slots
 from bitkin.hashers.base import Hasher

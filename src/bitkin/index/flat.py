@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import id_array, whole_number
-from bitkin.codes import Codes, CodeSpec, require_codes, require_comparable, require_spec, spec_from_file, unused_bits
+from bitkin.code_spec import CodeSpec, require_spec, unused_bits
+from bitkin.codes import Codes, require_codes, require_comparable, spec_from_file
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError
 from bitkin.index import bitmap, scan
 from bitkin.index.growth import in_one_segment, tidied, with_rows, without_ids

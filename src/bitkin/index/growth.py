@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitkin.codes import Codes, CodeSpec
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
 from bitkin.index.segment import Ids, Segment, compacted, new_segment
 from bitkin.index.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK

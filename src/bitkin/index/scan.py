@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.codes import Codes, CodeSpec
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
 from bitkin.index.bitmap import Bitmap, n_blocks
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Words

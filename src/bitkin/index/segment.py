@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.codes import CodeSpec
+from bitkin.code_spec import CodeSpec
 from bitkin.index import bitmap
 from bitkin.index.bitmap import Bitmap, Flags
 from bitkin.io.reader import StoredFile

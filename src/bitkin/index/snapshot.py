@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from bitkin.codes import Codes, CodeSpec
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
 from bitkin.errors import UnknownIdError
 from bitkin.index import bitmap
 from bitkin.index.bitmap import Bitmap
