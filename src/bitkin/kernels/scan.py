@@ -26,7 +26,8 @@ _M1 = np.uint64(0x5555555555555555)
 _M2 = np.uint64(0x3333333333333333)
 _M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
 _H01 = np.uint64(0x0101010101010101)
-_U1, _U2, _U4, _U56, _U63 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56), np.uint64(63)
+_U0, _U1, _U2, _U4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
+_U56, _U63 = np.uint64(56), np.uint64(63)
 _NO_ID = np.int64(2**63 - 1)
 _FAR = np.int32(2**31 - 1)
 
@@ -124,7 +125,7 @@ def _any_closer(block, query, limit, ps, ws):
     signs = np.uint64(0)
     for i in range(BLOCK):
         signs |= _lane_distance(block, query, 0, i, ps, ws) - limit
-    return signs >> _U63 != 0
+    return signs >> _U63 != _U0
 
 
 @kernel
@@ -137,7 +138,7 @@ def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
     for i in range(BLOCK):
         for ahead in range(len(bs)):
             signs |= _lane_distance(blocks[b + ahead], query, 0, i, ps, ws) - limit
-    return signs >> _U63 != 0
+    return signs >> _U63 != _U0
 
 
 @kernel
@@ -147,25 +148,22 @@ def _any_closer_of_two(block, query_a, query_b, limit_a, limit_b, ps, ws):
     for i in range(BLOCK):
         signs_a |= _lane_distance(block, query_a, 0, i, ps, ws) - limit_a
         signs_b |= _lane_distance(block, query_b, 0, i, ps, ws) - limit_b
-    return signs_a >> _U63 != 0, signs_b >> _U63 != 0
+    return signs_a >> _U63 != _U0, signs_b >> _U63 != _U0
 
 
 @kernel
-def _few_distances_into(block, query, mask, b, lanes):
+def _few_distances_into(block, query, ps, ws, mask, b, lanes):
     """Like `_block_distances_into`, for the lanes that uint64[8·B] allows; all others get the largest number."""
     for i in range(BLOCK):
         lanes[i] = _FAR
     for j in range(8):
         bits = mask[8 * b + j]
         i = 64 * j
-        while bits != 0:
-            if bits & _U1 != 0:
+        while bits != _U0:
+            if bits & _U1 != _U0:
                 distance = np.uint64(0)
-                for w in range(block.shape[1]):
-                    differ = block[0, w, i] ^ query[0, w]
-                    for p in range(1, block.shape[0]):
-                        differ |= block[p, w, i] ^ query[p, w]
-                    distance += _popcount(differ)
+                for first in range(0, block.shape[1], len(ws)):
+                    distance += _lane_distance(block, query, first, i, ps, ws)
                 lanes[i] = distance
             bits >>= _U1
             i += 1
@@ -196,15 +194,36 @@ def _allowed_in_block(mask, b):
 
 @kernel
 def _is_allowed(mask, row):
-    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _U1 != 0
+    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _U1 != _U0
 
 
 @kernel
 def _masked_distances_into(block, query, ps, ws, mask, b, allowed, lanes):
     if allowed <= FEW_LANES:
-        _few_distances_into(block, query, mask, b, lanes)
+        _few_distances_into(block, query, ps, ws, mask, b, lanes)
     else:
         _block_distances_into(block, query, ps, ws, lanes)
+
+
+@kernel
+def _sort_ids(ids):
+    """Sort int64[N] in place by heapsort: Numba's own sort takes seconds to compile, at every width anew."""
+    n = len(ids)
+    for heap_size in range(n + n // 2, 0, -1):
+        # The first n // 2 rounds build the heap from its last parent up; the others take its largest away.
+        root = max(0, heap_size - n - 1) if heap_size > n else 0
+        end = n
+        if heap_size <= n:
+            end = heap_size - 1
+            ids[0], ids[end] = ids[end], ids[0]
+        child = 2 * root + 1
+        while child < end:
+            if child + 1 < end and ids[child + 1] > ids[child]:
+                child += 1
+            if ids[child] <= ids[root]:
+                break
+            ids[root], ids[child] = ids[child], ids[root]
+            root, child = child, 2 * child + 1
 
 
 @kernel
@@ -221,9 +240,8 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
             if distances[c] == worst:
                 spare[n_ties] = kept_ids[c]
                 n_ties += 1
-        ties = spare[:n_ties]
-        ties.sort()
-        last_id = ties[places - 1]
+        _sort_ids(spare[:n_ties])
+        last_id = spare[places - 1]
     n, taken = 0, 0
     for c in range(n_kept):
         distance, row_id = distances[c], kept_ids[c]
@@ -321,12 +339,10 @@ def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, 
                     hit_a, hit_b = _any_closer_of_two(block, queries[q], queries[q + 1], limit_a, limit_b, ps, ws)
                 else:
                     hit_a = _any_closer(block, queries[q], limit_a, ps, ws)
-            if hit_a:
-                _masked_distances_into(block, queries[q], ps, ws, mask, b, allowed, best.lanes)
-                _offer_block(best, q, k, by_id, ids, mask, start, stop)
-            if hit_b:
-                _masked_distances_into(block, queries[q + 1], ps, ws, mask, b, allowed, best.lanes)
-                _offer_block(best, q + 1, k, by_id, ids, mask, start, stop)
+            for side in range(2):
+                if hit_a if side == 0 else hit_b:
+                    _masked_distances_into(block, queries[q + side], ps, ws, mask, b, allowed, best.lanes)
+                    _offer_block(best, q + side, k, by_id, ids, mask, start, stop)
 
 
 @kernel
@@ -356,8 +372,7 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
             stop = start + 1
             while stop < n and out_distances[q, stop] == out_distances[q, start]:
                 stop += 1
-            ties = out_ids[q, start:stop]
-            ties.sort()
+            _sort_ids(out_ids[q, start:stop])
             start = stop
 
 
