@@ -33,10 +33,15 @@ def random_bytes(rng: np.random.Generator, n: int, n_bits: int) -> npt.NDArray[n
     return rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
 
 
-def require_equal(ours: bitkin.Neighbors, distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64]) -> None:
-    """Distances equal; ids equal up to the order of ties, which FAISS leaves open, the last group included."""
+def require_equal(
+    index: FlatIndex, codes: Codes, ours: bitkin.Neighbors, distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64]
+) -> None:
+    """Distances equal; ids equal up to the order of ties, and in the last group each at the distance it claims."""
     if not np.array_equal(ours.distances, distances):
         raise SystemExit("distances differ from FAISS")
+    for row in range(len(ids)):
+        if not np.array_equal(bitkin.distances(codes[row], index.codes(ours.ids[row]))[0], ours.distances[row]):
+            raise SystemExit(f"ids of query {row} are not at the distances given")
     inner = ours.distances < ours.distances[:, -1:]
     for row in range(len(ids)):
         if set(ours.ids[row][inner[row]].tolist()) != set(ids[row][inner[row]].tolist()):
@@ -57,7 +62,7 @@ def against_faiss(n: int, n_bits: int, rng: np.random.Generator, bandwidth: floa
 
 def many_at_once(index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray[np.uint8], k: int) -> None:
     n_bits = codes.spec.n_bits
-    require_equal(index.search(codes, k), *peer.search(queries, k))
+    require_equal(index, codes, index.search(codes, k), *peer.search(queries, k))
     jobs = {"ours": lambda: index.search(codes, k), "faiss": lambda: peer.search(queries, k)}
     times = interleaved(jobs, rounds=9 if k <= 10 else 5)
     report(

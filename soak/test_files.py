@@ -10,14 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.io.mutations import make_index, mutate, require_safe, same_index
 
 from bitkin import FlatIndex
+from tests.io.forgeries import forge, require_harmless
+from tests.io.mutations import make_index, mutate, require_safe, same_index
 
 ROOT = Path(__file__).parent.parent
 
 SAVER = """
 import sys
+from tests.io.forgeries import forge, require_harmless
 from tests.io.mutations import make_index
 indexes = [make_index(seed) for seed in range(4)]
 print("ready", flush=True)
@@ -57,3 +59,10 @@ def test_a_killed_save_leaves_the_old_file_or_the_new_one(tmp_path: Path, share:
             time.sleep(rng.random() * 0.05)
             saver.send_signal(signal.SIGKILL)
         assert any(same_index(FlatIndex.load(path, mmap=False), index) for index in indexes)
+
+
+def test_twenty_thousand_forgeries(tmp_path: Path, share: float) -> None:
+    rng = np.random.default_rng(1)
+    count = int(20_000 * share)
+    forgeries = (data for data in (forge(rng) for _ in range(count)) if data is not None)
+    assert 0 < sum(require_harmless(tmp_path / "file", data) for data in forgeries) < count

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+
+from bitkin import FlatIndex, set_threads
+from bitkin.index import scan, segment
+from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.index.snapshots import stress
 from tests.truth import random_codes
 
-from bitkin import FlatIndex, set_threads
+
+@pytest.fixture(autouse=True)
+def always_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let even a small scan be cut into parts for the pool."""
+    monkeypatch.setattr(scan, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
 
 
 def test_a_minute_of_searching_beside_a_writer(share: float) -> None:

@@ -1,11 +1,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_limits
 
 from bitkin import threads
+from bitkin.index import scan
+
+
+@pytest.fixture
+def always_cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let even a small scan be cut into parts; returns the numbers of parts, as they come."""
+    counts: list[int] = []
+    cut = scan._parts
+
+    def counted(*arguments: Any) -> list[Any]:
+        parts = cut(*arguments)
+        counts.append(len(parts))
+        return parts
+
+    monkeypatch.setattr(scan, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan, "_parts", counted)
+    return counts
 
 
 @pytest.fixture

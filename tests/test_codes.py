@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import Codes, CodeSpec, distances
-from bitkin.errors import CodeMismatchError, InvalidInputError
+from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
 from tests.truth import random_codes, symbol_distances
 
 ODD_SIZES = (1, 7, 8, 9, 63, 64, 65, 129)
@@ -97,8 +97,12 @@ def test_rows_are_chosen_as_in_numpy() -> None:
     assert [len(row) for row in codes] == [1] * 10
     with pytest.raises(IndexError, match="row 10 is out of range for 10 codes"):
         codes[10]
+    assert np.array_equal(codes[np.uint8(9)].symbols(), symbols[9:])
     with pytest.raises(InvalidInputError, match="one index"):
         codes[1, 2]
+    for shapeless in (None, True, symbols[:, :1] == 1, [[1]]):
+        with pytest.raises(InvalidInputError, match="codes take a row, a slice, or a flat list"):
+            codes[shapeless]
 
 
 def test_codes_cannot_be_changed() -> None:
@@ -107,6 +111,10 @@ def test_codes_cannot_be_changed() -> None:
         codes.spec = CodeSpec(3)
     with pytest.raises(ValueError, match="read-only"):
         codes.words[0] = 1
+    words = np.zeros((1, 1, 1), dtype=np.uint64)
+    codes = Codes(words, CodeSpec(9))
+    words[:] = 2**64 - 1
+    assert codes.symbols().tolist() == [[0] * 9]
 
 
 def test_equality_looks_at_rows_empties_and_origin() -> None:
@@ -130,6 +138,8 @@ def test_concatenation_keeps_rows_empties_and_the_known_origin() -> None:
         Codes.concatenate([parts[1], parts[0], parts[2].with_fingerprint("g")])
     with pytest.raises(CodeMismatchError, match="21 × 2-bit"):
         Codes.concatenate([parts[0], random_codes(rng, 1, 21, 2)])
+    with pytest.raises(InvalidInputError, match="parts must be Codes, got ndarray"):
+        Codes.concatenate([np.zeros(3)])  # type: ignore[list-item]
     with pytest.raises(InvalidInputError, match="at least one"):
         Codes.concatenate([])
 
@@ -192,3 +202,22 @@ def test_bad_parts_are_named() -> None:
         CodeSpec(0)
     with pytest.raises(InvalidInputError, match=r"a must be Codes, got ndarray.*Codes.from_bytes"):
         distances(np.zeros(3), np.zeros(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bits", [1, 2, 9])
+def test_bools_are_zeros_and_ones_at_every_width(bits: int) -> None:
+    flags = np.array([[True, False, True]])
+    assert Codes.from_symbols(flags, bits).symbols().tolist() == [[1, 0, 1]]
+
+
+def test_mapped_codes_are_verified_on_demand(tmp_path: Path) -> None:
+    codes = random_codes(np.random.default_rng(0), 9, 64)
+    codes.save(tmp_path / "codes")
+    bitkin.load(tmp_path / "codes", mmap=True).verify()
+    codes.verify()
+    data = bytearray((tmp_path / "codes").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "codes").write_bytes(data)
+    mapped = bitkin.load(tmp_path / "codes", mmap=True)
+    with pytest.raises(CorruptFileError, match="checksum of words does not fit"):
+        mapped.verify()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -86,3 +88,72 @@ def test_set_threads_refuses_what_is_no_number_of_threads() -> None:
     for n in (0, -1, 2.0, "2", None):
         with pytest.raises(InvalidInputError, match="n must be"):
             bitkin.set_threads(n)  # type: ignore[arg-type]
+
+
+def test_the_pool_may_be_replaced_while_others_use_it() -> None:
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def caller() -> None:
+        try:
+            while not stop.is_set():
+                assert threads.run(lambda i: i, range(20)) == list(range(20))
+        except BaseException as failure:  # noqa: BLE001  # raised again below
+            failures.append(failure)
+
+    callers = [threading.Thread(target=caller) for _ in range(3)]
+    for thread in callers:
+        thread.start()
+    for round_number in range(40):
+        bitkin.set_threads(2 + round_number % 2)
+    stop.set()
+    for thread in callers:
+        thread.join()
+    assert failures == []
+
+
+def test_a_thread_that_outlives_the_main_one_goes_on_alone() -> None:
+    script = (
+        "import threading, time, bitkin\n"
+        "from bitkin import threads\n"
+        "bitkin.set_threads(2)\n"
+        "def late():\n"
+        "    time.sleep(0.5)\n"
+        "    print(threads.run(lambda i: i, range(3)))\n"
+        "threading.Thread(target=late).start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "[0, 1, 2]\n"
+    assert done.stderr == ""
+
+
+def test_an_interruption_waits_for_pieces_under_way() -> None:
+    bitkin.set_threads(2)
+    under_way, ended = threading.Event(), threading.Event()
+    caller = threading.current_thread()
+
+    def work(i: int) -> None:
+        if threading.current_thread() is caller:
+            under_way.wait(5)
+            raise KeyboardInterrupt
+        under_way.set()
+        time.sleep(0.05)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(work, range(2))
+    assert ended.is_set()
+
+
+def test_matrix_products_run_in_one_thread_inside_the_block_and_as_before_after_it() -> None:
+    bitkin.set_threads(2)
+
+    def numbers() -> set[int]:
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    before = numbers()
+    with threads.blas_in_one_thread():
+        with threads.blas_in_one_thread():
+            assert numbers() == {1}
+        assert numbers() == {1}
+    assert numbers() == before

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from bitkin.io.layout import damaged
+from bitkin.errors import CorruptFileError
 from bitkin.io.reader import read_file
 
 _MODULES = {
@@ -17,10 +17,10 @@ _MODULES = {
 
 
 def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
-    """Load whatever bitkin saved at `path`: codes or an index.
+    """Load whatever bitkin saved at `path`: codes, an index or a fitted hasher.
 
     Without `mmap` the whole file is read and verified. With it the file is mapped: header, sizes and ids are verified
-    now, the rest by `.verify()` where the class has it; the file must stay as it is while it is in use.
+    now, the rest by `.verify()` of codes and indexes; the file must stay as it is while it is in use.
 
     Examples
     --------
@@ -33,6 +33,8 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     """
     stored = read_file(path, mmap=mmap)
     if stored.class_name not in _MODULES:
-        raise damaged(stored.name, f"holds a {stored.class_name!r}, which this bitkin does not know")
+        raise CorruptFileError(
+            f"{stored.name} holds a {stored.class_name!r}, which this bitkin does not know. A newer one may."
+        )
     home = importlib.import_module(_MODULES[stored.class_name])
     return getattr(home, stored.class_name)._from_file(stored)

@@ -34,6 +34,8 @@ def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 def id_array(ids: Any, name: str = "ids") -> npt.NDArray[np.int64]:
     """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given."""
+    if isinstance(ids, (set, frozenset)):
+        ids = sorted(ids)
     try:
         array = np.asarray(ids)
     except ValueError:
@@ -42,6 +44,8 @@ def id_array(ids: Any, name: str = "ids") -> npt.NDArray[np.int64]:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list.")
+    if array.dtype.kind in "fO" and all(type(number) is int for number in ids):
+        raise InvalidInputError(f"{name} must be from 0 to 2**63 - 1, got {max(ids, key=abs)}.")
     if array.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} must be whole numbers, got {array.dtype} such as {array[0]!r}.")
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > np.iinfo(np.int64).max:

@@ -30,7 +30,7 @@ class Codes:
     Parameters
     ----------
     words : uint64 (n, bits_per_symbol, ceil(n_symbols / 64))
-        The packed rows; kept, not copied, unless the layout or an empty row asks for it.
+        The packed rows; copied where they could still be changed.
     spec : CodeSpec
     empty : bool (n,), optional
         Rows with nothing to hash. They are `n_symbols` away from everything, and their words are zero.
@@ -49,12 +49,13 @@ class Codes:
     [[1, 1, 1]]
     """
 
-    __slots__ = ("empty", "fingerprint", "spec", "words")
+    __slots__ = ("_source", "empty", "fingerprint", "spec", "words")
 
     spec: CodeSpec
     words: npt.NDArray[np.uint64]
     empty: npt.NDArray[np.bool_] | None
     fingerprint: str | None
+    _source: StoredFile | None
 
     def __init__(
         self,
@@ -66,6 +67,8 @@ class Codes:
     ) -> None:
         spec = require_spec(spec)
         words = np.ascontiguousarray(_require_words(words, spec))
+        if words.flags.writeable:
+            words = words.copy()
         if _has_unused_bits(words, spec):
             raise InvalidInputError(f"words must have zeros beyond the {spec.n_symbols} symbols of a row.")
         if fingerprint is not None and not isinstance(fingerprint, str):
@@ -89,7 +92,8 @@ class Codes:
             empty = empty.view() if empty.any() else None
         if empty is not None:
             empty.flags.writeable = False
-        for name, value in (("words", words), ("spec", spec), ("empty", empty), ("fingerprint", fingerprint)):
+        parts = {"words": words, "spec": spec, "empty": empty, "fingerprint": fingerprint, "_source": None}
+        for name, value in parts.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -121,6 +125,8 @@ class Codes:
         if array.dtype.kind not in "biu":
             raise InvalidInputError(f"symbols must be whole numbers or bools, got {array.dtype}.")
         spec = CodeSpec(array.shape[1], bits_per_symbol)
+        if array.dtype.kind == "b":
+            array = array.view(np.uint8)
         if array.size and (array.min() < 0 or array.max() >= spec.alphabet_size):
             worst = array.min() if array.min() < 0 else array.max()
             raise InvalidInputError(
@@ -132,8 +138,9 @@ class Codes:
         for start in range(0, len(array), _ROWS_PER_PASS):
             rows = slice(start, start + _ROWS_PER_PASS)
             for p in range(spec.bits_per_symbol):
-                bits = array[rows] if array.dtype.kind == "b" else (array[rows] >> p) & 1
+                bits = (array[rows] >> p) & 1 if spec.bits_per_symbol > 1 else array[rows]
                 planes[rows, p, : spec.plane_bytes] = np.packbits(bits.astype(bool, copy=False), axis=1)
+        words.flags.writeable = False
         return cls(words, spec, empty=empty, fingerprint=fingerprint)
 
     @classmethod
@@ -155,6 +162,7 @@ class Codes:
         words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
         planes = array.reshape(len(array), spec.bits_per_symbol, spec.plane_bytes)
         words.view(np.uint8)[:, :, : spec.plane_bytes] = planes
+        words.flags.writeable = False
         return cls(words, spec, empty=empty, fingerprint=fingerprint)
 
     @classmethod
@@ -164,7 +172,7 @@ class Codes:
         if not parts:
             raise InvalidInputError("parts must hold at least one Codes, got none.")
         for part in parts:
-            require_comparable(parts[0].spec, None, require_codes(part, "parts"), "parts")
+            require_comparable(require_codes(parts[0], "parts").spec, None, require_codes(part, "parts"), "parts")
         known = {part.fingerprint for part in parts} - {None}
         if len(known) > 1:
             raise CodeMismatchError(
@@ -226,9 +234,16 @@ class Codes:
         empty = stored.optional_tensor("empty", np.bool_, (len(words),))
         stored.require_no_more_tensors()
         codes = cls._from_parts(words, spec, empty, stored.fingerprint)
+        object.__setattr__(codes, "_source", stored)
         if not stored.mapped:
             codes._require_clean(stored.name)
         return codes
+
+    def verify(self) -> None:
+        """Check codes from a mapped file against its checksums; raise CorruptFileError on the first flaw."""
+        if self._source is not None:
+            self._source.verify()
+        self._require_clean("the codes in memory" if self._source is None else self._source.name)
 
     def _require_clean(self, name: str) -> None:
         if _has_unused_bits(self.words, self.spec) or (self.empty is not None and self.words[self.empty].any()):
@@ -242,9 +257,12 @@ class Codes:
         if isinstance(rows, tuple):
             raise InvalidInputError(f"codes take one index, for rows; got {len(rows)}.")
         if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
-            if not -len(self) <= rows < len(self):
-                raise IndexError(f"row {rows} is out of range for {len(self)} codes")
-            rows = slice(rows, rows + 1 or None)
+            row = int(rows)
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row {row} is out of range for {len(self)} codes")
+            rows = slice(row, row + 1 or None)
+        elif not isinstance(rows, slice) and np.ndim(rows) != 1:
+            raise InvalidInputError(f"codes take a row, a slice, or a flat list or mask of rows, got {rows!r}.")
         empty = None if self.empty is None else self.empty[rows]
         return Codes._from_parts(np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint)
 

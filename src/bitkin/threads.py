@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from bitkin.checks import whole_number
@@ -45,7 +45,10 @@ def get_threads() -> int:
 
 
 def set_threads(n: int) -> None:
-    """Use `n` threads for bitkin's kernels and for NumPy's matrix products, from now on in this process.
+    """Use `n` threads for bitkin's kernels and for matrix products, from now on in this process.
+
+    Matrix products follow in the libraries that are loaded by now (NumPy's always is). BITKIN_NUM_THREADS sets the
+    kernels' threads alone; for matrix products the library's own variable, such as OPENBLAS_NUM_THREADS, comes first.
 
     Examples
     --------
@@ -111,22 +114,30 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
             except BaseException as failure:  # noqa: BLE001  # handed to the caller below, whatever it is
                 failures.append(failure)
 
-    started = [_get_pool().submit(take_pieces) for _ in range(helpers)]
+    started = _start(take_pieces, helpers)
     take_pieces()
     for future in started:
-        if not future.cancel():
-            future.result()
+        future.cancel()
+    while not all(future.done() for future in started):
+        try:
+            wait(started)
+        except BaseException as interruption:  # noqa: BLE001  # Ctrl-C: no more pieces, but none may outlive this call
+            failures.append(interruption)
     if failures:
         raise failures[0]
     return results
 
 
-def _get_pool() -> ThreadPoolExecutor:
+def _start(work: Callable[[], None], count: int) -> list[Future[None]]:
+    """Hand `work` to the pool `count` times; fewer, or not at all, where the interpreter is closing down."""
     global _pool
-    with _lock:
+    started: list[Future[None]] = []
+    with _lock:  # so that nobody drops the pool between finding and using it
         if _pool is None:
             _pool = ThreadPoolExecutor(max(1, get_threads() - 1), thread_name_prefix="bitkin")
-        return _pool
+        with suppress(RuntimeError):  # closed at exit: the calling thread does what is left
+            started.extend(_pool.submit(work) for _ in range(count))
+    return started
 
 
 def _drop_pool() -> None:

@@ -13,7 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex
-from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.errors import CodeMismatchError, CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.index import scan, segment
+from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.truth import random_codes
 
@@ -109,15 +111,20 @@ def test_radius_search_finds_all_within(n: int, n_symbols: int, bits: int) -> No
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_results_do_not_depend_on_the_number_of_threads(n_threads: int, few_threads: None) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(
+    n_threads: int, few_threads: None, always_cut: list[int]
+) -> None:
     rng = np.random.default_rng(8)
-    rows, queries = random_codes(rng, 40_000, 64, near=True), random_codes(rng, 23, 64)
-    ids = rng.permutation(40_000).astype(np.int64)
-    index = built(rows, ids)
+    rows, queries = random_codes(rng, 5000, 64, near=True), random_codes(rng, 23, 64)
+    ids = rng.permutation(5000).astype(np.int64)
+    index = FlatIndex(rows.spec)
+    for part in np.array_split(np.arange(5000), 5):
+        index.add(rows[part], ids[part])
     bitkin.set_threads(n_threads)
     for some in (queries, queries[:1], queries[:3]):
         require_same(index.search(some, 30), truth.nearest(rows, ids, some, 30))
         require_radius(index.search_radius(some, 14), rows, ids, some, 14)
+    assert set(always_cut) == {n_threads}
 
 
 def test_wide_codes_are_searched_in_turns() -> None:
@@ -131,10 +138,16 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.patches = pytest.MonkeyPatch()
+        self.patches.setattr(segment, "ROWS_PER_PIECE", BLOCK)
+        self.patches.setattr(scan, "_SMALL_SCAN", 0)
         self.rng = np.random.default_rng(0)
         self.spec = CodeSpec(11, 2)
         self.index = FlatIndex(self.spec)
         self.rows: dict[int, Codes] = {}
+
+    def teardown(self) -> None:
+        self.patches.undo()
 
     def fresh(self, n: int) -> Codes:
         return random_codes(self.rng, n, 11, 2, empty=True)
@@ -246,6 +259,72 @@ def test_a_pickled_index_is_one_of_its_own() -> None:
     assert len(twin) == 102
 
 
+def test_indexes_from_one_pickle_with_shared_buffers_are_apart() -> None:
+    rows = random_codes(np.random.default_rng(0), 300, 64)
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(built(rows), protocol=5, buffer_callback=buffers.append)
+    a, b = pickle.loads(data, buffers=buffers), pickle.loads(data, buffers=buffers)
+    a.add(rows[1])
+    b.add(rows[2])
+    assert a.codes([300]) == rows[1]
+    assert b.codes([300]) == rows[2]
+
+
+def test_many_small_merges_leave_few_segments() -> None:
+    rows = random_codes(np.random.default_rng(0), 200, 64)
+    index = FlatIndex(rows.spec)
+    for i in range(200):
+        index.merge(built(rows[i], [i]))
+    assert index.codes(range(200)) == rows
+    assert len(index._snapshot.segments) < 5
+
+
+def test_a_large_merge_shares_the_rows() -> None:
+    rows = random_codes(np.random.default_rng(0), 10_000, 64)
+    index, other = built(rows[:10]), built(rows[10:], range(10, 10_000))
+    index.merge(other)
+    assert index.codes(range(10_000)) == rows
+    assert np.shares_memory(index._snapshot.segments[-1].blocks, other._snapshot.segments[0].blocks)
+
+
+def test_rows_removed_and_added_across_words_of_marks() -> None:
+    rng = np.random.default_rng(0)
+    rows = random_codes(rng, 3000, 9, empty=True)
+    index = FlatIndex(rows.spec)
+    there: set[int] = set()
+    for first, last in ((0, 63), (63, 64), (64, 700), (700, 1024), (1024, 3000)):
+        index.add(rows[first:last])
+        there |= set(range(first, last))
+        gone = rng.permutation(sorted(there))[:20]
+        index.remove(gone)
+        there -= set(gone.tolist())
+        assert index.ids.tolist() == sorted(there)
+        assert index.codes(sorted(there)) == rows[sorted(there)]
+
+
+def test_damage_in_a_mapped_file_is_never_given_a_new_checksum(tmp_path: Path) -> None:
+    rows = random_codes(np.random.default_rng(0), 100, 70)
+    built(rows).save(tmp_path / "index")
+    data = bytearray((tmp_path / "index").read_bytes())
+    header = 8 + int.from_bytes(data[:8], "little")
+    data[header + 512 * 8 + 7] ^= 1  # a bit beyond the symbols of row 0
+    (tmp_path / "index").write_bytes(data)
+    mapped = FlatIndex.load(tmp_path / "index")
+    with pytest.raises(CorruptFileError, match="checksum of blocks does not fit"):
+        mapped.save(tmp_path / "copy")
+    with pytest.raises(CorruptFileError, match="checksum of blocks does not fit"):
+        pickle.dumps(mapped)
+    with pytest.raises(CorruptFileError, match="index has codes with bits set where none may be"):
+        mapped.codes([0])
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_result_larger_than_memory_is_refused() -> None:
+    rows = random_codes(np.random.default_rng(0), 200, 9)
+    with pytest.raises(InvalidInputError, match="k must be smaller: 2147483647 neighbours of 200 queries"):
+        built(rows).search(rows, 2**31 - 1)
+
+
 def test_merging_shares_rows_and_keeps_both_apart() -> None:
     rng = np.random.default_rng(0)
     a, b = random_codes(rng, 100, 64), random_codes(rng, 50, 64).with_fingerprint("b")
@@ -312,6 +391,10 @@ def test_bad_writes_are_refused_whole() -> None:
         index.add(rows, [1.0, 2.0, 3.0])
     with pytest.raises(InvalidInputError, match="below 2\\*\\*63"):
         index.add(rows, np.array([1, 2, 2**63], dtype=np.uint64))
+    with pytest.raises(InvalidInputError, match=r"from 0 to 2\*\*63 - 1, got 9223372036854775808"):
+        index.add(rows, [1, 2, 2**63])
+    with pytest.raises(InvalidInputError, match="from 0 to"):
+        index.add(rows, [1, 2, 2**70])
     with pytest.raises(InvalidInputError, match="got 2 for 3 codes"):
         index.add(rows, [1, 2])
     with pytest.raises(InvalidInputError, match="1-dimensional"):
@@ -346,6 +429,7 @@ def test_bad_questions_are_named() -> None:
         index.search(rows, 1, allow=["a"])
     with pytest.raises(InvalidInputError, match="queries must be Codes, got list"):
         index.search([], 1)  # type: ignore[arg-type]
+    assert index.search(rows, 1, allow={1}).ids.tolist() == [[1]] * 3  # type: ignore[arg-type]
 
 
 def test_no_queries_and_no_rows_give_empty_results_of_the_right_shape() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import stat
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from bitkin.io import reader
 from bitkin.io.layout import ALIGNMENT, Header, TensorEntry, place_tensors
 from bitkin.io.reader import read_file
 from bitkin.io.writer import Chunks, write_file
+from tests.io.forgeries import forge, require_harmless
 from tests.io.mutations import make_index, mutate, require_safe
 from tests.truth import random_codes
 
@@ -194,7 +196,7 @@ def test_a_newer_format_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("bitkin.io.layout.FORMAT_VERSION", 2)
     random_codes(np.random.default_rng(0), 3, 9).save(tmp_path / "codes")
     monkeypatch.undo()
-    with pytest.raises(CorruptFileError, match="has format version 2, and this bitkin reads 1"):
+    with pytest.raises(CorruptFileError, match=r"has format version 2, and this bitkin reads 1\. Upgrade"):
         bitkin.load(tmp_path / "codes")
 
 
@@ -206,7 +208,7 @@ def test_a_class_is_loaded_only_as_itself(tmp_path: Path) -> None:
 
 def test_a_file_larger_than_memory_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_index().save(tmp_path / "index")
-    monkeypatch.setattr(reader, "_physical_memory", lambda: 1000)
+    monkeypatch.setattr(reader, "physical_memory", lambda: 1000)
     with pytest.raises(FileTooLargeError, match=r"this machine has 1,000\. Load it with mmap=True"):
         bitkin.load(tmp_path / "index")
     assert len(bitkin.load(tmp_path / "index", mmap=True)) == 40
@@ -251,6 +253,45 @@ def test_paths_that_cannot_be_written_are_named(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+def test_a_nul_in_a_path_is_an_access_error() -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    with pytest.raises(FileAccessError, match="cannot be written"):
+        codes.save("a\0b")
+    with pytest.raises(FileAccessError, match="cannot be read"):
+        bitkin.load("a\0b")
+
+
+def test_a_long_name_can_be_saved(tmp_path: Path) -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    codes.save(tmp_path / ("n" * 250))
+    assert bitkin.load(tmp_path / ("n" * 250)) == codes
+
+
+def test_saving_over_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    codes.save(tmp_path / "codes")
+    (tmp_path / "codes").chmod(0o600)
+    codes.save(tmp_path / "codes")
+    assert (tmp_path / "codes").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_folder_is_synced_after_the_rename_and_may_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = random_codes(np.random.default_rng(0), 3, 9)
+    synced = []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(handle).st_mode))
+        if synced[-1]:
+            raise OSError(22, "folders cannot be synced here")
+        fsync(handle)
+
+    monkeypatch.setattr("bitkin.io.writer.os.fsync", watched)
+    codes.save(tmp_path / "codes")
+    assert synced == [False, True]
+    assert bitkin.load(tmp_path / "codes") == codes
+
+
 def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     codes = random_codes(np.random.default_rng(0), 3, 9)
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -262,3 +303,10 @@ def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
 def test_padding_names_are_ours_alone() -> None:
     assert TensorEntry("_pad3", np.dtype("u1"), (3,), 0).is_padding
     assert not TensorEntry("pads", np.dtype("u1"), (3,), 0).is_padding
+
+
+def test_rightly_signed_nonsense_is_refused_or_harmless(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    forgeries = [data for data in (forge(rng) for _ in range(400)) if data is not None]
+    refused = sum(require_harmless(tmp_path / "file", data) for data in forgeries)
+    assert 0 < refused < len(forgeries)

@@ -30,6 +30,9 @@ for command in (demo.demo, fit.fit, encode.encode, index.index, search.search, d
     app.command()(command)
 
 
+_INTERRUPTED = 130
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"bitkin {__version__}")
@@ -55,8 +58,12 @@ def main() -> None:
         app()
     except BitkinError as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        fail("interrupted")
+    except MemoryError:
+        fail("this does not fit in memory. Take fewer rows, queries or neighbours at a time.")
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # Typer ends so on Ctrl-C, without a word
+            print("bitkin: interrupted", file=sys.stderr)
+        raise
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

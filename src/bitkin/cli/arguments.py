@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bitkin.hashers import Hasher
     from bitkin.io.vectors import VectorSource
 
-FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm"
+FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
 
 Vectors = Annotated[list[Path], typer.Argument(help=f"Files of vectors, read as one: {FORMATS}.", show_default=False)]
 Column = Annotated[str | None, typer.Option(help="List column of a .parquet file.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -45,15 +45,18 @@ def search(
     opened = FlatIndex.load(index)
     allowed = None if allow is None else read_ids(allow)
     batches, total = _query_codes(queries, model, column, dataset, features)
+
+    def find(codes: Codes) -> Neighbors | RaggedNeighbors:
+        if radius is None:
+            return opened.search(codes, k, allow=allowed)
+        return opened.search_radius(codes, radius, allow=allowed)
+
     found: list[Neighbors | RaggedNeighbors] = []
     searching, done = 0.0, 0
     with progress_bar("searching", total, "queries") as report:
         for codes in batches:
             start = time.perf_counter()
-            if radius is None:
-                result: Any = opened.search(codes, k, allow=allowed)
-            else:
-                result = opened.search_radius(codes, radius, allow=allowed)
+            result = find(codes)
             searching += time.perf_counter() - start
             if json:
                 for q, (ids, distances) in enumerate(_rows(result)):
@@ -62,7 +65,7 @@ def search(
             done += len(codes)
             report(done)
     if out is not None:
-        _write(out, found)
+        _write(out, found or [find(opened.codes([]))])
     if not json:
         _show(found, done, min(show, done), searching, len(opened))
 
@@ -74,21 +77,18 @@ def _query_codes(
     from bitkin._load import load
     from bitkin.codes import Codes
     from bitkin.errors import InvalidInputError
+    from bitkin.io.vectors.formats import has_vector_suffix
 
     if model is None:
-        codes = load(path) if path.suffix not in _vector_suffixes() else None
+        codes = None if has_vector_suffix(path) else load(path)
         if not isinstance(codes, Codes):
             raise InvalidInputError(f"{path} holds no codes. Give the model that encodes the queries with --model.")
         return (codes[i : i + _QUERIES_AT_ONCE] for i in range(0, len(codes), _QUERIES_AT_ONCE)), len(codes)
     hasher = load_hasher(model)
     source = open_files([path], column, dataset, features)
-    return (hasher.encode(batch) for _, batch in source.batches(rows=_QUERIES_AT_ONCE)), len(source)
-
-
-def _vector_suffixes() -> tuple[str, ...]:
-    from bitkin.cli.arguments import FORMATS
-
-    return tuple(FORMATS.split(", "))
+    hasher.require_features(source)
+    batches = source.batches(rows=_QUERIES_AT_ONCE)
+    return (hasher.encode_batch(batch, source.name, first) for first, batch in batches), len(source)
 
 
 def _rows(result: Neighbors | RaggedNeighbors) -> Iterator[tuple[list[int], list[int]]]:

@@ -61,10 +61,21 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             parts = [Codes.from_symbols(nothing, self.spec_.bits_per_symbol)]
         return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
 
-    def encode_batch(self, batch: Any) -> Codes:
-        """Return the codes of a batch of a `VectorSource`, which has checked it."""
+    def encode_batch(self, batch: Any, name: str, first: int) -> Codes:
+        """Return the codes of a batch that starts at row `first` of the `VectorSource` called `name`."""
+        try:
+            return self._codes(batch).with_fingerprint(self.fingerprint_)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
+
+    def require_features(self, source: VectorSource) -> None:
+        """Raise unless this is fitted and `source` has vectors of the length it was fitted on."""
         check_is_fitted(self)
-        return self._codes(batch).with_fingerprint(self.fingerprint_)
+        if source.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input. Encode vectors of the kind it was fitted on."
+            )
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -110,11 +121,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
                     yield X
                 return
             X = open_vectors(X, name="X")
-        elif X.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{X.name} has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input. Encode vectors of the kind it was fitted on."
-            )
+        else:
+            self.require_features(X)
         for _, batch in X.batches():
             yield batch
 

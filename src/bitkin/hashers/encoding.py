@@ -14,8 +14,10 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.io.partial import PartialFile
 from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.source import BATCH_BYTES
 
-_BATCH_BYTES = 1 << 25
+_BATCH_BYTES = 1 << 24
+_MOST_ROWS = 1 << 16
 _SECONDS_BETWEEN_CHECKPOINTS = 2.0
 
 
@@ -34,10 +36,14 @@ def encode_to_file(
     happened. `identity` is what else must be the same for that, such as the sizes of the files. `progress` is told
     the number of rows done.
     """
+    hasher.require_features(source)
     if source.shape[0] is None:
         raise InvalidInputError(f"{source.name} must have a known number of rows to be encoded to a file.")
     spec = hasher.spec_
-    batch_rows = max(1, min(1 << 16, _BATCH_BYTES // max(1, source.shape[1] * source.dtype.itemsize)))
+    if source.sparse:  # the source knows how many rows make a batch of its own
+        batch_rows = max(1, min(_MOST_ROWS, source.batch_rows * _BATCH_BYTES // BATCH_BYTES))
+    else:
+        batch_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (source.shape[1] * source.dtype.itemsize)))
     shapes: dict[str, Any] = {"words": (WORD, (spec.bits_per_symbol, spec.plane_words))}
     if hasher.may_be_empty:
         shapes["empty"] = (np.dtype(np.bool_), ())
@@ -53,8 +59,8 @@ def encode_to_file(
     ) as partial:
         begun = partial.rows_done
         last = time.monotonic()
-        for _, batch in source.batches(rows=batch_rows, start=begun):
-            codes = hasher.encode_batch(batch)
+        for first, batch in source.batches(rows=batch_rows, start=begun):
+            codes = hasher.encode_batch(batch, source.name, first)
             rows = {"words": codes.words}
             partial.append(rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows)
             if progress is not None:

@@ -28,7 +28,6 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite, row_slice
 from bitkin.io.vectors.source import in_words
 from bitkin.io.writer import write_file
-from bitkin.kernels.signs import PLACES, pack_signs_into
 from bitkin.randomness import Draws, resolve_seed
 
 if TYPE_CHECKING:
@@ -212,13 +211,15 @@ class ProjectionHash(Hasher):
         return (self._projections(batch) >= 0).view(np.uint8)
 
     def _codes(self, batch: Any) -> Codes:
-        words = np.empty((batch.shape[0], self.spec_.plane_words), dtype=np.uint64)
+        packed = np.empty((batch.shape[0], self.spec_.plane_bytes), dtype=np.uint8)
 
         def pack(rows: slice, product: npt.NDArray[np.float32]) -> bool:
-            return bool(pack_signs_into(product, product.view(np.uint32), self._offset, PLACES, words[rows]))
+            bits = np.greater_equal(product, self._offset, out=_buffer("bits", product.shape, np.bool_))
+            packed[rows] = np.packbits(bits, axis=1)
+            return first_not_finite(product) is None
 
         self._over_blocks(batch, pack)
-        return Codes(words[:, None, :], self.spec_)
+        return Codes.from_bytes(packed, self.spec_)
 
 
 def _block_rows(n_rows: int, n_bits: int) -> int:
@@ -235,19 +236,20 @@ def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     if issparse(rows):
         product: npt.NDArray[np.float32] = rows @ components
         return product
-    return np.matmul(rows, components, out=_buffer((len(rows), components.shape[1])))
+    return np.matmul(rows, components, out=_buffer("product", (len(rows), components.shape[1]), np.float32))
 
 
 _buffers = threading.local()
 
 
-def _buffer(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """Return this thread's array, whatever is in it: fresh memory would cost more than packing does."""
+def _buffer(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return this thread's array of that name, whatever is in it: fresh memory would cost more than packing does."""
     size = math.prod(shape)
-    if getattr(_buffers, "product", np.empty(0)).size < size:
-        _buffers.product = np.empty(size, dtype=np.float32)
-    held: npt.NDArray[np.float32] = _buffers.product[:size]
-    return held.reshape(shape)
+    held: npt.NDArray[Any] | None = getattr(_buffers, name, None)
+    if held is None or held.size < size:
+        held = np.empty(size, dtype=dtype)
+        setattr(_buffers, name, held)
+    return held[:size].reshape(shape)
 
 
 def _raise_not_finite(rows: Any, first: int) -> None:

@@ -42,9 +42,24 @@ def test(bitmap: Bitmap | None, rows: npt.NDArray[np.int64]) -> Flags:
 
 def without(bitmap: Bitmap | None, n_rows: int, rows: npt.NDArray[np.int64]) -> Bitmap:
     """Return a copy for `n_rows` rows with the bits of `rows` cleared."""
-    flags = unpack(bitmap, 0, n_rows).copy()
-    flags[rows] = False
-    return pack(flags)
+    words = pack(np.ones(n_rows, dtype=bool)) if bitmap is None else bitmap.copy()
+    np.bitwise_and.at(words, rows >> 6, ~(np.uint64(1) << (rows & 63).astype(np.uint64)))
+    return words
+
+
+def extended(bitmap: Bitmap | None, n_rows: int, flags: Flags) -> Bitmap:
+    """Return a copy for `n_rows` rows and more, whose flags are given; only the end is unpacked."""
+    if bitmap is None:
+        bitmap = pack(np.ones(n_rows, dtype=bool))
+    first = n_rows // 64
+    words = np.zeros(8 * n_blocks(n_rows + len(flags)), dtype=np.uint64)
+    words[:first] = bitmap[:first]
+    tail = np.concatenate([unpack(bitmap, 64 * first, n_rows), flags])
+    packed = np.zeros(-(-len(tail) // 64) * 64, dtype=bool)
+    packed[: len(tail)] = tail
+    new = np.packbits(packed, bitorder="little").view(np.uint64)
+    words[first : first + len(new)] = new
+    return words
 
 
 def both(a: Bitmap | None, b: Bitmap | None) -> Bitmap | None:

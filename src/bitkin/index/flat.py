@@ -22,11 +22,12 @@ from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Segment, Words, merged_blocks
 from bitkin.index.snapshot import Snapshot, some_of
 from bitkin.io.layout import damaged
-from bitkin.io.reader import StoredFile, read_file
+from bitkin.io.reader import StoredFile, physical_memory, read_file
 from bitkin.io.writer import Chunks, write_file
 from bitkin.kernels.blocks import BLOCK
 
 _MAX_ID = 2**63 - 1
+_SMALL_MERGE = 8 * BLOCK  # rows; so few are copied, or many small merges would leave many small segments
 _all_indexes: weakref.WeakSet[FlatIndex] = weakref.WeakSet()
 
 
@@ -77,7 +78,7 @@ class FlatIndex:
     @property
     def ids(self) -> npt.NDArray[np.int64]:
         """All ids, ascending."""
-        return self._snapshot.ids().copy()
+        return self._snapshot.ids()
 
     @property
     def nbytes(self) -> int:
@@ -131,20 +132,23 @@ class FlatIndex:
             self._snapshot = tidied(without_ids(snapshot, numbers))
 
     def merge(self, other: FlatIndex) -> None:
-        """Add all codes of another index under the ids they have there; the codes are shared, not copied."""
+        """Add all codes of another index under the ids they have there; those of a large one are shared, not copied."""
         if not isinstance(other, FlatIndex):
             raise InvalidInputError(f"other must be a FlatIndex, got {type(other).__name__}.")
         theirs = other._snapshot
+        their_ids = theirs.ids()
         with self._writer:
             mine = self._snapshot
             probe = Codes(
                 np.empty((0, *_row_shape(theirs.spec)), dtype=np.uint64), theirs.spec, fingerprint=theirs.fingerprint
             )
             require_comparable(mine.spec, mine.fingerprint, probe, "other")
-            their_ids = theirs.ids()
             shared = their_ids[mine.present(their_ids)]
             if len(shared):
                 raise DuplicateIdError(f"other must have ids of its own, both indexes hold {some_of(shared)}.")
+            if len(theirs) <= max(_SMALL_MERGE, len(mine) // 8):
+                self._snapshot = with_rows(mine, theirs.codes(their_ids), their_ids)
+                return
             self._snapshot = replace(
                 mine,
                 segments=mine.segments + tuple(segment.sealed() for segment in theirs.segments if segment.n_alive),
@@ -166,6 +170,7 @@ class FlatIndex:
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
+        _require_fitting(len(queries), k)
         return scan.k_nearest(snapshot, queries, k, allowed)
 
     def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
@@ -276,7 +281,18 @@ class FlatIndex:
         return {"snapshot": in_one_segment(self._snapshot)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._start(state["snapshot"])
+        # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
+        snapshot = state["snapshot"]
+        self._start(replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments)))
+
+
+def _require_fitting(n_queries: int, k: int) -> None:
+    """Raise where the result alone would not fit this machine's memory."""
+    memory = physical_memory()
+    if memory is not None and 12 * n_queries * k > memory:
+        raise InvalidInputError(
+            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
+        )
 
 
 def _row_shape(spec: CodeSpec) -> tuple[int, int]:

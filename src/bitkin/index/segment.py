@@ -87,11 +87,11 @@ class Segment:
         _pack_rows(words, self.blocks, self.n)
         self.ids[self.n : stop] = ids
         alive, searchable = self.alive, self.searchable
+        there = np.ones(len(ids), dtype=bool)
         if alive is not None:
-            alive = bitmap.pack(np.concatenate([bitmap.unpack(alive, 0, self.n), np.ones(len(ids), dtype=bool)]))
+            alive = bitmap.extended(alive, self.n, there)
         if searchable is not None or empty is not None:
-            new = np.ones(len(ids), dtype=bool) if empty is None else ~empty
-            searchable = bitmap.pack(np.concatenate([bitmap.unpack(searchable, 0, self.n), new]))
+            searchable = bitmap.extended(searchable, self.n, there if empty is None else ~empty)
         n_alive = self.n_alive + len(ids)
         return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
 
@@ -119,7 +119,13 @@ def merged_ids(segments: Sequence[Segment]) -> Ids:
 
 
 def merged_blocks(segments: Sequence[Segment], ids: Ids, spec: CodeSpec) -> Iterator[tuple[Words, Flags]]:
-    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of rows at a time."""
+    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of rows at a time.
+
+    Mapped segments are verified first: damage must not get a new checksum.
+    """
+    for segment in segments:
+        if segment.source is not None:
+            segment.source.verify()
     for start in range(0, len(ids), ROWS_PER_PIECE):
         wanted = ids[start : start + ROWS_PER_PIECE]
         blocks = np.zeros(

@@ -9,10 +9,11 @@ import numpy as np
 
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.errors import UnknownIdError
+from bitkin.errors import InvalidInputError, UnknownIdError
 from bitkin.index import bitmap
 from bitkin.index.bitmap import Bitmap
 from bitkin.index.segment import Ids, Segment, merged_ids
+from bitkin.io.layout import damaged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,7 +61,11 @@ class Snapshot:
             here = rows >= 0
             words[here] = segment.words(rows[here])
             empty[here] = ~bitmap.test(segment.searchable, rows[here])
-        return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
+        try:
+            return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
+        except InvalidInputError:
+            names = ", ".join(segment.source.name for segment in self.segments if segment.source is not None)
+            raise damaged(names or "the index", "has codes with bits set where none may be") from None
 
     def masks(self, allow: Ids | None) -> list[Bitmap | None]:
         """Return, a segment each, the rows a search may return; None is all of them."""

@@ -146,7 +146,9 @@ class Header:
             metadata = content.pop("__metadata__")
             version = metadata["bitkin_format"]
             if version != str(FORMAT_VERSION):
-                raise damaged(name, f"has format version {version}, and this bitkin reads {FORMAT_VERSION}")
+                raise CorruptFileError(
+                    f"{name} has format version {version}, and this bitkin reads {FORMAT_VERSION}. Upgrade bitkin."
+                )
             crcs = json.loads(metadata["crc32"], object_pairs_hook=_no_duplicates)
             entries = tuple(
                 TensorEntry(

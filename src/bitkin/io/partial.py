@@ -7,6 +7,7 @@ checkpoint; other work under the same name is refused.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -69,9 +70,17 @@ class PartialFile:
         try:
             if self._target.is_dir():
                 raise IsADirectoryError(f"{path} is a folder")
-            if not fresh:
+            begun = self._data_path.exists()
+            self._data_path.touch()
+            self._file: IO[bytes] = self._data_path.open("r+b")
+            self._lock()
+            if begun and not fresh:
                 self._take_up_journal()
-            self._file: IO[bytes] = self._data_path.open("r+b" if self.rows_done else "w+b")
+            if not self.rows_done:
+                self._journal_path.unlink(missing_ok=True)  # what it says is not about the rows to come
+                self._file.truncate(0)
+        except FileAccessError:
+            raise
         except OSError as error:
             raise self._cannot_write(error) from error
 
@@ -123,7 +132,8 @@ class PartialFile:
 
     def close(self) -> None:
         """Let go of the file; what was checkpointed can be continued."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # a full disk was reported when it was met
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -133,22 +143,42 @@ class PartialFile:
     ) -> None:
         self.close()
 
+    def _lock(self) -> None:
+        """Keep a second process from writing the same rows, where files can be locked."""
+        try:
+            import fcntl
+        except ImportError:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise FileAccessError(f"{self._target} is being written by another process. Wait for it to end.") from None
+
     def _take_up_journal(self) -> None:
-        if not (self._journal_path.exists() and self._data_path.exists()):
+        if not self._journal_path.exists():
             return
         try:
             state = json.loads(self._journal_path.read_bytes())
             work, rows, crcs = state["work"], state["rows"], state["crcs"]
-            sound = type(rows) is int and 0 <= rows <= self.n_rows and set(crcs) == set(self._crcs)
+            sound = type(rows) is int and 0 <= rows <= self.n_rows and isinstance(crcs, dict)
+            sound = sound and set(crcs) == set(self._crcs)
             sound = sound and all(type(crc) is int and 0 <= crc < 2**32 for crc in crcs.values())
+            sound = sound and os.fstat(self._file.fileno()).st_size >= self._end_of(rows)
         except (ValueError, KeyError, TypeError, RecursionError):
             return  # a journal nobody can read: begin again
         if work != self._work:
+            self._file.close()
             raise InvalidInputError(
                 f"{self._data_path} is the beginning of other work. Delete it, or ask for a fresh start, to begin anew."
             )
         if sound:
             self.rows_done, self._crcs = rows, crcs
+
+    def _end_of(self, rows: int) -> int:
+        """Return the size the file has at least once so many rows are written."""
+        tensors = [entry for entry in self._header.entries if not entry.is_padding]
+        return max(self._offset + e.start + (e.n_bytes // self.n_rows if self.n_rows else 0) * rows for e in tensors)
 
     def _cannot_write(self, error: OSError) -> FileAccessError:
         reason = error.strerror or str(error)

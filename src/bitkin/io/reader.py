@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.errors import FileAccessError, FileTooLargeError
+from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
 
 
@@ -82,10 +82,10 @@ def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile
         with Path(path).open("rb") as file:
             header, start = _read_header(file, name)
             data = _map(file, start) if mmap else _read(file, start, name)
-    except OSError as error:
-        if isinstance(error, FileAccessError):
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, BitkinError):
             raise
-        raise FileAccessError(f"{name} cannot be read: {error.strerror or error}.") from error
+        raise FileAccessError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     stored = StoredFile(name, header, data, mapped=mmap)
     if not mmap:
         stored.verify()
@@ -114,12 +114,15 @@ def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:
 
 def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
     n_bytes = os.fstat(file.fileno()).st_size - start
-    memory = _physical_memory()
+    memory = physical_memory()
     if memory is not None and n_bytes > memory:
         raise FileTooLargeError(
             f"{name} needs {n_bytes:,} bytes and this machine has {memory:,}. Load it with mmap=True."
         )
-    room = np.empty(n_bytes + ALIGNMENT, dtype=np.uint8)
+    try:
+        room = np.empty(n_bytes + ALIGNMENT, dtype=np.uint8)
+    except MemoryError:
+        raise FileTooLargeError(f"{name} needs {n_bytes:,} bytes of memory. Load it with mmap=True.") from None
     first = -room.ctypes.data % ALIGNMENT
     data = room[first : first + n_bytes]
     file.seek(start)
@@ -133,7 +136,8 @@ def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
     return data
 
 
-def _physical_memory() -> int | None:
+def physical_memory() -> int | None:
+    """Return the bytes of memory this machine has, where it tells."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

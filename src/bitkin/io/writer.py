@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.errors import FileAccessError
+from bitkin.errors import BitkinError, FileAccessError
 from bitkin.io.layout import Header, TensorEntry, checksum, place_tensors
 
 
@@ -54,9 +55,9 @@ def write_file(
 
 def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
     """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one step."""
-    target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
+        target = Path(os.path.realpath(path))
+        aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         if target.is_dir():
             raise IsADirectoryError(f"{path} is a folder")
         try:
@@ -64,15 +65,18 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
                 write_to(file)
                 file.flush()
                 os.fsync(file.fileno())
+                _keep_mode(target, file)
             aside.replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
                 aside.unlink(missing_ok=True)
             raise
-        sync_folder(target.parent)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, BitkinError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
         raise FileAccessError(f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged.") from error
+    sync_folder(target.parent)
 
 
 def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] | Chunks) -> int:
@@ -88,11 +92,19 @@ def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] 
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where folders can be synced."""
+    """Make a rename survive a power cut, where folders can be synced; where not, the file is in place all the same."""
     if os.name != "posix":
         return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _keep_mode(target: Path, file: IO[bytes]) -> None:
+    """Give the new file the permissions of the one it replaces."""
+    if hasattr(os, "fchmod"):
+        with contextlib.suppress(FileNotFoundError):
+            os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))

@@ -81,8 +81,12 @@ def open_paths(paths: Sequence[Path], options: Options) -> StoredSource:
     return sources[0] if len(sources) == 1 else SeveralSources(sources, options.batch_rows)
 
 
+def _suffix_of(path: Path) -> str:
+    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
 def _format_of(path: Path) -> tuple[_Opener, tuple[str, ...]]:
-    suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    suffix = _suffix_of(path)
     if suffix not in _FORMATS:
         raise InvalidInputError(f"{path} must end in one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}.")
     return _FORMATS[suffix]
@@ -93,3 +97,8 @@ def refuse_unused(options: Options, unused: Sequence[str], what: str) -> None:
     for key in unused:
         if (value := getattr(options, key)) is not None:
             raise InvalidInputError(f"{key} means nothing for {what}: leave it out, got {value!r}.")
+
+
+def has_vector_suffix(path: Path) -> bool:
+    """Return whether `path` ends like a file of vectors."""
+    return _suffix_of(path) in _FORMATS

@@ -41,7 +41,8 @@ class StoredSource(VectorSource):
         at = start
         spans = [(start, n)] if start < n else []
         with closing(self._pieces(spans, rows)) as pieces:
-            for number, batch in enumerate(regroup((plain_batch(piece, self.dtype) for _, piece in pieces), rows)):
+            whole = regroup((plain_batch(piece, self.dtype) for _, piece in pieces), rows)
+            for number, batch in enumerate(whole, start // rows):
                 here = range(at, at + batch.shape[0])
                 self._require_finite(batch, here, number)
                 at = here.stop

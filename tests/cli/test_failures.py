@@ -1,0 +1,384 @@
+"""Wrong usage ends with 2 and a hint, failure with 1 and one line; a traceback is a bug."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitkin
+from tests.cli.conftest import Outcome, Run
+
+
+def require_failure(done: Outcome, *words: str) -> None:
+    """Exit code 1, one line on stderr from us with all these words, nothing on stdout."""
+    assert done.code == 1
+    assert done.err.startswith("bitkin: ")
+    assert done.err.endswith("\n")
+    assert len(done.err.splitlines()) == 1, done.err
+    assert done.out == ""
+    for word in words:
+        assert word in done.err
+
+
+def require_usage_error(done: Outcome, *words: str) -> None:
+    assert done.code == 2
+    assert re.match(r"Usage: \S*( -m \S*)?bitkin ", done.err)
+    for word in words:
+        assert word in done.err
+
+
+def test_an_unknown_command_suggests_the_nearest(run: Run) -> None:
+    require_usage_error(run("encoed"), "No such command 'encoed'", "Did you mean 'encode'?")
+
+
+def test_an_unknown_option_is_wrong_usage(folder: Path, run: Run) -> None:
+    require_usage_error(run("fit", "vectors.npy", "-o", "m", "--bit", 7), "No such option: --bit", "--bits")
+
+
+@pytest.mark.parametrize(
+    "arguments, missing",
+    [
+        (("fit",), "vectors"),
+        (("fit", "vectors.npy"), "--out"),
+        (("encode", "model"), "vectors"),
+        (("encode", "model", "vectors.npy"), "--out"),
+        (("index", "-o", "index"), "codes"),
+        (("search", "index"), "queries"),
+    ],
+)
+def test_a_missing_argument_is_named(run: Run, arguments: tuple[str, ...], missing: str) -> None:
+    require_usage_error(run(*arguments), "Missing", missing)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "vectors.npy", "-o", "m", "--bits", "0"),
+        ("fit", "vectors.npy", "-o", "m", "--bits", "many"),
+        ("fit", "vectors.npy", "-o", "m", "--seed", "-1"),
+        ("search", "index", "codes", "-k", "0"),
+        ("search", "index", "codes", "--radius", "-1"),
+    ],
+)
+def test_a_number_out_of_range_is_wrong_usage(folder: Path, run: Run, arguments: tuple[str, ...]) -> None:
+    require_usage_error(run(*arguments), "Invalid value for", arguments[-2])
+
+
+def test_a_bad_projection_suggests_the_nearest(folder: Path, run: Run) -> None:
+    done = run("fit", "vectors.npy", "-o", "m", "--projection", "randon")
+    require_usage_error(done, "'--projection'", "'randon' is not one of random", "Did you mean 'random'?")
+
+
+def test_a_bad_rotation_lists_the_choices(folder: Path, run: Run) -> None:
+    done = run("fit", "vectors.npy", "-o", "m", "--rotation", "xyz")
+    require_usage_error(done, "'--rotation'", "'xyz' is not one of none")
+
+
+def test_no_command_shows_the_help(run: Run) -> None:
+    done = run()
+    assert done.code == 2
+    assert "Commands:" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "missing", "-o", "m"),
+        ("fit", "missing.npy", "-o", "m"),
+        ("fit", "vectors.npy", "missing.npy", "-o", "m"),
+        ("encode", "missing", "vectors.npy", "-o", "c"),
+        ("encode", "model", "missing.npy", "-o", "c"),
+        ("index", "missing", "-o", "i"),
+        ("index", "codes", "missing", "-o", "i"),
+        ("index", "codes", "--ids", "missing.npy", "-o", "i"),
+        ("search", "missing", "codes"),
+        ("search", "index", "missing"),
+        ("search", "index", "missing.npy", "-m", "model"),
+        ("search", "index", "queries.npy", "-m", "missing"),
+        ("search", "index", "codes", "--allow", "missing.npy"),
+    ],
+    ids=" ".join,
+)
+def test_a_missing_file_is_named(folder: Path, run: Run, arguments: tuple[str, ...]) -> None:
+    missing = next(name for name in arguments if name.startswith("missing"))
+    require_failure(run(*arguments), f"{missing} cannot be read: No such file or directory.")
+
+
+def test_an_unknown_suffix_lists_the_known_ones(folder: Path, run: Run) -> None:
+    Path("vectors.csv").write_text("1,2\n")
+    known = (".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svmlight", ".libsvm")
+    require_failure(run("fit", "vectors.csv", "-o", "m"), "vectors.csv must end in one of", "got '.csv'", *known)
+
+
+@pytest.mark.parametrize(
+    "suffix", [".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svm.gz"]
+)
+@pytest.mark.parametrize("n_bytes", [0, 7, 1001])
+def test_a_file_of_noise_is_one_line_in_every_format(folder: Path, run: Run, suffix: str, n_bytes: int) -> None:
+    Path(f"noise{suffix}").write_bytes(np.random.default_rng(0).bytes(n_bytes))
+    require_failure(run("fit", f"noise{suffix}", "-o", "m"), f"noise{suffix}")
+    require_failure(run("encode", "model", f"noise{suffix}", "-o", "c"), f"noise{suffix}")
+    assert not Path("c").exists()
+
+
+def test_a_nan_deep_in_a_file_is_named_by_file_batch_row_and_column(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.ones((5003, 17), dtype=np.float32)
+    X[4001, 3] = np.nan
+    np.save("deep.npy", X)
+    monkeypatch.setattr("bitkin.io.vectors.source.BATCH_BYTES", 100 * 17 * 4)
+    monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 100 * 17 * 4)
+    place = "deep.npy: NaN at row 4001, column 3, batch 40."
+    require_failure(run("fit", "deep.npy", "-o", "m"), place)
+    require_failure(run("encode", "model", "deep.npy", "-o", "c"), place)
+    require_failure(run("search", "index", "deep.npy", "-m", "model"), "deep.npy: NaN at row 4001, column 3, batch 3.")
+    assert not Path("m").exists()
+    assert not Path("c").exists()
+
+
+def test_an_infinity_in_the_second_file_is_named_by_its_row_there(folder: Path, run: Run) -> None:
+    X = np.load("vectors.npy")
+    X[5, 16] = -np.inf
+    np.save("second.npy", X)
+    done = run("encode", "model", "vectors.npy", "second.npy", "-o", "c")
+    require_failure(done, "second.npy: -infinity at row 5 (row 208 of all files), column 16, batch 0.")
+
+
+def test_a_nan_met_after_a_resumption_is_named_by_the_same_batch(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)
+    monkeypatch.setattr("bitkin.hashers.encoding._SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    X = np.load("vectors.npy")
+    X[100, 0] = np.nan
+    np.save("bad.npy", X)
+    place = "bad.npy: NaN at row 100, column 0, batch 14."
+    require_failure(run("encode", "model", "bad.npy", "-o", "c"), place)
+    require_failure(run("encode", "model", "bad.npy", "-o", "c"), place)
+
+
+def test_numbers_beyond_float32_are_named_by_their_file(folder: Path, run: Run) -> None:
+    X = np.load("vectors.npy").astype(np.float64)
+    X[111, 1] = 1e300
+    np.save("large.npy", X)
+    require_failure(run("encode", "model", "large.npy", "-o", "c"), "large.npy", "1e+300", "float32")
+    require_failure(run("search", "index", "large.npy", "-m", "model"), "large.npy", "1e+300", "float32")
+    require_failure(run("fit", "large.npy", "-o", "m"), "large.npy", "1e+300", "float32")
+
+
+def test_a_wrong_number_of_features_is_named_with_its_file(folder: Path, run: Run) -> None:
+    np.save("narrow.npy", np.ones((7, 5)))
+    words = ("narrow.npy has 5 features", "expecting 17 features")
+    require_failure(run("encode", "model", "narrow.npy", "-o", "c"), *words)
+    require_failure(run("search", "index", "narrow.npy", "-m", "model"), *words)
+
+
+def test_files_of_different_widths_are_refused(folder: Path, run: Run) -> None:
+    np.save("narrow.npy", np.ones((7, 5)))
+    require_failure(run("fit", "vectors.npy", "narrow.npy", "-o", "m"), "vectors.npy has 17, narrow.npy has 5")
+
+
+def test_a_model_needs_rows(folder: Path, run: Run) -> None:
+    np.save("none.npy", np.empty((0, 17)))
+    for option in ("--center", "--no-center"):
+        require_failure(run("fit", "none.npy", "-o", "m", option), "none.npy has no rows")
+
+
+def test_an_option_that_would_be_ignored_is_refused(folder: Path, run: Run) -> None:
+    require_failure(run("fit", "vectors.npy", "--column", "x", "-o", "m"), "column means nothing for vectors.npy")
+    require_failure(run("fit", "vectors.npy", "--dataset", "x", "-o", "m"), "dataset means nothing for vectors.npy")
+    require_failure(run("fit", "vectors.npy", "--features", 9, "-o", "m"), "n_features means nothing for vectors.npy")
+
+
+@pytest.mark.parametrize("which, held", [("codes", "Codes"), ("index", "FlatIndex")])
+def test_a_file_of_ours_that_is_no_model_is_named_by_what_it_holds(
+    folder: Path, run: Run, which: str, held: str
+) -> None:
+    words = f"{which} holds {held}, not a model. Make one with bitkin fit."
+    require_failure(run("encode", which, "vectors.npy", "-o", "c"), words)
+    require_failure(run("search", "index", "queries.npy", "-m", which), words)
+
+
+def test_vectors_in_place_of_a_model(folder: Path, run: Run) -> None:
+    require_failure(run("encode", "vectors.npy", "vectors.npy", "-o", "c"), "vectors.npy is not a bitkin file")
+
+
+def test_a_model_in_place_of_codes_or_of_an_index(folder: Path, run: Run) -> None:
+    require_failure(run("index", "model", "-o", "i"), "model holds ProjectionHash, not Codes", "bitkin encode")
+    require_failure(run("search", "codes", "codes"), "codes holds Codes, not FlatIndex")
+    require_failure(run("search", "index", "model"), "model holds no codes", "--model")
+
+
+@pytest.mark.parametrize("name", ["queries.npy", "QUERIES.NPY", "queries.svmlight", "queries.libsvm.gz"])
+def test_vectors_as_queries_need_a_model(folder: Path, run: Run, name: str) -> None:
+    Path(name).write_bytes(Path("queries.npy").read_bytes())
+    require_failure(run("search", "index", name), f"{name} holds no codes", "--model")
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "a byte of the header", "a byte of the data"])
+def test_a_damaged_model_is_refused(folder: Path, run: Run, damage: str) -> None:
+    data = bytearray(Path("model").read_bytes())
+    if damage == "cut":
+        del data[-7:]
+    elif damage == "longer":
+        data += b"1234567"
+    else:
+        data[100 if damage == "a byte of the header" else -100] ^= 1
+    Path("damaged").write_bytes(data)
+    require_failure(run("encode", "damaged", "vectors.npy", "-o", "c"), "damaged", "Restore it from a copy")
+    assert not Path("c").exists()
+
+
+def test_codes_of_another_model_are_refused(folder: Path, run: Run) -> None:
+    assert run("fit", "vectors.npy", "-o", "other", "--bits", 67, "--seed", 1).code == 0
+    assert run("encode", "other", "vectors.npy", "-o", "other-codes").code == 0
+    words = "Encode both sides with the same fitted hasher."
+    require_failure(run("index", "codes", "other-codes", "-o", "i"), words)
+    require_failure(run("search", "index", "other-codes"), words)
+    require_failure(run("search", "index", "queries.npy", "-m", "other"), words)
+
+
+def test_ids_that_cannot_be(folder: Path, run: Run) -> None:
+    np.save("few.npy", np.arange(7))
+    require_failure(
+        run("index", "codes", "--ids", "few.npy", "-o", "i"), "few.npy must hold one id a row, got 7 for 203"
+    )
+    np.save("twice.npy", np.arange(203) // 2)
+    require_failure(run("index", "codes", "--ids", "twice.npy", "-o", "i"), "given more than once")
+    np.save("floats.npy", np.arange(203.0))
+    require_failure(run("index", "codes", "--ids", "floats.npy", "-o", "i"), "floats.npy must be whole numbers")
+    np.save("objects.npy", np.array([None] * 203), allow_pickle=True)
+    require_failure(run("index", "codes", "--ids", "objects.npy", "-o", "i"), "objects.npy must be an .npy file")
+    Path("noise.npy").write_bytes(b"\x80noise")
+    require_failure(run("index", "codes", "--ids", "noise.npy", "-o", "i"), "noise.npy must be an .npy file")
+    Path("empty.npy").write_bytes(b"")
+    require_failure(run("search", "index", "codes", "--allow", "empty.npy"), "empty.npy must be an .npy file")
+    np.savez("archive.npz", np.arange(203))
+    require_failure(run("index", "codes", "--ids", "archive.npz", "-o", "i"), "archive.npz must be")
+
+
+@pytest.mark.parametrize("out", ["no/such/folder/x", "vectors.npy/x", "."])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "vectors.npy"),
+        ("encode", "model", "vectors.npy"),
+        ("index", "codes"),
+        ("search", "index", "codes", "--show", "0"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_output_that_cannot_be_written(folder: Path, run: Run, arguments: tuple[str, ...], out: str) -> None:
+    before = {path.name for path in folder.iterdir()}
+    require_failure(run(*arguments, "-o", out), "cannot be written: ", "What was there is unchanged")
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_k_beyond_memory_is_one_line(folder: Path, run: Run) -> None:
+    require_failure(run("search", "index", "codes", "-k", 2**31 - 1), "k")
+    require_failure(run("search", "index", "codes", "-k", 2**31), "k must be between 1 and 2147483647")
+
+
+def test_a_missing_extra_prints_the_install_line(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("x.parquet").write_bytes(b"PAR1")
+    for name in ("pyarrow", "pyarrow.parquet", "h5py"):
+        monkeypatch.setitem(sys.modules, name, None)
+    Path("x.h5").write_bytes(b"\x89HDF")
+    require_failure(run("fit", "x.parquet", "-o", "m"), "pyarrow", "pip install 'bitkin[io]'")
+    require_failure(run("fit", "x.h5", "-o", "m"), "h5py", "pip install 'bitkin[io]'")
+
+
+def test_an_interruption_is_one_line(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bitkin.hashers.encoding.encode_to_file", interrupted)
+    done = run("encode", "model", "vectors.npy", "-o", "c")
+    assert done.code in (1, 130)
+    assert done.err.strip() == "bitkin: interrupted"
+
+
+def shell(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bitkin", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BITKIN_QUIET": "1"},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("n_rows", [20, 203])
+def test_a_full_disk_is_one_line_and_leaves_the_old_codes(folder: Path, n_rows: int) -> None:
+    np.save("some.npy", np.load("vectors.npy")[:n_rows])
+    Path("out").write_bytes(Path("codes").read_bytes())
+    allowed = 100  # bytes a file may have: the header does not fit either
+    done = shell(
+        *("encode", "model", "some.npy", "-o", "out"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, allowed)),
+    )
+    require_failure(Outcome(done.returncode, done.stdout, done.stderr), "out cannot be written: File too large.")
+    assert bitkin.load("out") == bitkin.load("codes")
+
+
+def test_a_reader_that_leaves_early_is_no_error_message(folder: Path) -> None:
+    command = [sys.executable, "-m", "bitkin", "search", "index", "codes", "--json", "-k", "203"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    assert "Error" not in said
+
+
+def test_an_earlier_run_on_other_vectors_is_not_continued_unless_asked(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)
+    monkeypatch.setattr("bitkin.hashers.encoding._SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    X = np.load("vectors.npy")
+    X[150] = np.nan
+    np.save("changing.npy", X)
+    require_failure(run("encode", "model", "changing.npy", "-o", "c"), "row 150")
+    X[150] = 0
+    np.save("changing.npy", X)
+    require_failure(run("encode", "model", "changing.npy", "-o", "c"), ".c.partial is the beginning of other work")
+    [done] = run("encode", "model", "changing.npy", "-o", "c", "--fresh", "--json").objects
+    assert done["resumed_at"] == 0
+    assert bitkin.load("c") == bitkin.load("model").encode(X)
+    assert not list(folder.glob(".*"))
+
+
+def test_an_interrupted_run_says_where_it_goes_on(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bitkin.io.partial import PartialFile
+
+    monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)
+    monkeypatch.setattr("bitkin.hashers.encoding._SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+
+    def interrupted(self: PartialFile) -> None:
+        checkpoint(self)
+        if self.rows_done == 70:
+            raise KeyboardInterrupt
+
+    for options, says in (((), ", from row 70 on, "), (("--json",), '"resumed_at": 70, ')):
+        with monkeypatch.context() as patch:
+            checkpoint = PartialFile.checkpoint
+            patch.setattr(PartialFile, "checkpoint", interrupted)
+            assert run("encode", "model", "vectors.npy", "-o", "c").code != 0
+        done = run("encode", "model", "vectors.npy", "-o", "c", *options)
+        assert done.code == 0
+        assert says in done.out
+        assert Path("c").read_bytes() == Path("codes").read_bytes()
