@@ -24,7 +24,9 @@ def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str
 
 
 def report(question: str, **figures: Any) -> None:
-    """Print one JSON line; times in milliseconds unless named otherwise."""
+    """Print one JSON line; times in milliseconds unless named otherwise. A ratio with a goal says whether it is met."""
+    if figures.get("wanted") is not None and "ratio" in figures:
+        figures["met"] = bool(figures["ratio"] >= figures["wanted"])
     rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
     print(json.dumps({"question": question, **rounded}, ensure_ascii=False), flush=True)
 

@@ -22,23 +22,6 @@ from bitkin.io.vectors import open_vectors
 ROOT = Path(__file__).parent.parent
 MOST_BYTES = 300_000_000
 
-ENCODER = """
-import sys, time
-import bitkin
-from bitkin.hashers import encoding
-from bitkin.io.vectors import open_vectors
-encoding._BATCH_BYTES = 7 * 17 * 4
-encoding._SECONDS_BETWEEN_CHECKPOINTS = 0.02
-hasher, source = bitkin.load(sys.argv[1]), open_vectors(sys.argv[2])
-begun = []
-def progress(rows):
-    if not begun:
-        print("ready", flush=True)
-    begun.append(rows)
-    time.sleep(0.005)
-encoding.encode_to_file(hasher, source, sys.argv[3], progress=progress)
-"""
-
 
 def make_large(path: Path, n: int, d: int, blocks: dict[int, npt.NDArray[np.float32]]) -> None:
     """Write an (n, d) array of zeros that takes no room on the disk, but for some blocks of rows."""
@@ -95,7 +78,8 @@ def test_a_run_killed_again_and_again_ends_with_the_codes_of_one_that_was_not(tm
     hasher = ProjectionHash(67).fit(X)
     hasher.save(tmp_path / "model")
     random_moments = random.Random(0)
-    command = [sys.executable, "-c", ENCODER, *(str(tmp_path / name) for name in ("model", "x.npy", "codes"))]
+    command = [sys.executable, "-m", "tests.hashers.slow_encoder"]
+    command += [*(str(tmp_path / name) for name in ("model", "x.npy", "codes")), "0.005"]
     for _ in range(n_kills):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as encoder:
             assert encoder.stdout is not None

@@ -299,29 +299,12 @@ def test_wide_sparse_rows_do_not_come_one_by_one(tmp_path: Path, monkeypatch: py
     assert len(batches) < 20
 
 
-CHILD = """
-import sys, time
-import bitkin
-from bitkin.hashers import encoding
-from bitkin.io.vectors import open_vectors
-encoding._BATCH_BYTES = 7 * 17 * 4
-encoding._SECONDS_BETWEEN_CHECKPOINTS = 0.005
-hasher, source = bitkin.load(sys.argv[1]), open_vectors(sys.argv[2])
-begun = []
-def progress(rows):
-    if not begun:
-        print("ready", flush=True)
-    begun.append(rows)
-    time.sleep(0.001)
-encoding.encode_to_file(hasher, source, sys.argv[3], progress=progress)
-"""
-
-
 @pytest.fixture
 def killed_at_random(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Processes that encode and are killed at a random moment, one after another."""
     rng = random.Random(0)
-    command = [sys.executable, "-c", CHILD, *(str(tmp_path / name) for name in ("model", "x.npy", "codes"))]
+    command = [sys.executable, "-m", "tests.hashers.slow_encoder"]
+    command += [*(str(tmp_path / name) for name in ("model", "x.npy", "codes")), "0.001"]
 
     def processes() -> Iterator[subprocess.Popen[str]]:
         while True:
