@@ -26,4 +26,4 @@ def main(model: str, vectors: str, codes: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], float(sys.argv[4]))  # type: ignore[misc]
+    main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]))
