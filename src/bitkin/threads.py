@@ -7,6 +7,7 @@ piece that has not started: nested calls cannot deadlock. A forked child starts 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -21,7 +22,7 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _n_threads: int | None = None
-_blas_controller: Any = None
+_blas_controller: tuple[int, Any] | None = None
 _blas_limits: Any = None
 _blas_users = 0
 
@@ -77,8 +78,10 @@ def blas_in_one_thread() -> Iterator[None]:
 
     with _lock:
         if _blas_users == 0:
-            _blas_controller = _blas_controller or ThreadpoolController()
-            _blas_limits = _blas_controller.limit(limits=1, user_api="blas")
+            if _blas_controller is None or _blas_controller[0] != len(sys.modules):
+                # Looking for libraries takes a millisecond; no import since, no new library.
+                _blas_controller = len(sys.modules), ThreadpoolController()
+            _blas_limits = _blas_controller[1].limit(limits=1, user_api="blas")
         _blas_users += 1
     try:
         yield
