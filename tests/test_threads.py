@@ -157,3 +157,10 @@ def test_matrix_products_run_in_one_thread_inside_the_block_and_as_before_after_
             assert numbers() == {1}
         assert numbers() == {1}
     assert numbers() == before
+
+
+def test_a_number_set_inside_the_block_holds_after_it() -> None:
+    bitkin.set_threads(2)
+    with threads.blas_in_one_thread():
+        bitkin.set_threads(1)
+    assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} == {1}

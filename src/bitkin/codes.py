@@ -338,8 +338,8 @@ def require_codes(codes: Any, name: str) -> Codes:
     """Return `codes` when they are Codes."""
     if not isinstance(codes, Codes):
         raise InvalidInputError(
-            f"{name} must be Codes, got {type(codes).__name__}. Encode vectors with a hasher, "
-            "or wrap packed bytes with Codes.from_bytes."
+            f"{name} must be Codes, got {type(codes).__name__}. Use a hasher's encode, or Codes.from_symbols for one "
+            "number a symbol, Codes.from_bytes for packed bytes."
         )
     return codes
 

@@ -25,6 +25,7 @@ _n_threads: int | None = None
 _blas_controller: tuple[int, Any] | None = None
 _blas_limits: Any = None
 _blas_users = 0
+_blas_wanted: int | None = None
 
 
 def available_cores() -> int:
@@ -56,14 +57,17 @@ def set_threads(n: int) -> None:
     >>> import bitkin
     >>> bitkin.set_threads(2)
     """
-    global _n_threads
+    global _n_threads, _blas_wanted
     number = whole_number(n, "n", low=1)
     from threadpoolctl import threadpool_limits
 
     with _lock:
         _n_threads = number
         _drop_pool()
-    threadpool_limits(limits=number, user_api="blas")
+        if _blas_users:
+            _blas_wanted = number
+        else:
+            threadpool_limits(limits=number, user_api="blas")
 
 
 @contextmanager
@@ -73,8 +77,8 @@ def blas_in_one_thread() -> Iterator[None]:
     Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
     process's: the first to enter changes it and the last to leave puts it back.
     """
-    global _blas_controller, _blas_users, _blas_limits
-    from threadpoolctl import ThreadpoolController
+    global _blas_controller, _blas_users, _blas_limits, _blas_wanted
+    from threadpoolctl import ThreadpoolController, threadpool_limits
 
     with _lock:
         if _blas_users == 0:
@@ -90,12 +94,16 @@ def blas_in_one_thread() -> Iterator[None]:
             _blas_users -= 1
             if _blas_users == 0:
                 _blas_limits.restore_original_limits()
+                if _blas_wanted is not None:  # set_threads was called meanwhile
+                    threadpool_limits(limits=_blas_wanted, user_api="blas")
+                    _blas_wanted = None
 
 
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
     """Return `[work(piece) for piece in pieces]`, done by the pool and the calling thread together.
 
-    The first exception is raised once every started piece has ended; pieces not yet started are left out.
+    The exception of the first piece that has one is raised once every started piece has ended; pieces not yet started
+    are left out.
     """
     todo = list(pieces)
     helpers = min(get_threads(), len(todo)) - 1
@@ -104,7 +112,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     results: list[Any] = [None] * len(todo)
     order = iter(range(len(todo)))
     order_lock = threading.Lock()
-    failures: list[BaseException] = []
+    failures: list[tuple[int, BaseException]] = []
 
     def take_pieces() -> None:
         while not failures:
@@ -115,7 +123,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
             try:
                 results[i] = work(todo[i])
             except BaseException as failure:  # noqa: BLE001  # handed to the caller below, whatever it is
-                failures.append(failure)
+                failures.append((i, failure))
 
     started = _start(take_pieces, helpers)
     take_pieces()
@@ -125,9 +133,9 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
         try:
             wait(started)
         except BaseException as interruption:  # noqa: BLE001  # Ctrl-C: no more pieces, but none may outlive this call
-            failures.append(interruption)
+            failures.append((-1, interruption))
     if failures:
-        raise failures[0]
+        raise min(failures, key=lambda failure: failure[0])[1]
     return results
 
 

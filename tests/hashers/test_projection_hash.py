@@ -114,7 +114,7 @@ def test_numbers_too_large_for_float32_are_named() -> None:
     X = np.ones((4, 3))
     hasher = ProjectionHash(8).fit(X)
     X[2, 1] = 1e300
-    with pytest.raises(InvalidInputError, match=r"must fit float32, got 1e\+300 at row 2 .* column 1"):
+    with pytest.raises(InvalidInputError, match=r"must fit float32, got 1e\+300 at row 2, column 1"):
         hasher.encode(X)
     with pytest.raises(InvalidInputError, match="Scale the data down"):
         hasher.encode(np.full((2, 3), 3e38, dtype=np.float32))
@@ -150,6 +150,11 @@ def test_impossible_models_are_refused(tmp_path: Path) -> None:
     refused("has a tensor components", n_bits="8")
     refused("impossible parameters", normalize="yes")
     refused("impossible parameters", seed=-3)
+    refused("impossible parameters", seed=None)
+    refused("impossible parameters", random_state=1.5)
+    refused("not finite", mean=np.full(6, np.nan))
+    refused("not finite", mean=np.full(6, 1e300))
+    refused("not finite", components=np.full((6, 8), np.nan, dtype=np.float32))
     refused("do not fit its parameters", center=False)
     refused("do not fit its parameters", mean=None)
     refused("does not fit its fingerprint", fingerprint="0" * 32)
@@ -158,3 +163,40 @@ def test_impossible_models_are_refused(tmp_path: Path) -> None:
     refused("has a tensor mean", mean=np.zeros(5))
     write_file(tmp_path / "bad", "ProjectionHash", good, hasher.fingerprint_, tensors)  # type: ignore[arg-type]
     assert bitkin.load(tmp_path / "bad").encode(X) == hasher.encode(X)
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-25, 1e-10, 1e20, 1e35])
+def test_normalizing_works_at_every_scale_dense_and_sparse(scale: float) -> None:
+    X = np.random.default_rng(0).standard_normal((300, 6))
+    hasher = ProjectionHash(n_bits=64, normalize=True, center=False).fit(X)
+    scaled = (X * scale).astype(np.float32)
+    truth = scaled.astype(np.float64) / np.linalg.norm(scaled.astype(np.float64), axis=1, keepdims=True)
+    assert np.allclose(hasher.project(scaled), truth @ hasher.components_, atol=1e-5)
+    assert np.allclose(hasher.project(scipy.sparse.csr_matrix(scaled)), truth @ hasher.components_, atol=1e-5)
+
+
+def test_what_cannot_fit_in_memory_is_refused_before_it_is_drawn() -> None:
+    with pytest.raises(InvalidInputError, match="n_bits must be smaller: 2000000000 directions of 8 numbers"):
+        ProjectionHash(2_000_000_000).fit(np.eye(8))
+    with pytest.raises(InvalidInputError, match="smaller numbers"):
+        ProjectionHash(64).fit(np.full((3, 11), 3e38, dtype=np.float32))
+
+
+def test_only_our_own_projections_are_saved(tmp_path: Path) -> None:
+    class Mine(bitkin.projections.RandomProjection):
+        pass
+
+    hasher = ProjectionHash(8, projection=Mine()).fit(np.eye(3))
+    with pytest.raises(InvalidInputError, match="cannot be saved"):
+        hasher.save(tmp_path / "model")
+    ProjectionHash(8, normalize=np.bool_(True)).fit(np.eye(3)).save(tmp_path / "model")  # type: ignore[arg-type]
+    assert bitkin.load(tmp_path / "model").normalize is True
+
+
+def test_the_first_bad_row_is_named_whatever_the_threads_do() -> None:
+    X = np.zeros((9000, 4))
+    hasher = ProjectionHash(256).fit(X)
+    X[[1000, 8000], 2] = np.nan
+    for _ in range(20):
+        with pytest.raises(InvalidInputError, match="NaN at row 1000, column 2"):
+            hasher.encode(X)

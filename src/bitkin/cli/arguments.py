@@ -12,6 +12,7 @@ from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.hashers import Hasher
+    from bitkin.index.flat import FlatIndex
     from bitkin.io.vectors import VectorSource
 
 FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
@@ -20,6 +21,10 @@ Vectors = Annotated[list[Path], typer.Argument(help=f"Files of vectors, read as 
 Column = Annotated[str | None, typer.Option(help="List column of a .parquet file.")]
 Dataset = Annotated[str | None, typer.Option(help="Array of an .npz or HDF5 file.")]
 Features = Annotated[int | None, typer.Option("--features", min=1, help="Number of columns of svmlight text.")]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option("--zero-based/--one-based", help="How svmlight text counts columns; guessed if absent."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
@@ -28,11 +33,28 @@ def out_option(default_help: str) -> Any:
     return typer.Option("--out", "-o", help=default_help, show_default=False)
 
 
-def open_files(paths: list[Path], column: str | None, dataset: str | None, features: int | None) -> VectorSource:
-    """Open vector files with the options given."""
+def open_files(
+    paths: list[Path],
+    column: str | None,
+    dataset: str | None,
+    features: int | None,
+    zero_based: bool | None,
+    hasher: Hasher | None = None,
+) -> VectorSource:
+    """Open vector files with the options given; svmlight text for a model has as many columns as that was fitted on."""
     from bitkin.io.vectors import open_vectors
+    from bitkin.io.vectors.formats import is_svmlight
 
-    return open_vectors(paths, column=column, dataset=dataset, n_features=features)
+    if hasher is not None and features is None and any(map(is_svmlight, paths)):
+        features = hasher.n_features_in_
+    return open_vectors(paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based)
+
+
+def require_other_file(out: Path, inputs: list[Path]) -> None:
+    """End with a usage error when the output would replace an input."""
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise typer.BadParameter(f"{out} is an input and would be replaced.", param_hint="'--out'")
 
 
 def load_hasher(path: Path) -> Hasher:
@@ -44,6 +66,23 @@ def load_hasher(path: Path) -> Hasher:
     if not isinstance(model, Hasher):
         raise InvalidInputError(f"{path} holds {type(model).__name__}, not a model. Make one with bitkin fit.")
     return model
+
+
+def load_index(path: Path) -> FlatIndex:
+    """Map an index."""
+    from bitkin._load import load
+    from bitkin.index.flat import FlatIndex
+
+    opened = load(path, mmap=True)
+    if not isinstance(opened, FlatIndex):
+        raise InvalidInputError(f"{path} holds {type(opened).__name__}, not an index. Make one with bitkin index.")
+    return opened
+
+
+def repeated_options(column: str | None, dataset: str | None, features: int | None) -> str:
+    """Write the options that the next command needs too."""
+    options = {"--column": column, "--dataset": dataset, "--features": features}
+    return "".join(f" {option} {value}" for option, value in options.items() if value is not None)
 
 
 def one_of_choices(value: str, option: str, choices: list[str]) -> str:

@@ -72,7 +72,7 @@ def kernel_cache() -> dict[str, Any]:
     if not folder:
         return {"state": "no folder is writable: kernels are compiled anew in every process"}
     size = sum(file.stat().st_size for file in Path(folder).glob("*.nb?"))
-    return {"folder": folder, "bytes": f"{size:,}", "writable": os.access(folder, os.W_OK)}
+    return {"folder": folder, "bytes": size, "writable": os.access(folder, os.W_OK)}
 
 
 def speed(n: int = 1_000_000) -> dict[str, Any]:

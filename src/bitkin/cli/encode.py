@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from bitkin.cli.arguments import Column, Dataset, Features, Json, Vectors, load_hasher, open_files, out_option
+from bitkin.cli.arguments import (
+    Column,
+    Dataset,
+    Features,
+    Json,
+    Vectors,
+    ZeroBased,
+    load_hasher,
+    open_files,
+    out_option,
+    require_other_file,
+)
 from bitkin.cli.output import print_json, progress_bar
 
 
@@ -20,6 +31,7 @@ def encode(
     column: Column = None,
     dataset: Dataset = None,
     features: Features = None,
+    zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run goes on where it was.
@@ -28,12 +40,14 @@ def encode(
     """
     from bitkin.hashers.encoding import encode_to_file
 
+    require_other_file(out, [model, *vectors])
     hasher = load_hasher(model)
-    source = open_files(vectors, column, dataset, features)
+    source = open_files(vectors, column, dataset, features, zero_based, hasher)
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors]
+    identity = {"files": stamps, "options": [column, dataset, features, zero_based]}
     start = time.perf_counter()
     with progress_bar("encoding", source.shape[0]) as done:
-        begun = encode_to_file(hasher, source, out, identity={"files": stamps}, fresh=fresh, progress=done)
+        begun = encode_to_file(hasher, source, out, identity=identity, fresh=fresh, progress=done)
     seconds = time.perf_counter() - start
     rows = len(source)
     if json:

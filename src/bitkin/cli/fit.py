@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from bitkin.cli.arguments import Column, Dataset, Features, Json, Vectors, one_of_choices, open_files, out_option
+from bitkin.cli.arguments import (
+    Column,
+    Dataset,
+    Features,
+    Json,
+    Vectors,
+    ZeroBased,
+    one_of_choices,
+    open_files,
+    out_option,
+    repeated_options,
+    require_other_file,
+)
 from bitkin.cli.output import print_json, progress_bar
 
 
@@ -23,6 +35,7 @@ def fit(
     column: Column = None,
     dataset: Dataset = None,
     features: Features = None,
+    zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
     """Learn a model from vectors, in one pass and little memory.
@@ -35,7 +48,8 @@ def fit(
 
     one_of_choices(projection, "--projection", list(PROJECTIONS))
     one_of_choices(rotation, "--rotation", ["none", *ROTATIONS])
-    source = open_files(vectors, column, dataset, features)
+    require_other_file(out, vectors)
+    source = open_files(vectors, column, dataset, features, zero_based)
     hasher = ProjectionHash(
         bits,
         projection=projection,
@@ -51,4 +65,5 @@ def fit(
         print_json(model=out, bits=bits, features=hasher.n_features_in_, fingerprint=hasher.fingerprint_)
     else:
         print(f"{out}: {bits} bits from {hasher.n_features_in_} features, fingerprint {hasher.fingerprint_}")
-        print(f"next: bitkin encode {out} {' '.join(map(str, vectors))} -o codes.bitkin")
+        options = repeated_options(column, dataset, features)
+        print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{options} -o codes.bitkin")

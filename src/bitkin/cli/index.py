@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bitkin.cli.arguments import Json, out_option
+from bitkin.cli.arguments import Json, out_option, require_other_file
 from bitkin.cli.output import print_json, progress_bar
 
 _ROWS_AT_ONCE = 1 << 20
@@ -28,6 +28,7 @@ def index(
     from bitkin.errors import InvalidInputError
     from bitkin.index.flat import FlatIndex
 
+    require_other_file(out, codes if ids is None else [*codes, ids])
     parts = [load(path, mmap=True) for path in codes]
     for path, part in zip(codes, parts, strict=True):
         if not isinstance(part, Codes):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +22,7 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import plain_batch
+from bitkin.io.vectors.rows import as_rows
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
@@ -42,7 +43,13 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
-        self._learn(self._training_source(X))
+        before = dict(self.__dict__)
+        try:
+            self._learn(self._training_source(X))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)  # what was learned earlier still holds together
+            raise
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
@@ -101,10 +108,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def _training_source(self, X: Any) -> VectorSource:
         """Return the rows to fit as a source, and remember the number of features and their names."""
         if not isinstance(X, VectorSource):
-            source = open_vectors(self._checked(X, reset=True), name="X")
-            for _ in source.batches():
-                pass  # a NaN is an error now, not when some learner first looks at its batch
-            return source
+            return open_vectors(self._checked(X, reset=True), name="X")
         if X.shape[0] == 0:
             raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
         self.n_features_in_ = X.shape[1]
@@ -128,6 +132,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = as_rows(X, "X")
         try:
             checked = validate_data(
                 self,
@@ -140,7 +146,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             )
         except ValueError as error:
             raise InvalidInputError(str(error)) from error
-        return plain_batch(csr_array(checked), checked.dtype) if issparse(checked) else checked
+        checked = as_rows(checked, "X")
+        return plain_batch(checked, checked.dtype) if issparse(checked) else checked
 
     @property
     def _n_features_out(self) -> int:

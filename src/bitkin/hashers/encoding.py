@@ -59,14 +59,18 @@ def encode_to_file(
     ) as partial:
         begun = partial.rows_done
         last = time.monotonic()
-        for first, batch in source.batches(rows=batch_rows, start=begun):
-            codes = hasher.encode_batch(batch, source.name, first)
-            rows = {"words": codes.words}
-            partial.append(rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows)
-            if progress is not None:
-                progress(partial.rows_done)
-            if time.monotonic() - last > _SECONDS_BETWEEN_CHECKPOINTS:
-                partial.checkpoint()
-                last = time.monotonic()
+        try:
+            for first, batch in source.batches(rows=batch_rows, start=begun):
+                codes = hasher.encode_batch(batch, source.name, first)
+                rows = {"words": codes.words}
+                partial.append(rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows)
+                if progress is not None:
+                    progress(partial.rows_done)
+                if time.monotonic() - last > _SECONDS_BETWEEN_CHECKPOINTS:
+                    partial.checkpoint()
+                    last = time.monotonic()
+        except KeyboardInterrupt:
+            partial.checkpoint()
+            raise
         partial.finish()
     return begun

@@ -24,6 +24,7 @@ from bitkin.hashers.base import Hasher
 from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.training import prepared, training_vectors
 from bitkin.io.layout import damaged
+from bitkin.io.memory import physical_memory
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite, row_slice
 from bitkin.io.vectors.source import in_words
@@ -61,6 +62,11 @@ class ProjectionHash(Hasher):
         Directions times rotation.
     mean_ : float64 (n_features,) or None
     seed_ : int
+
+    Notes
+    -----
+    The mean is subtracted after the projection, in float32, so that sparse rows stay sparse. Where the mean is more
+    than about 10⁴ times the spread of the data, bits are lost to rounding: centre such data first.
 
     Examples
     --------
@@ -103,10 +109,10 @@ class ProjectionHash(Hasher):
         check_is_fitted(self)
         parameters = {
             "n_bits": self.spec_.n_symbols,
-            "projection": slots.describe(slots.projection_for(self.projection)),
-            "rotation": slots.describe(slots.rotation_for(self.rotation)),
+            "projection": slots.describe(self._projection),
+            "rotation": slots.describe(self._rotation),
             "center": self.mean_ is not None,
-            "normalize": self.normalize,
+            "normalize": self._normalize,
             "random_state": None if self.random_state is None else int(self.random_state),
             "seed": self.seed_,
         }
@@ -135,29 +141,36 @@ class ProjectionHash(Hasher):
         )
         try:
             hasher._require_parameters()
-            hasher.seed_ = resolve_seed(stored.parameter("seed"))
+            hasher.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
+            resolve_seed(hasher.random_state)
             if names is not None:
-                hasher.feature_names_in_ = np.array(json.loads(names.tobytes()), dtype=object)
-                if hasher.feature_names_in_.shape != (len(components),):
-                    raise InvalidInputError("feature names must be one a feature.")
+                read = json.loads(names.tobytes())
+                if not isinstance(read, list) or len(read) != len(components) or not all(type(n) is str for n in read):
+                    raise InvalidInputError("feature names must be texts, one a feature.")
+                hasher.feature_names_in_ = np.array(read, dtype=object)
         except (ValueError, RecursionError) as error:
             raise damaged(stored.name, f"has impossible parameters: {error}") from None
         if hasher.center != (mean is not None) or len(components) == 0:
             raise damaged(stored.name, "has tensors that do not fit its parameters")
         hasher.n_features_in_ = len(components)
-        hasher._set_model(components, mean)
-        if not stored.mapped and hasher.fingerprint_ != stored.fingerprint:
+        hasher._projection, hasher._rotation = hasher.projection, hasher.rotation
+        try:
+            hasher._set_model(components, mean)
+        except InvalidInputError:
+            raise damaged(stored.name, "holds numbers that are not finite") from None
+        if hasher.fingerprint_ != stored.fingerprint:
             raise damaged(stored.name, "holds a model that does not fit its fingerprint")
         return hasher
 
     def _learn(self, source: VectorSource) -> None:
         self._require_parameters()
-        projection, rotation = slots.projection_for(self.projection), slots.rotation_for(self.rotation)
+        self._projection, self._rotation = slots.projection_for(self.projection), slots.rotation_for(self.rotation)
         self.seed_ = resolve_seed(self.random_state)
+        self._require_memory(source.shape[1])
         vectors = training_vectors(source, center=self.center, normalize=self.normalize)
-        components = projection.directions(vectors, self.n_bits, Draws(self.seed_, "projection"))
-        if rotation is not None:
-            components = components @ rotation.matrix(vectors, components, Draws(self.seed_, "rotation"))
+        components = self._projection.directions(vectors, self.n_bits, Draws(self.seed_, "projection"))
+        if self._rotation is not None:
+            components = components @ self._rotation.matrix(vectors, components, Draws(self.seed_, "rotation"))
         self._set_model(components, vectors.mean)
 
     def _set_model(self, components: npt.NDArray[np.float32], mean: npt.NDArray[np.float64] | None) -> None:
@@ -166,12 +179,23 @@ class ProjectionHash(Hasher):
         self.mean_ = mean
         # Where the mean lands. Subtracted after the projection, so that sparse rows stay sparse.
         self._offset = np.zeros(components.shape[1], dtype=np.float32)
-        if mean is not None:
-            self._offset = (mean @ components.astype(np.float64)).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if mean is not None:
+                self._offset = (mean @ components.astype(np.float64)).astype(np.float32)
+        if not (np.isfinite(components).all() and np.isfinite(self._offset).all()):
+            raise InvalidInputError("X must have smaller numbers: their mean projects beyond float32. Scale it down.")
+        self._normalize = bool(self.normalize)
         arrays: dict[str, npt.NDArray[Any]] = {"components": components}
         if mean is not None:
             arrays["mean"] = mean
-        self.fingerprint_ = fingerprint("ProjectionHash", {"normalize": bool(self.normalize)}, arrays)
+        self.fingerprint_ = fingerprint("ProjectionHash", {"normalize": self._normalize}, arrays)
+
+    def _require_memory(self, n_features: int) -> None:
+        memory = physical_memory()
+        if memory is not None and 24 * n_features * self.n_bits > memory:  # float64 draws, twice, and the result
+            raise InvalidInputError(
+                f"n_bits must be smaller: {self.n_bits} directions of {n_features} numbers do not fit in memory."
+            )
 
     def _require_parameters(self) -> None:
         whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
@@ -190,7 +214,7 @@ class ProjectionHash(Hasher):
             which = slice(first, min(first + step, batch.shape[0]))
             rows = row_slice(batch, which.start, which.stop)
             with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
-                product = _product(prepared(rows, self.normalize), self.components_)
+                product = _product(prepared(rows, self._normalize, first=first), self.components_)
             if not work(which, product):
                 _raise_not_finite(rows, first)
 

@@ -26,7 +26,13 @@ def rotation_for(value: Any) -> Rotation | None:
 
 def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
     """Return what a file keeps of a slot: the class and its parameters."""
-    return None if value is None else {"class": type(value).__name__, "parameters": value.get_params(deep=False)}
+    if value is None:
+        return None
+    if type(value) not in (*PROJECTIONS.values(), *ROTATIONS.values()):
+        raise InvalidInputError(
+            f"{value!r} cannot be saved: only bitkin's own projections and rotations can be loaded."
+        )
+    return {"class": type(value).__name__, "parameters": value.get_params(deep=False)}
 
 
 def projection_from(description: Any, file_name: str) -> Projection:

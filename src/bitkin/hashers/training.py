@@ -31,24 +31,26 @@ class TrainingVectors:
 
     def batches(self) -> Iterator[Any]:
         """Yield float32 arrays or CSR arrays."""
-        for _, batch in self.source.batches():
-            yield prepared(batch, self.normalize, self.source.name)
+        for first, batch in self.source.batches():
+            yield prepared(batch, self.normalize, self.source.name, first)
 
 
 def training_vectors(source: VectorSource, *, center: bool, normalize: bool) -> TrainingVectors:
-    """Return the rows of `source` with their mean, found in one pass when it is needed."""
-    if not center:
-        return TrainingVectors(source, normalize, None)
+    """Return the rows of `source` with their mean, found in one pass that also looks at every number.
+
+    The mean is rounded to float32: so sums that differ in the last bit, by batches or by being sparse, give one model.
+    """
     total, n = np.zeros(source.shape[1]), 0
     for batch in TrainingVectors(source, normalize, None).batches():
-        total += np.asarray(batch.sum(axis=0, dtype=np.float64)).reshape(-1)
+        total += _column_sums(batch)
         n += batch.shape[0]
     if n == 0:
         raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-    return TrainingVectors(source, normalize, total / n)
+    mean = (total / n).astype(np.float32).astype(np.float64) if center else None
+    return TrainingVectors(source, normalize, mean)
 
 
-def prepared(batch: Any, normalize: bool, name: str = "X") -> Any:
+def prepared(batch: Any, normalize: bool, name: str = "X", first: int = 0) -> Any:
     """Return a batch as float32, its rows scaled to length 1 when asked; a zero row stays zero."""
     small = batch
     if batch.dtype != np.float32:
@@ -58,16 +60,29 @@ def prepared(batch: Any, normalize: bool, name: str = "X") -> Any:
         if found is not None and np.isfinite(batch[found[0], found[1]]):
             row, column, _ = found
             raise InvalidInputError(
-                f"{name} must fit float32, got {batch[row, column]} at row {row} of a batch, column {column}. "
+                f"{name} must fit float32, got {batch[row, column]} at row {first + row}, column {column}. "
                 "Scale the data down."
             )
-    if not normalize:
-        return small
-    if issparse(small):
-        lengths = np.sqrt(small.multiply(small).sum(axis=1, dtype=np.float64)).reshape(-1)
-        factors = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
-        data = small.data * np.repeat(factors, np.diff(small.indptr))
-        return csr_array((data, small.indices, small.indptr), shape=small.shape)
-    lengths = np.sqrt(np.einsum("ij,ij->i", small, small, dtype=np.float64))
-    factors = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
-    return small * factors[:, None]
+    return _unit_rows(small) if normalize else small
+
+
+def _column_sums(batch: Any) -> npt.NDArray[np.float64]:
+    """Add up rows in float64, one after another: a sparse batch and its dense copy round alike."""
+    if issparse(batch):
+        return np.bincount(batch.indices, batch.data, batch.shape[1]).astype(np.float64, copy=False)
+    sums: npt.NDArray[np.float64] = batch.sum(axis=0, dtype=np.float64)
+    return sums
+
+
+def _unit_rows(batch: Any) -> Any:
+    """Divide rows by their lengths, in float64: squares of float32 numbers leave the range of float32."""
+    numbers = batch.data if issparse(batch) else batch.reshape(-1)
+    counts = np.diff(batch.indptr) if issparse(batch) else np.full(len(batch), batch.shape[1])
+    rows = np.repeat(np.arange(len(counts)), counts)
+    wide = numbers.astype(np.float64)
+    lengths = np.sqrt(np.bincount(rows, weights=wide * wide, minlength=len(counts)))
+    lengths[lengths == 0] = 1.0
+    unit = (wide / lengths[rows]).astype(np.float32)
+    if issparse(batch):
+        return csr_array((unit, batch.indices, batch.indptr), shape=batch.shape)
+    return unit.reshape(batch.shape)

@@ -22,7 +22,8 @@ from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Segment, Words, merged_blocks
 from bitkin.index.snapshot import Snapshot, some_of
 from bitkin.io.layout import damaged
-from bitkin.io.reader import StoredFile, physical_memory, read_file
+from bitkin.io.memory import physical_memory
+from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.writer import Chunks, write_file
 from bitkin.kernels.blocks import BLOCK
 

@@ -8,11 +8,11 @@ checkpoint; other work under the same name is refused.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -21,7 +21,12 @@ import numpy.typing as npt
 
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.layout import Header, checksum, place_tensors
-from bitkin.io.writer import sync_folder, write_aside
+from bitkin.io.writer import keep_mode, regular_target, sync_folder, write_aside
+
+_fcntl: Any = None
+with contextlib.suppress(ImportError):  # Windows has none, and there an open file cannot be replaced anyway
+    _fcntl = importlib.import_module("fcntl")
+
 
 RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
 
@@ -57,7 +62,12 @@ class PartialFile:
         *,
         fresh: bool = False,
     ) -> None:
-        self._target = Path(os.path.realpath(path))
+        try:
+            self._target = regular_target(path)
+        except (OSError, ValueError) as error:
+            raise FileAccessError(
+                f"{os.fspath(path)} cannot be written: {error}. What was there is unchanged."
+            ) from error
         self._data_path = self._target.with_name(f".{self._target.name}.partial")
         self._journal_path = self._target.with_name(f".{self._target.name}.partial.json")
         entries = place_tensors((name, dtype, (n_rows, *shape)) for name, (dtype, shape) in rows.items())
@@ -68,12 +78,8 @@ class PartialFile:
         self.rows_done = 0
         self._crcs = dict.fromkeys(rows, 0)
         try:
-            if self._target.is_dir():
-                raise IsADirectoryError(f"{path} is a folder")
             begun = self._data_path.exists()
-            self._data_path.touch()
-            self._file: IO[bytes] = self._data_path.open("r+b")
-            self._lock()
+            self._open_locked()
             if begun and not fresh:
                 self._take_up_journal()
             if not self.rows_done:
@@ -123,15 +129,19 @@ class PartialFile:
             self._file.write(replace(self._header, entries=entries).encode())
             self._file.flush()
             os.fsync(self._file.fileno())
+            keep_mode(self._target, self._file)
+            self._data_path.replace(self._target)  # before the lock goes with the open file
             self._file.close()
-            self._data_path.replace(self._target)
             sync_folder(self._target.parent)
             self._journal_path.unlink(missing_ok=True)
         except OSError as error:
             raise self._cannot_write(error) from error
 
     def close(self) -> None:
-        """Let go of the file; what was checkpointed can be continued."""
+        """Let go of the file; what was checkpointed can be continued, and where nothing was nothing is left."""
+        if not self._file.closed and not self._journal_path.exists():
+            with contextlib.suppress(OSError):
+                self._data_path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a full disk was reported when it was met
             self._file.close()
 
@@ -143,17 +153,25 @@ class PartialFile:
     ) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        """Keep a second process from writing the same rows, where files can be locked."""
-        try:
-            import fcntl
-        except ImportError:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise FileAccessError(f"{self._target} is being written by another process. Wait for it to end.") from None
+    def _open_locked(self) -> None:
+        """Open the file so that no second process writes the same rows, where files can be locked."""
+        while True:
+            self._data_path.touch()
+            self._file: IO[bytes] = self._data_path.open("r+b")
+            try:
+                if _fcntl is not None:
+                    _fcntl.flock(self._file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+                held, there = os.fstat(self._file.fileno()), self._data_path.stat()
+                if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+                    return
+            except BlockingIOError:
+                self._file.close()
+                raise FileAccessError(
+                    f"{self._target} is being written by another process. Wait for it to end."
+                ) from None
+            except FileNotFoundError:
+                pass
+            self._file.close()  # another process finished it between our opening and our locking: begin with a new one
 
     def _take_up_journal(self) -> None:
         if not self._journal_path.exists():

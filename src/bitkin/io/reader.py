@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
+from bitkin.io.memory import physical_memory
 
 
 class StoredFile:
@@ -134,11 +135,3 @@ def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
         done += got
     data.flags.writeable = False
     return data
-
-
-def physical_memory() -> int | None:
-    """Return the bytes of memory this machine has, where it tells."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -56,16 +56,14 @@ def write_file(
 def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
     """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one step."""
     try:
-        target = Path(os.path.realpath(path))
+        target = regular_target(path)
         aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-        if target.is_dir():
-            raise IsADirectoryError(f"{path} is a folder")
         try:
             with aside.open("xb") as file:
                 write_to(file)
                 file.flush()
                 os.fsync(file.fileno())
-                _keep_mode(target, file)
+                keep_mode(target, file)
             aside.replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -103,7 +101,17 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _keep_mode(target: Path, file: IO[bytes]) -> None:
+def regular_target(path: str | os.PathLike[str]) -> Path:
+    """Return where `path` really leads; only a regular file may be there, or nothing. Raises OSError."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)} is not a regular file")
+    return target
+
+
+def keep_mode(target: Path, file: IO[bytes]) -> None:
     """Give the new file the permissions of the one it replaces."""
     if hasattr(os, "fchmod"):
         with contextlib.suppress(FileNotFoundError):

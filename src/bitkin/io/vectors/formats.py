@@ -60,7 +60,8 @@ _FORMATS: dict[str, tuple[_Opener, tuple[str, ...]]] = {
     ".h5": (_hdf5, ("dataset",)),
     ".hdf5": (_hdf5, ("dataset",)),
 }
-for _suffix in (".svm", ".svmlight", ".libsvm"):
+_SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+for _suffix in _SVMLIGHT:
     _FORMATS[_suffix] = _FORMATS[f"{_suffix}.gz"] = (_svmlight, ("n_features", "zero_based"))
 
 
@@ -102,3 +103,8 @@ def refuse_unused(options: Options, unused: Sequence[str], what: str) -> None:
 def has_vector_suffix(path: Path) -> bool:
     """Return whether `path` ends like a file of vectors."""
     return _suffix_of(path) in _FORMATS
+
+
+def is_svmlight(path: Path) -> bool:
+    """Return whether `path` ends like svmlight text."""
+    return _suffix_of(path).removesuffix(".gz") in _SVMLIGHT

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
 from bitkin.errors import FileTooLargeError, MissingExtraError
-
-
-def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine, or None where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return None
+from bitkin.io.memory import physical_memory
 
 
 def require_fits_memory(n_bytes: int, name: str) -> None:
