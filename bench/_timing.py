@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 
 
-def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
-    """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds of each."""
+def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0) -> dict[str, float]:
+    """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds of each.
+
+    OpenBLAS's threads go on spinning for some milliseconds after a product; a `pause` keeps one job's from the next.
+    """
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
         job()
     for _ in range(rounds):
         for name, job in jobs.items():
+            time.sleep(pause)
             start = time.perf_counter()
             job()
             times[name].append(time.perf_counter() - start)

@@ -5,6 +5,7 @@ python bench/encode.py
 
 from __future__ import annotations
 
+import importlib
 import time
 
 import numpy as np
@@ -22,31 +23,37 @@ def main() -> None:
     square = rng.standard_normal((4096, 4096), dtype=np.float32)
     out = np.empty_like(square)
     product = np.empty((N, N_BITS), dtype=np.float32)
-    batches = [slice(first, first + 2600) for first in range(0, N, 2600)]  # what an 8 MB batch of a file holds
+    step = (1 << 24) // (4 * D)  # what `bitkin encode` takes at a time
+    batches = [slice(first, first + step) for first in range(0, N, step)]
 
     def multiply_in_batches() -> None:
         for rows in batches:
             np.matmul(X[rows], hasher.components_, out=product[rows])
 
-    for n_threads in (1, 2):
+    for packing, n_threads in (("NumPy", 1), ("Numba", 1), ("Numba", 2)):
+        if packing == "Numba":
+            importlib.import_module("numba")  # from here on the kernel packs
         bitkin.set_threads(n_threads)
         times = interleaved(
             {
                 "sgemm": lambda: np.matmul(square, square, out=out),
                 "product": multiply_in_batches,
-                "encode": lambda: [hasher.encode(X[rows]) for rows in batches],
+                "encode": lambda: [hasher.encode_batch(X[rows], "X", rows.start) for rows in batches],
                 "encode at once": lambda: hasher.encode(X),
             },
-            rounds=7,
+            rounds=11,
+            pause=0.1,
         )
         flops = 2.0 * N * D * N_BITS
         rate = 2.0 * 4096**3 / times["sgemm"]
         report(
             "encode in batches",
             rows=N,
+            batch_rows=step,
             d=D,
             n_bits=N_BITS,
             threads=n_threads,
+            packing=packing,
             sgemm_gflops=rate / 1e9,
             encode_gflops=flops / times["encode"] / 1e9,
             share_of_sgemm=flops / times["encode"] / rate,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
 from bitkin.checks import whole_number
-from bitkin.code_spec import MAX_SYMBOLS, CodeSpec
+from bitkin.code_spec import MAX_SYMBOLS, WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers import slots
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.fingerprint import fingerprint
+from bitkin.hashers.signs import all_finite, buffer, pack_signs
 from bitkin.hashers.training import prepared, training_vectors
 from bitkin.io.layout import damaged
 from bitkin.io.memory import physical_memory
@@ -226,7 +225,7 @@ class ProjectionHash(Hasher):
 
         def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
             np.subtract(product, self._offset, out=out[rows])
-            return first_not_finite(product) is None
+            return all_finite(product)
 
         self._over_blocks(batch, subtract)
         return out
@@ -235,15 +234,10 @@ class ProjectionHash(Hasher):
         return (self._projections(batch) >= 0).view(np.uint8)
 
     def _codes(self, batch: Any) -> Codes:
-        packed = np.empty((batch.shape[0], self.spec_.plane_bytes), dtype=np.uint8)
-
-        def pack(rows: slice, product: npt.NDArray[np.float32]) -> bool:
-            bits = np.greater_equal(product, self._offset, out=_buffer("bits", product.shape, np.bool_))
-            packed[rows] = np.packbits(bits, axis=1)
-            return first_not_finite(product) is None
-
-        self._over_blocks(batch, pack)
-        return Codes.from_bytes(packed, self.spec_)
+        words = np.zeros((batch.shape[0], self.spec_.plane_words), dtype=WORD)
+        self._over_blocks(batch, lambda rows, product: pack_signs(product, self._offset, words[rows]))
+        words.flags.writeable = False
+        return Codes(words[:, None, :], self.spec_)
 
 
 def _block_rows(n_rows: int, n_bits: int) -> int:
@@ -260,20 +254,7 @@ def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     if issparse(rows):
         product: npt.NDArray[np.float32] = rows @ components
         return product
-    return np.matmul(rows, components, out=_buffer("product", (len(rows), components.shape[1]), np.float32))
-
-
-_buffers = threading.local()
-
-
-def _buffer(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return this thread's array of that name, whatever is in it: fresh memory would cost more than packing does."""
-    size = math.prod(shape)
-    held: npt.NDArray[Any] | None = getattr(_buffers, name, None)
-    if held is None or held.size < size:
-        held = np.empty(size, dtype=dtype)
-        setattr(_buffers, name, held)
-    return held[:size].reshape(shape)
+    return np.matmul(rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32))
 
 
 def _raise_not_finite(rows: Any, first: int) -> None:
