@@ -241,11 +241,11 @@ class ProjectionHash(Hasher):
 
 
 def _block_rows(n_rows: int, n_bits: int) -> int:
-    """Return how many rows to take at once: a product of about 1 MB, still in cache when it is packed.
+    """Return how many rows to take at once: a product of about 2 MB, still in cache when it is packed.
 
     Several blocks come in fours of equal size, so that no thread is left with a short one at the end.
     """
-    most = max(16, min(4096, (1 << 18) // n_bits))
+    most = max(16, min(4096, (1 << 19) // n_bits))
     n_blocks = -(-n_rows // most)
     return most if n_blocks <= 1 else -(-n_rows // (-(-n_blocks // 4) * 4))
 
