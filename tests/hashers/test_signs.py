@@ -1,23 +1,11 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
 from bitkin.hashers.signs import pack_signs
-from bitkin.kernels import signs
 
 
-@pytest.fixture(params=["with Numba", "without Numba"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pack by the kernel, or as a process does that has not loaded Numba."""
-    assert signs.PLACES.shape == (64,)
-    if request.param == "without Numba":
-        monkeypatch.delitem(sys.modules, "numba")
-
-
-@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("n_bits", [1, 7, 8, 63, 64, 65, 130, 256])
 def test_packed_signs_are_what_packbits_makes_of_the_comparison(n_bits: int) -> None:
     rng = np.random.default_rng(n_bits)
@@ -30,7 +18,6 @@ def test_packed_signs_are_what_packbits_makes_of_the_comparison(n_bits: int) -> 
     assert not words.view(np.uint8)[:, truth.shape[1] :].any()
 
 
-@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 63, 64, 69])
 def test_what_is_not_finite_is_noticed(value: float, place: int) -> None:

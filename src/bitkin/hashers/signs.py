@@ -1,13 +1,11 @@
 """Packing the signs of projections, right behind the matrix product and while it is still in cache.
 
-With Numba one pass does all; a process that has not loaded it, such as `bitkin encode`, saves a hundred megabytes and
-a second by packing with NumPy, a few percent slower. Both give the same words.
+NumPy does it: a kernel was no faster here, and a process that only encodes saves the hundred megabytes that Numba takes.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import threading
 from typing import Any
 
@@ -23,10 +21,6 @@ def pack_signs(
     product: npt.NDArray[np.float32], offset: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]
 ) -> bool:
     """Write the bits product ≥ offset to the zeroed rows `words`, uint64 (n, words); return whether all are finite."""
-    if "numba" in sys.modules:
-        from bitkin.kernels.signs import PLACES, pack_signs_into
-
-        return bool(pack_signs_into(product, product.view(np.uint32), offset, PLACES, words))
     bits = np.greater_equal(product, offset, out=buffer("bits", product.shape, np.bool_))
     planes = words.view(np.uint8)[:, : -(-product.shape[1] // 8)]
     if product.shape[1] % 8 == 0:  # rows end where bytes end: one run is quicker than one a row
