@@ -1,6 +1,6 @@
 """Packing the signs of projections, right behind the matrix product and while it is still in cache.
 
-NumPy does it: a kernel was no faster here, and a process that only encodes saves the hundred megabytes that Numba takes.
+NumPy does it: a kernel was no faster here, and a process that only encodes saves the 100 MB that Numba takes.
 """
 
 from __future__ import annotations
