@@ -25,6 +25,7 @@ ROOMS = [
     ["theory"],
     ["hashers"],
     ["index"],
+    ["dedup"],
     ["learn"],
     ["evaluate"],
     ["collection"],

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any
 from bitkin._version import __version__
 
 if TYPE_CHECKING:
-    from bitkin import errors, evaluate, io
+    from bitkin import dedup, errors, evaluate, io, theory
     from bitkin._load import load
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
     from bitkin.hashers import projections, rotations
+    from bitkin.hashers.kernel_map import KernelMap
+    from bitkin.hashers.minhash import MinHash
     from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.sets import Sets
+    from bitkin.hashers.shingles import shingles
+    from bitkin.hashers.wta import WTAHash
     from bitkin.index.flat import FlatIndex
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.threads import get_threads, set_threads
@@ -26,9 +31,14 @@ _HOMES = {
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
+    "KernelMap": "bitkin.hashers.kernel_map:KernelMap",
+    "MinHash": "bitkin.hashers.minhash:MinHash",
     "Neighbors": "bitkin.index.results:Neighbors",
     "ProjectionHash": "bitkin.hashers.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
+    "Sets": "bitkin.hashers.sets:Sets",
+    "WTAHash": "bitkin.hashers.wta:WTAHash",
+    "dedup": "bitkin.dedup",
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
@@ -38,16 +48,23 @@ _HOMES = {
     "projections": "bitkin.hashers.projections",
     "rotations": "bitkin.hashers.rotations",
     "set_threads": "bitkin.threads:set_threads",
+    "shingles": "bitkin.hashers.shingles:shingles",
+    "theory": "bitkin.theory",
 }
 
 __all__ = [
     "CodeSpec",
     "Codes",
     "FlatIndex",
+    "KernelMap",
+    "MinHash",
     "Neighbors",
     "ProjectionHash",
     "RaggedNeighbors",
+    "Sets",
+    "WTAHash",
     "__version__",
+    "dedup",
     "distances",
     "errors",
     "evaluate",
@@ -57,6 +74,8 @@ __all__ = [
     "projections",
     "rotations",
     "set_threads",
+    "shingles",
+    "theory",
 ]
 
 

@@ -12,7 +12,10 @@ from bitkin.io.reader import read_file
 _MODULES = {
     "Codes": "bitkin.codes",
     "FlatIndex": "bitkin.index.flat",
+    "KernelMap": "bitkin.hashers.kernel_map",
+    "MinHash": "bitkin.hashers.minhash",
     "ProjectionHash": "bitkin.hashers.projection_hash",
+    "WTAHash": "bitkin.hashers.wta",
 }
 
 

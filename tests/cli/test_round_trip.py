@@ -33,7 +33,8 @@ def test_every_command_on_every_format(name: str, tmp_path: Path, monkeypatch: p
     truth = index.search(hasher.encode(open_vectors(queries)), 7)
 
     assert hasher.fingerprint_ == ProjectionHash(67, random_state=5).fit(matrix(203)).fingerprint_
-    assert fitted == {"model": "model", "bits": 67, "features": 17, "fingerprint": hasher.fingerprint_}
+    expected = {"model": "model", "method": "projection", "bits": 67, "symbols": 67, "features": 17}
+    assert fitted == expected | {"fingerprint": hasher.fingerprint_}
     assert bitkin.load("codes") == codes
     assert (encoded["rows"], encoded["resumed_at"], encoded["bytes"]) == (203, 0, Path("codes").stat().st_size)
     assert indexed == {"index": "index", "rows": 203, "bytes": Path("index").stat().st_size}

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from bitkin._version import __version__
-from bitkin.cli import demo, doctor, encode, fit, index, search
-from bitkin.cli.output import fail
+from bitkin.cli import dedup, demo, doctor, encode, fit, index, search
+from bitkin.cli.output import fail, plain_warnings
 from bitkin.errors import BitkinError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, fit.fit, encode.encode, index.index, search.search, doctor.doctor):
+for command in (demo.demo, fit.fit, encode.encode, index.index, search.search, dedup.dedup, doctor.doctor):
     app.command()(command)
 
 
@@ -55,7 +55,8 @@ app.registered_callback.help = app.info.help  # type: ignore[union-attr]
 def main() -> None:
     """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on stderr."""
     try:
-        app()
+        with plain_warnings():
+            app()
     except BitkinError as error:
         fail(str(error))
     except MemoryError:

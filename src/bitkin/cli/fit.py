@@ -14,23 +14,39 @@ from bitkin.cli.arguments import (
     Json,
     Vectors,
     ZeroBased,
-    one_of_choices,
     open_files,
     out_option,
     repeated_options,
     require_other_file,
 )
+from bitkin.cli.methods import make_hasher
 from bitkin.cli.output import print_json, progress_bar
 
 
 def fit(
     vectors: Vectors,
     out: Annotated[Path, out_option("The model to write.")],
-    bits: Annotated[int, typer.Option("--bits", "-b", min=1, help="Length of a code.")] = 256,
-    projection: Annotated[str, typer.Option(help="How directions are found: random.")] = "random",
-    rotation: Annotated[str, typer.Option(help="How projected data is turned: none.")] = "none",
-    center: Annotated[bool, typer.Option(help="Subtract the mean first.")] = True,
-    normalize: Annotated[bool, typer.Option(help="Scale rows to length 1 first, for cosine.")] = False,
+    method: Annotated[str, typer.Option("--method", "-m", help="projection, wta or minhash.")] = "projection",
+    bits: Annotated[
+        int | None, typer.Option("--bits", "-b", min=1, help="Length of a code: projection. [default: 256]")
+    ] = None,
+    projection: Annotated[str | None, typer.Option(help="How directions are found: random. [default: random]")] = None,
+    rotation: Annotated[str | None, typer.Option(help="How projected data is turned: none. [default: none]")] = None,
+    center: Annotated[
+        bool | None, typer.Option("--center/--no-center", help="Subtract the mean first: projection.")
+    ] = None,
+    normalize: Annotated[
+        bool | None, typer.Option("--normalize/--no-normalize", help="Scale rows to length 1 first: projection.")
+    ] = None,
+    hashes: Annotated[int | None, typer.Option(min=1, help="Symbols a code: wta, minhash. [default: 256, 128]")] = None,
+    window: Annotated[str | None, typer.Option(help="Features a symbol compares, or auto: wta. [default: 4]")] = None,
+    degree: Annotated[int | None, typer.Option(min=1, help="Features multiplied: wta. [default: 1]")] = None,
+    densify: Annotated[
+        str | None, typer.Option(help="How empty windows are filled: auto, rotation, optimal, none: wta.")
+    ] = None,
+    alphabet: Annotated[int | None, typer.Option(min=2, help="Values a symbol can take: wta.")] = None,
+    layout: Annotated[str | None, typer.Option(help="partition or independent windows: wta.")] = None,
+    symbol_bits: Annotated[int | None, typer.Option(min=1, max=32, help="Bits a symbol: minhash. [default: 8]")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
     column: Column = None,
     dataset: Dataset = None,
@@ -38,32 +54,42 @@ def fit(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Learn a model from vectors, in one pass and little memory.
+    """Learn a model from vectors, in little memory.
 
     Example: bitkin fit vectors.npy --bits 256 -o model.bitkin
+
+    Example: bitkin fit bags.npz --method wta --window auto -o model.bitkin
     """
-    from bitkin.hashers.projection_hash import ProjectionHash
-    from bitkin.hashers.slots import PROJECTIONS, ROTATIONS
+    options = {
+        "--bits": bits,
+        "--projection": projection,
+        "--rotation": rotation,
+        "--center": center,
+        "--normalize": normalize,
+        "--hashes": hashes,
+        "--window": window,
+        "--degree": degree,
+        "--densify": densify,
+        "--alphabet": alphabet,
+        "--layout": layout,
+        "--symbol-bits": symbol_bits,
+    }
+    hasher = make_hasher(method, options, seed)
     from bitkin.io.vectors.watched import WatchedSource
 
-    one_of_choices(projection, "--projection", list(PROJECTIONS))
-    one_of_choices(rotation, "--rotation", ["none", *ROTATIONS])
     require_other_file(out, vectors)
     source = open_files(vectors, column, dataset, features, zero_based)
-    hasher = ProjectionHash(
-        bits,
-        projection=projection,
-        rotation=None if rotation == "none" else rotation,
-        center=center,
-        normalize=normalize,
-        random_state=seed,
-    )
     with progress_bar("fitting", source.shape[0]) as done:
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)
+    spec, n_features = hasher.spec_, hasher.n_features_in_
     if json:
-        print_json(model=out, bits=bits, features=hasher.n_features_in_, fingerprint=hasher.fingerprint_)
+        print_json(
+            model=out, method=method, bits=spec.n_bits, symbols=spec.n_symbols, features=n_features,
+            fingerprint=hasher.fingerprint_,
+        )  # fmt: skip
     else:
-        print(f"{out}: {bits} bits from {hasher.n_features_in_} features, fingerprint {hasher.fingerprint_}")
-        options = repeated_options(column, dataset, features)
-        print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{options} -o codes.bitkin")
+        length = f"{spec.n_bits} bits" if spec.bits_per_symbol == 1 else f"{spec} symbols"
+        print(f"{out}: {length} from {n_features} features, fingerprint {hasher.fingerprint_}")
+        repeated = repeated_options(column, dataset, features)
+        print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -13,6 +14,15 @@ def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with 1."""
     print(f"bitkin: {message}", file=sys.stderr)
     sys.exit(1)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Let a warning be one line on stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_: print(f"bitkin: warning: {message}", file=sys.stderr)
+        yield
 
 
 def print_json(**values: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers import slots
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.feature_names import names_tensor, restore_names
 from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.signs import all_finite, buffer, pack_signs
 from bitkin.hashers.training import prepared, training_vectors
@@ -32,6 +32,9 @@ from bitkin.randomness import Draws, resolve_seed
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
+
+
+_WORTH_A_THREAD = 1024  # rows
 
 
 class ProjectionHash(Hasher):
@@ -118,18 +121,13 @@ class ProjectionHash(Hasher):
         tensors: dict[str, npt.NDArray[Any]] = {"components": self.components_}
         if self.mean_ is not None:
             tensors["mean"] = self.mean_
-        if hasattr(self, "feature_names_in_"):
-            names = json.dumps([str(name) for name in self.feature_names_in_]).encode()
-            tensors["feature_names"] = np.frombuffer(names, dtype=np.uint8)
-        write_file(path, "ProjectionHash", parameters, self.fingerprint_, tensors)
+        write_file(path, "ProjectionHash", parameters, self.fingerprint_, tensors | names_tensor(self))
 
     @classmethod
     def _from_file(cls, stored: StoredFile) -> ProjectionHash:
         n_bits = stored.parameter("n_bits")
         components = stored.tensor("components", np.float32, (None, n_bits if type(n_bits) is int else -1))
         mean = stored.optional_tensor("mean", np.float64, (len(components),))
-        names = stored.optional_tensor("feature_names", np.uint8, (None,))
-        stored.require_no_more_tensors()
         hasher = cls(
             n_bits,
             projection=slots.projection_from(stored.parameter("projection"), stored.name),
@@ -142,16 +140,13 @@ class ProjectionHash(Hasher):
             hasher._require_parameters()
             hasher.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
             resolve_seed(hasher.random_state)
-            if names is not None:
-                read = json.loads(names.tobytes())
-                if not isinstance(read, list) or len(read) != len(components) or not all(type(n) is str for n in read):
-                    raise InvalidInputError("feature names must be texts, one a feature.")
-                hasher.feature_names_in_ = np.array(read, dtype=object)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise damaged(stored.name, f"has impossible parameters: {error}") from None
         if hasher.center != (mean is not None) or len(components) == 0:
             raise damaged(stored.name, "has tensors that do not fit its parameters")
         hasher.n_features_in_ = len(components)
+        restore_names(hasher, stored)
+        stored.require_no_more_tensors()
         hasher._projection, hasher._rotation = hasher.projection, hasher.rotation
         try:
             hasher._set_model(components, mean)
@@ -241,13 +236,16 @@ class ProjectionHash(Hasher):
 
 
 def _block_rows(n_rows: int, n_bits: int) -> int:
-    """Return how many rows to take at once: a product of about 2 MB, still in cache when it is packed.
+    """Return how many rows to take at once: a product of at most 4 MB.
 
-    Several blocks come in fours of equal size, so that no thread is left with a short one at the end.
+    BLAS packs the components anew for every product, so fewer are better. Several blocks come in pairs of equal size,
+    so that no thread is left with a short one at the end.
     """
-    most = max(16, min(4096, (1 << 19) // n_bits))
-    n_blocks = -(-n_rows // most)
-    return most if n_blocks <= 1 else -(-n_rows // (-(-n_blocks // 4) * 4))
+    most = max(16, min(4096, (1 << 20) // n_bits))
+    if n_rows <= _WORTH_A_THREAD:
+        return most
+    n_pairs = -(-n_rows // (2 * most))
+    return -(-n_rows // (2 * n_pairs))
 
 
 def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

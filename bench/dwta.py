@@ -1,0 +1,146 @@
+"""Do the claims of densified winner-take-all hashing hold on real bags of visual words?
+
+python bench/dwta.py            share of empty codes, retrieval at 64, 256 and 512 codes
+python bench/dwta.py classify   linear classifiers on the codes, C tuned for each, and why densifying does what it does
+python bench/dwta.py windows    retrieval of newsgroup texts with automatic and fixed windows
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
+
+import bitkin
+from _data import data_file
+from _timing import report
+
+WORDS = (100, 300, 1000, 5000, 10_000)
+RUNS = 10
+
+
+def bags(n_words: int) -> tuple[Any, Any]:
+    return tuple(
+        scipy.sparse.load_npz(data_file(f"bow_cifar10_{n_words}_{part}.npz")).astype(np.float32)
+        for part in ("train", "test")
+    )  # type: ignore[return-value]
+
+
+def labels() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    held = np.load(data_file("bow_cifar10_labels.npz"), allow_pickle=False)
+    return held["y_train"], held["y_test"]
+
+
+def precision(hasher: Any, X: Any, y: npt.NDArray[Any], Q: Any, yq: npt.NDArray[Any], k: int = 100) -> float:
+    """Share of the k nearest by codes that have the query's label; what a query does not get counts as wrong."""
+    index = bitkin.FlatIndex(hasher.fit(X).spec_)
+    index.add(hasher.encode(X))
+    ids = index.search(hasher.encode(Q), k).ids
+    return float(((y[ids] == yq[:, None]) & (ids >= 0)).mean())
+
+
+def schemes(n_hashes: int, seed: int) -> Iterator[tuple[str, bitkin.WTAHash]]:
+    yield "wta", bitkin.WTAHash(n_hashes, 4, densify=None, random_state=seed)
+    for densify in ("rotation", "optimal"):
+        yield densify, bitkin.WTAHash(n_hashes, 4, densify=densify, random_state=seed)
+
+
+def retrieval() -> None:
+    y, yq = labels()
+    for n_words in WORDS:
+        X, Q = bags(n_words)
+        for window in (4, 16):
+            share = bitkin.WTAHash(512, window).fit(X).empty_share_
+            report("empty codes", words=n_words, zeros=1 - X.nnz / np.prod(X.shape), window=window, empty_share=share)
+        for n_hashes in (64, 256, 512):
+            found: dict[str, list[float]] = {}
+            for seed in range(RUNS):
+                for name, hasher in schemes(n_hashes, seed):
+                    found.setdefault(name, []).append(precision(hasher, X, y, Q, yq))
+            means = {name: float(np.mean(values)) for name, values in found.items()}
+            gains = {}
+            for name in ("rotation", "optimal"):
+                gain = 100 * np.subtract(found[name], found["wta"])
+                gains[f"{name}_gain_points"] = float(gain.mean())
+                gains[f"{name}_gain_error"] = float(gain.std(ddof=1) / RUNS**0.5)
+            report("retrieval, precision at 100", words=n_words, n_hashes=n_hashes, runs=RUNS, **means, **gains)
+
+
+def accuracy(features: Any, y: npt.NDArray[Any], tests: Any, yq: npt.NDArray[Any]) -> tuple[float, float]:
+    """Accuracy of a linear SVM whose C is chosen by 3-fold cross-validation, and that C."""
+    search = GridSearchCV(
+        LinearSVC(max_iter=3000), {"C": [10.0**e for e in (-4, -3.5, -3, -2.5, -2, -1)]}, cv=3, n_jobs=2
+    )
+    search.fit(features, y)
+    return float(search.score(tests, yq)), float(search.best_params_["C"])
+
+
+def classification() -> None:
+    """WTA and densified WTA, and two things to compare them with.
+
+    `filled_only` gives empty windows no feature at all, so it holds what is known and nothing more. `marked` gives them
+    a value of their own.
+    """
+    y, yq = labels()
+    for n_words in (300, 1000, 5000):
+        X, Q = bags(n_words)
+        raw, _ = accuracy(X.astype(np.float64), y, Q.astype(np.float64), yq)
+        report("classification of raw bags", words=n_words, accuracy=raw)
+        for n_hashes in (500, 2000):
+            plain = bitkin.WTAHash(n_hashes, 4, densify=None, output="onehot").fit(X)
+            variants = {"wta": (plain.transform(X), plain.transform(Q))}
+            for alphabet in (4, 16, 256):
+                dense = bitkin.WTAHash(n_hashes, 4, densify="optimal", alphabet_size=alphabet, output="onehot").fit(X)
+                variants[f"dwta_{alphabet}"] = dense.transform(X), dense.transform(Q)
+            filled = filled_windows(plain, X), filled_windows(plain, Q)
+            variants["filled_only"] = tuple(
+                one.multiply(scipy.sparse.csr_array(np.repeat(mask, 4, axis=1))).tocsr()
+                for one, mask in zip(variants["wta"], filled, strict=True)
+            )  # type: ignore[assignment]
+            variants["marked"] = tuple(
+                scipy.sparse.hstack([one, scipy.sparse.csr_array(~mask).astype(np.float32)]).tocsr()
+                for one, mask in zip(variants["filled_only"], filled, strict=True)
+            )  # type: ignore[assignment]
+            for name, (train, tests) in variants.items():
+                share, C = accuracy(train, y, tests, yq)
+                report(
+                    "classification", words=n_words, n_hashes=n_hashes, features=name, columns=train.shape[1],
+                    accuracy=share, C=C, empty_share=plain.empty_share_,
+                )  # fmt: skip
+
+
+def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
+    windows = hasher._windows.features.reshape(hasher.n_hashes, hasher.window_).astype(np.int64)
+    rows = scipy.sparse.csc_array(X)
+    return np.stack([np.asarray((rows[:, window] != 0).sum(axis=1)).reshape(-1) > 0 for window in windows], axis=1)
+
+
+def windows() -> None:
+    X = scipy.sparse.load_npz(data_file("newsgroups20_bow.npz")).astype(np.float32)
+    held = np.load(data_file("newsgroups20_labels.npz"), allow_pickle=False)
+    y = held["y"]
+    train, test = np.flatnonzero(held["split"] == "train"), np.flatnonzero(held["split"] == "test")
+    for n_hashes in (64, 256):
+        for window in (4, 16, 64, "auto"):
+            values, shares = [], []
+            for seed in range(3):
+                hasher = bitkin.WTAHash(n_hashes, window, densify="optimal", random_state=seed)
+                values.append(precision(hasher, X[train], y[train], X[test], y[test], k=10))
+                shares.append(hasher.empty_share_)
+            report(
+                "newsgroups, precision at 10", n_hashes=n_hashes, window=window, window_used=hasher.window_,
+                empty_share=float(np.mean(shares)), precision=float(np.mean(values)), spread=float(np.std(values)),
+                rows_without_code=float(hasher.encode(X[train]).empty_rows().mean()),
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    {"": retrieval, "classify": classification, "windows": windows}["".join(sys.argv[1:])]()

@@ -1,0 +1,99 @@
+"""How fast is winner-take-all hashing: against NumPy and a random projection, and on ever wider sparse rows?
+
+python bench/wta.py
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+import bitkin
+from _timing import interleaved, report
+
+N_HASHES = 256
+
+
+def dense() -> None:
+    n, d, window = 8192, 512, 4
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    hasher = bitkin.WTAHash(N_HASHES, window).fit(X)
+    theta = hasher._windows.features.reshape(N_HASHES, window)
+    directions = rng.standard_normal((d, N_HASHES), dtype=np.float32)
+    product = np.empty((n, N_HASHES), dtype=np.float32)
+    if not np.array_equal(hasher.transform(X), X[:, theta].argmax(2)):
+        raise SystemExit("codes are not the winners")
+    times = interleaved(
+        {
+            "ours": lambda: hasher.encode(X),
+            "numpy": lambda: X[:, theta].argmax(2),
+            "product": lambda: np.matmul(X, directions, out=product),
+        },
+        rounds=11,
+    )
+    sizes = {"rows": n, "d": d, "n_hashes": N_HASHES, "window": window, "us_a_row": times["ours"] / n * 1e6}
+    report("dense codes against NumPy", **sizes, ratio=times["numpy"] / times["ours"], wanted=3.0)
+    report(
+        "dense codes against a sign projection's product", **sizes, ratio=times["product"] / times["ours"], wanted=1.0
+    )
+
+
+def sparse_rows(n: int, d: int, nonzeros: int = 100, seed: int = 0) -> scipy.sparse.csr_array:
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, d, (n, 2 * nonzeros)), axis=1)
+    columns = np.stack([rng.permutation(np.unique(row))[:nonzeros] for row in columns])
+    columns.sort(axis=1)
+    data = rng.exponential(size=n * nonzeros).astype(np.float32)
+    return scipy.sparse.csr_array((data, columns.reshape(-1), np.arange(n + 1) * nonzeros), shape=(n, d))
+
+
+def sparse() -> None:
+    n = 4000
+    rows = {d: sparse_rows(n, d) for d in (10**4, 10**5, 10**6, 10**7)}
+    hashers = {d: bitkin.WTAHash(N_HASHES, "auto").fit(X) for d, X in rows.items()}
+    times = interleaved({f"{d}": functools.partial(hashers[d].encode, rows[d]) for d in rows}, rounds=11)
+    for d in rows:
+        report(
+            "sparse codes, time a row",
+            rows=n, d=d, nonzeros=100, n_hashes=N_HASHES, window=hashers[d].window_,
+            empty_share=hashers[d].empty_share_, us_a_row=times[f"{d}"] / n * 1e6,
+            times_of_d_1e4=times[f"{d}"] / times["10000"], wanted_at_most=1.5,
+        )  # fmt: skip
+    few = rows[10**5][:200]
+    hasher = hashers[10**5]
+    if hasher.encode(few) != hasher.encode(few.toarray()):
+        raise SystemExit("a sparse row and its dense copy differ")
+    times = interleaved({"sparse": lambda: hasher.encode(few), "dense": lambda: hasher.encode(few.toarray())}, rounds=7)
+    report("sparse codes against densifying", rows=200, d=10**5, ratio=times["dense"] / times["sparse"], wanted=20.0)
+
+
+def peak_mb() -> float:
+    """Return the peak of this process's memory; what `getrusage` gives includes the parent's."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
+
+
+def memory() -> None:
+    """Peak memory of a process that fits and encodes rows of ten million features."""
+    X = sparse_rows(1000, 10**7)
+    before = peak_mb()
+    bitkin.WTAHash(N_HASHES, "auto").fit(X).encode(X)
+    peak = peak_mb()
+    report("memory for 10,000,000 features", peak_mb=peak, before_mb=before, wanted_at_most=500)
+
+
+if __name__ == "__main__":
+    bitkin.set_threads(1)
+    if sys.argv[1:] == ["memory"]:
+        memory()
+    else:
+        dense()
+        sparse()
+        subprocess.run([sys.executable, __file__, "memory"], check=True)

@@ -1,0 +1,165 @@
+"""`bitkin dedup`: near-duplicate texts in JSON lines files → the lines to keep, and what was dropped and why."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitkin.cli.arguments import Json, one_of_choices
+from bitkin.cli.output import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from bitkin.dedup import DuplicateFinder, Duplicates
+    from bitkin.dedup.files import Places
+
+_KB = 1000
+
+
+def dedup(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON lines files, read as one: .jsonl, .jsonl.gz.", show_default=False)
+    ],
+    field: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
+    threshold: Annotated[
+        float, typer.Option("--threshold", "-t", help="Jaccard similarity of shingles that makes two texts one.")
+    ] = 0.8,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the lines to keep, byte for byte.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a JSON line for every dropped line: what is kept for it, and why.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Write a JSON line for every pair at or above the threshold.")
+    ] = None,
+    id_field: Annotated[str | None, typer.Option("--id", help="A field that names lines in reports.")] = None,
+    shingle: Annotated[str, typer.Option(help="What texts are cut into: words or chars.")] = "words",
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Words or characters a shingle; 3 words or 9 chars if absent.")
+    ] = None,
+    hashes: Annotated[int, typer.Option(min=1, help="MinHash symbols a text. More miss less.")] = 128,
+    show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
+    json: Json = False,
+) -> None:
+    """Find near-duplicate texts; keep the first of every cluster.
+
+    Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always compared exactly, is
+    at least the threshold. A text without a shingle is similar to nothing, and kept.
+
+    Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report dropped.jsonl
+    """
+    if not 0 < threshold <= 1:
+        raise typer.BadParameter(f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'")
+    one_of_choices(shingle, "--shingle", ["words", "chars"])
+    _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
+    from bitkin.dedup.files import add_files, write_dropped, write_kept, write_pairs
+    from bitkin.dedup.finder import DuplicateFinder
+    from bitkin.dedup.json_lines import JsonLines
+
+    start = time.perf_counter()
+    source = JsonLines(files, field, id_field=id_field)
+    with DuplicateFinder(threshold, shingle=shingle, size=size, n_hashes=hashes) as finder:
+        with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
+            places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
+        with progress_bar("comparing", finder.plan.bands, "bands") as done:
+            found = finder.find(pairs="links" if pairs is None else "all", progress=done)
+    if out is not None:
+        with progress_bar("writing", source.n_bytes // _KB, "kB") as done:
+            write_kept(out, source, found.kept, len(found), lambda n_bytes: done(n_bytes // _KB))
+    if report is not None:
+        write_dropped(report, found, places)
+    if pairs is not None:
+        write_pairs(pairs, found, places)
+    seconds = time.perf_counter() - start
+    if json:
+        print_json(**_figures(finder, found), seconds=round(seconds, 3), out=out, report=report, pairs=pairs)
+        return
+    _show(finder, found, places, show, seconds)
+
+
+def _require_different_files(files: list[Path], outputs: dict[str, Path | None]) -> None:
+    """End with a usage error when an output would replace an input or another output."""
+    seen: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        for file in files:
+            if path.exists() and file.exists() and path.samefile(file):
+                raise typer.BadParameter(f"{path} is an input and would be replaced.", param_hint=f"'{option}'")
+        if path.resolve() in seen:
+            raise typer.BadParameter(f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'")
+        seen[path.resolve()] = option
+
+
+def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
+    """Return the numbers alone."""
+    plan = found.plan
+    return {
+        "documents": len(found),
+        "kept": len(found.kept),
+        "dropped": len(found.dropped),
+        "dropped_equal": found.n_equal,
+        "dropped_similar": len(found.dropped) - found.n_equal,
+        "empty": found.n_empty,
+        "clusters": len(found.clusters),
+        "largest_cluster": max(map(len, found.clusters), default=0),
+        "pairs_compared": found.n_compared,
+        "threshold": found.threshold,
+        "shingle": finder.shingle,
+        "size": finder.size,
+        "hashes": finder.n_hashes,
+        "bands": plan.bands,
+        "rows": plan.rows,
+        "expected_miss_rate": plan.miss_rate(found.threshold),
+        "expected_miss_rate_at_threshold": 1 - plan.probability(found.threshold),
+        "expected_false_alarm_rate": plan.false_alarm_rate(found.threshold),
+    }
+
+
+def _show(finder: DuplicateFinder, found: Duplicates, places: Places, show: int, seconds: float) -> None:
+    figures = _figures(finder, found)
+    in_clusters = figures["clusters"]
+    alone = figures["kept"] - in_clusters - figures["empty"]
+    counts = {
+        "documents": figures["documents"],
+        "kept": figures["kept"],
+        "  like no other": alone,
+        "  first of a cluster": in_clusters,
+        "  empty, similar to nothing": figures["empty"],
+        "dropped": figures["dropped"],
+        "  same shingles as an earlier one": figures["dropped_equal"],
+        f"  Jaccard {found.threshold:g} or more with another": figures["dropped_similar"],
+    }
+    shares = [
+        (what, f"{count:,}", "" if what.startswith(" ") else f"{count / len(found):.1%}")
+        for what, count in counts.items()
+    ]
+    unit = "words" if finder.shingle == "words" else "characters"
+    print_table(f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s", ("", "count", "share"), shares)
+    largest = sorted(found.clusters, key=len, reverse=True)[:show]
+    if largest:
+        rows = [_cluster(found, places, members) for members in largest]
+        print_table(f"largest of {in_clusters:,} clusters", _CLUSTER_COLUMNS, rows)
+    print(
+        f"{finder.n_hashes} hashes in {found.plan.bands} bands of {found.plan.rows}: expected to miss "
+        f"{_percent(figures['expected_miss_rate'])} of pairs at or above {found.threshold:g}\n"
+        f"({_percent(figures['expected_miss_rate_at_threshold'])} right at it) and to compare "
+        f"{_percent(figures['expected_false_alarm_rate'])} of pairs spread evenly below;\n"
+        f"{found.n_compared:,} pairs were compared, all exactly."
+    )
+
+
+_CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")
+
+
+def _cluster(found: Duplicates, places: Places, members: Any) -> tuple[str, str, str]:
+    from numpy import searchsorted
+
+    jaccard = found.jaccard[searchsorted(found.dropped, members[1:])]
+    low, high = f"{jaccard.min():.2f}", f"{jaccard.max():.2f}"
+    return places.name(members[0]), f"{len(members) - 1:,}", low if low == high else f"{low} to {high}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 1e-9 else "none"

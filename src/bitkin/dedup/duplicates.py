@@ -1,0 +1,90 @@
+"""Duplicates: which documents to keep, and what was found about the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.dedup.linking import Pairs
+from bitkin.index.bands import BandPlan, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates:
+    """Near-duplicates among n documents, numbered from 0 in the order they came.
+
+    A cluster is what pairs at or above the threshold connect, also by way of others: two documents of one cluster may
+    be less similar than the threshold. The first document of a cluster is kept, the others are dropped.
+
+    Attributes
+    ----------
+    cluster_of : int64 (n,)
+        The kept document of every document's cluster; itself where it is kept.
+    kept, dropped : int64
+        Both ascending.
+    jaccard : float64 (dropped,)
+        Exact similarity of every dropped document to the one kept for it.
+    like, like_jaccard : int64 and float64 (dropped,)
+        The reason: the most similar document that it was joined by, and the similarity, at or above the threshold.
+    pairs : Pairs
+        Pairs at or above the threshold: those that joined clusters, or with `pairs="all"` all that were found, where
+        documents with equal shingles are represented by the first of them.
+    n_empty : int
+        Documents without a shingle. They are similar to nothing, and kept.
+    n_equal : int
+        Documents dropped because an earlier one has the same shingles.
+    n_compared : int
+        Pairs of candidates that were compared exactly.
+    threshold : float
+    plan : BandPlan
+    """
+
+    cluster_of: Rows
+    jaccard: npt.NDArray[np.float64]
+    like: Rows
+    like_jaccard: npt.NDArray[np.float64]
+    pairs: Pairs
+    n_empty: int
+    n_equal: int
+    n_compared: int
+    threshold: float
+    plan: BandPlan
+
+    def __len__(self) -> int:
+        return len(self.cluster_of)
+
+    @cached_property
+    def kept(self) -> Rows:
+        """Documents to keep."""
+        return np.flatnonzero(self.cluster_of == np.arange(len(self)))
+
+    @cached_property
+    def dropped(self) -> Rows:
+        """Documents that an earlier one stands for."""
+        return np.flatnonzero(self.cluster_of != np.arange(len(self)))
+
+    @cached_property
+    def clusters(self) -> list[Rows]:
+        """Clusters of at least two documents, each ascending, in the order of their first documents."""
+        members = np.concatenate([np.unique(self.cluster_of[self.dropped]), self.dropped])
+        members = members[np.lexsort((members, self.cluster_of[members]))]
+        cuts = np.flatnonzero(np.diff(self.cluster_of[members])) + 1
+        return np.split(members, cuts) if len(members) else []
+
+    def __repr__(self) -> str:
+        return f"Duplicates({len(self):,} documents, {len(self.kept):,} kept, {len(self.clusters):,} clusters)"
+
+
+def closest_links(n: int, pairs: Pairs, documents: Rows) -> tuple[Rows, npt.NDArray[np.float64]]:
+    """Return for each of `documents`, which all are in some pair, the partner most similar to it, and how similar."""
+    one = np.concatenate([pairs.first, pairs.second])
+    other = np.concatenate([pairs.second, pairs.first])
+    jaccard = np.concatenate([pairs.jaccard, pairs.jaccard])
+    order = np.lexsort((other, -jaccard, one))
+    place = np.zeros(n, dtype=np.int64)
+    begins = np.flatnonzero(np.diff(one[order], prepend=-1))
+    place[one[order][begins]] = order[begins]
+    return other[place[documents]], jaccard[place[documents]]

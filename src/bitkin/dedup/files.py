@@ -1,0 +1,138 @@
+"""Near-duplicates in JSON lines files: where every document stands, and the files that come out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bitkin.dedup.duplicates import Duplicates
+from bitkin.dedup.finder import DuplicateFinder, text_batches
+from bitkin.dedup.json_lines import JsonLines
+from bitkin.dedup.read_ahead import read_ahead
+from bitkin.index.bands import Rows
+from bitkin.io.writer import write_aside
+
+Progress = Callable[[int], None]
+
+
+class Places:
+    """File, line and id of every document; 12 bytes each, and the ids where a field was named."""
+
+    def __init__(self, source: JsonLines) -> None:
+        self._paths = [str(path) for path in source.paths]
+        self._with_ids = source.id_field is not None
+        self._files = array("i")
+        self._lines = array("q")
+        self._ids: list[Any] = []
+
+    def texts(self, source: JsonLines, progress: Progress | None = None) -> Iterator[str]:
+        """Yield the texts of `source`, and remember where they stand."""
+        for document in source.documents(progress):
+            self._files.append(document.file)
+            self._lines.append(document.line)
+            if self._with_ids:
+                self._ids.append(document.id)
+            yield document.text
+
+    def line(self, document: int) -> int:
+        """Return the number of the line in its file, from 1."""
+        return self._lines[document]
+
+    def name(self, document: int) -> str:
+        """Return the id, or the line, with the file where there are several."""
+        if self._with_ids:
+            return str(self._ids[document])
+        line = f"line {self._lines[document]:,}"
+        return line if len(self._paths) == 1 else f"{Path(self._paths[self._files[document]]).name}, {line}"
+
+    def record(self, document: int, prefix: str = "") -> dict[str, Any]:
+        """Return file, line and id as fields of a report."""
+        place = {"file": self._paths[self._files[document]], "line": self._lines[document]}
+        if self._with_ids:
+            place["id"] = self._ids[document]
+        return {prefix + key: value for key, value in place.items()}
+
+
+def add_files(finder: DuplicateFinder, source: JsonLines, progress: Progress | None = None) -> Places:
+    """Give all documents of `source` to `finder`; `progress` is told the bytes read."""
+    places = Places(source)
+    for batch in read_ahead(text_batches(places.texts(source, progress))):
+        finder.add(batch)
+    return places
+
+
+def write_kept(
+    path: str | os.PathLike[str], source: JsonLines, kept: Rows, n: int, progress: Progress | None = None
+) -> None:
+    """Write the lines of the documents to keep, of `n`, byte for byte; packed where the name ends in .gz.
+
+    Only where a line without a newline, the last of a file, is followed by another does it get one.
+    """
+    keep = np.zeros(n, dtype=np.bool_)
+    keep[kept] = True
+
+    def write_lines(file: IO[bytes]) -> None:
+        newline = b""
+        for line, wanted in zip(source.lines(progress), keep.tolist(), strict=True):
+            if wanted:
+                file.write(newline + line)
+                newline = b"" if line.endswith(b"\n") else b"\n"
+
+    _write(path, write_lines)
+
+
+def write_dropped(path: str | os.PathLike[str], found: Duplicates, places: Places) -> None:
+    """Write one JSON line for every dropped document: what was kept for it, how similar, and why they are together.
+
+    `cluster` counts clusters of at least two from 0, in the order of their first documents.
+    """
+    kept_instead = found.cluster_of[found.dropped]
+    clusters = np.unique(kept_instead, return_inverse=True)[1]
+    columns = (found.dropped, kept_instead, found.jaccard, found.like, found.like_jaccard, clusters)
+
+    def write_records(file: IO[bytes]) -> None:
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            dropped, kept, jaccard, like, like_jaccard, cluster = row
+            record = {
+                **places.record(dropped),
+                "cluster": cluster,
+                **places.record(kept, "kept_"),
+                "jaccard": jaccard,
+                **places.record(like, "like_"),
+                "like_jaccard": like_jaccard,
+            }
+            file.write(_json_line(record))
+
+    _write(path, write_records)
+
+
+def write_pairs(path: str | os.PathLike[str], found: Duplicates, places: Places) -> None:
+    """Write one JSON line for every pair."""
+
+    def write_records(file: IO[bytes]) -> None:
+        columns = (column.tolist() for column in found.pairs)
+        for first, second, jaccard in zip(*columns, strict=True):
+            record = {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
+            file.write(_json_line(record))
+
+    _write(path, write_records)
+
+
+def _write(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
+    def write_packed(file: IO[bytes]) -> None:
+        # Without a name and a time in it, the same lines are the same bytes.
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+            write_to(packed)  # type: ignore[arg-type]
+
+    write_aside(path, write_packed if os.fspath(path).lower().endswith(".gz") else write_to)
+
+
+def _json_line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

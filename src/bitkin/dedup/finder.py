@@ -1,0 +1,211 @@
+"""Finding near-duplicate texts: shingles → MinHash codes → bands → pairs compared exactly → clusters.
+
+In memory are the codes (128 bytes a text by default, twice that for a moment) and about 60 bytes a text besides; the
+shingles wait in a temporary file, 8 bytes each. Results depend on the texts and the parameters alone, not on batches
+or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import one_of, whole_number
+from bitkin.codes import Codes
+from bitkin.dedup.duplicates import Duplicates, closest_links
+from bitkin.dedup.equal_sets import first_equals, set_digests
+from bitkin.dedup.linking import Linked, Pairs, link, sorted_pairs
+from bitkin.dedup.spool import SetSpool
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.minhash import MinHash
+from bitkin.hashers.shingles import shingle_parameters, shingles
+from bitkin.index.bands import Rows, choose_bands, similarity_threshold
+
+_KEY_BITS = 24  # a band key shorter than this would meet by chance too often
+_BATCH_CHARS = 1 << 22
+_BATCH_TEXTS = 1 << 14
+
+
+def find_duplicates(
+    texts: Iterable[str],
+    threshold: float = 0.8,
+    *,
+    shingle: str = "words",
+    size: int | None = None,
+    n_hashes: int = 128,
+    pairs: str = "links",
+    random_state: int | None = 0,
+) -> Duplicates:
+    """Find clusters of texts whose shingle sets have a Jaccard similarity of at least `threshold`.
+
+    See `DuplicateFinder` for the parameters. Texts may come from a generator: they are not kept.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> texts = ["the quick brown fox jumps over the lazy dog", "something else", "",
+    ...          "the quick brown fox jumps over the lazy dog again"]
+    >>> found = bitkin.dedup.find_duplicates(texts, threshold=0.8)
+    >>> found
+    Duplicates(4 documents, 3 kept, 1 clusters)
+    >>> found.kept.tolist(), found.dropped.tolist(), found.jaccard.tolist()
+    ([0, 1, 2], [3], [0.875])
+    """
+    options: dict[str, Any] = {"shingle": shingle, "size": size, "n_hashes": n_hashes, "random_state": random_state}
+    one_of(pairs, "pairs", ("links", "all"))
+    with DuplicateFinder(threshold, **options) as finder:
+        for batch in text_batches(texts):
+            finder.add(batch)
+        return finder.find(pairs=pairs)
+
+
+class DuplicateFinder:
+    """Takes texts batch by batch, then finds the near-duplicates among all of them.
+
+    Parameters
+    ----------
+    threshold : float, default 0.8
+        Jaccard similarity of shingle sets from which two texts are near-duplicates.
+    shingle : {"words", "chars"}, default "words"
+        What a text is cut into: runs of `size` words or of `size` characters.
+    size : int, optional
+        3 for words, 9 for characters.
+    n_hashes : int, default 128
+        Symbols of a MinHash code. More miss less and take longer.
+    random_state : int or None, default 0
+
+    Attributes
+    ----------
+    plan : BandPlan
+        Bands and rows, chosen from the threshold.
+
+    Examples
+    --------
+    >>> with DuplicateFinder(threshold=0.5) as finder:
+    ...     finder.add(["a b c d", "e f g h"])
+    ...     finder.add(["a b c d", "a b c d e"])
+    ...     finder.find().clusters
+    [array([0, 2, 3])]
+    """
+
+    def __init__(
+        self,
+        threshold: float = 0.8,
+        *,
+        shingle: str = "words",
+        size: int | None = None,
+        n_hashes: int = 128,
+        random_state: int | None = 0,
+    ) -> None:
+        self.threshold = similarity_threshold(threshold)
+        self.shingle, self.size = shingle_parameters(one_of(shingle, "shingle", ("words", "chars")), size)
+        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1)
+        self.plan = choose_bands(self.threshold, self.n_hashes)
+        bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
+        self._hasher = MinHash(self.n_hashes, bits_per_symbol=bits, random_state=random_state).fit()
+        self._codes: list[Codes] = []
+        self._digests: list[npt.NDArray[np.uint64]] = []
+        self._spool = SetSpool()
+        self._found = False
+
+    def add(self, texts: list[str]) -> None:
+        """Take more texts; their numbers go on from those before."""
+        if self._found:
+            raise InvalidInputError("add() comes before find(). Add the texts to a new DuplicateFinder.")
+        if not texts:
+            return
+        sets = shingles(texts, kind=self.shingle, size=self.size).unique()
+        self._codes.append(self._hasher.encode(sets))
+        self._digests.append(set_digests(sets))
+        self._spool.append(sets)
+
+    def find(self, *, pairs: str = "links", progress: Callable[[int], None] | None = None) -> Duplicates:
+        """Return the near-duplicates among all texts added, once; `progress` is told how many of `plan.bands` are done.
+
+        `pairs="links"` gives the pairs that joined clusters, `"all"` every pair found: of m texts that are all alike
+        about m² / 2 pairs, where the links are m − 1.
+        """
+        every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
+        if self._found:
+            raise InvalidInputError("find() gives its answer once. Add the texts to a new DuplicateFinder.")
+        self._found = True
+        sets = self._spool.sets()
+        first_equal = first_equals(sets, np.concatenate([np.empty(0, np.uint64), *self._digests]))
+        original = first_equal == np.arange(len(sets))
+        rows = np.flatnonzero(original & (sets.sizes() > 0))
+        linked = self._link(rows, sets, every_pair, progress)
+        cluster_of = np.arange(len(sets))
+        cluster_of[rows] = rows[linked.roots]
+        cluster_of = cluster_of[first_equal]
+        dropped = np.flatnonzero(cluster_of != np.arange(len(sets)))
+        copies = np.flatnonzero(~original)
+        equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
+        similar = Pairs(rows[linked.pairs.first], rows[linked.pairs.second], linked.pairs.jaccard)
+        found = sorted_pairs([equal, similar])
+        like, like_jaccard = closest_links(len(sets), found, dropped)
+        return Duplicates(
+            cluster_of=cluster_of,
+            jaccard=sets.jaccard_of_pairs(cluster_of[dropped], dropped),
+            like=like,
+            like_jaccard=like_jaccard,
+            pairs=found,
+            n_empty=int(np.count_nonzero(sets.sizes() == 0)),
+            n_equal=len(copies),
+            n_compared=linked.n_compared,
+            threshold=self.threshold,
+            plan=self.plan,
+        )
+
+    def _link(self, rows: Rows, sets: Any, every_pair: bool, progress: Callable[[int], None] | None) -> Linked:
+        if not len(rows):
+            nothing = np.empty(0, dtype=np.int64)
+            return Linked(nothing, sorted_pairs([]), 0)
+        codes = self._codes_of(rows)
+        return link(codes, sets, rows, self.plan, self.threshold, every_pair=every_pair, progress=progress)
+
+    def _codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, which ascend, and let go of all others on the way: they are never held twice."""
+        parts, self._codes = self._codes, []
+        words = np.empty((len(rows), *parts[0].words.shape[1:]), dtype=parts[0].words.dtype)
+        starts = np.cumsum([0, *map(len, parts)])
+        cuts = np.searchsorted(rows, starts)
+        spec, origin = parts[0].spec, parts[0].fingerprint
+        for i in range(len(parts)):
+            words[cuts[i] : cuts[i + 1]] = parts[i].words[rows[cuts[i] : cuts[i + 1]] - starts[i]]
+            parts[i] = parts[i][:0]
+        words.flags.writeable = False
+        return Codes(words, spec, fingerprint=origin)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._spool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield lists of some megabytes of text."""
+    if isinstance(texts, (str, bytes)):
+        raise InvalidInputError(f"texts must be a list of strings, got one {type(texts).__name__}. Wrap it in a list.")
+    batch: list[str] = []
+    n_chars = 0
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidInputError(f"texts must be strings, got {type(text).__name__} at position {i}.")
+        batch.append(text)
+        n_chars += len(text)
+        if n_chars >= _BATCH_CHARS or len(batch) == _BATCH_TEXTS:
+            yield batch
+            batch, n_chars = [], 0
+    if batch:
+        yield batch

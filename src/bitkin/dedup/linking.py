@@ -1,0 +1,103 @@
+"""Linking: candidates from bands, compared exactly, join documents to clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.codes import Codes
+from bitkin.hashers.sets import Sets
+from bitkin.index.bands import BandPlan, Rows, new_pairs
+
+_PAIRS_PER_PIECE = 1024  # enough for a thread, few enough to share out evenly
+
+
+class Pairs(NamedTuple):
+    """Pairs of documents, the lower one first, in ascending order."""
+
+    first: Rows
+    second: Rows
+    jaccard: npt.NDArray[np.float64]
+
+
+class Linked(NamedTuple):
+    """What linking found among sets that are all different."""
+
+    roots: Rows
+    """The first row of every row's cluster."""
+    pairs: Pairs
+    """Pairs at or above the threshold: those that joined two clusters, or all."""
+    n_compared: int
+    """Candidates that were compared exactly."""
+
+
+def link(
+    codes: Codes,
+    sets: Sets,
+    rows: Rows,
+    plan: BandPlan,
+    threshold: float,
+    *,
+    every_pair: bool,
+    progress: Callable[[int], None] | None = None,
+) -> Linked:
+    """Join all pairs that share a band and have a Jaccard similarity of at least `threshold`.
+
+    `codes` are those of `rows`, which ascend, and row numbers in the result count `rows`. With `every_pair` all such
+    pairs are found; else those within a cluster are skipped, which leaves the clusters as they are. `progress` is told
+    the number of bands done.
+    """
+    from bitkin.kernels.bands import roots_into, unite_into
+    from bitkin.kernels.blocks import read_only
+
+    sizes = sets.sizes()[rows]
+    parents = np.arange(len(rows))
+    found: list[Pairs] = []
+    n_compared = 0
+    for band in range(plan.bands):
+        components = None if every_pair else parents
+        for first, second in new_pairs(codes, plan, band, parents=components, sizes=sizes, ratio=threshold):
+            jaccard = jaccard_from(threshold, sets, rows[first], rows[second])
+            n_compared += len(first)
+            similar = jaccard > 0
+            first, second, jaccard = first[similar], second[similar], jaccard[similar]
+            joined = np.empty(len(first), dtype=np.bool_)
+            unite_into(parents, read_only(first), read_only(second), joined)
+            kept = slice(None) if every_pair else joined
+            found.append(Pairs(first[kept], second[kept], jaccard[kept]))
+        if progress is not None:
+            progress(band + 1)
+    roots = np.empty_like(parents)
+    roots_into(parents, roots)
+    return Linked(roots, sorted_pairs(found), n_compared)
+
+
+def sorted_pairs(parts: list[Pairs]) -> Pairs:
+    """Put pairs from several places in order."""
+    nothing = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
+    first, second, jaccard = (np.concatenate(columns) for columns in zip(nothing, *parts, strict=True))
+    order = np.lexsort((second, first))
+    return Pairs(first[order], second[order], jaccard[order])
+
+
+def jaccard_from(threshold: float, sets: Sets, first: Rows, second: Rows) -> npt.NDArray[np.float64]:
+    """Return the exact Jaccard similarity of pairs of sets that are not empty, or 0 where it is below `threshold`.
+
+    Like `Sets.jaccard_of_pairs`, but most of the members of sets that are too different are never looked at.
+    """
+    from bitkin.kernels.blocks import read_only
+    from bitkin.kernels.set_pairs import similar_pairs_into
+
+    members, offsets = read_only(sets.members), read_only(sets.offsets)
+    out = np.empty(len(first), dtype=np.float64)
+
+    def compare(start: int) -> None:
+        which = slice(start, start + _PAIRS_PER_PIECE)
+        similar_pairs_into(members, offsets, read_only(first[which]), read_only(second[which]), threshold, out[which])
+
+    threads.run(compare, range(0, len(first), _PAIRS_PER_PIECE))
+    return out

@@ -1,0 +1,68 @@
+"""How large windows should be: with small ones nearly all of a sparse row's windows are empty."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+MODERATE = 0.25
+"""Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on bags and texts."""
+
+TOO_MANY = 0.9
+"""Share of empty windows above which a given window size is warned about."""
+
+DEFAULT_WINDOW = 4
+
+
+@dataclass(slots=True)
+class Sparsity:
+    """How many rows have how many components that are not zero; rows of zeros are left out."""
+
+    n_features: int
+    rows_with: dict[int, int] = field(default_factory=dict)
+
+    def count(self, nonzeros: npt.NDArray[np.int64]) -> None:
+        """Add rows, given by how many nonzeros each has."""
+        for number, rows in zip(*np.unique(nonzeros[nonzeros > 0], return_counts=True), strict=True):
+            self.rows_with[int(number)] = self.rows_with.get(int(number), 0) + int(rows)
+
+    def empty_share(self, window: int, degree: int) -> float:
+        """Return the share of windows expected to be empty, about (1 − (nonzeros / features)ᵖ)ᴷ."""
+        if not self.rows_with:
+            return 0.0
+        nonzeros = np.array(list(self.rows_with), dtype=np.float64)
+        rows = np.array(list(self.rows_with.values()), dtype=np.float64)
+        return float(np.average((1.0 - (nonzeros / self.n_features) ** degree) ** window, weights=rows))
+
+    def window(self, n_hashes: int, degree: int) -> int:
+        """Return the smallest window that leaves a moderate share empty.
+
+        It is at least 4, and at most what cuts one permutation of all features into `n_hashes` windows.
+        """
+        low = min(DEFAULT_WINDOW, self.n_features)
+        high = max(low, self.n_features // n_hashes)
+        while low < high:
+            middle = (low + high) // 2
+            if self.empty_share(middle, degree) <= MODERATE:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def warn(self, window: int, measured: float, n_hashes: int, degree: int) -> None:
+        """Warn of a window that leaves nearly all windows empty, with one that would not."""
+        if measured <= TOO_MANY:
+            return
+        better = self.window(n_hashes, degree)
+        share = self.empty_share(better, degree)
+        advice = f"window={better} would leave about {share:.0%}; window='auto' chooses it."
+        if better <= window or share > TOO_MANY:
+            advice = "No window would do for so many hashes: take fewer, so that windows can be larger."
+        warnings.warn(
+            f"window={window} leaves {measured:.1%} of windows empty, and codes tell little apart. {advice}",
+            UserWarning,
+            stacklevel=4,  # whoever called fit
+        )

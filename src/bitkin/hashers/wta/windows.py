@@ -1,0 +1,151 @@
+"""Windows: which features every code looks at, drawn once from the seed.
+
+`features[l, w·K + k]` is factor l of component k of window w. Features of one factor never repeat within a window.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import InvalidInputError
+from bitkin.io.memory import physical_memory
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.wta import NO_PLACE
+from bitkin.randomness import Draws
+
+LAYOUTS = ("partition", "independent")
+_AT_A_TIME = 1 << 20  # places turned around at a time, to save memory
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """All that decides the windows."""
+
+    n_features: int
+    n_hashes: int
+    window: int
+    degree: int
+    layout: str
+    seed: int
+
+    @property
+    def n_permutations(self) -> int:
+        """Permutations a factor needs in the partition layout: a window never straddles two."""
+        return -(-self.n_hashes // (self.n_features // self.window))
+
+    def features(self) -> npt.NDArray[np.uint32]:
+        """Draw the windows: uint32 (degree, n_hashes · window)."""
+        self._require_memory()
+        out = np.empty((self.degree, self.n_hashes * self.window), dtype=np.uint32)
+        draw_into = self._partition_into if self.layout == "partition" else self._independent_into
+        for factor in range(self.degree):
+            draw_into(out[factor], Draws(self.seed, f"windows:{factor}"))
+        return out
+
+    def coefficients(self, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+        """Return √(p! / ∏ aᵢ!) for every component, aᵢ counting how often each feature is among its p factors."""
+        ordered = np.sort(features, axis=0)
+        run = np.ones(features.shape[1], dtype=np.int64)
+        repeats = np.ones(features.shape[1])
+        for factor in range(1, self.degree):
+            run = np.where(ordered[factor] == ordered[factor - 1], run + 1, 1)
+            repeats *= run
+        return np.sqrt(math.factorial(self.degree) / repeats)
+
+    def _partition_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
+        """One permutation after another, each cut into ⌊n_features / window⌋ windows."""
+        whole = self.n_features // self.window * self.window
+        for start in range(0, len(out), whole):
+            part = out[start : start + whole]
+            part[:] = draws.permutation(self.n_features)[: len(part)]
+
+    def _independent_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
+        """Every window on its own: K different features in random order."""
+        windows = out.reshape(self.n_hashes, self.window)
+        done = 0
+        while done < self.n_hashes:
+            if self.window**2 > self.n_features:
+                windows[done] = draws.choice(self.n_features, self.window)
+                done += 1
+                continue
+            # K numbers differ more often than not: draw for all windows, and drop those that repeat one.
+            missing = self.n_hashes - done
+            drawn = draws.below(self.n_features, missing * self.window).reshape(missing, self.window)
+            ordered = np.sort(drawn, axis=1)
+            good = drawn[(ordered[:, 1:] != ordered[:, :-1]).all(axis=1)]
+            windows[done : done + len(good)] = good
+            done += len(good)
+
+    def _require_memory(self) -> None:
+        memory = physical_memory()
+        needed = 12 * self.degree * self.n_hashes * self.window + 24 * self.n_features  # a permutation, being drawn
+        if self.n_hashes * self.window >= int(NO_PLACE) or (memory is not None and needed > memory):
+            raise InvalidInputError(
+                f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do not fit in memory."
+            )
+
+
+class Windows:
+    """The windows of a plan as kernels take them, drawn when first asked for and left out of pickles."""
+
+    def __init__(self, plan: WindowPlan, weighted: bool) -> None:
+        self.plan, self.weighted = plan, weighted
+
+    @functools.cached_property
+    def features(self) -> npt.NDArray[np.uint32]:
+        """What every place looks at: uint32 (degree, n_hashes · window)."""
+        return read_only(self.plan.features())
+
+    @functools.cached_property
+    def coefficients(self) -> npt.NDArray[np.float64]:
+        """The weight of every place, or nothing where all are 1."""
+        return read_only(self.plan.coefficients(self.features) if self.weighted else np.empty(0))
+
+    @functools.cached_property
+    def places(self) -> Places:
+        """The way from features to places, which only sparse rows need."""
+        return places_of(self.plan, self.features)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Windows, (self.plan, self.weighted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where each feature is looked at, as the first factor: the way from a sparse row to its windows.
+
+    With a stride, the places of feature f are `places[f · stride : (f + 1) · stride]`, NO_PLACE where there are fewer;
+    with stride 0 they are `places[starts[f] : starts[f + 1]]`.
+    """
+
+    places: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.uint32]
+    stride: int
+
+    @property
+    def most(self) -> int:
+        """Places of the feature that has most."""
+        return self.stride or int(np.diff(self.starts).max(initial=0))
+
+
+def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> Places:
+    """Turn windows around: from place → feature to feature → places."""
+    first, n_places = features[0], features.shape[1]
+    stride = plan.n_permutations
+    if plan.layout == "partition" and stride * plan.n_features <= 2 * n_places:
+        table = np.full(plan.n_features * stride, NO_PLACE, dtype=np.uint32)
+        whole = plan.n_features // plan.window * plan.window
+        for start in range(0, n_places, whole):
+            for begin in range(start, min(start + whole, n_places), _AT_A_TIME):
+                part = first[begin : min(begin + _AT_A_TIME, start + whole)].astype(np.int64)
+                table[part * stride + start // whole] = np.arange(begin, begin + len(part), dtype=np.uint32)
+        return Places(read_only(table), read_only(np.zeros(1, dtype=np.uint32)), stride)
+    starts = np.zeros(plan.n_features + 1, dtype=np.uint32)
+    np.cumsum(np.bincount(first, minlength=plan.n_features), out=starts[1:])
+    return Places(read_only(np.argsort(first, kind="stable").astype(np.uint32)), read_only(starts), 0)

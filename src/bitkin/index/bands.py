@@ -1,0 +1,233 @@
+"""Bands: codes cut into runs of symbols, so that rows with many equal symbols share one run in all likelihood.
+
+Rows that agree in every symbol of a band share that band's key, and so its bucket. Of two rows whose symbols are each
+equal with chance s, the chance that at least one of b bands of r symbols agrees is 1 − (1 − sʳ)ᵇ: the S-curve, flat
+near 0, steep around (1 / b)^(1 / r), flat near 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import theory
+from bitkin.checks import whole_number
+from bitkin.codes import Codes, require_codes
+from bitkin.errors import InvalidInputError
+
+FALSE_ALARMS = 0.4  # of pairs spread evenly below the threshold, the most that may become candidates
+
+_GRID = 1000  # similarities at which rates are averaged
+_PAIRS_AT_ONCE = 1 << 16
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BandPlan:
+    """How codes are cut: `bands` bands of `rows` symbols each, from the first symbol on.
+
+    Examples
+    --------
+    >>> plan = choose_bands(0.8, n_symbols=128)
+    >>> plan
+    BandPlan(bands=25, rows=5)
+    >>> round(plan.probability(0.8), 5), round(plan.probability(0.1), 5)
+    (0.99995, 0.00025)
+    >>> f"{plan.miss_rate(0.8):.1e} {plan.false_alarm_rate(0.8):.2f}"
+    '2.9e-06 0.40'
+    """
+
+    bands: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        for name in ("bands", "rows"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, low=1))
+
+    @property
+    def n_symbols(self) -> int:
+        """Symbols in all bands together."""
+        return self.bands * self.rows
+
+    def probability(self, similarity: Any) -> Any:
+        """Return the chance that two rows with this chance of an equal symbol share a band; arrays give arrays."""
+        return theory.band_probability(similarity, self.bands, self.rows)
+
+    def miss_rate(self, threshold: float) -> float:
+        """Return the share of pairs that no band finds, of pairs spread evenly from `threshold` to 1."""
+        low = similarity_threshold(threshold)
+        return float(np.mean(1.0 - self.probability(low + (1.0 - low) * _grid())))
+
+    def false_alarm_rate(self, threshold: float) -> float:
+        """Return the share of pairs that some band finds, of pairs spread evenly from 0 to `threshold`."""
+        return float(np.mean(self.probability(similarity_threshold(threshold) * _grid())))
+
+
+def choose_bands(threshold: float, n_symbols: int, *, false_alarms: float = FALSE_ALARMS) -> BandPlan:
+    """Return the plan that misses least at or above `threshold`, with at most `false_alarms` below it.
+
+    Both rates are averages over similarities spread evenly (`BandPlan.miss_rate`, `false_alarm_rate`). Candidates are
+    compared exactly later, so a false alarm costs a comparison while a miss is final: misses are made as few as the
+    budget allows. Where no plan keeps within it, the one with the fewest false alarms is returned.
+    """
+    similarity_threshold(threshold)
+    n_symbols = whole_number(n_symbols, "n_symbols", low=1)
+    plans = [BandPlan(n_symbols // rows, rows) for rows in range(1, n_symbols + 1)]
+    alarms = [plan.false_alarm_rate(threshold) for plan in plans]
+    affordable = [plan for plan, rate in zip(plans, alarms, strict=True) if rate <= false_alarms]
+    if not affordable:
+        return plans[int(np.argmin(alarms))]
+    # Longer bands always miss more, up to rounding near 0: of equals the shortest comes first.
+    return min(affordable, key=lambda plan: plan.miss_rate(threshold))
+
+
+def band_keys(codes: Codes, plan: BandPlan, band: int) -> npt.NDArray[np.uint64]:
+    """Return one key a row for one band: uint64 (n,). Equal symbols, equal keys.
+
+    Up to 64 bits a band, different symbols get different keys; beyond, a hash that may rarely coincide.
+    """
+    from bitkin.kernels.bands import band_keys_into
+    from bitkin.kernels.blocks import read_only
+
+    _require_plan(codes, plan)
+    band = whole_number(band, "band", low=0, high=plan.bands - 1)
+    keys = np.empty(len(codes), dtype=np.uint64)
+    band_keys_into(read_only(codes.words), band * plan.rows, plan.rows, keys)
+    return keys
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buckets:
+    """Rows that share a key, where at least two do: bucket b is `members[starts[b] : starts[b] + counts[b]]`.
+
+    Buckets stand in the order of their keys, members in ascending order.
+    """
+
+    members: Rows
+    starts: Rows
+    counts: Rows
+
+    @classmethod
+    def of_keys(cls, keys: npt.NDArray[np.uint64], rows: Rows) -> Buckets:
+        """Group `rows`, which ascend, by their keys."""
+        keys = keys[rows]
+        order = np.argsort(keys)  # not stable, which is three times as fast; few rows are left to put in order
+        keys = keys[order]
+        shared = np.zeros(len(rows), dtype=np.bool_)
+        shared[1:] = keys[1:] == keys[:-1]
+        shared[:-1] |= shared[1:]
+        members, keys = rows[order[shared]], keys[shared]
+        members = members[np.lexsort((members, keys))]
+        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
+        return cls(members, starts, np.diff(np.append(starts, len(keys))))
+
+    def unfinished(self) -> Buckets:
+        """Return the buckets that still have two members."""
+        left = self.counts > 1
+        return Buckets(self.members, self.starts[left], self.counts[left])
+
+
+def candidate_pairs(codes: Codes, plan: BandPlan) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the pairs of rows that share at least one band, each pair once, some at a time.
+
+    A chunk is two int64 arrays, the lower row first. Empty rows share nothing.
+
+    Examples
+    --------
+    >>> codes = Codes.from_symbols([[1, 2, 3, 4], [1, 2, 0, 0], [5, 2, 3, 4]], bits_per_symbol=3)
+    >>> [(a.tolist(), b.tolist()) for a, b in candidate_pairs(codes, BandPlan(bands=2, rows=2))]
+    [([0], [1]), ([0], [2])]
+    """
+    for band in range(_require_plan(codes, plan).bands):
+        yield from new_pairs(codes, plan, band)
+
+
+def new_pairs(
+    codes: Codes,
+    plan: BandPlan,
+    band: int,
+    *,
+    parents: Rows | None = None,
+    sizes: Rows | None = None,
+    ratio: float = 0.0,
+) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the pairs of rows that share this band and none before it, some at a time.
+
+    With `parents` (see `bitkin.kernels.bands`) pairs within one component are left out, and the caller joins
+    components between chunks: then the components come out as if all pairs had been looked at, but m rows that are
+    all alike cost about m pairs instead of m² / 2. With `sizes`, pairs where one is smaller than `ratio` times the
+    other are left out.
+
+    Notes
+    -----
+    A bucket is worked off by pivots: a member is taken out and paired with all others. That is complete once the
+    members left are of one component, so a pivot is never taken from the component that holds most of the bucket,
+    and at least half of the members it meets are of other components. A chunk holds one pivot of every bucket, then
+    two, four and so on: most of a bucket is joined by its first pivot. A chunk is at most as long as the codes, or
+    65,536 pairs. The order depends on the codes alone.
+
+    m rows in one bucket that are *not* joined take m² / 2 comparisons, since any two may be alike: time, not memory.
+    """
+    from bitkin.kernels.bands import bucket_pairs_into
+    from bitkin.kernels.blocks import read_only
+
+    buckets = Buckets.of_keys(band_keys(codes, plan, band), np.flatnonzero(~codes.empty_rows()))
+    if parents is None:
+        parents = np.arange(len(codes))
+    sizes = read_only(np.ones(len(codes), dtype=np.int64) if sizes is None else sizes)
+    words = read_only(codes.words)
+    pivots = 1
+    while len(buckets.starts):
+        room = max(_PAIRS_AT_ONCE, int(buckets.counts.sum()))
+        bucket = 0
+        while bucket < len(buckets.starts):
+            first, second = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+            found, bucket = bucket_pairs_into(
+                words,
+                band,
+                plan.rows,
+                sizes,
+                float(ratio),
+                parents,
+                buckets.members,
+                read_only(buckets.starts),
+                buckets.counts,
+                bucket,
+                pivots,
+                first,
+                second,
+            )
+            if found:
+                yield first[:found], second[:found]
+        buckets = buckets.unfinished()
+        pivots = min(2 * pivots, _PAIRS_AT_ONCE)
+
+
+def similarity_threshold(value: Any, name: str = "threshold") -> float:
+    """Return `value` as a similarity above 0, up to 1."""
+    number = float(value) if isinstance(value, (int, float, np.floating, np.integer)) else math.nan
+    if isinstance(value, (bool, np.bool_)) or not 0.0 < number <= 1.0:
+        raise InvalidInputError(f"{name} must be a number above 0 and up to 1, got {value!r}.")
+    return number
+
+
+def _require_plan(codes: Codes, plan: BandPlan) -> BandPlan:
+    require_codes(codes, "codes")
+    if not isinstance(plan, BandPlan):
+        raise InvalidInputError(f"plan must be a BandPlan, got {plan!r}. Make one with choose_bands.")
+    if plan.n_symbols > codes.spec.n_symbols:
+        raise InvalidInputError(
+            f"plan must need at most the {codes.spec.n_symbols} symbols of the codes, got {plan.bands} bands of "
+            f"{plan.rows}."
+        )
+    return plan
+
+
+def _grid() -> npt.NDArray[np.float64]:
+    return (np.arange(_GRID) + 0.5) / _GRID

@@ -1,0 +1,171 @@
+"""Bands of codes: keys of rows, pairs of rows that share a key, and the components that links make of rows.
+
+A band is a run of neighbouring symbols. Components are a forest in one array: `parents[i]` is a row of the same
+component that is not above i, and a root, the lowest row of its component, is its own parent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitkin.kernels._kernel import kernel
+
+_WORD_BITS = 64
+_ONE = np.uint64(1)
+_8, _16, _29, _32 = np.uint64(8), np.uint64(16), np.uint64(29), np.uint64(32)
+_BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_SPREAD = np.uint64(0xBEA225F9EB34556D)  # odd, its bits well mixed
+
+
+@kernel
+def _turned(word):
+    """Return `word` with its bytes reversed: symbol j of 64 is then bit 63 − j."""
+    word = ((word & _BYTES) << _8) | ((word >> _8) & _BYTES)
+    word = ((word & _PAIRS) << _16) | ((word >> _16) & _PAIRS)
+    return (word << _32) | (word >> _32)
+
+
+@kernel
+def band_keys_into(words, first_symbol, n_symbols, keys):
+    """uint64[N, P, W] -> uint64[N]: rows with equal symbols `first_symbol` … `first_symbol + n_symbols` get one key.
+
+    Up to 64 bits a band the key is the symbols themselves, so that other rows get other keys; above, a hash.
+    """
+    n, n_planes, _ = words.shape
+    exact = n_planes * n_symbols <= _WORD_BITS
+    for i in range(n):
+        keys[i] = 0
+    done = 0
+    while done < n_symbols:
+        w, skipped = (first_symbol + done) // _WORD_BITS, (first_symbol + done) % _WORD_BITS
+        count = min(_WORD_BITS - skipped, n_symbols - done)  # symbols of the band in this word
+        left, right = np.uint64(skipped), np.uint64(_WORD_BITS - count)
+        # A shift by 64 is undefined; a whole word of symbols is only ever gathered where nothing was before.
+        gathered = np.uint64(count % _WORD_BITS)
+        for i in range(n):
+            key = keys[i]
+            for p in range(n_planes):
+                bits = (_turned(words[i, p, w]) << left) >> right
+                if exact:
+                    key = (key << gathered) | bits
+                else:
+                    key = ((key ^ bits) + _ONE) * _SPREAD
+                    key ^= key >> _29
+            keys[i] = key
+        done += count
+
+
+@kernel
+def _meet_first_here(words, a, b, band, rows):
+    """Whether rows `a` and `b` of uint64[N, P, W] agree in all symbols of `band` and in no whole band before it."""
+    _, n_planes, n_words = words.shape
+    first_symbol, stop = 0, (band + 1) * rows
+    equal_run = 0  # symbols of the current band that were found equal, without a break since its start
+    for w in range(n_words):
+        differing = np.uint64(0)
+        for p in range(n_planes):
+            differing |= words[a, p, w] ^ words[b, p, w]
+        differing = _turned(differing)
+        at = w * _WORD_BITS
+        while first_symbol < stop:
+            last = min(first_symbol + rows, at + _WORD_BITS)  # of this band, as far as this word goes
+            begin = max(first_symbol, at)
+            count = last - begin
+            if count < 1:
+                break
+            bits = (differing << np.uint64(begin - at)) >> np.uint64(_WORD_BITS - count)
+            if bits == 0:
+                equal_run += count
+            if last < first_symbol + rows:
+                break  # the band goes on in the next word
+            if equal_run == rows:
+                return last == stop
+            first_symbol += rows
+            equal_run = 0
+        if first_symbol >= stop:
+            break
+    return False
+
+
+@kernel
+def _root(parents, row):
+    """Return the lowest row of the component of `row`, and shorten the way to it."""
+    while parents[row] != row:
+        parents[row] = parents[parents[row]]
+        row = parents[row]
+    return row
+
+
+@kernel
+def _member_outside_majority(members, first, stop, parents):
+    """Return the place of the first member that is not in the component that holds most; −1 where one holds all.
+
+    The vote of Boyer and Moore finds the component that holds more than half. Where none does, any other will do.
+    """
+    leader, lead = -1, 0
+    for i in range(first, stop):
+        root = _root(parents, members[i])
+        if lead == 0:
+            leader = root
+        lead += 1 if root == leader else -1
+    for i in range(first, stop):
+        if _root(parents, members[i]) != leader:
+            return i
+    return -1
+
+
+@kernel
+def bucket_pairs_into(words, band, rows, sizes, ratio, parents, members, starts, counts, bucket, pivots, first, second):
+    """Write pairs of rows that share a bucket of `band` and are worth a look to `first` and `second`.
+
+    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets, of which bucket b has
+    `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, ascending. Up to `pivots` members of every bucket from
+    `bucket` on are taken out of it and paired with every member left there that is of another component, that shares
+    no earlier band, and that is not smaller than `ratio` times the other. `members` and `counts` keep what is left; a
+    bucket whose members are all of one component is left with none.
+
+    Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to go on with.
+    """
+    found = 0
+    for b in range(bucket, len(starts)):
+        begin = starts[b]
+        for _ in range(pivots):
+            stop = begin + counts[b]
+            place = _member_outside_majority(members, begin, stop, parents) if counts[b] > 1 else -1
+            if place < 0:
+                counts[b] = 0
+                break
+            if found + counts[b] > len(first):
+                return found, b
+            pivot = members[place]
+            root = _root(parents, pivot)
+            for i in range(place, stop - 1):
+                members[i] = members[i + 1]
+            counts[b] -= 1
+            for i in range(begin, stop - 1):
+                other = members[i]
+                low, high = min(sizes[pivot], sizes[other]), max(sizes[pivot], sizes[other])
+                if low / high < ratio or _root(parents, other) == root:
+                    continue
+                if _meet_first_here(words, pivot, other, band, rows):
+                    first[found] = min(pivot, other)
+                    second[found] = max(pivot, other)
+                    found += 1
+    return found, len(starts)
+
+
+@kernel
+def unite_into(parents, first, second, joined):
+    """Join the components of rows `first[i]` and `second[i]` (int64[L]); `joined` (bool[L]): whether they were two."""
+    for i in range(len(first)):
+        a, b = _root(parents, first[i]), _root(parents, second[i])
+        joined[i] = a != b
+        if a != b:
+            parents[max(a, b)] = min(a, b)
+
+
+@kernel
+def roots_into(parents, roots):
+    """int64[N] -> int64[N]: the lowest row of every row's component."""
+    for row in range(len(parents)):
+        roots[row] = _root(parents, row)

@@ -1,0 +1,187 @@
+"""A stable 64-bit hash of bytes, over strings one after another and over the shingles of texts.
+
+Bytes are zero-padded to blocks of 16, at least one. Each half of a block is a little-endian number, scrambled one to
+one; the two are added into the state, which is then multiplied, and the length and a last mix end it. Whole blocks
+cost no branch on the length, which for short strings is a guess that a processor gets wrong half the time.
+
+Text comes as bytes in uint64 words (`data`), so that eight bytes are read at once from any place; a position is a
+uint64 number of a byte, and at least three words stand behind the last byte in use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitkin.kernels._kernel import inlined_kernel, kernel
+
+_FIRST = np.uint64(0x9E3779B97F4A7C15)
+_SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
+_STATE = np.uint64(0xC6A4A7935BD1E995)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_U0, _U1, _U2, _U3, _U7, _U8 = (np.uint64(n) for n in (0, 1, 2, 3, 7, 8))
+_U16, _U29, _U32, _U63 = (np.uint64(n) for n in (16, 29, 32, 63))
+_NUL, _SPACE = np.uint8(0x00), np.uint8(0x20)
+_KIND, _FURTHER = np.uint8(0xC0), np.uint8(0x80)  # the top bits of a byte; those of a further byte of a code point
+
+
+@inlined_kernel
+def _eight_bytes(data, at):
+    """Return bytes `at` … `at + 7` as a little-endian number."""
+    word, bit = at >> _U3, (at & _U7) << _U3
+    # Shifted twice, because a shift by 64 means nothing.
+    return (data[word] >> bit) | ((data[word + _U1] << _U1) << (_U63 - bit))
+
+
+@inlined_kernel
+def _first_bytes(n):
+    """Return a mask of the first `n` (0 … 8) bytes of a little-endian number."""
+    half = n << _U2
+    return ((_U1 << half) << half) - _U1
+
+
+@inlined_kernel
+def _scrambled(number, factor):
+    """uint64 -> uint64, one to one."""
+    x = number * factor
+    return (x ^ (x >> _U32)) * factor
+
+
+@inlined_kernel
+def _block_added(state, first, second):
+    """Return the state after one more block of 16 bytes."""
+    return (state ^ _scrambled(first, _FIRST) ^ _scrambled(second, _SECOND)) * _STATE
+
+
+@inlined_kernel
+def _ended(state, length):
+    """Return the hash of `length` bytes, all of whose blocks are in the state."""
+    x = state ^ length
+    x = (x ^ (x >> _U32)) * _MIX_1
+    x = (x ^ (x >> _U29)) * _MIX_2
+    return x ^ (x >> _U32)
+
+
+@inlined_kernel
+def _hash(data, start, stop):
+    """Return the hash of bytes `start` … `stop − 1`."""
+    state = _U0
+    at = start
+    while stop - at > _U16:
+        state = _block_added(state, _eight_bytes(data, at), _eight_bytes(data, at + _U8))
+        at += _U16
+    left = stop - at
+    in_first = min(left, _U8)
+    first = _eight_bytes(data, at) & _first_bytes(in_first)
+    second = _eight_bytes(data, at + _U8) & _first_bytes(left - in_first)
+    return _ended(_block_added(state, first, second), stop - start)
+
+
+@kernel
+def string_ends_into(text, ends):
+    """uint8[B] of strings, each ended by a zero byte -> where those are; returns how many, at most `ends.size − 1`."""
+    count, most = 0, ends.size - 1
+    for i in range(text.size):
+        ends[count] = i
+        count = min(count + (text[i] == _NUL), most)
+    return count
+
+
+@kernel
+def hash_strings_into(data, ends, out):
+    """Strings that end at int64[n], one byte apart -> uint64[n]."""
+    start = _U0
+    for i in range(out.size):
+        stop = np.uint64(ends[i])
+        out[i] = _hash(data, start, stop)
+        start = stop + _U1
+
+
+@kernel
+def count_characters_into(text, offsets, counts):
+    """UTF-8 texts, uint8[B] cut at int64[N + 1] -> int64[N]: code points in each."""
+    for t in range(counts.size):
+        count = 0
+        for i in range(offsets[t], offsets[t + 1]):
+            count += (text[i] & _KIND) != _FURTHER
+        counts[t] = count
+
+
+@kernel
+def _wide_space(text, i):
+    """Return how many bytes the white space at byte `i` has, where it is a lead byte of several; 0 for no space."""
+    lead, second, third = text[i], text[i + 1], text[i + 2]
+    if lead == 0xC2:  # U+0085, U+00A0
+        return 2 if second == 0x85 or second == 0xA0 else 0
+    if lead == 0xE1:  # U+1680
+        return 3 if second == 0x9A and third == 0x80 else 0
+    if lead == 0xE2 and second == 0x80:  # U+2000 … U+200A, U+2028, U+2029, U+202F
+        return 3 if third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF else 0
+    if lead == 0xE2 and second == 0x81:  # U+205F
+        return 3 if third == 0x9F else 0
+    if lead == 0xE3:  # U+3000
+        return 3 if second == 0x80 and third == 0x80 else 0
+    return 0
+
+
+@kernel
+def join_words_into(text, offsets, out, out_offsets, counts):
+    """UTF-8 texts, uint8[B] cut at int64[N + 1] -> the same with one space between words and none around them.
+
+    `out` has room for as many bytes; `counts` (int64[N]) gets the words of each text. White space is what
+    `str.isspace` says. `text` has two bytes more than are in use.
+    """
+    place = 0
+    for t in range(counts.size):
+        out_offsets[t] = place
+        count = 0
+        after_space = True
+        i = offsets[t]
+        while i < offsets[t + 1]:
+            byte = text[i]
+            width = 1
+            is_space = byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or (byte >= 0x1C and byte <= 0x1F)
+            if byte >= 0xC2:
+                wide = _wide_space(text, i)
+                if wide > 0:
+                    is_space, width = True, wide
+            out[place] = _SPACE if is_space else byte
+            count += after_space and not is_space
+            place += not (after_space and is_space)
+            after_space = is_space
+            i += width
+        if after_space and count > 0:
+            place -= 1
+        counts[t] = count
+    out_offsets[counts.size] = place
+
+
+@kernel
+def shingles_into(text, data, offsets, by_words, size, starts, out, out_offsets):
+    """UTF-8 texts cut at int64[N + 1] -> the hashes of each one's shingles, uint64[S] cut at int64[N + 1].
+
+    `text` and `data` are the same bytes. A unit is a word between single spaces, or a code point; a shingle is `size`
+    units in a row, or the whole text where it has fewer. `starts` is work, int64[longest text + 2].
+    """
+    gap = 1 if by_words else 0
+    for t in range(offsets.size - 1):
+        first, stop = offsets[t], offsets[t + 1]
+        if first == stop:
+            continue
+        n_units = 0
+        if by_words:
+            starts[0] = first
+            n_units = 1
+            for i in range(first, stop):
+                starts[n_units] = i + 1
+                n_units += text[i] == _SPACE
+        else:
+            for i in range(first, stop):
+                starts[n_units] = i
+                n_units += (text[i] & _KIND) != _FURTHER
+        starts[n_units] = stop + gap
+        place = out_offsets[t]
+        if n_units < size:
+            out[place] = _hash(data, np.uint64(first), np.uint64(stop))
+        for i in range(n_units - size + 1):
+            out[place + i] = _hash(data, np.uint64(starts[i]), np.uint64(starts[i + size] - gap))

@@ -1,0 +1,302 @@
+"""Winner-take-all codes, a row at a time: the winner of every window, empty windows filled, symbols packed.
+
+Window w looks at the places w·K … w·K + K − 1. `features[l, place]` is the feature that factor l takes there; the
+component at a place is the product of its factors times its coefficient. The winner is the position of the largest
+component, the first of equals; −1 stands for an empty window, one whose components are all zero.
+
+An empty window i looks for a donor along a sequence of windows that is the same for every row: by rotation
+i + 1, i + 2, … around the ring, or a few windows chosen at random and the ring from the last of them on. The first
+window that was filled to begin with gives its winner plus C a step, modulo the alphabet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitkin.kernels._kernel import inlined_kernel, kernel
+
+NONE, ROTATION, OPTIMAL = 0, 1, 2
+
+NO_PLACE = np.uint32(0xFFFFFFFF)
+_ONE = np.uint64(1)
+_EIGHT = np.uint64(8)
+_BYTE = np.uint64(0xFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_SWAP_1, _SHIFT_1 = np.uint64(0x00AA00AA00AA00AA), np.uint64(7)
+_SWAP_2, _SHIFT_2 = np.uint64(0x0000CCCC0000CCCC), np.uint64(14)
+_SWAP_4, _SHIFT_4 = np.uint64(0x00000000F0F0F0F0), np.uint64(28)
+
+
+@inlined_kernel
+def _dense_winners_into(row, features, ks, best, winners):
+    """Winners of one row, the components of window w being row[features[w]]; `ks` is (0,) · K, or (0,) for any K."""
+    n_slots = len(ks) if len(ks) > 1 else features.shape[1]
+    for w in range(features.shape[0]):
+        top = row[features[w, 0]]
+        winner = np.int32(0)
+        for k in range(1, n_slots):
+            value = row[features[w, k]]
+            winner = np.int32(k) if value > top else winner
+            top = value if value > top else top
+        best[w] = top
+        winners[w] = winner
+    for w in range(features.shape[0]):
+        if best[w] == 0:  # all zeros, or zeros and negative numbers
+            filled = False
+            for k in range(n_slots):
+                filled |= row[features[w, k]] != 0
+            if not filled:
+                winners[w] = -1
+
+
+@inlined_kernel
+def _components_into(row, features, coefficients, components):
+    """Products of factors in their order, then the coefficient: float64[M · K], written to `components`."""
+    for place in range(features.shape[1]):
+        product = row[features[0, place]]
+        for factor in range(1, features.shape[0]):
+            product *= row[features[factor, place]]
+        components[place] = product * coefficients[place] if len(coefficients) else product
+
+
+@inlined_kernel
+def _hits_into(numbers, columns, places, starts, stride, features, coefficients, values, hit_places, hits):
+    """Collect the places of one sparse row whose component is not zero, and the components; return how many."""
+    n_factors, n_places = features.shape
+    if n_factors > 1:
+        for i in range(len(columns)):
+            values[columns[i]] = numbers[i]
+    n_hits = 0
+    for i in range(len(columns)):
+        column = columns[i]
+        begin, end = column * stride, column * stride + stride
+        if stride == 0:
+            begin, end = np.int64(starts[column]), np.int64(starts[column + 1])
+        for entry in range(begin, end):
+            place = places[entry]
+            if place >= n_places:
+                continue
+            component = numbers[i]
+            for factor in range(1, n_factors):
+                component *= values[features[factor, place]]
+            if len(coefficients):
+                component *= coefficients[place]
+            if component != 0:
+                hit_places[n_hits] = place
+                hits[n_hits] = component
+                n_hits += 1
+    if n_factors > 1:
+        for i in range(len(columns)):
+            values[columns[i]] = 0
+    return n_hits
+
+
+@inlined_kernel
+def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners):
+    """Winners of one row from its components that are not zero; all other components are."""
+    winners[:] = -1
+    negative = False
+    for h in range(n_hits):
+        w = hit_places[h] // n_slots
+        slot = np.int32(hit_places[h] - w * n_slots)
+        winner = winners[w]
+        if winner < 0 or hits[h] > best[w] or (hits[h] == best[w] and slot < winner):
+            winners[w] = slot
+            best[w] = hits[h]
+        negative |= hits[h] < 0
+    if negative:
+        _zeros_win(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners)
+
+
+@kernel
+def _zeros_win(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners):
+    """Let the first zero win where all components that are not zero are negative."""
+    low_slots[:] = np.uint64(0)
+    counts[:] = 0
+    for h in range(n_hits):
+        w = hit_places[h] // n_slots
+        slot = hit_places[h] - w * n_slots
+        counts[w] += 1
+        if slot < 64:
+            low_slots[w] |= _ONE << np.uint64(slot)
+    for w in range(len(winners)):
+        if winners[w] < 0 or best[w] > 0 or counts[w] == n_slots:
+            continue
+        taken = low_slots[w]
+        first = 0
+        while taken == _ALL:  # slots first … first + 63 hold no zero
+            first += 64
+            taken = np.uint64(0)
+            for h in range(n_hits):
+                slot = np.int64(hit_places[h]) - np.int64(w) * np.int64(n_slots) - first
+                if 0 <= slot < 64:
+                    taken |= _ONE << np.uint64(slot)
+        while taken & _ONE:
+            taken >>= _ONE
+            first += 1
+        winners[w] = first
+
+
+@inlined_kernel
+def _ring_donors_into(winners, donors, steps):
+    """Give every window the next filled one at or to the right of it, around the ring; there is one."""
+    n = len(winners)
+    first = 0
+    while winners[first] < 0:
+        first += 1
+    distance = first
+    for i in range(n - 1, -1, -1):
+        distance = 0 if winners[i] >= 0 else distance + 1
+        donor = i + distance
+        donors[i] = donor - n if donor >= n else donor
+        steps[i] = distance
+
+
+@inlined_kernel
+def _hashed_donors_into(winners, probes, ring_donors, ring_steps, waiting, donors, steps):
+    """Give every window itself where it is filled, else the first filled one on its way through `probes`, int32[T, M].
+
+    Windows that wait are asked a round at a time, without a branch on what they find.
+    """
+    n_waiting = 0
+    for i in range(len(winners)):
+        donors[i] = i
+        steps[i] = 0
+        waiting[n_waiting] = i
+        n_waiting += winners[i] < 0
+    for t in range(len(probes)):
+        if n_waiting == 0:
+            return
+        still = 0
+        for q in range(n_waiting):
+            i = waiting[q]
+            donor = probes[t, i]
+            donors[i] = donor
+            steps[i] = t + 1
+            waiting[still] = i
+            still += winners[donor] < 0
+        n_waiting = still
+    for q in range(n_waiting):
+        i = waiting[q]
+        steps[i] += ring_steps[donors[i]]
+        donors[i] = ring_donors[donors[i]]
+
+
+@inlined_kernel
+def _symbols_into(winners, donors, steps, alphabet, offsets, symbols):
+    """Symbols below `alphabet`: the donor's winner, and C for every step to it."""
+    for i in range(len(winners)):
+        symbol = np.int64(max(winners[donors[i]], 0)) + np.int64(offsets[steps[i]])
+        symbols[i] = symbol - alphabet if symbol >= alphabet else symbol
+
+
+@inlined_kernel
+def _pack_into(symbols, low_bytes, planes):
+    """Symbols uint32[M] -> uint8[P, ⌈M / 8⌉ or more], symbol j in byte j // 8, bit 7 − j % 8 of its planes.
+
+    Eight bytes, one a symbol, are an 8 × 8 matrix of bits in one word; its transpose holds one byte a plane.
+    `low_bytes` is room for uint8[8 · ⌈M / 8⌉].
+    """
+    n_planes = planes.shape[0]
+    low_bytes[len(symbols) :] = 0
+    for low in range(0, n_planes, 8):
+        for j in range(len(symbols)):
+            low_bytes[j] = np.uint8((symbols[j] >> np.uint32(low)) & np.uint32(0xFF))
+        for group in range(len(low_bytes) // 8):
+            bits = np.uint64(0)
+            for j in range(8):
+                bits = (bits << _EIGHT) | np.uint64(low_bytes[8 * group + j])
+            swap = (bits ^ (bits >> _SHIFT_1)) & _SWAP_1
+            bits ^= swap ^ (swap << _SHIFT_1)
+            swap = (bits ^ (bits >> _SHIFT_2)) & _SWAP_2
+            bits ^= swap ^ (swap << _SHIFT_2)
+            swap = (bits ^ (bits >> _SHIFT_4)) & _SWAP_4
+            bits ^= swap ^ (swap << _SHIFT_4)
+            for p in range(low, min(low + 8, n_planes)):
+                planes[p, group] = np.uint8(bits & _BYTE)
+                bits >>= _EIGHT
+
+
+@kernel
+def dense_winners_into(rows, features, coefficients, ks, components, best, winners):
+    """Rows float[N, D], features uint32[p, M · K] -> int32[N, M], written to `winners`.
+
+    `components` and `best` are room for a row: float64[M · K] where there are several factors, and float[M].
+    """
+    n_windows = winners.shape[1]
+    windows = features[0].reshape(n_windows, -1)
+    for r in range(len(rows)):
+        if features.shape[0] == 1:
+            _dense_winners_into(rows[r], windows, ks, best, winners[r])
+        else:
+            _components_into(rows[r], features, coefficients, components)
+            _component_winners_into(components.reshape(windows.shape), best, winners[r])
+
+
+@inlined_kernel
+def _component_winners_into(components, best, winners):
+    for w in range(components.shape[0]):
+        winner, filled = 0, components[w, 0] != 0
+        for k in range(1, components.shape[1]):
+            filled |= components[w, k] != 0
+            winner = k if components[w, k] > components[w, winner] else winner
+        winners[w] = winner if filled else -1
+
+
+@kernel
+def sparse_winners_into(
+    numbers, columns, indptr, places, starts, stride, features, coefficients, values, hit_places, hits,
+    best, low_slots, counts, winners,
+):  # fmt: skip
+    """Rows of a CSR matrix -> int32[N, M], written to `winners`.
+
+    The places of feature f are places[f · stride : (f + 1) · stride], or places[starts[f] : starts[f + 1]] where
+    `stride` is 0. The rest is room for a row.
+    """
+    n_slots = np.uint32(features.shape[1] // winners.shape[1])
+    for r in range(len(indptr) - 1):
+        row = slice(indptr[r], indptr[r + 1])
+        n_hits = _hits_into(
+            numbers[row], columns[row], places, starts, stride, features, coefficients, values, hit_places, hits
+        )
+        _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners[r])
+
+
+@kernel
+def pack_winners_into(winners, alphabet, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
+    """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`; winners are reduced in place.
+
+    `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
+    """
+    donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
+    for i in range(winners.shape[1]):
+        donors[i] = i
+        steps[i] = 0
+    for r in range(len(winners)):
+        empty[r] = (winners[r] < 0).all()
+        if empty[r]:
+            continue
+        for w in range(winners.shape[1]):
+            if winners[r, w] >= alphabet:
+                winners[r, w] %= alphabet
+        if densify == ROTATION:
+            _ring_donors_into(winners[r], donors, steps)
+        elif densify == OPTIMAL:
+            _ring_donors_into(winners[r], ring_donors, ring_steps)
+            _hashed_donors_into(winners[r], probes, ring_donors, ring_steps, waiting, donors, steps)
+        _symbols_into(winners[r], donors, steps, alphabet, offsets, symbols)
+        _pack_into(symbols, low_bytes, planes[r])
+
+
+@kernel
+def count_empty_into(winners, counts):
+    """Add to counts[0] the empty windows of rows with any filled one, and to counts[1] the rows without."""
+    for r in range(len(winners)):
+        n_empty = 0
+        for w in range(winners.shape[1]):
+            n_empty += winners[r, w] < 0
+        if n_empty == winners.shape[1]:
+            counts[1] += 1
+        else:
+            counts[0] += n_empty
+            counts[2] += 1

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import bitkin
+from tests.cli.conftest import Run
+
+
+def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
+    rng = np.random.default_rng(seed)
+    return scipy.sparse.csr_matrix(rng.integers(1, 5, (n, d)) * (rng.random((n, d)) < 0.05))
+
+
+@pytest.mark.parametrize(
+    ("options", "hasher"),
+    [
+        (("--method", "wta", "--window", "auto"), bitkin.WTAHash(window="auto")),
+        (
+            (
+                *("--method", "wta", "--hashes", 40, "--window", 20, "--degree", 1, "--densify", "rotation"),
+                *("--alphabet", 100, "--layout", "independent", "--seed", 3),
+            ),
+            bitkin.WTAHash(40, 20, densify="rotation", alphabet_size=100, layout="independent", random_state=3),
+        ),
+        (("-m", "wta", "--window", 60, "--densify", "none"), bitkin.WTAHash(window=60, densify=None)),
+        (
+            ("--method", "minhash", "--hashes", 50, "--symbol-bits", 4),
+            bitkin.MinHash(50, bits_per_symbol=4),
+        ),
+    ],
+    ids=str,
+)
+def test_every_method_goes_all_the_way(
+    options: tuple[Any, ...], hasher: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scipy.sparse.save_npz("bags.npz", bags())
+    [fitted] = run("fit", "bags.npz", "-o", "model", "--json", *options).objects
+    assert run("encode", "model", "bags.npz", "-o", "codes").code == 0
+    assert run("index", "codes", "-o", "index").code == 0
+    found = run("search", "index", "bags.npz", "-m", "model", "-k", 1, "--json").objects
+    codes = hasher.fit(bags()).encode(bags())
+    assert fitted["fingerprint"] == hasher.fingerprint_
+    assert (fitted["bits"], fitted["symbols"]) == (codes.spec.n_bits, codes.spec.n_symbols)
+    assert bitkin.load("codes") == codes
+    assert sum(row["ids"] == [i] for i, row in enumerate(found)) > 110
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--method", "wtaa"), ("'--method'", "'wtaa'", "Did you mean 'wta'?")),
+        (("--method", "wta", "--bits", 8), ("'--bits'", "means nothing for --method wta", "projection")),
+        (("--hashes", 8), ("'--hashes'", "means nothing for --method projection", "wta and minhash")),
+        (("--method", "wta", "--window", "wide"), ("'--window'", "'wide' is neither a whole number nor 'auto'")),
+        (("--method", "wta", "--densify", "rotatio"), ("'--densify'", "Did you mean 'rotation'?")),
+    ],
+    ids=str,
+)
+def test_options_of_another_method_are_wrong_usage(
+    options: tuple[Any, ...], words: tuple[str, ...], folder: Path, run: Run
+) -> None:
+    done = run("fit", "vectors.npy", "-o", "m", *options)
+    assert done.code == 2
+    assert all(word in " ".join(done.err.split()) for word in words)
+    assert not Path("m").exists()
+
+
+def test_a_warning_is_one_line_and_a_window_beyond_the_features_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scipy.sparse.save_npz("bags.npz", bags(d=9000).multiply(bags(d=9000, seed=1)).tocsr())
+    done = run("fit", "bags.npz", "--method", "wta", "-o", "model")
+    assert done.code == 0
+    assert done.err.startswith("bitkin: warning: window=4 leaves 9")
+    assert len(done.err.splitlines()) == 1
+    done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "model")
+    assert (done.code, done.err) == (1, "bitkin: window must be at most the number of features, 9000, got 9001.\n")

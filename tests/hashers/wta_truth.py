@@ -1,0 +1,39 @@
+"""Winner-take-all hashing in plain NumPy: one window, one row at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import WTAHash
+
+
+def components(row: npt.NDArray[Any], hasher: WTAHash) -> npt.NDArray[np.float64]:
+    """What every window compares: (n_hashes, window), products in float64 and in the order of their factors."""
+    product: npt.NDArray[np.float64] = np.multiply.accumulate(row.astype(np.float64)[hasher._windows.features])[-1]
+    if len(hasher._windows.coefficients):
+        product = product * hasher._windows.coefficients
+    return product.reshape(hasher.spec_.n_symbols, hasher.window_)
+
+
+def symbols(row: npt.NDArray[Any], hasher: WTAHash) -> list[int] | None:
+    """The code of one row, or None where no window is filled."""
+    parts = components(row, hasher)
+    filled, winners = (parts != 0).any(axis=1), parts.argmax(axis=1)
+    if not filled.any():
+        return None
+    return [symbol(i, filled, winners, hasher) for i in range(len(parts))]
+
+
+def symbol(i: int, filled: npt.NDArray[np.bool_], winners: npt.NDArray[np.int64], hasher: WTAHash) -> int:
+    """The symbol of window i: its own winner, or that of the first filled window on its way, and C for every step."""
+    alphabet, n = hasher.alphabet_size_, len(winners)
+    if hasher.densify_ is None:
+        return int(winners[i]) % alphabet
+    asked = [i, *hasher._donors.probes[:, i].tolist()]
+    way = asked + [(asked[-1] + step) % n for step in range(1, n + 1)]
+    constant = next(c for c in range(hasher.window_ + 1, 10**9) if np.gcd(c, alphabet) == 1)
+    steps = next(step for step, window in enumerate(way) if filled[window])
+    return int(winners[way[steps]] + constant * steps) % alphabet
