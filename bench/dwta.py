@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 import bitkin
@@ -24,6 +23,7 @@ from _timing import report
 
 WORDS = (100, 300, 1000, 5000, 10_000)
 RUNS = 10
+COSTS = (1e-4, 3e-4, 1e-3, 3e-3)
 
 
 def bags(n_words: int) -> tuple[Any, Any]:
@@ -74,12 +74,13 @@ def retrieval() -> None:
 
 
 def accuracy(features: Any, y: npt.NDArray[Any], tests: Any, yq: npt.NDArray[Any]) -> tuple[float, float]:
-    """Accuracy of a linear SVM whose C is chosen by 3-fold cross-validation, and that C."""
-    search = GridSearchCV(
-        LinearSVC(max_iter=3000), {"C": [10.0**e for e in (-4, -3.5, -3, -2.5, -2, -1)]}, cv=3, n_jobs=2
-    )
-    search.fit(features, y)
-    return float(search.score(tests, yq)), float(search.best_params_["C"])
+    """Accuracy of a linear SVM whose C is chosen on a quarter of the training rows, held out for that; and that C."""
+    kept = np.random.default_rng(0).random(len(y)) < 0.75
+    scores = {}
+    for C in COSTS:
+        scores[C] = LinearSVC(C=C, tol=1e-2).fit(features[kept], y[kept]).score(features[~kept], y[~kept])
+    best = max(scores, key=lambda C: scores[C])
+    return float(LinearSVC(C=best, tol=1e-2).fit(features, y).score(tests, yq)), best
 
 
 def classification() -> None:
@@ -89,14 +90,14 @@ def classification() -> None:
     a value of their own.
     """
     y, yq = labels()
-    for n_words in (300, 1000, 5000):
+    for n_words in (300, 1000, 10_000):
         X, Q = bags(n_words)
         raw, _ = accuracy(X.astype(np.float64), y, Q.astype(np.float64), yq)
         report("classification of raw bags", words=n_words, accuracy=raw)
-        for n_hashes in (500, 2000):
+        for n_hashes in (500, 2000) if n_words == 1000 else (500,):
             plain = bitkin.WTAHash(n_hashes, 4, densify=None, output="onehot").fit(X)
             variants = {"wta": (plain.transform(X), plain.transform(Q))}
-            for alphabet in (4, 16, 256):
+            for alphabet in (4, 256):
                 dense = bitkin.WTAHash(n_hashes, 4, densify="optimal", alphabet_size=alphabet, output="onehot").fit(X)
                 variants[f"dwta_{alphabet}"] = dense.transform(X), dense.transform(Q)
             filled = filled_windows(plain, X), filled_windows(plain, Q)
@@ -112,14 +113,13 @@ def classification() -> None:
                 share, C = accuracy(train, y, tests, yq)
                 report(
                     "classification", words=n_words, n_hashes=n_hashes, features=name, columns=train.shape[1],
-                    accuracy=share, C=C, empty_share=plain.empty_share_,
+                    accuracy=share, C=f"{C:g}", empty_share=plain.empty_share_,
                 )  # fmt: skip
 
 
 def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
-    windows = hasher._windows.features.reshape(hasher.n_hashes, hasher.window_).astype(np.int64)
-    rows = scipy.sparse.csc_array(X)
-    return np.stack([np.asarray((rows[:, window] != 0).sum(axis=1)).reshape(-1) > 0 for window in windows], axis=1)
+    rows = scipy.sparse.csr_array(X)
+    return np.concatenate([winners >= 0 for _, winners in hasher._winners(rows, slice(0, X.shape[0]))])
 
 
 def windows() -> None:

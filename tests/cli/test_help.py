@@ -16,7 +16,7 @@ import pytest
 import bitkin
 from tests.cli.conftest import Run
 
-COMMANDS = ["demo", "fit", "encode", "index", "search", "doctor"]
+COMMANDS = ["demo", "fit", "encode", "index", "search", "dedup", "doctor"]
 HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
 
@@ -136,5 +136,5 @@ def test_completion_completes_commands_and_options() -> None:
         return done.stdout.split()
 
     assert completed("bitkin e") == ["encode"]
-    assert completed("bitkin d") == ["demo", "doctor"]
+    assert completed("bitkin d") == ["demo", "dedup", "doctor"]
     assert "--projection" in completed("bitkin fit --p")
