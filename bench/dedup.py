@@ -34,8 +34,15 @@ from bitkin.hashers.sets import Sets
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 THRESHOLD, SIZE, N_HASHES = 0.8, 3, 128
-_PEAK = "import resource, sys; from bitkin.__main__ import main\ntry:\n    main()\nfinally:\n    "
-_PEAK += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+# The highest the memory of this process has been; what the system reports of a child may be its parent's.
+_PEAK = """
+import sys
+from bitkin.__main__ import main
+try:
+    main()
+finally:
+    print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+"""
 
 PairKeys = npt.NDArray[np.int64]
 
@@ -163,13 +170,8 @@ def against_datasketch(name: str, path: Path, field: str, truth: PairKeys, n_run
         verify_times.append(time.perf_counter() - start)
     n = len(sets)
     our_s, peer_s, verify_s = (float(np.median(times)) for times in (our_times, peer_times, verify_times))
-    as_keys = [
-        np.unique(np.array([min(p) * n + max(p) for p in pairs], dtype=np.int64)) for pairs in (candidates, checked)
-    ]
-    for what, pairs, seconds in (
-        ("candidates", as_keys[0], peer_s),
-        ("verified", as_keys[1], peer_s + verify_s),
-    ):
+    for what, pairs, seconds in (("candidates", candidates, peer_s), ("verified", checked, peer_s + verify_s)):
+        keys = np.unique(np.array([min(pair) * n + max(pair) for pair in pairs], dtype=np.int64))
         report(
             f"datasketch, {what}",
             data=name,
@@ -177,7 +179,7 @@ def against_datasketch(name: str, path: Path, field: str, truth: PairKeys, n_run
             runs=n_runs,
             peer_s=seconds,
             ours_s=our_s,
-            **quality(pairs, truth),
+            **quality(keys, truth),
             ratio=seconds / our_s,
             wanted=10.0,
         )

@@ -159,6 +159,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(FileAccessError, match=f"cannot be read: .*{words}"):
             JsonLines([tmp_path / name])
-    for paths in ([], "a.jsonl"):
+    wrong: list[Any] = [[], "a.jsonl", tmp_path]
+    for paths in wrong:
         with pytest.raises(InvalidInputError, match="paths must be a list of at least one path"):
             JsonLines(paths)

@@ -63,7 +63,8 @@ def main() -> None:
         fail("this does not fit in memory. Take fewer rows, queries or neighbours at a time.")
     except SystemExit as end:
         if end.code == _INTERRUPTED:  # Typer ends so on Ctrl-C, without a word
-            print("bitkin: interrupted. bitkin encode goes on where it was when run again.", file=sys.stderr)
+            hint = " It goes on where it was when run again." if "encode" in sys.argv[1:2] else ""
+            print(f"bitkin: interrupted.{hint}", file=sys.stderr)
         raise
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody to tell.

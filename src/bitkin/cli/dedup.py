@@ -65,17 +65,24 @@ def dedup(
         with progress_bar("comparing", finder.plan.bands, "bands") as done:
             found = finder.find(pairs="links" if pairs is None else "all", progress=done)
     if out is not None:
-        with progress_bar("writing", source.n_bytes // _KB, "kB") as done:
+        with progress_bar("writing lines to keep", source.n_bytes // _KB, "kB") as done:
             write_kept(out, source, found.kept, len(found), lambda n_bytes: done(n_bytes // _KB))
     if report is not None:
-        write_dropped(report, found, places)
+        with progress_bar("writing the report", len(found.dropped), "lines") as done:
+            write_dropped(report, found, places, done)
     if pairs is not None:
-        write_pairs(pairs, found, places)
+        with progress_bar("writing pairs", len(found.pairs.first), "lines") as done:
+            write_pairs(pairs, found, places, done)
     seconds = time.perf_counter() - start
     if json:
         print_json(**_figures(finder, found), seconds=round(seconds, 3), out=out, report=report, pairs=pairs)
         return
     _show(finder, found, places, show, seconds)
+    for what, path in (("kept", out), ("dropped", report), ("pairs", pairs)):
+        if path is not None:
+            print(f"{what}: {path}")
+    if out is None:
+        print("to write the lines to keep: --out kept.jsonl")
 
 
 def _require_different_files(files: list[Path], outputs: dict[str, Path | None]) -> None:
@@ -141,13 +148,21 @@ def _show(finder: DuplicateFinder, found: Duplicates, places: Places, show: int,
     if largest:
         rows = [_cluster(found, places, members) for members in largest]
         print_table(f"largest of {in_clusters:,} clusters", _CLUSTER_COLUMNS, rows)
-    print(
-        f"{finder.n_hashes} hashes in {found.plan.bands} bands of {found.plan.rows}: expected to miss "
-        f"{_percent(figures['expected_miss_rate'])} of pairs at or above {found.threshold:g}\n"
-        f"({_percent(figures['expected_miss_rate_at_threshold'])} right at it) and to compare "
-        f"{_percent(figures['expected_false_alarm_rate'])} of pairs spread evenly below;\n"
-        f"{found.n_compared:,} pairs were compared, all exactly."
-    )
+    t = f"{found.threshold:g}"
+    how = [
+        (f"expected misses, of pairs from {t} on", _percent(figures["expected_miss_rate"])),
+        (f"expected misses right at {t}", _percent(figures["expected_miss_rate_at_threshold"])),
+        (f"expected false alarms, of pairs below {t}", _percent(figures["expected_false_alarm_rate"])),
+        ("candidates compared exactly", f"{found.n_compared:,}"),
+    ]
+    head = (f"{finder.n_hashes} hashes in bands × rows", f"{found.plan.bands} × {found.plan.rows}")
+    print_table("how pairs were found", head, how)
+    chained = int((found.jaccard < found.threshold).sum())
+    if chained:
+        print(
+            f"{chained:,} of the dropped are less than {t} like the one kept: others of their\n"
+            "cluster joined them to it. --report says which."
+        )
 
 
 _CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")
@@ -162,4 +177,4 @@ def _cluster(found: Duplicates, places: Places, members: Any) -> tuple[str, str,
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 1e-9 else "none"
+    return f"{100 * share:.2g}%" if share >= 1e-9 else "none"

@@ -75,7 +75,8 @@ class Duplicates:
         return np.split(members, cuts) if len(members) else []
 
     def __repr__(self) -> str:
-        return f"Duplicates({len(self):,} documents, {len(self.kept):,} kept, {len(self.clusters):,} clusters)"
+        clusters = "1 cluster" if len(self.clusters) == 1 else f"{len(self.clusters):,} clusters"
+        return f"Duplicates({len(self):,} documents, {len(self.kept):,} kept, {clusters})"
 
 
 def closest_links(n: int, pairs: Pairs, documents: Rows) -> tuple[Rows, npt.NDArray[np.float64]]:

@@ -21,6 +21,8 @@ from bitkin.io.writer import write_aside
 
 Progress = Callable[[int], None]
 
+_LINES_BETWEEN_NEWS = 1024
+
 
 class Places:
     """File, line and id of every document; 12 bytes each, and the ids where a field was named."""
@@ -40,10 +42,6 @@ class Places:
             if self._with_ids:
                 self._ids.append(document.id)
             yield document.text
-
-    def line(self, document: int) -> int:
-        """Return the number of the line in its file, from 1."""
-        return self._lines[document]
 
     def name(self, document: int) -> str:
         """Return the id, or the line, with the file where there are several."""
@@ -88,19 +86,22 @@ def write_kept(
     _write(path, write_lines)
 
 
-def write_dropped(path: str | os.PathLike[str], found: Duplicates, places: Places) -> None:
+def write_dropped(
+    path: str | os.PathLike[str], found: Duplicates, places: Places, progress: Progress | None = None
+) -> None:
     """Write one JSON line for every dropped document: what was kept for it, how similar, and why they are together.
 
-    `cluster` counts clusters of at least two from 0, in the order of their first documents.
+    `cluster` counts clusters of at least two from 0, in the order of their first documents. `progress` is told the
+    number of lines written.
     """
     kept_instead = found.cluster_of[found.dropped]
     clusters = np.unique(kept_instead, return_inverse=True)[1]
     columns = (found.dropped, kept_instead, found.jaccard, found.like, found.like_jaccard, clusters)
 
-    def write_records(file: IO[bytes]) -> None:
+    def records() -> Iterator[dict[str, Any]]:
         for row in zip(*(column.tolist() for column in columns), strict=True):
             dropped, kept, jaccard, like, like_jaccard, cluster = row
-            record = {
+            yield {
                 **places.record(dropped),
                 "cluster": cluster,
                 **places.record(kept, "kept_"),
@@ -108,21 +109,30 @@ def write_dropped(path: str | os.PathLike[str], found: Duplicates, places: Place
                 **places.record(like, "like_"),
                 "like_jaccard": like_jaccard,
             }
-            file.write(_json_line(record))
 
-    _write(path, write_records)
+    _write_records(path, records(), progress)
 
 
-def write_pairs(path: str | os.PathLike[str], found: Duplicates, places: Places) -> None:
-    """Write one JSON line for every pair."""
+def write_pairs(
+    path: str | os.PathLike[str], found: Duplicates, places: Places, progress: Progress | None = None
+) -> None:
+    """Write one JSON line for every pair; `progress` is told the number of lines written."""
+    rows = zip(*(column.tolist() for column in found.pairs), strict=True)
+    records = (
+        {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
+        for first, second, jaccard in rows
+    )
+    _write_records(path, records, progress)
 
-    def write_records(file: IO[bytes]) -> None:
-        columns = (column.tolist() for column in found.pairs)
-        for first, second, jaccard in zip(*columns, strict=True):
-            record = {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
-            file.write(_json_line(record))
 
-    _write(path, write_records)
+def _write_records(path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None) -> None:
+    def write_lines(file: IO[bytes]) -> None:
+        for i, record in enumerate(records):
+            file.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+            if progress is not None and i % _LINES_BETWEEN_NEWS == 0:
+                progress(i)
+
+    _write(path, write_lines)
 
 
 def _write(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
@@ -132,7 +142,3 @@ def _write(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]
             write_to(packed)  # type: ignore[arg-type]
 
     write_aside(path, write_packed if os.fspath(path).lower().endswith(".gz") else write_to)
-
-
-def _json_line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

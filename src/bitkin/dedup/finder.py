@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import one_of, whole_number
+from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.dedup.duplicates import Duplicates, closest_links
 from bitkin.dedup.equal_sets import first_equals, set_digests
@@ -51,7 +52,7 @@ def find_duplicates(
     ...          "the quick brown fox jumps over the lazy dog again"]
     >>> found = bitkin.dedup.find_duplicates(texts, threshold=0.8)
     >>> found
-    Duplicates(4 documents, 3 kept, 1 clusters)
+    Duplicates(4 documents, 3 kept, 1 cluster)
     >>> found.kept.tolist(), found.dropped.tolist(), found.jaccard.tolist()
     ([0, 1, 2], [3], [0.875])
     """
@@ -135,6 +136,7 @@ class DuplicateFinder:
         self._found = True
         sets = self._spool.sets()
         first_equal = first_equals(sets, np.concatenate([np.empty(0, np.uint64), *self._digests]))
+        self._digests = []
         original = first_equal == np.arange(len(sets))
         rows = np.flatnonzero(original & (sets.sizes() > 0))
         linked = self._link(rows, sets, every_pair, progress)
@@ -169,14 +171,15 @@ class DuplicateFinder:
 
     def _codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, which ascend, and let go of all others on the way: they are never held twice."""
-        parts, self._codes = self._codes, []
-        words = np.empty((len(rows), *parts[0].words.shape[1:]), dtype=parts[0].words.dtype)
-        starts = np.cumsum([0, *map(len, parts)])
-        cuts = np.searchsorted(rows, starts)
+        parts, self._codes = self._codes[::-1], []
         spec, origin = parts[0].spec, parts[0].fingerprint
-        for i in range(len(parts)):
-            words[cuts[i] : cuts[i + 1]] = parts[i].words[rows[cuts[i] : cuts[i + 1]] - starts[i]]
-            parts[i] = parts[i][:0]
+        words = np.empty((len(rows), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
+        first, done = 0, 0
+        while parts:
+            part = parts.pop()
+            stop = int(np.searchsorted(rows, first + len(part)))
+            words[done:stop] = part.words[rows[done:stop] - first]
+            first, done = first + len(part), stop
         words.flags.writeable = False
         return Codes(words, spec, fingerprint=origin)
 

@@ -74,17 +74,16 @@ def choose_bands(threshold: float, n_symbols: int, *, false_alarms: float = FALS
 
     Both rates are averages over similarities spread evenly (`BandPlan.miss_rate`, `false_alarm_rate`). Candidates are
     compared exactly later, so a false alarm costs a comparison while a miss is final: misses are made as few as the
-    budget allows. Where no plan keeps within it, the one with the fewest false alarms is returned.
+    budget allows. Where no plan keeps within it, one band of all symbols has the fewest false alarms.
     """
     similarity_threshold(threshold)
     n_symbols = whole_number(n_symbols, "n_symbols", low=1)
-    plans = [BandPlan(n_symbols // rows, rows) for rows in range(1, n_symbols + 1)]
-    alarms = [plan.false_alarm_rate(threshold) for plan in plans]
-    affordable = [plan for plan, rate in zip(plans, alarms, strict=True) if rate <= false_alarms]
-    if not affordable:
-        return plans[int(np.argmin(alarms))]
-    # Longer bands always miss more, up to rounding near 0: of equals the shortest comes first.
-    return min(affordable, key=lambda plan: plan.miss_rate(threshold))
+    # Longer bands, of which there are fewer, agree less often at every similarity: the first within the budget is best.
+    for rows in range(1, n_symbols + 1):
+        plan = BandPlan(n_symbols // rows, rows)
+        if plan.false_alarm_rate(threshold) <= false_alarms:
+            break
+    return plan
 
 
 def band_keys(codes: Codes, plan: BandPlan, band: int) -> npt.NDArray[np.uint64]:

@@ -1,0 +1,166 @@
+"""`bitkin dedup`, whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bitkin
+from tests.cli.conftest import Run
+from tests.cli.test_failures import require_failure, require_usage_error
+from tests.cli.test_help import example_in
+from tests.dedup.texts import related_texts
+
+TEXTS = related_texts(97, seed=9)
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of texts in the folder we are in."""
+    monkeypatch.chdir(tmp_path)
+    records = [json.dumps({"key": f"k{i}", "text": text}) for i, text in enumerate(TEXTS)]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join(records) + "\n")
+    return path
+
+
+def test_lines_are_kept_dropped_and_explained(texts: Path, run: Run) -> None:
+    done = run(
+        "dedup", "texts.jsonl", "-t", 0.6, "-o", "kept.jsonl", "--report", "dropped.jsonl", "--pairs", "pairs.jsonl"
+    )
+    assert (done.code, done.err) == (0, "")
+    found = bitkin.dedup.find_duplicates(TEXTS, 0.6, pairs="all")
+    lines = texts.read_text().splitlines(keepends=True)
+    assert Path("kept.jsonl").read_text() == "".join(lines[i] for i in found.kept)
+    dropped = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
+    assert [record["line"] for record in dropped] == [i + 1 for i in found.dropped]
+    assert [record["jaccard"] for record in dropped] == found.jaccard.tolist()
+    assert len(Path("pairs.jsonl").read_text().splitlines()) == len(found.pairs.first)
+    for words in (f"{len(found.kept)} ", f"{len(found.dropped)} ", "Jaccard 0.6 or more", "128 hashes in "):
+        assert words in done.out
+    for name in ("kept.jsonl", "dropped.jsonl", "pairs.jsonl"):
+        assert name in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_json_has_the_figures_and_nothing_else(texts: Path, run: Run) -> None:
+    done = run("dedup", "texts.jsonl", "-t", 0.6, "--json")
+    assert (done.code, done.err) == (0, "")
+    [figures] = done.objects
+    found = bitkin.dedup.find_duplicates(TEXTS, 0.6)
+    assert figures["documents"] == 97 == figures["kept"] + figures["dropped"]
+    assert figures["dropped"] == len(found.dropped) == figures["dropped_equal"] + figures["dropped_similar"]
+    assert figures["empty"] == found.n_empty > 0
+    assert figures["clusters"] == len(found.clusters)
+    assert figures["largest_cluster"] == max(map(len, found.clusters))
+    assert (figures["bands"], figures["rows"]) == (found.plan.bands, found.plan.rows)
+    assert figures["expected_miss_rate"] == found.plan.miss_rate(0.6)
+    assert figures["expected_miss_rate_at_threshold"] == 1 - found.plan.probability(0.6)
+    assert figures["expected_false_alarm_rate"] == found.plan.false_alarm_rate(0.6)
+    assert (figures["threshold"], figures["shingle"], figures["size"], figures["hashes"]) == (0.6, "words", 3, 128)
+
+
+def test_several_files_plain_and_packed_give_what_one_gives(texts: Path, run: Run) -> None:
+    lines = texts.read_bytes().splitlines(keepends=True)
+    Path("a.jsonl").write_bytes(b"".join(lines[:40]))
+    Path("b.jsonl.gz").write_bytes(gzip.compress(b"".join(lines[40:])))
+    assert run("dedup", "texts.jsonl", "-o", "one.jsonl").code == 0
+    assert run("dedup", "a.jsonl", "b.jsonl.gz", "-o", "two.jsonl.gz").code == 0
+    assert gzip.decompress(Path("two.jsonl.gz").read_bytes()) == Path("one.jsonl").read_bytes()
+
+
+def test_ids_name_lines_in_the_table_and_the_report(texts: Path, run: Run) -> None:
+    done = run("dedup", "texts.jsonl", "-t", 0.6, "--id", "key", "--report", "dropped.jsonl")
+    found = bitkin.dedup.find_duplicates(TEXTS, 0.6)
+    assert done.code == 0
+    largest = max(found.clusters, key=len)
+    assert f" k{largest[0]} " in done.out
+    record = json.loads(Path("dropped.jsonl").read_text().splitlines()[0])
+    assert record["id"] == f"k{found.dropped[0]}"
+    assert record["kept_id"] == f"k{found.cluster_of[found.dropped[0]]}"
+
+
+def test_the_number_of_clusters_shown(texts: Path, run: Run) -> None:
+    def shown(*options: object) -> int:
+        return sum(
+            line.startswith(" line ") for line in run("dedup", "texts.jsonl", "-t", 0.6, *options).out.splitlines()
+        )
+
+    assert (shown(), shown("--show", 0), shown("--show", 7)) == (5, 0, 7)
+
+
+def test_nothing_alike_shows_no_clusters(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{"text": "two"}\n')
+    done = run("dedup", path)
+    assert (done.code, done.err) == (0, "")
+    assert "clusters" not in done.out
+    assert "100.0%" in done.out
+
+
+def test_characters_and_sizes(texts: Path, run: Run) -> None:
+    [figures] = run("dedup", "texts.jsonl", "--shingle", "chars", "--size", 4, "--hashes", 65, "--json").objects
+    found = bitkin.dedup.find_duplicates(TEXTS, shingle="chars", size=4, n_hashes=65)
+    assert (figures["kept"], figures["size"], figures["hashes"]) == (len(found.kept), 4, 65)
+
+
+def test_the_example_of_the_help_runs(texts: Path, run: Run) -> None:
+    program, *arguments = shlex.split(example_in(run("dedup", "--help").out))
+    assert program == "bitkin"
+    done = run(*arguments)
+    assert (done.code, done.err) == (0, "")
+    assert {"kept.jsonl", "dropped.jsonl"} <= {path.name for path in texts.parent.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("{broken", "bad.jsonl, line 2: not JSON: "),
+        ('{"body": "x"}', "bad.jsonl, line 2: no field 'text'. It has 'body'."),
+        ('{"text": 3}', "bad.jsonl, line 2: field 'text' must be a string, got the number 3."),
+    ],
+)
+def test_a_bad_line_is_one_line(texts: Path, run: Run, line: str, words: str) -> None:
+    Path("bad.jsonl").write_text(f'{{"text": "fine"}}\n{line}\n')
+    before = {path.name for path in texts.parent.iterdir()}
+    require_failure(run("dedup", "bad.jsonl", "-o", "kept.jsonl", "--report", "dropped.jsonl"), words)
+    require_failure(run("dedup", "texts.jsonl", "bad.jsonl"), words)
+    assert {path.name for path in texts.parent.iterdir()} == before
+
+
+def test_files_that_cannot_be(texts: Path, run: Run) -> None:
+    Path("empty.jsonl").write_text("")
+    Path("noise.jsonl.gz").write_bytes(b"\x80noise")
+    require_failure(run("dedup", "missing.jsonl"), "missing.jsonl cannot be read: No such file or directory.")
+    require_failure(run("dedup", "."), "it is a directory")
+    require_failure(run("dedup", "empty.jsonl"), "empty.jsonl: no documents")
+    require_failure(run("dedup", "noise.jsonl.gz"), "noise.jsonl.gz is damaged")
+    require_failure(run("dedup", "texts.jsonl", "-o", "no/kept.jsonl"), "no/kept.jsonl cannot be written")
+    require_failure(run("dedup", "texts.jsonl", "--id", "name"), "line 1: no field 'name'. It has 'key', 'text'.")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((), ("Missing", "files")),
+        (("texts.jsonl", "-t", "0"), ("'--threshold'", "0.0 is not above 0 and up to 1")),
+        (("texts.jsonl", "-t", "nan"), ("'--threshold'", "nan is not above 0")),
+        (("texts.jsonl", "-t", "high"), ("Invalid value for", "--threshold")),
+        (("texts.jsonl", "--shingle", "word"), ("'--shingle'", "Did you mean 'words'?")),
+        (("texts.jsonl", "--size", "0"), ("Invalid value for", "--size")),
+        (("texts.jsonl", "--hashes", "0"), ("Invalid value for", "--hashes")),
+        (("texts.jsonl", "-o", "texts.jsonl"), ("'--out'", "is an input and would be replaced")),
+        (("texts.jsonl", "--report", "./texts.jsonl"), ("'--report'", "is an input and would be replaced")),
+        (("texts.jsonl", "-o", "x.jsonl", "--pairs", "x.jsonl"), ("'--pairs'", "x.jsonl is also given to --out")),
+    ],
+    ids=str,
+)
+def test_wrong_usage_is_explained(texts: Path, run: Run, arguments: tuple[Any, ...], words: tuple[str, ...]) -> None:
+    before = texts.read_bytes()
+    require_usage_error(run("dedup", *arguments), *words)
+    assert texts.read_bytes() == before
