@@ -46,7 +46,7 @@ def open_files(
     from bitkin.io.vectors.formats import is_svmlight
 
     if hasher is not None and features is None and any(map(is_svmlight, paths)):
-        features = hasher.n_features_in_
+        features = getattr(hasher, "n_features_in_", None)  # a MinHash may be fitted without columns
     return open_vectors(paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based)
 
 

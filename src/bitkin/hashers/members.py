@@ -7,7 +7,7 @@ the hash of its UTF-8 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +15,14 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.sets import Sets
+from bitkin.hashers.sets import Sets, cuts
 from bitkin.hashers.texts import hash_strings
 from bitkin.io.vectors import VectorSource
 
+_SETS_AT_ONCE = 1 << 13
 _MEMBERS_PER_PIECE = 1 << 16
-_SETS_PER_PIECE = 1 << 13
-_READY = (list, tuple, set, frozenset, np.ndarray)  # a length, and members as often as one asks
+_CELLS_PER_PIECE = 1 << 20  # of a dense matrix
+_READY = {list, tuple, set, frozenset, np.ndarray}  # a length, and members as often as one asks
 _WANTED = "Members must be all strings, or all whole numbers from 0 to 2**64 - 1."
 
 
@@ -58,22 +59,17 @@ _HOW_TO_WRAP = "Wrap a single set of strings as [[...]]; cut texts into sets wit
 
 def pieces(X: Any) -> Iterator[Piece]:
     """Cut a list, or anything that yields sets, into pieces of about equal work."""
-    first, n_members = 0, 0
-    sets: list[Any] = []
+    remaining = iter(require_sets(X))
     strings: bool | None = None
-    for one in require_sets(X):
-        ready = one if isinstance(one, _READY) else _listed(one, first + len(sets))
-        size = _size(ready, first + len(sets))
-        if strings is None and size > 0:
-            strings = isinstance(next(iter(ready)), str)
-        sets.append(ready)
-        n_members += size
-        if n_members >= _MEMBERS_PER_PIECE or len(sets) >= _SETS_PER_PIECE:
-            yield Piece(first, sets, bool(strings))
-            first += len(sets)
-            sets, n_members = [], 0
-    if sets:
-        yield Piece(first, sets, bool(strings))
+    first = 0
+    while some := list(islice(remaining, _SETS_AT_ONCE)):
+        sets = _listed(some, first)
+        sizes = np.fromiter(map(len, sets), np.int64, len(sets))
+        if strings is None and sizes.any():
+            strings = isinstance(next(iter(sets[int(np.argmax(sizes > 0))])), str)
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(sizes))), _MEMBERS_PER_PIECE):
+            yield Piece(first + start, sets[start:stop], bool(strings))
+        first += len(sets)
 
 
 def sets_of_piece(piece: Piece) -> Sets:
@@ -91,21 +87,41 @@ def sets_of_piece(piece: Piece) -> Sets:
     return Sets._from_parts(members, offsets)
 
 
-def sets_of_rows(batch: Any) -> Sets:
-    """Return the rows of a batch as sets of the columns that are not zero."""
+def row_cuts(batch: Any) -> list[tuple[int, int]]:
+    """Cut the rows of a batch into ranges `(first, stop)` of about equal work."""
     if issparse(batch):
-        columns, offsets = batch.indices, batch.indptr
-        held = batch.data != 0
-        if not held.all():
-            before = np.concatenate(([0], np.cumsum(held)))
-            columns, offsets = columns[held], before[offsets]
-    else:
-        rows, columns = np.nonzero(batch)
-        offsets = np.searchsorted(rows, np.arange(batch.shape[0] + 1))
-    return Sets._from_parts(columns.astype(np.uint64), offsets.astype(np.int64))
+        return cuts(batch.indptr, _MEMBERS_PER_PIECE)
+    step = max(1, _CELLS_PER_PIECE // batch.shape[1])
+    return [(first, min(first + step, batch.shape[0])) for first in range(0, batch.shape[0], step)]
 
 
-def _listed(one: Any, row: int) -> list[Any]:
+def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
+    """Return rows `first` to `stop` of a batch as sets of the columns that are not zero."""
+    if not issparse(batch):
+        rows, columns = np.nonzero(batch[first:stop])
+        return Sets._from_parts(columns.astype(np.uint64), np.searchsorted(rows, np.arange(stop - first + 1)))
+    begin, end = batch.indptr[first], batch.indptr[stop]
+    columns, values = batch.indices[begin:end], batch.data[begin:end]
+    offsets = batch.indptr[first : stop + 1].astype(np.int64) - begin
+    if np.count_nonzero(values) < len(values):
+        held = values != 0
+        columns, offsets = columns[held], np.concatenate(([0], np.cumsum(held)))[offsets]
+    return Sets._from_parts(columns.astype(np.uint64), offsets)
+
+
+def _listed(sets: list[Any], first: int) -> list[Any]:
+    """Return the sets with a length each; those that have none are read to their end."""
+    kinds = set(map(type, sets))
+    if not kinds <= _READY:
+        sets = [one if type(one) in _READY else _list_of(one, row) for row, one in enumerate(sets, start=first)]
+    if np.ndarray in kinds:
+        for row, one in enumerate(sets, start=first):
+            if isinstance(one, np.ndarray) and one.ndim != 1:
+                raise InvalidInputError(f"X must hold flat sets, got an array of shape {one.shape} at position {row}.")
+    return sets
+
+
+def _list_of(one: Any, row: int) -> list[Any]:
     if isinstance(one, (str, bytes)):
         raise InvalidInputError(f"X must be a list of sets, got {_shown(one)} at position {row}. {_HOW_TO_WRAP}")
     if isinstance(one, dict) or not isinstance(one, Iterable):
@@ -116,20 +132,14 @@ def _listed(one: Any, row: int) -> list[Any]:
     return list(one)
 
 
-def _size(one: Any, row: int) -> int:
-    if isinstance(one, np.ndarray) and one.ndim != 1:
-        raise InvalidInputError(f"X must hold flat sets, got an array of shape {one.shape} at position {row}.")
-    return len(one)
-
-
 def _members_of_arrays(piece: Piece) -> npt.NDArray[np.uint64]:
-    filled = [one for one in piece.sets if len(one)]
-    if any(one.dtype.kind not in "iu" for one in filled):
+    kinds = {one.dtype for one in piece.sets}
+    if len(kinds) > 1 or next(iter(kinds)).kind not in "iu":  # NumPy would join int64 and uint64 to float64
         return _members_of_numbers([one.tolist() for one in piece.sets], piece)
-    if any(one.dtype.kind == "i" and one.min() < 0 for one in filled):
+    members = np.concatenate(piece.sets)
+    if members.dtype.kind == "i" and members.size and members.min() < 0:
         raise _first_wrong(piece)
-    # One by one, since NumPy joins int64 and uint64 to float64.
-    return np.concatenate([np.empty(0, dtype=np.uint64), *(one.astype(np.uint64, copy=False) for one in filled)])
+    return members.astype(np.uint64, copy=False)
 
 
 def _members_of_numbers(lists: list[Any], piece: Piece) -> npt.NDArray[np.uint64]:

@@ -25,12 +25,14 @@ from bitkin.hashers.jaccard import (
     one_permutation_factor,
     require_sizes,
 )
-from bitkin.hashers.members import is_matrix, pieces, require_sets, sets_of_piece, sets_of_rows
-from bitkin.hashers.sets import Sets
+from bitkin.hashers.members import is_matrix, pieces, require_sets, row_cuts, sets_of_piece, sets_of_rows
+from bitkin.hashers.sets import Sets, cuts
 from bitkin.hashers.shingles import shingle_parameters, shingles_of, text_pieces
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.batch import first_not_finite
 from bitkin.io.vectors.rows import MAX_COLUMNS
+from bitkin.io.vectors.source import in_words
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("one-permutation", "independent")
 _MOST_HASHES = 2**20
+_MEMBERS_PER_PIECE = 1 << 16
 _PIECES_A_THREAD = 8  # read ahead, so that a stream of sets is never held whole
 _Piece = TypeVar("_Piece")
 
@@ -72,8 +75,8 @@ class MinHash(Hasher):
         corrects for. For a given size of code, fewer bits and more hashes are more exact where similarity is high.
     method : {"one-permutation", "independent"}, default "one-permutation"
         "one-permutation" hashes every member once, into n_hashes bins; an empty bin borrows from a filled one (optimal
-        densification). "independent" hashes every member n_hashes times: slower by about as much as sets are large,
-        with textbook errors for sets of any size.
+        densification). "independent" hashes every member n_hashes times: slower except for sets of a few members, with
+        the same error for sets of any size.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -95,22 +98,24 @@ class MinHash(Hasher):
 
     References
     ----------
-    Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing" (2017). Donors here come from one
-    permutation of the bins for every empty bin instead of hashing on and on: no bin is asked twice, and the search
-    ends. Li and König, "b-Bit Minwise Hashing" (2010).
+    Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing" (2017). Here a donor is found along one
+    permutation of the bins for every empty bin, instead of by hashing on and on: no bin is asked twice, and the search
+    ends. And a donor gives its largest hash instead of its least, mostly another member: with 128 hashes and 200
+    members a set the variance falls from 0.78 to 0.64 of that of independent hashes.
+    Li and König, "b-Bit Minwise Hashing" (2010).
 
     Examples
     --------
     >>> import bitkin
-    >>> hasher = bitkin.MinHash(n_hashes=256).fit()
+    >>> hasher = bitkin.MinHash(n_hashes=256).fit()  # true similarities below: 3 / 4 and 3 / 5
     >>> a = hasher.encode([["red", "green", "blue"], ["red", "blue", "black", "white"]])
     >>> b = hasher.encode([["red", "blue", "green", "white"], []])
     >>> hasher.jaccard(a, b).round(2)
-    array([[0.59, 0.  , 0.  ],
-           [0.  , 0.3 , 0.  ]])
+    array([[0.73, 0.  ],
+           [0.62, 0.  ]])
     >>> hasher.jaccard_error(a, b).round(2)
-    array([[0.03, 0.01, 0.  ],
-           [0.01, 0.03, 0.  ]])
+    array([[0.03, 0.  ],
+           [0.03, 0.  ]])
 
     Texts, by their runs of three words:
 
@@ -121,6 +126,7 @@ class MinHash(Hasher):
     """
 
     may_be_empty = True
+    notices_not_finite = True  # before hashing, in a pass that costs next to nothing beside it
 
     def __init__(
         self,
@@ -177,10 +183,11 @@ class MinHash(Hasher):
         """Return the standard error of `jaccard(a, b)`: float64 (len(a), len(b)).
 
         With "independent" it is that of n_hashes coin tosses, and so it is with "one-permutation" while nothing is
-        known about the sets. That is close, but not exact: where both sets together have fewer members than about 0.86
-        bins, empty bins repeat filled ones, and the true error is up to 1.22 times what is said; with more members
-        than that it is less, down to 0.88 times, since no member is drawn twice. `sizes`, a pair of arrays with the
-        number of distinct members of each set of `a` and of `b`, takes that into account.
+        known about the sets. For that method it is only near the truth: where both sets together have fewer members
+        than about 0.37 · n_hashes, empty bins repeat what filled ones say, and the true error is up to 1.2 times as
+        large (1.4 times for two or three members); with more members it is smaller, down to 0.77 times at 1.6 ·
+        n_hashes, since no member is drawn twice. `sizes`, a pair of arrays with the number of distinct members of each
+        set of `a` and of `b`, takes that into account.
 
         An estimate that involves an empty set is exact: its error is 0.
         """
@@ -258,28 +265,53 @@ class MinHash(Hasher):
         return self._codes(batch).symbols()
 
     def _codes(self, batch: Any) -> Codes:
-        return self._codes_of(sets_of_rows(batch))
+        found = first_not_finite(batch)
+        if found is not None:
+            row, column, value = found
+            raise InvalidInputError(
+                f"X: {in_words(value)} at row {row}, column {column}. Every value must be finite; drop or replace such "
+                "rows first."
+            )
+        words, empty = self._room(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
+
+        def hash_rows(piece: tuple[int, int]) -> None:
+            rows = slice(*piece)
+            sets = sets_of_rows(batch, *piece)
+            self._hash_into(sets.members, sets.offsets, words[rows])
+            empty[rows] = sets.sizes() == 0
+
+        threads.run(hash_rows, row_cuts(batch))
+        return Codes._from_parts(words, self.spec_, empty, None)
 
     def _codes_of(self, sets: Sets) -> Codes:
+        words = self._room(len(sets))
+
+        def hash_sets(piece: tuple[int, int]) -> None:
+            first, stop = piece
+            self._hash_into(sets.members, sets.offsets[first : stop + 1], words[first:stop])
+
+        threads.run(hash_sets, cuts(sets.offsets, _MEMBERS_PER_PIECE))
+        return Codes._from_parts(words, self.spec_, sets.sizes() == 0, None)
+
+    def _room(self, n: int) -> npt.NDArray[np.uint64]:
+        return np.empty((n, self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)
+
+    def _hash_into(
+        self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]
+    ) -> None:
         from bitkin.kernels.minhash import independent_into, one_permutation_into, work_for
 
         hash_into = one_permutation_into if self._method == "one-permutation" else independent_into
-        words = np.empty((len(sets), self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)
-
-        def hash_piece(piece: tuple[int, int]) -> None:
-            first, stop = piece
-            work = work_for(self.spec_.n_symbols)
-            hash_into(sets.members, sets.offsets[first : stop + 1], self._tables, work, words[first:stop])
-
-        threads.run(hash_piece, sets._pieces())
-        return Codes._from_parts(words, self.spec_, sets.sizes() == 0, None)
+        hash_into(members, offsets, self._tables, work_for(self.spec_.n_symbols), words)
 
     def _encode_pieces(self, pieces_of_input: Iterable[_Piece], to_sets: Callable[[_Piece], Sets]) -> Codes:
         """Return the codes of the sets of all pieces, a few of them in memory at a time."""
         remaining = iter(pieces_of_input)
-        parts = [self._codes_of(Sets.concatenate([]))]
+        parts: list[Codes] = []
         while some := list(islice(remaining, _PIECES_A_THREAD * threads.get_threads())):
             parts += threads.run(lambda piece: self._codes_of(to_sets(piece)), some)
+        if not parts:
+            parts = [self._codes_of(Sets.concatenate([]))]
         return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
 
     def _distances(self, a: Codes, b: Codes) -> npt.NDArray[np.int32]:
@@ -302,4 +334,4 @@ def _tables(seed: int, method: str, n_hashes: int) -> Tables:
         inverses *= np.uint64(2) - factors * inverses
     symbol = np.arange(64, dtype=np.uint64)
     bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
-    return Tables(*map(read_only, (keys, np.stack([shifts, factors, inverses]), salts, bit_places)))
+    return Tables(*map(read_only, (keys, np.stack([shifts, factors, inverses], axis=1), salts, bit_places)))

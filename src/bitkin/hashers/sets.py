@@ -98,7 +98,7 @@ class Sets:
         def sort(piece: tuple[int, int]) -> None:
             sort_distinct_into(members, offsets, *piece, work, counts)
 
-        threads.run(sort, self._pieces())
+        threads.run(sort, cuts(self.offsets, _MEMBERS_PER_PIECE))
         distinct = np.zeros(len(self) + 1, dtype=np.int64)
         np.cumsum(counts, out=distinct[1:])
         if distinct[-1] < len(members):
@@ -136,13 +136,6 @@ class Sets:
     def nbytes(self) -> int:
         """Bytes held."""
         return self.members.nbytes + self.offsets.nbytes
-
-    def _pieces(self) -> list[tuple[int, int]]:
-        """Cut all sets into ranges of about equally many members."""
-        n_pieces = min(len(self), -(-len(self.members) // _MEMBERS_PER_PIECE))
-        goals = np.arange(1, n_pieces) * _MEMBERS_PER_PIECE
-        cuts = np.unique(np.concatenate(([0], np.searchsorted(self.offsets[1:], goals), [len(self)])))
-        return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -197,6 +190,17 @@ class Sets:
     def __repr__(self) -> str:
         sets = "1 set" if len(self) == 1 else f"{len(self):,} sets"
         return f"Sets({sets}, {len(self.members):,} members)"
+
+
+def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]]:
+    """Cut sets into ranges `(first, stop)` of about `n_members` members, and of at most as many sets."""
+    n_sets = len(offsets) - 1
+    if offsets[-1] + n_sets <= n_members:
+        return [(0, n_sets)] if n_sets else []
+    work = offsets + np.arange(n_sets + 1)  # a set costs something even when it is empty
+    goals = np.arange(n_members, work[-1], n_members)
+    places = np.unique(np.concatenate(([0], np.searchsorted(work, goals), [n_sets])))
+    return list(zip(places[:-1].tolist(), places[1:].tolist(), strict=True))
 
 
 def _require_members(members: Any) -> npt.NDArray[np.uint64]:

@@ -95,7 +95,8 @@ def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
     counts = np.empty(len(texts), dtype=np.int64)
     if kind == "words":
         joined, joined_offsets = Bytes(held.n_bytes), np.empty_like(offsets)
-        join_words_into(held.text, read_only(offsets), joined.buffer, joined_offsets, counts)
+        spaces = np.empty(int(np.diff(offsets).max(initial=0)) + 1, dtype=np.uint8)
+        join_words_into(held.text, read_only(offsets), spaces, joined.buffer, joined_offsets, counts)
         held, offsets = joined, joined_offsets
     else:
         count_characters_into(held.text, read_only(offsets), counts)

@@ -57,8 +57,11 @@ def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[
         return out
     sets_of_strings = [strings for strings in sets_of_strings if strings]
     joined = Bytes.of(utf8("\0".join(map("\0".join, sets_of_strings)) + "\0"))
-    ends = np.empty(n_strings + 2, dtype=np.int64)
-    if string_ends_into(joined.text[: joined.n_bytes], ends) != n_strings:  # some string holds a zero byte itself
+    text = joined.text[: joined.n_bytes]
+    if len(text) - np.count_nonzero(text) == n_strings:
+        ends = np.empty(n_strings + 1, dtype=np.int64)
+        string_ends_into(text, ends)
+    else:  # some string holds a zero byte itself
         lengths = [len(utf8(string)) for strings in sets_of_strings for string in strings]
         ends = np.cumsum(np.array(lengths, dtype=np.int64) + 1) - 1
     hash_strings_into(joined.words, ends, out)

@@ -1,15 +1,16 @@
 """MinHash of ragged sets: minima under keyed bijections of the 64-bit numbers, cut to b bits and packed.
 
-One permutation: a bijection h spreads the members over n bins (the high part of h · n, which rises with h), and a
-bin's value is the least h in it. An empty bin i takes the value of the first filled bin in an order of its own, bin
-(shift[i] + t · factor[i]) mod N for t = 0, 1, …, N the power of two from n on. Factors are odd, so an order comes by
-every bin once and always ends. It can be read backwards too: where few bins are filled, asking each for its t costs
-less than walking, and finds the same bin.
+One permutation: a bijection spreads the members over n bins, by the high part of hash · n, which rises with the hash,
+and a bin's value is the least hash in it. An empty bin i takes the *largest* hash of its donor, the first filled bin in
+an order of its own: bin (shift[i] + t · factor[i]) mod N for t = 0, 1, …, N the power of two from n on. The largest is
+as fair a draw as the least, and mostly another member, so that a copy says something new. Factors are odd, so an order
+comes by every bin once and always ends. It can be read backwards too: where few bins are filled, asking each for its t
+costs less than walking, and finds the same donor.
 
-Independent: hash j is g · factor[j] + shift[j] of the well-mixed member g = h(m), a bijection because factors are odd.
+Independent: hash j is g · factor[j] + shift[j] of the mixed member g, a bijection because factors are odd.
 
-A symbol is the top b bits of the value mixed once more with a salt of its place: least values are small numbers, and
-without the salt two copies of one value would agree by chance together.
+A symbol is the top b bits of the value mixed once more with a salt of its place: least values are small numbers, so
+their own bits are not evenly spread, and two copies of one value must not collide by chance together.
 """
 
 from __future__ import annotations
@@ -23,20 +24,22 @@ from bitkin.kernels._kernel import inlined_kernel, kernel
 
 CHUNK = 256  # members mixed at once, in a loop that LLVM vectorizes
 
+_MANY = 12  # filled bins are many from √(12 n) on: walking to one is then cheaper than asking all, as measured
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _U0, _U1, _U29, _U32 = np.uint64(0), np.uint64(1), np.uint64(29), np.uint64(32)
 _NONE = np.uint64(2**64 - 1)  # the value of an empty bin
-_LARGEST = np.uint64(2**64 - 2)  # the one member that would be mixed to _NONE gets this instead
+_LOW_32 = np.uint64(2**32 - 1)
+_SMALLEST, _LARGEST = np.uint64(1), np.uint64(2**64 - 2)  # hashes; the two members beyond get the next number
 
 
 class Tables(NamedTuple):
     """All that a hasher of n hashes drew."""
 
     keys: npt.NDArray[np.uint64]
-    """[2]: of the bijection h."""
+    """[2]: of the bijection that mixes."""
     orders: npt.NDArray[np.uint64]
-    """[3, n]: shift, factor, and 1 / factor mod 2**64."""
+    """[n, 3]: shift, factor, and 1 / factor mod 2**64."""
     salts: npt.NDArray[np.uint64]
     """[n]: one a place."""
     bit_places: npt.NDArray[np.uint64]
@@ -49,9 +52,11 @@ class Work(NamedTuple):
     mixed: npt.NDArray[np.uint64]
     """[CHUNK]: mixed members."""
     values: npt.NDArray[np.uint64]
-    """[n]: minima."""
-    places: npt.NDArray[np.int64]
-    """[3, n]: empty bins, their donors, filled bins."""
+    """[n]: least hashes."""
+    largest: npt.NDArray[np.uint64]
+    """[n]: largest hashes."""
+    bins: npt.NDArray[np.uint64]
+    """[2, n + 1]: empty bins and filled ones."""
     symbols: npt.NDArray[np.uint64]
     """[64 · W]: one set's symbols, and zeros behind them."""
 
@@ -61,13 +66,14 @@ def work_for(n: int) -> Work:
     return Work(
         mixed=np.empty(CHUNK, dtype=np.uint64),
         values=np.empty(n, dtype=np.uint64),
-        places=np.empty((3, n), dtype=np.int64),
+        largest=np.empty(n, dtype=np.uint64),
+        bins=np.empty((2, n + 1), dtype=np.uint64),
         symbols=np.zeros(64 * -(-n // 64), dtype=np.uint64),
     )
 
 
 @inlined_kernel
-def _mix(number, before, between):
+def _mixed(number, before, between):
     """uint64 -> uint64, one to one for each pair of keys; every bit of the result hangs on every bit of the number."""
     x = number ^ before
     x = (x ^ (x >> _U32)) * _MIX_1
@@ -76,94 +82,91 @@ def _mix(number, before, between):
 
 
 @inlined_kernel
-def _mix_chunk_into(members, keys, mixed):
-    """uint64[up to CHUNK], uint64[2] -> mixed, none of them _NONE."""
+def _mix_into(members, keys, mixed):
+    """uint64[up to CHUNK], uint64[2] -> mixed."""
     before, between = keys[0], keys[1]
     for i in range(members.size):
-        mixed[i] = min(_mix(members[i], before, between), _LARGEST)
+        mixed[i] = _mixed(members[i], before, between)
 
 
 @kernel
-def _bin_minima_into(members, keys, mixed, values):
-    """uint64[M] -> uint64[n]: the least mixed member of every bin, _NONE where there is none."""
+def _fill_bins_into(members, keys, mixed, values, largest):
+    """uint64[M] -> uint64[n] twice: the least and largest hash in every bin; the least is _NONE where no member is."""
     n = np.uint64(values.size)
     for i in range(values.size):
         values[i] = _NONE
+        largest[i] = _U0
     for start in range(0, members.size, CHUNK):
         chunk = members[start : start + CHUNK]
-        _mix_chunk_into(chunk, keys, mixed)
+        _mix_into(chunk, keys, mixed)
         for i in range(chunk.size):
-            place = ((mixed[i] >> _U32) * n) >> _U32
-            values[place] = min(values[place], mixed[i])
+            hashed = max(min(mixed[i], _LARGEST), _SMALLEST)
+            place = ((hashed >> _U32) * n) >> _U32
+            values[place] = min(values[place], hashed)
+            largest[place] = max(largest[place], hashed)
 
 
-@kernel
-def _donor_met(values, shift, factor, mask):
+@inlined_kernel
+def _donor_met(largest, shift, factor, mask):
     """Walk an order to its first filled bin; there must be one."""
-    n = np.uint64(values.size)
+    n = np.uint64(largest.size)
     place = shift & mask
-    while place >= n or values[place] == _NONE:
+    while place >= n or largest[place] == _U0:
         place = (place + factor) & mask
-    return np.int64(place)
+    return place
 
 
-@kernel
+@inlined_kernel
 def _donor_asked(filled, shift, inverse, mask):
-    """Return the filled bin (int64[F], F > 0) that comes first in an order: t = (bin − shift) / factor mod N."""
-    donor, soonest = filled[0], _NONE
+    """Return the filled bin (uint64[F], F > 0) that comes first in an order: t = (bin − shift) / factor mod N.
+
+    The bin's number rides in the low half of t: a plain minimum is what LLVM vectorizes.
+    """
+    soonest = _NONE
     for f in range(filled.size):
-        turn = ((np.uint64(filled[f]) - shift) * inverse) & mask
-        if turn < soonest:
-            donor, soonest = filled[f], turn
-    return donor
+        turn = ((filled[f] - shift) * inverse) & mask
+        soonest = min(soonest, (turn << _U32) | filled[f])
+    return soonest & _LOW_32
 
 
 @kernel
-def _fill_empty_bins(values, orders, places):
-    """Give every empty bin of uint64[n] the value of its donor; `orders` is uint64[3, n]: shift, factor, 1 / factor.
-
-    Only bins that a member filled are donors, and there must be one. `places` is work, int64[3, n].
-    """
+def _fill_empty_bins(values, largest, orders, bins):
+    """Give every empty bin of `values` what `largest` has for its donor. Some bin must be filled."""
     n = values.size
-    empty, donors, filled = places[0], places[1], places[2]
+    empty, filled = bins[0], bins[1]
     n_empty = 0
     for i in range(n):
-        # Written always, counted where it fits: which bins are empty is a coin toss that a processor cannot guess.
-        empty[n_empty] = i
+        # Written always, counted where it is so: which bins are empty is a toss that a processor cannot guess.
+        empty[n_empty] = np.uint64(i)
         n_empty += values[i] == _NONE
-    if n_empty == 0:
-        return
     n_filled = n - n_empty
-    few = n_filled * n_filled < n
-    if few:
-        f = 0
-        for i in range(n):
-            if values[i] != _NONE:
-                filled[f] = i
-                f += 1
     mask = _U0
     while mask < np.uint64(n - 1):
         mask = mask + mask + _U1
+    if n_filled * n_filled >= _MANY * n:
+        for e in range(n_empty):
+            i = empty[e]
+            values[i] = largest[_donor_met(largest, orders[i, 0], orders[i, 1], mask)]
+        return
+    count = 0
+    for i in range(n):
+        filled[count] = np.uint64(i)
+        count += values[i] != _NONE
     for e in range(n_empty):
         i = empty[e]
-        if few:
-            donors[e] = _donor_asked(filled[:n_filled], orders[0, i], orders[2, i], mask)
-        else:
-            donors[e] = _donor_met(values, orders[0, i], orders[1, i], mask)
-    for e in range(n_empty):  # only now, or a bin just filled would look like a donor
-        values[empty[e]] = values[donors[e]]
+        values[i] = largest[_donor_asked(filled[:n_filled], orders[i, 0], orders[i, 2], mask)]
 
 
 @kernel
-def _least_of_each_into(members, keys, orders, mixed, values):
+def _own_orders_into(members, keys, orders, mixed, values):
     """uint64[M] -> uint64[n]: the least g · factor + shift of every hash over all members."""
     for j in range(values.size):
         values[j] = _NONE
     for start in range(0, members.size, CHUNK):
         chunk = members[start : start + CHUNK]
-        _mix_chunk_into(chunk, keys, mixed)
+        _mix_into(chunk, keys, mixed)
         for j in range(values.size):
-            shift, factor, least = orders[0, j], orders[1, j], values[j]
+            shift, factor, least = orders[j, 0], orders[j, 1], values[j]
             for i in range(chunk.size):
                 least = min(least, mixed[i] * factor + shift)
             values[j] = least
@@ -199,8 +202,9 @@ def one_permutation_into(members, offsets, tables, work, words):
         if offsets[s] == offsets[s + 1]:
             words[s] = _U0
             continue
-        _bin_minima_into(members[offsets[s] : offsets[s + 1]], tables.keys, work.mixed, work.values)
-        _fill_empty_bins(work.values, tables.orders, work.places)
+        of_set = members[offsets[s] : offsets[s + 1]]
+        _fill_bins_into(of_set, tables.keys, work.mixed, work.values, work.largest)
+        _fill_empty_bins(work.values, work.largest, tables.orders, work.bins)
         _pack_into(work.values, tables.salts, tables.bit_places, work.symbols, words[s])
 
 
@@ -211,5 +215,6 @@ def independent_into(members, offsets, tables, work, words):
         if offsets[s] == offsets[s + 1]:
             words[s] = _U0
             continue
-        _least_of_each_into(members[offsets[s] : offsets[s + 1]], tables.keys, tables.orders, work.mixed, work.values)
+        of_set = members[offsets[s] : offsets[s + 1]]
+        _own_orders_into(of_set, tables.keys, tables.orders, work.mixed, work.values)
         _pack_into(work.values, tables.salts, tables.bit_places, work.symbols, words[s])

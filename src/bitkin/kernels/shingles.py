@@ -14,6 +14,7 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 
+_START = np.uint64(0x2545F4914F6CDD1D)
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
 _STATE = np.uint64(0xC6A4A7935BD1E995)
@@ -65,7 +66,7 @@ def _ended(state, length):
 @inlined_kernel
 def _hash(data, start, stop):
     """Return the hash of bytes `start` … `stop − 1`."""
-    state = _U0
+    state = _START
     at = start
     while stop - at > _U16:
         state = _block_added(state, _eight_bytes(data, at), _eight_bytes(data, at + _U8))
@@ -79,12 +80,11 @@ def _hash(data, start, stop):
 
 @kernel
 def string_ends_into(text, ends):
-    """uint8[B] of strings, each ended by a zero byte -> where those are; returns how many, at most `ends.size − 1`."""
-    count, most = 0, ends.size - 1
+    """uint8[B] of n strings, each ended by a zero byte -> int64[n + 1]: where those are, and one entry unused."""
+    count = 0
     for i in range(text.size):
         ends[count] = i
-        count = min(count + (text[i] == _NUL), most)
-    return count
+        count += text[i] == _NUL
 
 
 @kernel
@@ -124,34 +124,46 @@ def _wide_space(text, i):
     return 0
 
 
+@inlined_kernel
+def _mark_spaces_into(text, first, stop, spaces):
+    """Bytes `first` … `stop − 1` -> spaces[1:] 1 for every byte of a white space and 0 for others; spaces[0] is 1."""
+    n = stop - first
+    of_text, marks = text[first:stop], spaces[1 : n + 1]
+    spaces[0] = 1
+    some_wide = False
+    for i in range(n):
+        byte = of_text[i]
+        marks[i] = (byte == 0x20) | ((byte >= 0x09) & (byte <= 0x0D)) | ((byte >= 0x1C) & (byte <= 0x1F))
+        some_wide |= byte >= 0xC2
+    if some_wide:
+        for i in range(n):
+            if of_text[i] >= 0xC2:
+                for k in range(_wide_space(text, first + i)):
+                    marks[i + k] = 1
+
+
 @kernel
-def join_words_into(text, offsets, out, out_offsets, counts):
+def join_words_into(text, offsets, spaces, out, out_offsets, counts):
     """UTF-8 texts, uint8[B] cut at int64[N + 1] -> the same with one space between words and none around them.
 
     `out` has room for as many bytes; `counts` (int64[N]) gets the words of each text. White space is what
-    `str.isspace` says. `text` has two bytes more than are in use.
+    `str.isspace` says. `text` has two bytes more than are in use; `spaces` is work, uint8[longest text + 1]. Marking
+    first leaves no branch here: where words end is what a processor cannot guess.
     """
     place = 0
     for t in range(counts.size):
         out_offsets[t] = place
+        first = offsets[t]
+        n = offsets[t + 1] - first
+        _mark_spaces_into(text, first, first + n, spaces)
         count = 0
-        after_space = True
-        i = offsets[t]
-        while i < offsets[t + 1]:
-            byte = text[i]
-            width = 1
-            is_space = byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or (byte >= 0x1C and byte <= 0x1F)
-            if byte >= 0xC2:
-                wide = _wide_space(text, i)
-                if wide > 0:
-                    is_space, width = True, wide
-            out[place] = _SPACE if is_space else byte
-            count += after_space and not is_space
-            place += not (after_space and is_space)
-            after_space = is_space
-            i += width
-        if after_space and count > 0:
-            place -= 1
+        for i in range(n):
+            byte, before, here = text[first + i], spaces[i], spaces[i + 1]
+            out[place] = byte ^ ((byte ^ _SPACE) * here)
+            count += np.int64(before & (here ^ 1))
+            place += 1 - np.int64(before & here)
+        if count > 0:
+            place -= np.int64(spaces[n])
         counts[t] = count
     out_offsets[counts.size] = place
 
