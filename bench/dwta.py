@@ -30,7 +30,7 @@ def bags(n_words: int) -> tuple[Any, Any]:
     return tuple(
         scipy.sparse.load_npz(data_file(f"bow_cifar10_{n_words}_{part}.npz")).astype(np.float32)
         for part in ("train", "test")
-    )  # type: ignore[return-value]
+    )
 
 
 def labels() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -104,11 +104,11 @@ def classification() -> None:
             variants["filled_only"] = tuple(
                 one.multiply(scipy.sparse.csr_array(np.repeat(mask, 4, axis=1))).tocsr()
                 for one, mask in zip(variants["wta"], filled, strict=True)
-            )  # type: ignore[assignment]
+            )
             variants["marked"] = tuple(
                 scipy.sparse.hstack([one, scipy.sparse.csr_array(~mask).astype(np.float32)]).tocsr()
                 for one, mask in zip(variants["filled_only"], filled, strict=True)
-            )  # type: ignore[assignment]
+            )
             for name, (train, tests) in variants.items():
                 share, C = accuracy(train, y, tests, yq)
                 report(

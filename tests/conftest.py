@@ -4,10 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from bitkin import threads
 from bitkin.index import scan
+
+# A busy machine is not a failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture

@@ -128,6 +128,12 @@ def test_below_is_the_first_usable_words_modulo_the_bound(seed: int, bound: int,
 
 
 @given(st.integers(0, 1000), st.integers(0, 200))
+def test_permutations_at_once_are_permutations_one_after_another(seed: int, n: int) -> None:
+    one_by_one, at_once = Draws(seed), Draws(seed)
+    np.testing.assert_array_equal(at_once.permutations(n, 3), [one_by_one.permutation(n) for _ in range(3)])
+
+
+@given(st.integers(0, 1000), st.integers(0, 200))
 def test_a_permutation_holds_every_number_once(seed: int, n: int) -> None:
     np.testing.assert_array_equal(np.sort(Draws(seed).permutation(n)), np.arange(n))
 

@@ -98,6 +98,11 @@ class Draws:
         """
         return np.argsort(self.words(n), kind="stable").astype(np.int64, copy=False)
 
+    def permutations(self, n: int, count: int) -> npt.NDArray[np.int64]:
+        """Return what `count` calls of `permutation(n)` give, as rows."""
+        words = self.words(whole_number(n, "n", low=0) * whole_number(count, "count", low=0)).reshape(count, n)
+        return np.argsort(words, axis=1, kind="stable").astype(np.int64, copy=False)
+
     def choice(self, n: int, size: int) -> npt.NDArray[np.int64]:
         """Return `size` different numbers from 0 to `n` − 1, in random order.
 

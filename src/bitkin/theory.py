@@ -1,4 +1,4 @@
-"""The papers' formulas as functions: what codes measure, how often windows are empty, when bands meet.
+"""The papers' formulas as functions: what codes measure, how often windows are empty, when bands meet, what is lost.
 
 Vectors are 1-dimensional arrays of one length n; a window is `window` (the papers' K) of their n features in random
 order, drawn without replacement. Nothing here is sampled: results are exact up to rounding, whose relative error is at
@@ -19,6 +19,7 @@ from bitkin.io.vectors.rows import number_dtype
 
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
+_MOST = 2**53
 
 
 def pairwise_order(x: npt.ArrayLike, y: npt.ArrayLike) -> int:
@@ -188,7 +189,7 @@ def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
     """
     similarity = _chances(jaccard, "jaccard")
     size_a, size_b = _counts(size_a, "size_a", low=0), _counts(size_b, "size_b", low=0)
-    p = whole_number(p, "p", low=1)
+    p = min(whole_number(p, "p", low=1), _MOST)  # a larger one changes nothing
     # Relative to the larger set, so that no power overflows.
     larger = np.maximum(np.maximum(size_a, size_b), 1).astype(np.float64)
     a, b = size_a / larger, size_b / larger
@@ -221,6 +222,88 @@ def band_probability(similarity: Any, bands: Any, rows: Any) -> Any:
     with np.errstate(divide="ignore", under="ignore"):  # equal vectors: log 0, and the chance is 1
         chance = -np.expm1(bands * np.log1p(-(similarity**rows)))
     return chance if chance.ndim else float(chance)
+
+
+def projection_error(X: npt.ArrayLike, directions: npt.ArrayLike) -> float:
+    """Return ‖X − X · D · Dᵀ‖_F, what `directions` D (m, k) lose of the rows of `X` (n, m). Centre X first.
+
+    It is the left side of `nystrom_error_bound`, measured. For orthonormal directions of PCA it is ‖X − X_k‖_F.
+
+    Examples
+    --------
+    >>> projection_error([[3.0, 4.0], [1.0, 0.0]], [[1.0], [0.0]])
+    4.0
+    """
+    rows, axes = _rows(X, "X"), _rows(directions, "directions")
+    if len(axes) != rows.shape[1]:
+        raise InvalidInputError(f"directions must have {rows.shape[1]} rows, one a feature of X, got {len(axes)}.")
+    return float(np.linalg.norm(rows - rows @ axes @ axes.T))
+
+
+def nystrom_error_bound(
+    X: npt.ArrayLike,
+    samples: npt.ArrayLike,
+    features: npt.ArrayLike,
+    k: int,
+    *,
+    truncate: float,
+    delta: float = 0.1,
+) -> float:
+    """Return Theorem 2 of NYSTROM: with probability 1 − `delta` the `projection_error` is at most this.
+
+    For the modified method with uniform sampling: ‖X − X_k‖_F + √(n·ε₁(1 + η₁)) · maxᵢ‖xᵢ‖ + (m·ε₂(1 + η₂) + E) · ‖X‖₂,
+    with the smallest ε that the theorem allows, ε₁ = 2·√(k/c) and ε₂ = 1/(γ·√r). On real data it is 10⁴ to 10⁷ times
+    ‖X‖_F: it says how the error falls as samples grow, not how large it is.
+
+    Parameters
+    ----------
+    X : (n, m)
+        All rows (the paper's X, transposed), centred as they are to be hashed.
+    samples : whole numbers (c,)
+        Which rows were sampled, none twice.
+    features : whole numbers (r,)
+        Which features of them were sampled, none twice.
+    k : int
+        Number of directions.
+    truncate : float
+        The paper's γ.
+    delta : float, default 0.1
+        Chance that the bound does not hold.
+
+    Examples
+    --------
+    >>> X = np.diag([4.0, 2.0, 1.0])
+    >>> bound = nystrom_error_bound(X, [0, 1, 2], [0, 1, 2], k=1, truncate=0.1)
+    >>> round(bound, 1), round(projection_error(X, [[1.0], [0.0], [0.0]]), 3)
+    (88.9, 2.236)
+    """
+    rows = _rows(X, "X")
+    n, m = rows.shape
+    chosen_rows, chosen_features = _places(samples, "samples", n), _places(features, "features", m)
+    c, r = len(chosen_rows), len(chosen_features)
+    k = whole_number(k, "k", low=1, high=min(c, r))
+    gamma = _above_zero(truncate, "truncate")
+    chance = _above_zero(delta, "delta", below=1.0)
+    sampled = rows[chosen_rows] * np.sqrt(n / c)
+    inner = sampled[:, chosen_features] * np.sqrt(m / r)
+    norms = np.abs(sampled).sum(axis=0).max() * np.abs(sampled).sum(axis=1).max()
+    all_values, sampled_values, inner_values = (
+        np.linalg.svd(part, compute_uv=False) for part in (rows, sampled, inner)
+    )
+    if norms == 0:
+        raise InvalidInputError("samples must name rows that are not all zero: the bound divides by their norm.")
+    kept = int(np.count_nonzero(inner_values[:k] ** 2 >= gamma * norms))
+    eta_samples = np.sqrt(np.log(4 / chance) * _spread_of_sample(c, n - c) / c)
+    eta_features = np.sqrt(2 * np.log(4 / chance) * _spread_of_sample(r, m - r) / r)
+    lost = np.sqrt(2.0) * np.linalg.norm(sampled_values[k:]) / (np.sqrt(gamma) * sampled_values[0]) + np.sqrt(k - kept)
+    by_samples = np.sqrt(n * 2 * np.sqrt(k / c) * (1 + eta_samples)) * np.linalg.norm(rows, axis=1).max()
+    by_features = (m / (gamma * np.sqrt(r)) * (1 + eta_features) + lost) * all_values[0]
+    return float(np.linalg.norm(all_values[k:]) + by_samples + by_features)
+
+
+def _spread_of_sample(u: int, v: int) -> float:
+    """Return the paper's α(u, v) for `u` drawn and `v` left."""
+    return u * v / (u + v - 0.5) / (1 - 1 / (2 * max(u, v)))
 
 
 def _within(n: int, window: int) -> _Floats:
@@ -336,6 +419,35 @@ def _vector(value: Any, name: str) -> npt.NDArray[Any]:
         at = int(np.argmax(bad))
         raise InvalidInputError(f"{name} must be finite, got {array[at]} at position {at}. Drop or replace it first.")
     return array
+
+
+def _rows(value: Any, name: str) -> _Floats:
+    """Return `value` as a 2-D float64 array of finite numbers, at least one."""
+    if issparse(value):
+        raise InvalidInputError(f"{name} must be a dense array, got a sparse one. Pass {name}.toarray().")
+    array = _numbers(value, name).astype(np.float64)
+    if array.ndim != 2 or array.size == 0:
+        raise InvalidInputError(f"{name} must have shape (n, m), one vector a row, got {array.shape}.")
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InvalidInputError(f"{name} must be finite, got {array[row, column]} at row {row}, column {column}.")
+    return array
+
+
+def _places(value: Any, name: str, size: int) -> _Integers:
+    """Return `value` as different whole numbers from 0 to `size` − 1, at least one."""
+    array = _counts(value, name, low=0, high=size - 1)
+    if array.ndim != 1 or array.size == 0 or len(np.unique(array)) < array.size:
+        raise InvalidInputError(f"{name} must be a list of different whole numbers, at least one, got {value!r}.")
+    return array
+
+
+def _above_zero(value: Any, name: str, below: float = np.inf) -> float:
+    """Return `value` as a float above 0 and below `below`."""
+    array = _numbers(value, name)
+    if array.ndim or not 0 < array < below:
+        raise InvalidInputError(f"{name} must be a number above 0 and below {below}, got {value!r}.")
+    return float(array)
 
 
 def _chances(value: Any, name: str) -> _Floats:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ from sklearn.svm import LinearSVC
 
 import bitkin
 from bitkin import WTAHash
-from bitkin.errors import InvalidInputError
+from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.wta.windows import Windows
 from bitkin.io import open_vectors
+from bitkin.io.writer import write_file
 from tests.hashers import wta_truth
 
 GOLDEN = json.loads((Path(__file__).parent / "wta_golden.json").read_text())
@@ -46,7 +49,7 @@ def test_codes_are_the_winners_of_windows(data: st.DataObject) -> None:
     hasher = WTAHash(
         data.draw(st.sampled_from([1, 7, 8, 9, 63, 64, 65])),
         data.draw(st.sampled_from(["auto", *range(2, d + 1)])),
-        degree=data.draw(st.integers(1, 3)),
+        degree=data.draw(st.integers(1, 4)),
         coefficients=data.draw(st.booleans()),
         densify=data.draw(st.sampled_from([None, "rotation", "optimal", "auto"])),
         alphabet_size=data.draw(st.sampled_from([None, 2, 5, 16, 300, 70_000])),
@@ -250,7 +253,7 @@ def test_special_rows_have_a_defined_code() -> None:
 def test_negative_numbers_leave_the_first_zero_the_winner_however_far_back() -> None:
     d = 200
     hasher = WTAHash(40, d, densify=None, alphabet_size=d).fit(np.ones((1, d)))
-    for n_negative in (1, 63, 64, 65, 130, 199, 200):
+    for n_negative in (1, 2, 63, 64, 65, 130, 199, 200):
         row = np.zeros((1, d))
         order = hasher._windows.features.reshape(40, d)[0]
         row[0, order[:n_negative]] = -np.arange(1.0, n_negative + 1)
@@ -270,6 +273,29 @@ def test_explicit_zeros_and_the_order_of_entries_do_not_matter() -> None:
     zeros = scipy.sparse.csr_array(everywhere, shape=X.shape)
     assert hasher.encode(shuffled) == hasher.encode(X[::-1])
     assert hasher.encode(zeros) == hasher.encode(X)
+
+
+@pytest.mark.parametrize("degree", [3, 5, 64])
+def test_products_beyond_float64_are_the_same_for_sparse_and_dense_rows(degree: int) -> None:
+    rng = np.random.default_rng(degree)
+    rows = rng.choice([0.0, 1e200, -1e200, 2.0, 1e-150], (30, 12))
+    for layout in ("partition", "independent"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            hasher = WTAHash(40, 4, degree=degree, layout=layout, densify="rotation").fit(rows)
+        codes = hasher.encode(rows)
+        assert hasher.encode(scipy.sparse.csr_array(rows)) == codes
+        for row, code, empty in zip(rows, codes.symbols().tolist(), codes.empty_rows(), strict=True):
+            truth = wta_truth.symbols(row, hasher)
+            assert empty == (truth is None)
+            assert code == (truth or [0] * 40)
+
+
+def test_large_integers_are_told_apart() -> None:
+    rows = np.array([[2**24, 2**24 + 1, 2**24 + 2, 0], [2**31 - 3, 2**31 - 2, 2**31 - 1, 0]])
+    for dtype in (np.int32, np.uint32, np.int64, np.uint64, np.float64):
+        hasher = WTAHash(30, 3, densify=None).fit(rows.astype(dtype))
+        assert hasher.transform(rows.astype(dtype)).tolist() == [wta_truth.symbols(row, hasher) for row in rows]
 
 
 def test_products_do_not_overflow_in_float32() -> None:
@@ -320,6 +346,17 @@ def test_a_window_that_leaves_nearly_all_empty_is_warned_about() -> None:
         WTAHash(64, "auto").fit(X)
 
 
+def test_rows_without_any_filled_window_are_warned_about_too() -> None:
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csr_array((np.ones(2000), rng.integers(0, 10**6, 2000), np.arange(201) * 10), shape=(200, 10**6))
+    with pytest.warns(UserWarning, match=r"leaves 100.0% of windows empty, 100% of rows get no code at all"):
+        hasher = WTAHash(8, 4).fit(X)
+    assert hasher.empty_share_ == 1.0
+    assert hasher.encode(X).empty_rows().all()
+    with pytest.warns(UserWarning, match="All fitted rows are zeros"):
+        assert WTAHash(8, 4).fit(np.zeros((3, 10))).encode(np.zeros((3, 10))).empty_rows().all()
+
+
 def test_onehot_features_train_a_linear_model() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
@@ -358,6 +395,92 @@ def test_the_given_parameters_and_what_became_of_them_are_kept_in_files(tmp_path
     assert (tmp_path / "model").stat().st_size < 2000
 
 
+def test_whatever_changes_codes_changes_the_fingerprint() -> None:
+    X = np.abs(sparse_rows(20, 60, 0.2)) + np.eye(20, 60)
+    base: dict[str, Any] = {"n_hashes": 16, "window": 5, "degree": 3, "densify": "optimal", "alphabet_size": 256}
+    changes: list[dict[str, Any]] = [
+        *({"n_hashes": 17}, {"window": 6}, {"degree": 2}, {"coefficients": True}, {"densify": "rotation"}),
+        *({"densify": None}, {"alphabet_size": 255}, {"layout": "independent"}, {"random_state": 1}),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        prints = {WTAHash(**{**base, **change}).fit(X).fingerprint_ for change in [{}, *changes]}
+    assert len(prints) == len(changes) + 1
+
+
+def test_threads_share_one_drawing_of_a_loaded_hasher(tmp_path: Path) -> None:
+    X = np.abs(sparse_rows(300, 500, 0.05))
+    hasher = WTAHash(64, "auto").fit(X)
+    codes = hasher.encode(X)
+    hasher.save(tmp_path / "model")
+    for back in (bitkin.load(tmp_path / "model"), pickle.loads(pickle.dumps(hasher))):
+        drawn: list[int] = []
+        plan = type(back._windows.plan)
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(8) as pool:
+            draw = plan.features
+            patch.setattr(plan, "features", lambda self, draw=draw, drawn=drawn: drawn.append(1) or draw(self))
+            rows = [X, scipy.sparse.csr_array(X)] * 8
+            assert all(found == codes for found in pool.map(back.encode, rows))
+        assert len(drawn) == 1
+
+
+def forged(hasher: WTAHash, path: Path, **changes: Any) -> Path:
+    """A file that is whole and signed, and says something else."""
+    parameters = {
+        "given": hasher._given,
+        "seed": hasher.seed_,
+        "n_features": hasher.n_features_in_,
+        "window": hasher.window_,
+        "densify": hasher.densify_,
+        "alphabet_size": hasher.alphabet_size_,
+        "empty_share": hasher.empty_share_,
+    }
+    write_file(path, "WTAHash", {**parameters, **changes}, hasher.fingerprint_, {})
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"given": None},
+        {"given": {"n_hashes": 8}},
+        {"seed": 1},
+        {"seed": -1},
+        {"seed": 10**400},
+        {"n_features": 1},
+        {"n_features": 2**40},
+        {"n_features": 21},
+        {"window": 1},
+        {"window": 5},
+        {"window": 21},
+        {"window": "auto"},
+        {"densify": "left"},
+        {"densify": "rotation"},
+        {"alphabet_size": 1},
+        {"alphabet_size": 5},
+        {"empty_share": 2},
+        {"empty_share": "half"},
+    ],
+    ids=str,
+)
+def test_a_file_that_contradicts_itself_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    hasher = WTAHash(8, 4).fit(np.arange(60.0).reshape(3, 20))
+    assert bitkin.load(forged(hasher, tmp_path / "good")).fingerprint_ == hasher.fingerprint_
+    with pytest.raises(CorruptFileError):
+        bitkin.load(forged(hasher, tmp_path / "bad", **changes))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n_hashes": 0}, {"n_hashes": 2**40}, {"window": 2**40}, {"degree": 10**9}, {"layout": 3}, {"output": None}],
+    ids=str,
+)
+def test_given_parameters_of_a_file_are_checked(change: dict[str, Any], tmp_path: Path) -> None:
+    hasher = WTAHash(8, 4).fit(np.arange(60.0).reshape(3, 20))
+    with pytest.raises(CorruptFileError, match="parameters"):
+        bitkin.load(forged(hasher, tmp_path / "bad", given={**hasher._given, **change}))
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -368,12 +491,13 @@ def test_the_given_parameters_and_what_became_of_them_are_kept_in_files(tmp_path
         ({"n_hashes": 0}, "n_hashes must be between 1 and"),
         ({"degree": 0}, "degree must be between 1 and 64, got 0"),
         ({"coefficients": 1}, "coefficients must be True or False, got 1"),
-        ({"densify": "left"}, "densify must be one of 'auto', 'rotation', 'optimal', got 'left'"),
+        ({"densify": "left"}, "densify must be 'auto', 'rotation', 'optimal' or None, got 'left'"),
+        ({"densify": False}, "'optimal' or None, got False"),
         ({"alphabet_size": 1}, "alphabet_size must be between 2 and"),
         ({"layout": "rows"}, "layout must be one of 'partition', 'independent', got 'rows'"),
         ({"output": "bits"}, "output must be one of 'symbols', 'onehot', got 'bits'"),
         ({"random_state": "a"}, "random_state must be a whole number"),
-        ({"n_hashes": 2**31 - 65, "window": 10}, "do not fit in memory"),
+        ({"n_hashes": 2**24 + 1}, "n_hashes must be between 1 and 16777216"),
     ],
 )
 def test_bad_parameters_are_named_with_their_value(parameters: dict[str, Any], message: str) -> None:

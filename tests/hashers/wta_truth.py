@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,19 @@ from bitkin import WTAHash
 
 def components(row: npt.NDArray[Any], hasher: WTAHash) -> npt.NDArray[np.float64]:
     """What every window compares: (n_hashes, window), products in float64 and in the order of their factors."""
-    product: npt.NDArray[np.float64] = np.multiply.accumulate(row.astype(np.float64)[hasher._windows.features])[-1]
-    if len(hasher._windows.coefficients):
-        product = product * hasher._windows.coefficients
+    factors = row.astype(np.float64)[hasher._windows.features]
+    with np.errstate(all="ignore"):
+        product: npt.NDArray[np.float64] = np.multiply.accumulate(factors)[-1]
+    product = np.where((factors == 0).any(axis=0), 0.0, product)
+    if hasher._windows.weighted:
+        product = product * [weight(features) for features in hasher._windows.features.T.tolist()]
     return product.reshape(hasher.spec_.n_symbols, hasher.window_)
+
+
+def weight(features: list[int]) -> float:
+    """√(p! / ∏ aᵢ!) for the factors of one component."""
+    repeats = math.prod(math.factorial(features.count(feature)) for feature in set(features))
+    return math.sqrt(math.factorial(len(features)) / repeats)
 
 
 def symbols(row: npt.NDArray[Any], hasher: WTAHash) -> list[int] | None:

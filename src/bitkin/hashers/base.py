@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.vectors.batch import plain_batch
-from bitkin.io.vectors.rows import as_rows
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
 
-class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors, ABC):  # type: ignore[misc]
     """Base of all hashers: input in every form, output as symbols or packed codes, files."""
 
     may_be_empty: ClassVar[bool] = False
@@ -39,7 +37,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     spec_: CodeSpec
     fingerprint_: str
-    n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
@@ -75,15 +72,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         except InvalidInputError as error:
             raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
-    def require_features(self, source: VectorSource) -> None:
-        """Raise unless this is fitted and `source` has vectors of the length it was fitted on."""
-        check_is_fitted(self)
-        if source.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input. Encode vectors of the kind it was fitted on."
-            )
-
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""
@@ -105,17 +93,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """Return the codes of one checked batch; faster where a hasher packs by itself."""
         return Codes.from_symbols(self._symbols(batch), self.spec_.bits_per_symbol)
 
-    def _training_source(self, X: Any) -> VectorSource:
-        """Return the rows to fit as a source, and remember the number of features and their names."""
-        if not isinstance(X, VectorSource):
-            return open_vectors(self._checked(X, reset=True), name="X")
-        if X.shape[0] == 0:
-            raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
-        self.n_features_in_ = X.shape[1]
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return X
-
     def _batches(self, X: Any) -> Iterator[Any]:
         """Yield batches of the rows to hash, their numbers finite unless `notices_not_finite`."""
         if not isinstance(X, VectorSource):
@@ -129,25 +106,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             self.require_features(X)
         for _, batch in X.batches():
             yield batch
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
-        if isinstance(X, np.ma.MaskedArray):
-            X = as_rows(X, "X")
-        try:
-            checked = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype="numeric",
-                ensure_all_finite=False,
-                ensure_min_samples=1 if reset else 0,
-            )
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
-        checked = as_rows(checked, "X")
-        return plain_batch(checked, checked.dtype) if issparse(checked) else checked
 
     @property
     def _n_features_out(self) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
 from bitkin.checks import one_of, whole_number
@@ -17,6 +17,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.feature_names import names_tensor, restore_names
 from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.pairwise_kernel import HISTOGRAM_KERNELS, PairwiseKernel, kernel_for
+from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import Batch, first_not_finite, plain_batch, row_slice
@@ -31,7 +32,7 @@ _BLOCK_NUMBERS = 1 << 19
 """Numbers worked on at a time, by one thread: 4 MB."""
 
 
-class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
     """Map vectors to their kernel values against chosen anchors: component j of x is k(x, anchorⱼ).
 
     `make_pipeline(KernelMap(...), WTAHash(...))` is the kernel version of winner-take-all (WTA, section 4.3): its codes
@@ -107,11 +108,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Return the kernel values of every row: (n, n_anchors)."""
         check_is_fitted(self)
         source = X if isinstance(X, VectorSource) else open_vectors(self._checked(X, reset=False), name="X")
-        if source.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{source.name} has {source.shape[1]} features, but KernelMap is expecting {self.n_features_in_} "
-                "features as input. Map vectors of the kind it was fitted on."
-            )
+        self.require_features(source)
         out = np.empty((len(source), self.anchors_.shape[0]), dtype=self.anchors_.dtype)
         for first, batch in source.batches():
             self._pairwise.require_acceptable(batch, source.name, first)
@@ -133,7 +130,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             "sparse": issparse(self.anchors_),
             "dtype": self.anchors_.dtype.name,
             "shape": list(self.anchors_.shape),
-            "random_state": None if self.random_state is None else int(self.random_state),
+            "random_state": self._random_state,
             "seed": self.seed_,
         }
         tensors = _anchor_tensors(self.anchors_) | names_tensor(self)
@@ -155,7 +152,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 **settings,
             )
             made.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
-            resolve_seed(made.random_state)
+            if resolve_seed(made.random_state) != made.seed_ and made.random_state is not None:
+                raise InvalidInputError(f"seed must be random_state, got {made.seed_}.")
             made.n_features_in_ = anchors.shape[1]
             pairwise = made._kernel_now()
             if pairwise.of_histograms and issparse(anchors):
@@ -211,6 +209,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _set_model(self, pairwise: PairwiseKernel, anchors: Batch) -> None:
         """Take on a kernel and anchors, and try them on one row: what does not fit together shows now."""
         self._pairwise = pairwise
+        self._random_state = None if self.random_state is None else int(self.random_state)
         self.anchors_ = anchors
         self._drawn = _is_count(self.anchors)
         pairwise.require_acceptable(anchors, "anchors")
@@ -244,35 +243,6 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         else:
             for start in starts:
                 block(start)
-
-    def _training_source(self, X: Any) -> VectorSource:
-        """Return the rows to fit as a source, and remember the number of features and their names."""
-        if not isinstance(X, VectorSource):
-            return open_vectors(self._checked(X, reset=True), name="X")
-        if len(X) == 0:
-            raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
-        self.n_features_in_ = X.shape[1]
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return X
-
-    def _checked(self, X: Any, *, reset: bool) -> Batch:
-        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
-        if isinstance(X, np.ma.MaskedArray):
-            X = as_rows(X, "X")
-        try:
-            checked = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype="numeric",
-                ensure_all_finite=False,
-                ensure_min_samples=1 if reset else 0,
-            )
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
-        return as_rows(checked, "X")
 
     def _fingerprint(self) -> str:
         pairwise = self._pairwise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ HISTOGRAM_KERNELS = ("additive_chi2", "chi2")
 _BOUNDS = {
     "gamma": (math.ulp(0.0), "a finite number above 0"),
     "degree": (1.0, "a finite number of at least 1"),
-    "coef0": (-math.inf, "a finite number"),
+    "coef0": (-sys.float_info.max, "a finite number"),
 }
 
 
@@ -82,9 +83,13 @@ def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
             raise InvalidInputError(f"{name} must be None for the kernel {kernel!r}, which {has}; got {value!r}.")
         lowest, words = _BOUNDS[name]
         number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-        if not number or not math.isfinite(value) or value < lowest:
+        if not number or not lowest <= value <= sys.float_info.max:  # neither NaN nor an integer beyond float
             raise InvalidInputError(f"{name} must be {words}, or None, got {value!r}.")
-    return PairwiseKernel(kernel, {name: float(value) for name, value in given.items()})
+    return PairwiseKernel(kernel, {name: _plain(value) for name, value in given.items()})
+
+
+def _plain(value: Any) -> int | float:
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _of_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:

@@ -18,19 +18,20 @@ from bitkin.kernels._kernel import inlined_kernel, kernel
 NONE, ROTATION, OPTIMAL = 0, 1, 2
 
 NO_PLACE = np.uint32(0xFFFFFFFF)
-_ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _BYTE = np.uint64(0xFF)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SWAP_1, _SHIFT_1 = np.uint64(0x00AA00AA00AA00AA), np.uint64(7)
 _SWAP_2, _SHIFT_2 = np.uint64(0x0000CCCC0000CCCC), np.uint64(14)
 _SWAP_4, _SHIFT_4 = np.uint64(0x00000000F0F0F0F0), np.uint64(28)
 
 
 @inlined_kernel
-def _dense_winners_into(row, features, ks, best, winners):
-    """Winners of one row, the components of window w being row[features[w]]; `ks` is (0,) · K, or (0,) for any K."""
-    n_slots = len(ks) if len(ks) > 1 else features.shape[1]
+def _row_winners_into(row, features, slots, best, winners):
+    """Winners of one row, the components of window w being row[features[w]].
+
+    `slots` is (0,) · K, whose length unrolls the loop, or (0,) where K is large.
+    """
+    n_slots = len(slots) if len(slots) > 1 else features.shape[1]
     for w in range(features.shape[0]):
         top = row[features[w, 0]]
         winner = np.int32(0)
@@ -51,11 +52,15 @@ def _dense_winners_into(row, features, ks, best, winners):
 
 @inlined_kernel
 def _components_into(row, features, coefficients, components):
-    """Products of factors in their order, then the coefficient: float64[M · K], written to `components`."""
+    """Products of factors in their order, then the coefficient: float64[M · K], written to `components`.
+
+    A factor of zero makes zero, also of a product that has overflowed to infinity.
+    """
     for place in range(features.shape[1]):
         product = row[features[0, place]]
         for factor in range(1, features.shape[0]):
-            product *= row[features[factor, place]]
+            value = row[features[factor, place]]
+            product = product * value if value != 0 and product != 0 else row.dtype.type(0)
         components[place] = product * coefficients[place] if len(coefficients) else product
 
 
@@ -63,6 +68,7 @@ def _components_into(row, features, coefficients, components):
 def _hits_into(numbers, columns, places, starts, stride, features, coefficients, values, hit_places, hits):
     """Collect the places of one sparse row whose component is not zero, and the components; return how many."""
     n_factors, n_places = features.shape
+    zero = numbers.dtype.type(0)
     if n_factors > 1:
         for i in range(len(columns)):
             values[columns[i]] = numbers[i]
@@ -78,7 +84,8 @@ def _hits_into(numbers, columns, places, starts, stride, features, coefficients,
                 continue
             component = numbers[i]
             for factor in range(1, n_factors):
-                component *= values[features[factor, place]]
+                value = values[features[factor, place]]
+                component = component * value if value != 0 and component != 0 else zero
             if len(coefficients):
                 component *= coefficients[place]
             if component != 0:
@@ -92,7 +99,7 @@ def _hits_into(numbers, columns, places, starts, stride, features, coefficients,
 
 
 @inlined_kernel
-def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners):
+def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken, winners):
     """Winners of one row from its components that are not zero; all other components are."""
     winners[:] = -1
     negative = False
@@ -105,36 +112,36 @@ def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, low_slots, cou
             best[w] = hits[h]
         negative |= hits[h] < 0
     if negative:
-        _zeros_win(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners)
+        _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners)
 
 
 @kernel
-def _zeros_win(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners):
-    """Let the first zero win where all components that are not zero are negative."""
-    low_slots[:] = np.uint64(0)
+def _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners):
+    """Let the first zero win where all components that are not zero are negative.
+
+    A window with c such components has its first zero among its first c + 1 slots: `taken` (bool[hits + M]) has so much
+    room for each, one window after another. `counts` (int64[M]) is room too.
+    """
     counts[:] = 0
     for h in range(n_hits):
+        counts[hit_places[h] // n_slots] += 1
+    begin = 0
+    for w in range(len(counts)):
+        begin, counts[w] = begin + counts[w] + 1, begin
+    taken[:begin] = False
+    for h in range(n_hits):
         w = hit_places[h] // n_slots
-        slot = hit_places[h] - w * n_slots
-        counts[w] += 1
-        if slot < 64:
-            low_slots[w] |= _ONE << np.uint64(slot)
+        place = counts[w] + np.int64(hit_places[h] - w * n_slots)
+        end = counts[w + 1] if w + 1 < len(counts) else begin
+        if place < end:
+            taken[place] = True
     for w in range(len(winners)):
-        if winners[w] < 0 or best[w] > 0 or counts[w] == n_slots:
-            continue
-        taken = low_slots[w]
-        first = 0
-        while taken == _ALL:  # slots first … first + 63 hold no zero
-            first += 64
-            taken = np.uint64(0)
-            for h in range(n_hits):
-                slot = np.int64(hit_places[h]) - np.int64(w) * np.int64(n_slots) - first
-                if 0 <= slot < 64:
-                    taken |= _ONE << np.uint64(slot)
-        while taken & _ONE:
-            taken >>= _ONE
-            first += 1
-        winners[w] = first
+        if winners[w] >= 0 and best[w] < 0:
+            slot = 0
+            while taken[counts[w] + slot]:
+                slot += 1
+            if slot < n_slots:
+                winners[w] = slot
 
 
 @inlined_kernel
@@ -218,7 +225,7 @@ def _pack_into(symbols, low_bytes, planes):
 
 
 @kernel
-def dense_winners_into(rows, features, coefficients, ks, components, best, winners):
+def dense_winners_into(rows, features, coefficients, slots, components, best, winners):
     """Rows float[N, D], features uint32[p, M · K] -> int32[N, M], written to `winners`.
 
     `components` and `best` are room for a row: float64[M · K] where there are several factors, and float[M].
@@ -227,14 +234,14 @@ def dense_winners_into(rows, features, coefficients, ks, components, best, winne
     windows = features[0].reshape(n_windows, -1)
     for r in range(len(rows)):
         if features.shape[0] == 1:
-            _dense_winners_into(rows[r], windows, ks, best, winners[r])
+            _row_winners_into(rows[r], windows, slots, best, winners[r])
         else:
             _components_into(rows[r], features, coefficients, components)
-            _component_winners_into(components.reshape(windows.shape), best, winners[r])
+            _component_winners_into(components.reshape(windows.shape), winners[r])
 
 
 @inlined_kernel
-def _component_winners_into(components, best, winners):
+def _component_winners_into(components, winners):
     for w in range(components.shape[0]):
         winner, filled = 0, components[w, 0] != 0
         for k in range(1, components.shape[1]):
@@ -246,7 +253,7 @@ def _component_winners_into(components, best, winners):
 @kernel
 def sparse_winners_into(
     numbers, columns, indptr, places, starts, stride, features, coefficients, values, hit_places, hits,
-    best, low_slots, counts, winners,
+    best, counts, taken, winners,
 ):  # fmt: skip
     """Rows of a CSR matrix -> int32[N, M], written to `winners`.
 
@@ -259,7 +266,7 @@ def sparse_winners_into(
         n_hits = _hits_into(
             numbers[row], columns[row], places, starts, stride, features, coefficients, values, hit_places, hits
         )
-        _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, low_slots, counts, winners[r])
+        _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken, winners[r])
 
 
 @kernel
@@ -290,13 +297,13 @@ def pack_winners_into(winners, alphabet, offsets, densify, probes, room, symbols
 
 @kernel
 def count_empty_into(winners, counts):
-    """Add to counts[0] the empty windows of rows with any filled one, and to counts[1] the rows without."""
+    """Add to `counts` the empty windows of rows with a filled one, the number of those rows, and of the others."""
     for r in range(len(winners)):
         n_empty = 0
         for w in range(winners.shape[1]):
             n_empty += winners[r, w] < 0
         if n_empty == winners.shape[1]:
-            counts[1] += 1
+            counts[2] += 1
         else:
             counts[0] += n_empty
-            counts[2] += 1
+            counts[1] += 1

@@ -16,7 +16,7 @@ from bitkin.randomness import Draws
 
 _SCHEMES = {None: NONE, "rotation": ROTATION, "optimal": OPTIMAL}
 _PROBES = 64
-_PROBE_TABLE = 1 << 24  # numbers: with more windows than this allows for, there are fewer probes
+_PROBE_TABLE = 1 << 22  # numbers: with more windows than this allows for, there are fewer probes
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Donors:
     @functools.cached_property
     def probes(self) -> npt.NDArray[np.int32]:
         """The windows that each one asks in turn before it goes around the ring: int32 (probes, n_hashes)."""
-        n_probes = max(4, min(_PROBES, _PROBE_TABLE // self.n_hashes)) if self.densify == "optimal" else 0
+        n_probes = max(1, min(_PROBES, _PROBE_TABLE // self.n_hashes)) if self.densify == "optimal" else 0
         drawn = Draws(self.seed, "donors").below(self.n_hashes, n_probes * self.n_hashes)
         return read_only(drawn.astype(np.int32).reshape(n_probes, self.n_hashes))
 
@@ -48,6 +48,10 @@ class Donors:
         steps = np.arange(1 if self.densify is None else 1 + len(self.probes) + self.n_hashes, dtype=np.uint64)
         added = steps * np.uint64(constant % self.alphabet_size) % np.uint64(self.alphabet_size)
         return read_only(added.astype(np.uint32))
+
+    def prepare(self) -> None:
+        """Draw what packing needs, before threads ask for it."""
+        _ = self.probes, self.offsets
 
     def __getstate__(self) -> dict[str, object]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import theory
+
 MODERATE = 0.25
 """Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on bags and texts."""
 
@@ -29,13 +31,21 @@ class Sparsity:
         for number, rows in zip(*np.unique(nonzeros[nonzeros > 0], return_counts=True), strict=True):
             self.rows_with[int(number)] = self.rows_with.get(int(number), 0) + int(rows)
 
+    @property
+    def n_rows(self) -> int:
+        """Rows with any nonzero."""
+        return sum(self.rows_with.values())
+
     def empty_share(self, window: int, degree: int) -> float:
-        """Return the share of windows expected to be empty, about (1 − (nonzeros / features)ᵖ)ᴷ."""
+        """Return the share of windows expected to be empty: exact at degree 1, above it by the rule of thumb."""
         if not self.rows_with:
             return 0.0
-        nonzeros = np.array(list(self.rows_with), dtype=np.float64)
-        rows = np.array(list(self.rows_with.values()), dtype=np.float64)
-        return float(np.average((1.0 - (nonzeros / self.n_features) ** degree) ** window, weights=rows))
+        nonzeros = np.array(list(self.rows_with))
+        if degree == 1:
+            shares = theory.empty_share(self.n_features, nonzeros, window)
+        else:
+            shares = (1.0 - (nonzeros / self.n_features) ** degree) ** window
+        return float(np.average(shares, weights=list(self.rows_with.values())))
 
     def window(self, n_hashes: int, degree: int) -> int:
         """Return the smallest window that leaves a moderate share empty.
@@ -52,7 +62,7 @@ class Sparsity:
                 low = middle + 1
         return low
 
-    def warn(self, window: int, measured: float, n_hashes: int, degree: int) -> None:
+    def warn(self, window: int, measured: float, n_without: int, n_hashes: int, degree: int) -> None:
         """Warn of a window that leaves nearly all windows empty, with one that would not."""
         if measured <= TOO_MANY:
             return
@@ -61,8 +71,9 @@ class Sparsity:
         advice = f"window={better} would leave about {share:.0%}; window='auto' chooses it."
         if better <= window or share > TOO_MANY:
             advice = "No window would do for so many hashes: take fewer, so that windows can be larger."
+        without = f", {n_without / self.n_rows:.0%} of rows get no code at all" if n_without else ""
         warnings.warn(
-            f"window={window} leaves {measured:.1%} of windows empty, and codes tell little apart. {advice}",
+            f"window={window} leaves {measured:.1%} of windows empty{without}, and codes tell little apart. {advice}",
             UserWarning,
             stacklevel=4,  # whoever called fit
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from bitkin.kernels.wta import NO_PLACE
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")
-_AT_A_TIME = 1 << 20  # places turned around at a time, to save memory
+_AT_A_TIME = 1 << 20  # places drawn or turned around at a time, to save memory
+_drawing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,10 @@ class WindowPlan:
     def _partition_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
         """One permutation after another, each cut into ⌊n_features / window⌋ windows."""
         whole = self.n_features // self.window * self.window
-        for start in range(0, len(out), whole):
-            part = out[start : start + whole]
-            part[:] = draws.permutation(self.n_features)[: len(part)]
+        step = max(1, _AT_A_TIME // self.n_features) * whole
+        for start in range(0, len(out), step):
+            part = out[start : start + step]
+            part[:] = draws.permutations(self.n_features, -(-len(part) // whole))[:, :whole].reshape(-1)[: len(part)]
 
     def _independent_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
         """Every window on its own: K different features in random order."""
@@ -84,7 +87,8 @@ class WindowPlan:
 
     def _require_memory(self) -> None:
         memory = physical_memory()
-        needed = 12 * self.degree * self.n_hashes * self.window + 24 * self.n_features  # a permutation, being drawn
+        places = self.n_hashes * self.window
+        needed = 4 * (self.degree + 1) * places + 32 * max(places, self.n_features)  # windows, and one factor's draws
         if self.n_hashes * self.window >= int(NO_PLACE) or (memory is not None and needed > memory):
             raise InvalidInputError(
                 f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do not fit in memory."
@@ -111,6 +115,12 @@ class Windows:
     def places(self) -> Places:
         """The way from features to places, which only sparse rows need."""
         return places_of(self.plan, self.features)
+
+    def prepare(self, *, sparse: bool) -> None:
+        """Draw what hashing needs, once, however many threads ask."""
+        with _drawing:
+            _ = self.places if sparse else self.features
+            _ = self.coefficients
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Windows, (self.plan, self.weighted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
 from bitkin.checks import one_of, whole_number
-from bitkin.code_spec import MAX_SYMBOLS, WORD, CodeSpec
+from bitkin.code_spec import WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
@@ -23,17 +23,14 @@ from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.wta.donors import Donors
 from bitkin.hashers.wta.window_size import Sparsity
 from bitkin.hashers.wta.windows import LAYOUTS, WindowPlan, Windows
+from bitkin.hashers.wta.winners import pieces, winners_of
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.batch import row_slice
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
-from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import (
     count_empty_into,
-    dense_winners_into,
     pack_winners_into,
-    sparse_winners_into,
 )
 from bitkin.randomness import resolve_seed
 
@@ -41,27 +38,27 @@ if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
 _DENSIFIED_ALPHABET = 256
-_EXACT_BYTES = {"f": 4, "i": 2, "u": 2}  # up to so many bytes a number is exact in float32
-_UNROLLED = 16
-_PIECE = 4096  # rows a thread takes at a time
-_BLOCK = 1 << 16  # winners between two kernels: 256 KB, which stay in a core's cache
+_MOST_HASHES = 2**24
 
 
 class WTAHash(Hasher):
     """Winner-take-all codes: a symbol is the position of the largest among `window` components picked at random.
 
-    Codes depend on the order of a row's components only: scaling a row, adding a constant to it, or any change that
-    keeps the order, keeps the code. Two rows share a symbol with the probability `bitkin.theory.wta_similarity`.
+    Codes depend on the order of a row's components only: without empty windows and at degree 1, any change that keeps
+    the order keeps the code, such as scaling a row or adding a constant to it. Two rows share a symbol with a
+    probability that `bitkin.theory` knows: `wta_similarity` without ties, `wta_collision` with them, `good_kernel`
+    where empty windows are filled.
 
     Parameters
     ----------
     n_hashes : int, default 256
-        Symbols a code (the papers' m).
+        Symbols a code (the papers' m), at most 2**24.
     window : int or "auto", default 4
-        Components a symbol looks at (the papers' K), from 2 to the number of features. "auto" takes the smallest that
-        leaves no more than a quarter of the windows empty, as far as one permutation of the features goes.
+        Components a symbol looks at (the papers' K), from 2 to the number of features. "auto" takes the smallest from
+        4 on that leaves no more than a quarter of the windows empty, as far as one permutation of the features goes.
     degree : int, default 1
-        A component is the product of so many features (the papers' p), multiplied in float64.
+        A component is the product of so many features (the papers' p), multiplied in float64. One that is too small for
+        that is zero, one too large infinite.
     coefficients : bool, default False
         Weigh a product by √(p! / ∏ aᵢ!), aᵢ counting the repeats of a feature in it. Tuples of features are drawn in
         order, so that multiplicities are in the sampling already; this is for the kernel's unordered form.
@@ -82,11 +79,11 @@ class WTAHash(Hasher):
     ----------
     spec_ : CodeSpec
     fingerprint_ : str
-        Equal for two fitted hashers exactly when they make the same codes.
+        Equal fingerprints, equal codes.
     window_, densify_, alphabet_size_ : int, str or None, int
         What "auto" and None became.
     empty_share_ : float
-        Share of empty windows among the fitted rows that have a filled one.
+        Share of empty windows among the fitted rows, those of zeros apart.
     seed_ : int
 
     Notes
@@ -181,6 +178,9 @@ class WTAHash(Hasher):
             window = whole_number(stored.parameter("window"), "window", low=2, high=hasher.n_features_in_)
             densify = stored.parameter("densify")
             alphabet_size = whole_number(stored.parameter("alphabet_size"), "alphabet_size", low=2, high=2**32)
+            for name, fitted in (("window", window), ("densify", densify), ("alphabet_size", alphabet_size)):
+                if given[name] not in ("auto", fitted) and not (name == "alphabet_size" and given[name] is None):
+                    raise InvalidInputError(f"{name} must be {given[name]!r} as given, got {fitted!r}.")
             hasher.empty_share_ = _share(stored.parameter("empty_share"))
             if densify is not None:
                 one_of(densify, "densify", ("rotation", "optimal"))
@@ -214,17 +214,20 @@ class WTAHash(Hasher):
             counts += self._count_empty(batch)
             if self.window != "auto":
                 sparsity.count(_nonzeros(batch))
-        n_empty, n_rows_empty, n_rows_filled = counts.tolist()
-        if n_rows_empty + n_rows_filled == 0:
+        n_empty, n_filled, n_without = counts.tolist()
+        if n_filled + n_without == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-        self.empty_share_ = n_empty / max(1, n_rows_filled * self.n_hashes)
+        n_rows = sparsity.n_rows  # rows of zeros are not counted: no window could fill theirs
+        self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(1, n_rows * self.n_hashes)
         densify = self.densify
         if densify == "auto":
-            densify = "optimal" if n_empty + n_rows_empty else None
+            densify = "optimal" if n_empty + n_without else None
         alphabet_size = self.alphabet_size or (_DENSIFIED_ALPHABET if densify else self.window_)
         self._set_model(self.window_, densify, int(alphabet_size))
+        if n_rows == 0:
+            warnings.warn("All fitted rows are zeros: there is nothing to hash, every code is empty.", stacklevel=3)
         if self.window != "auto":
-            sparsity.warn(self.window_, self.empty_share_, self.n_hashes, self.degree)
+            sparsity.warn(self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree)
 
     def _set_model(self, window: int, densify: str | None, alphabet_size: int) -> None:
         self._given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
@@ -249,18 +252,20 @@ class WTAHash(Hasher):
         empty = np.zeros(n, dtype=bool)
         alphabet = np.int64(self.alphabet_size_)
         donors = self._donors
+        donors.prepare()
+        self._windows.prepare(sparse=issparse(batch))
 
         def pack(piece: slice) -> None:
             room = np.empty((5, self.spec_.n_symbols), dtype=np.int32)
             symbols = np.empty(self.spec_.n_symbols, dtype=np.uint32)
             low_bytes = np.empty(8 * self.spec_.plane_bytes, dtype=np.uint8)
-            for rows, winners in self._winners(batch, piece):
+            for rows, winners in winners_of(batch, piece, self._windows):
                 pack_winners_into(
                     winners, alphabet, donors.offsets, donors.scheme, donors.probes,
                     room, symbols, low_bytes, planes[rows], empty[rows],
                 )  # fmt: skip
 
-        threads.run(pack, _pieces(n))
+        threads.run(pack, pieces(n))
         words.flags.writeable = False
         return Codes(words, self.spec_, empty=empty)
 
@@ -268,66 +273,24 @@ class WTAHash(Hasher):
         return self._codes(batch).symbols()
 
     def _count_empty(self, batch: Any) -> npt.NDArray[np.int64]:
-        """Count the empty windows of rows with a filled one, the rows without, and the rows with."""
+        """Count the empty windows of rows with a filled one, those rows, and the others."""
+        self._windows.prepare(sparse=issparse(batch))
 
         def count(piece: slice) -> npt.NDArray[np.int64]:
             counts = np.zeros(3, dtype=np.int64)
-            for _, winners in self._winners(batch, piece):
+            for _, winners in winners_of(batch, piece, self._windows):
                 count_empty_into(winners, counts)
             return counts
 
-        return sum(threads.run(count, _pieces(batch.shape[0])), start=np.zeros(3, dtype=np.int64))
-
-    def _winners(self, batch: Any, piece: slice) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
-        """Yield the winners of a few rows at a time, int32 (rows, n_hashes); the next ones overwrite them."""
-        windows, n_hashes = self._windows, self.spec_.n_symbols
-        wide = batch.dtype.itemsize > _EXACT_BYTES[batch.dtype.kind] or windows.plan.degree > 1
-        number = np.dtype(np.float64 if wide else np.float32)
-        step = max(1, _BLOCK // n_hashes)
-        best = np.empty(n_hashes, dtype=number)
-        room = np.empty((min(step, piece.stop - piece.start), n_hashes), dtype=np.int32)
-        hash_rows = self._sparse_winners(batch, best) if issparse(batch) else self._dense_winners(best)
-        for first in range(piece.start, piece.stop, step):
-            rows = slice(first, min(first + step, piece.stop))
-            winners = room[: rows.stop - first]
-            hash_rows(row_slice(batch, first, rows.stop), winners)
-            yield rows, winners
-
-    def _dense_winners(self, best: npt.NDArray[Any]) -> Callable[[Any, npt.NDArray[np.int32]], None]:
-        windows = self._windows
-        several = windows.plan.degree > 1
-        components = np.empty(windows.features.shape[1] if several else 0)
-        ks = (0,) * (self.window_ if self.window_ <= _UNROLLED and not several else 1)
-
-        def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
-            numbers = read_only(rows.astype(best.dtype, copy=False))
-            dense_winners_into(numbers, windows.features, windows.coefficients, ks, components, best, winners)
-
-        return hash_rows
-
-    def _sparse_winners(self, batch: Any, best: npt.NDArray[Any]) -> Callable[[Any, npt.NDArray[np.int32]], None]:
-        windows, places, n_hashes = self._windows, self._windows.places, self.spec_.n_symbols
-        n_hits = min(windows.features.shape[1], places.most * int(np.diff(batch.indptr).max(initial=0)))
-        values = np.zeros(self.n_features_in_ if windows.plan.degree > 1 else 0)
-        hit_places, hits = np.empty(n_hits, dtype=np.uint32), np.empty(n_hits, dtype=best.dtype)
-        low_slots, counts = np.empty(n_hashes, dtype=np.uint64), np.empty(n_hashes, dtype=np.int64)
-
-        def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
-            sparse_winners_into(
-                read_only(rows.data.astype(best.dtype, copy=False)), read_only(rows.indices), read_only(rows.indptr),
-                places.places, places.starts, places.stride, windows.features, windows.coefficients,
-                values, hit_places, hits, best, low_slots, counts, winners,
-            )  # fmt: skip
-
-        return hash_rows
+        return sum(threads.run(count, pieces(batch.shape[0])), start=np.zeros(3, dtype=np.int64))
 
     def _require_parameters(self, n_features: int) -> None:
-        whole_number(self.n_hashes, "n_hashes", low=1, high=MAX_SYMBOLS)
+        whole_number(self.n_hashes, "n_hashes", low=1, high=_MOST_HASHES)
         whole_number(self.degree, "degree", low=1, high=64)
         if not isinstance(self.coefficients, (bool, np.bool_)):
             raise InvalidInputError(f"coefficients must be True or False, got {self.coefficients!r}.")
-        if self.densify is not None:
-            one_of(self.densify, "densify", ("auto", "rotation", "optimal"))
+        if self.densify is not None and self.densify not in ("auto", "rotation", "optimal"):
+            raise InvalidInputError(f"densify must be 'auto', 'rotation', 'optimal' or None, got {self.densify!r}.")
         if self.alphabet_size is not None:
             whole_number(self.alphabet_size, "alphabet_size", low=2, high=2**32)
         one_of(self.layout, "layout", LAYOUTS)
@@ -349,12 +312,6 @@ class WTAHash(Hasher):
         return self.spec_.n_symbols * (self.alphabet_size_ if self._output == "onehot" else 1)
 
 
-def _pieces(n_rows: int) -> list[slice]:
-    """Cut rows into pieces for threads: a few thousand each, but two at least where it is worth a thread."""
-    step = max(256, min(_PIECE, -(-n_rows // 2)))
-    return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
-
-
 def _nonzeros(batch: Any) -> npt.NDArray[np.int64]:
     """Count the components of every row that are not zero."""
     counts: npt.NDArray[np.int64]
@@ -374,4 +331,4 @@ def _share(value: Any) -> float:
 
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value

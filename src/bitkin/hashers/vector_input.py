@@ -1,0 +1,60 @@
+"""What estimators that take vectors share: arrays, CSR matrices, data frames and open sources, checked in one way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import Batch, plain_batch
+from bitkin.io.vectors.rows import as_rows
+
+
+class TakesVectors(BaseEstimator):  # type: ignore[misc]
+    """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their names."""
+
+    n_features_in_: int
+
+    def require_features(self, source: VectorSource) -> None:
+        """Raise unless this is fitted and `source` has vectors of the length it was fitted on."""
+        check_is_fitted(self)
+        if source.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input. Give it vectors of the kind it was fitted on."
+            )
+
+    def _training_source(self, X: Any) -> VectorSource:
+        """Return the rows to fit as a source, and remember the number of features and their names."""
+        if not isinstance(X, VectorSource):
+            return open_vectors(self._checked(X, reset=True), name="X")
+        if X.shape[0] == 0:
+            raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
+        self.n_features_in_ = X.shape[1]
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return X
+
+    def _checked(self, X: Any, *, reset: bool) -> Batch:
+        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = as_rows(X, "X")
+        try:
+            checked = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_min_samples=1 if reset else 0,
+            )
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
+        checked = as_rows(checked, "X")
+        return plain_batch(checked, checked.dtype) if issparse(checked) else checked
