@@ -65,9 +65,25 @@ def _components_into(row, features, coefficients, components):
 
 
 @inlined_kernel
+def _single_hits_into(numbers, columns, places, n_places, hit_places, hits):
+    """Like `_hits_into`, where features have one place each: all are looked up first, so that memory is asked at once."""
+    for i in range(len(columns)):
+        hit_places[i] = places[np.uint32(columns[i])]
+    n_hits = 0
+    for i in range(len(columns)):
+        place, number = hit_places[i], numbers[i]
+        hit_places[n_hits] = place
+        hits[n_hits] = number
+        n_hits += (place < n_places) & (number != 0)
+    return n_hits
+
+
+@inlined_kernel
 def _hits_into(numbers, columns, places, starts, stride, features, coefficients, values, hit_places, hits):
     """Collect the places of one sparse row whose component is not zero, and the components; return how many."""
     n_factors, n_places = features.shape
+    if n_factors == 1 and stride == 1:
+        return _single_hits_into(numbers, columns, places, n_places, hit_places, hits)
     zero = numbers.dtype.type(0)
     if n_factors > 1:
         for i in range(len(columns)):
@@ -160,10 +176,11 @@ def _ring_donors_into(winners, donors, steps):
 
 
 @inlined_kernel
-def _hashed_donors_into(winners, probes, ring_donors, ring_steps, waiting, donors, steps):
+def _hashed_donors_into(winners, probes, waiting, donors, steps):
     """Give every window itself where it is filled, else the first filled one on its way through `probes`, int32[T, M].
 
-    Windows that wait are asked a round at a time, without a branch on what they find.
+    Windows that wait ask a round at a time, without a branch on what they find; return how many found none, the first
+    of `waiting`, whose donor is the last they asked.
     """
     n_waiting = 0
     for i in range(len(winners)):
@@ -173,7 +190,7 @@ def _hashed_donors_into(winners, probes, ring_donors, ring_steps, waiting, donor
         n_waiting += winners[i] < 0
     for t in range(len(probes)):
         if n_waiting == 0:
-            return
+            break
         still = 0
         for q in range(n_waiting):
             i = waiting[q]
@@ -183,10 +200,7 @@ def _hashed_donors_into(winners, probes, ring_donors, ring_steps, waiting, donor
             waiting[still] = i
             still += winners[donor] < 0
         n_waiting = still
-    for q in range(n_waiting):
-        i = waiting[q]
-        steps[i] += ring_steps[donors[i]]
-        donors[i] = ring_donors[donors[i]]
+    return n_waiting
 
 
 @inlined_kernel
@@ -269,11 +283,24 @@ def sparse_winners_into(
         _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken, winners[r])
 
 
-@kernel
-def pack_winners_into(winners, alphabet, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
-    """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`; winners are reduced in place.
+@inlined_kernel
+def _reduce_into(alphabet, winners):
+    """Take winners modulo `alphabet`; −1 stays."""
+    if alphabet & (alphabet - 1) == 0:
+        mask = np.int32(alphabet - 1)
+        for w in range(len(winners)):
+            winners[w] = winners[w] if winners[w] < 0 else winners[w] & mask
+    else:
+        for w in range(len(winners)):
+            if winners[w] >= alphabet:
+                winners[w] %= alphabet
 
-    `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
+
+@kernel
+def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
+    """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`.
+
+    Winners are reduced in place, where they may be larger than the alphabet. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
     """
     donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
     for i in range(winners.shape[1]):
@@ -283,14 +310,18 @@ def pack_winners_into(winners, alphabet, offsets, densify, probes, room, symbols
         empty[r] = (winners[r] < 0).all()
         if empty[r]:
             continue
-        for w in range(winners.shape[1]):
-            if winners[r, w] >= alphabet:
-                winners[r, w] %= alphabet
+        if reduce:
+            _reduce_into(alphabet, winners[r])
         if densify == ROTATION:
             _ring_donors_into(winners[r], donors, steps)
         elif densify == OPTIMAL:
-            _ring_donors_into(winners[r], ring_donors, ring_steps)
-            _hashed_donors_into(winners[r], probes, ring_donors, ring_steps, waiting, donors, steps)
+            n_waiting = _hashed_donors_into(winners[r], probes, waiting, donors, steps)
+            if n_waiting:
+                _ring_donors_into(winners[r], ring_donors, ring_steps)
+                for q in range(n_waiting):
+                    i = waiting[q]
+                    steps[i] += ring_steps[donors[i]]
+                    donors[i] = ring_donors[donors[i]]
         _symbols_into(winners[r], donors, steps, alphabet, offsets, symbols)
         _pack_into(symbols, low_bytes, planes[r])
 

@@ -57,7 +57,7 @@ def _dense(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
 
 def _sparse(batch: Any, windows: Windows, best: npt.NDArray[Any]) -> HashRows:
     places, n_hashes = windows.places, windows.plan.n_hashes
-    n_hits = min(windows.features.shape[1], places.most * int(np.diff(batch.indptr).max(initial=0)))
+    n_hits = places.most * int(np.diff(batch.indptr).max(initial=0))
     values = np.zeros(windows.plan.n_features if windows.plan.degree > 1 else 0)
     hit_places, hits = np.empty(n_hits, dtype=np.uint32), np.empty(n_hits, dtype=best.dtype)
     counts, taken = np.empty(n_hashes, dtype=np.int64), np.empty(n_hits + n_hashes, dtype=bool)

@@ -261,7 +261,7 @@ class WTAHash(Hasher):
             low_bytes = np.empty(8 * self.spec_.plane_bytes, dtype=np.uint8)
             for rows, winners in winners_of(batch, piece, self._windows):
                 pack_winners_into(
-                    winners, alphabet, donors.offsets, donors.scheme, donors.probes,
+                    winners, alphabet, self.window_ > self.alphabet_size_, donors.offsets, donors.scheme, donors.probes,
                     room, symbols, low_bytes, planes[rows], empty[rows],
                 )  # fmt: skip
 
