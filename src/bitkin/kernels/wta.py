@@ -66,7 +66,7 @@ def _components_into(row, features, coefficients, components):
 
 @inlined_kernel
 def _single_hits_into(numbers, columns, places, n_places, hit_places, hits):
-    """Like `_hits_into`, where features have one place each: all are looked up first, so that memory is asked at once."""
+    """Like `_hits_into`, where features have one place each: all are looked up first, and memory is asked at once."""
     for i in range(len(columns)):
         hit_places[i] = places[np.uint32(columns[i])]
     n_hits = 0
@@ -300,15 +300,16 @@ def _reduce_into(alphabet, winners):
 def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
     """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`.
 
-    Winners are reduced in place, where they may be larger than the alphabet. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
+    Winners are reduced in place where they may be too large. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes`
+    (uint8[8 · ⌈M / 8⌉]) are room for a row.
     """
     donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
-    for i in range(winners.shape[1]):
-        donors[i] = i
-        steps[i] = 0
     for r in range(len(winners)):
-        empty[r] = (winners[r] < 0).all()
-        if empty[r]:
+        filled = False
+        for w in range(winners.shape[1]):
+            filled |= winners[r, w] >= 0
+        empty[r] = not filled
+        if not filled:
             continue
         if reduce:
             _reduce_into(alphabet, winners[r])
@@ -322,7 +323,11 @@ def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room,
                     i = waiting[q]
                     steps[i] += ring_steps[donors[i]]
                     donors[i] = ring_donors[donors[i]]
-        _symbols_into(winners[r], donors, steps, alphabet, offsets, symbols)
+        if densify == NONE:
+            for w in range(winners.shape[1]):
+                symbols[w] = max(winners[r, w], 0)
+        else:
+            _symbols_into(winners[r], donors, steps, alphabet, offsets, symbols)
         _pack_into(symbols, low_bytes, planes[r])
 
 
