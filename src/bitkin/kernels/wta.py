@@ -300,7 +300,7 @@ def _reduce_into(alphabet, winners):
 def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
     """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`.
 
-    Winners are reduced in place where they may be too large. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes`
+    Winners that may be too large are reduced in place. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes`
     (uint8[8 · ⌈M / 8⌉]) are room for a row.
     """
     donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
