@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,18 @@ def test_files_that_cannot_be(texts: Path, run: Run) -> None:
     require_failure(run("dedup", "texts.jsonl", "--id", "name"), "line 1: no field 'name'. It has 'key', 'text'.")
 
 
+@pytest.mark.parametrize("option", ["--out", "--report", "--pairs"])
+def test_an_output_that_cannot_be_written_is_found_before_anything_is_read(
+    texts: Path, run: Run, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("bad.jsonl").write_text("{broken")  # which reading would find
+    Path("closed").mkdir()
+    require_failure(run("dedup", "bad.jsonl", option, "no/x.jsonl"), "no/x.jsonl cannot be written: there is no folder")
+    require_failure(run("dedup", "bad.jsonl", option, "closed"), "closed cannot be written: closed is a folder")
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "closed")
+    require_failure(run("dedup", "bad.jsonl", option, "closed/x.jsonl"), "closed cannot be written to")
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -154,6 +167,8 @@ def test_files_that_cannot_be(texts: Path, run: Run) -> None:
         (("texts.jsonl", "--shingle", "word"), ("'--shingle'", "Did you mean 'words'?")),
         (("texts.jsonl", "--size", "0"), ("Invalid value for", "--size")),
         (("texts.jsonl", "--hashes", "0"), ("Invalid value for", "--hashes")),
+        (("texts.jsonl", "--hashes", "2000000"), ("Invalid value for", "--hashes", "1048576")),
+        (("texts.jsonl", "--size", "2147483648"), ("Invalid value for", "--size")),
         (("texts.jsonl", "-o", "texts.jsonl"), ("'--out'", "is an input and would be replaced")),
         (("texts.jsonl", "--report", "./texts.jsonl"), ("'--report'", "is an input and would be replaced")),
         (("texts.jsonl", "-o", "x.jsonl", "--pairs", "x.jsonl"), ("'--pairs'", "x.jsonl is also given to --out")),
@@ -164,3 +179,24 @@ def test_wrong_usage_is_explained(texts: Path, run: Run, arguments: tuple[Any, .
     before = texts.read_bytes()
     require_usage_error(run("dedup", *arguments), *words)
     assert texts.read_bytes() == before
+
+
+def test_ids_and_names_are_shown_as_they_are_and_steer_nothing(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"[bold]\xff.jsonl")
+    ids = ["[/bold] x", "[red]hid[/red]", "\x1b[31mred\x9b2J", "\ud800", "a\nb\u202e"]
+    records = [{"id": name, "text": f"text {i}"} for i, one in enumerate(ids) for name in (one, 7)]
+    Path(name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    Path("other.jsonl").write_text('{"text": "z", "id": 1}\n')
+    done = run("dedup", name, "--id", "id", "--report", os.fsdecode(b"\xfe[red].jsonl"))
+    assert (done.code, done.err) == (0, "")
+    for shown in ("[/bold] x", "[red]hid[/red]", "\ufffd[31mred\ufffd2J", " \ufffd ", "a\ufffdb\ufffd"):
+        assert shown in done.out
+    assert "dropped: \ufffd[red].jsonl" in done.out
+    assert run("dedup", name, "other.jsonl").code == 0
+    assert "[bold]\ufffd.jsonl, line 1" in run("dedup", name, "other.jsonl").out
+    [figures] = run("dedup", name, "--json", "--report", os.fsdecode(b"\xfe.jsonl")).objects
+    assert figures["report"] == os.fsdecode(b"\xfe.jsonl")
+    require_failure(run("dedup", os.fsdecode(b"none\xff.jsonl")), "cannot be read")

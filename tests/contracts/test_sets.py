@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ from tests.contracts.hashers import instances, takes_lists_as_sets
 
 HASHERS = [clone(hasher) for hasher in instances() if takes_lists_as_sets(hasher)]
 each_hasher = pytest.mark.parametrize("hasher", HASHERS, ids=repr)
+
+
+class Level(IntEnum):
+    BELOW = -1
+    LOW = 3
+    HIGH = 8
 
 
 def lists_of_numbers(n: int = 60, high: int = 50, seed: int = 0) -> list[list[int]]:
@@ -84,6 +91,13 @@ def test_every_form_of_the_same_sets_gets_the_same_codes(hasher: Any) -> None:
         assert hasher.encode(form) == codes
     assert np.array_equal(hasher.transform(lists), codes.symbols())
     assert hasher.transform(lists).dtype == hasher.spec_.symbol_dtype
+
+
+@each_hasher
+def test_kinds_of_int_are_the_numbers_they_are(hasher: Any) -> None:
+    codes = hasher.fit().encode([[3, 8], [8]])
+    assert hasher.encode([[Level.LOW, Level.HIGH], [Level.HIGH]]) == codes
+    assert hasher.encode([[Level.LOW, np.uint8(8)], [8]]) == codes
 
 
 @each_hasher
@@ -226,6 +240,11 @@ WRONG_SETS = [
     ([[1], {1: 2}], r"got \{1: 2\} at position 1"),
     ([[1], np.ones((2, 2), int)], r"flat sets, got an array of shape \(2, 2\) at position 1"),
     ([[1], np.array(3)], r"flat sets, got an array of shape \(\) at position 1"),
+    (bytearray(b"abc"), "X must be a list of sets, got one bytearray"),
+    ([[1], bytearray(b"def")], r"got bytearray\(b'def'\) at position 1"),
+    ([[1], memoryview(b"def")], "got <memory at .*> at position 1"),
+    ([[1], np.array(["2020-01-01"], "M8[ns]")], r"X has an array of datetime64\[ns\] at position 1. Members must be"),
+    ([np.array([5], "m8[ns]")], r"X has an array of timedelta64\[ns\] at position 0"),
 ]
 WRONG_MEMBERS = [
     ([[3], [2, -1]], r"X has the member -1 in set 1. Members must be all strings, or all whole numbers from 0 to"),
@@ -247,11 +266,16 @@ WRONG_MEMBERS = [
     ([np.array([-3], np.int8)], "X has the member .*-3.* in set 0"),
     ([np.array([3]), np.array([1.5])], "X has the member .*1.5.* in set 1, a float"),
     ([np.array([True])], "X has the member .*True.* in set 0"),
+    ([[10**5000]], "X has the member a number of 16,610 bits in set 0"),
+    ([[-(10**5000)]], "X has the member a number of 16,610 bits in set 0"),
+    ([[3], [[10**5000]]], "X has the member a list in set 1"),
+    ([[1, np.timedelta64(5, "s")]], "X has the member .*timedelta64.* in set 0"),
+    ([[1, Level.HIGH], [Level.BELOW]], "X has the member <Level.BELOW: -1> in set 1"),
 ]
 
 
 @each_hasher
-@pytest.mark.parametrize(("X", "words"), WRONG_SETS, ids=[repr(X) for X, _ in WRONG_SETS])
+@pytest.mark.parametrize(("X", "words"), WRONG_SETS, ids=[words for _, words in WRONG_SETS])
 def test_what_is_no_list_of_sets_is_one_clear_error(hasher: Any, X: Any, words: str) -> None:
     hasher.fit()
     for call in (hasher.encode, hasher.transform):
@@ -260,7 +284,7 @@ def test_what_is_no_list_of_sets_is_one_clear_error(hasher: Any, X: Any, words: 
 
 
 @each_hasher
-@pytest.mark.parametrize(("X", "words"), WRONG_MEMBERS, ids=[repr(X) for X, _ in WRONG_MEMBERS])
+@pytest.mark.parametrize(("X", "words"), WRONG_MEMBERS, ids=[words for _, words in WRONG_MEMBERS])
 def test_what_is_no_member_is_one_clear_error(hasher: Any, X: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         hasher.fit().encode(X)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,33 @@ def test_an_output_that_cannot_be_written_is_one_error(tmp_path: Path, source: J
         write_kept(tmp_path / "no" / "kept.jsonl", source, found.kept, len(found))
     with pytest.raises(FileAccessError, match="cannot be written"):
         write_dropped(tmp_path, found, places)
+
+
+def test_byte_order_marks_within_the_output_are_left_out(tmp_path: Path) -> None:
+    mark = codecs.BOM_UTF8
+    contents = [
+        mark + b'{"text": "a b c"}\n',
+        mark + b'{"text": "a b c"}\n{"text": "d e f"}',
+        mark + b'{"text": "g"}\n',
+    ]
+    paths = [tmp_path / f"{i}.jsonl" for i in range(3)]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    source = JsonLines(paths)
+    found, _ = found_in(source)
+    write_kept(tmp_path / "kept.jsonl", source, found.kept, len(found))
+    data = (tmp_path / "kept.jsonl").read_bytes()
+    assert data == mark + b'{"text": "a b c"}\n{"text": "d e f"}\n{"text": "g"}\n'
+    assert [d.text for d in JsonLines([tmp_path / "kept.jsonl"]).documents()] == ["a b c", "d e f", "g"]
+
+
+def test_reports_are_ascii_whatever_ids_and_paths_hold(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"undecodable\xff.jsonl")
+    path.write_text('{"text": "a b c", "id": "\\ud800"}\n{"text": "a b c", "id": "\\u2603"}\n')
+    found, places = found_in(JsonLines([path], id_field="id"), pairs="all")
+    write_dropped(tmp_path / "dropped.jsonl", found, places)
+    write_pairs(tmp_path / "pairs.jsonl", found, places)
+    for name in ("dropped.jsonl", "pairs.jsonl"):
+        [record] = [json.loads(line) for line in (tmp_path / name).read_bytes().decode("ascii").splitlines()]
+        assert {record["id"], record.get("kept_id", record.get("other_id"))} == {"\u2603", "\ud800"}
+        assert record["file"] == str(path)

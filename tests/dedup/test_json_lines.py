@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -163,3 +164,29 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for paths in wrong:
         with pytest.raises(InvalidInputError, match="paths must be a list of at least one path"):
             JsonLines(paths)
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \r\n\n", b""])
+def test_a_byte_order_mark_may_stand_alone_in_its_line(tmp_path: Path, blank: bytes) -> None:
+    path = written(tmp_path / "a.jsonl", codecs.BOM_UTF8 + blank + b'{"text": "a"}\n')
+    assert [d.text for d in JsonLines([path]).documents()] == ["a"]
+
+
+def test_a_file_of_a_byte_order_mark_has_no_documents(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", codecs.BOM_UTF8)
+    with pytest.raises(InvalidInputError, match="no documents"):
+        list(JsonLines([path]).documents())
+
+
+def test_a_packed_file_without_the_suffix_is_told_apart(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", gzip.compress(as_lines(RECORDS)))
+    with pytest.raises(CorruptFileError, match=r"a\.jsonl is packed by gzip\. Give it a name that ends in \.gz\."):
+        list(JsonLines([path]).documents())
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '{"a": [NaN]}'])
+def test_an_id_that_json_cannot_hold_is_refused(tmp_path: Path, value: str) -> None:
+    path = written(tmp_path / "a.jsonl", f'{{"text": "a", "id": {value}}}'.encode())
+    with pytest.raises(InvalidInputError, match="line 1: field 'id' must be an id that JSON can hold, got NaN or Inf"):
+        list(JsonLines([path], id_field="id").documents())
+    assert [d.text for d in JsonLines([path]).documents()] == ["a"]

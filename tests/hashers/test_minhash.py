@@ -298,8 +298,9 @@ def test_impossible_files_are_refused(tmp_path: Path) -> None:
         {"n_features": 2**31},
     ):
         write_file(tmp_path / "model", "MinHash", good | wrong, hasher.fingerprint_, {})
-        with pytest.raises(CorruptFileError):
+        with pytest.raises(CorruptFileError) as raised:
             bitkin.load(tmp_path / "model")
+        assert ".." not in str(raised.value).removeprefix(str(tmp_path))
     write_file(tmp_path / "model", "MinHash", good, hasher.fingerprint_, {"more": np.zeros(3)})
     with pytest.raises(CorruptFileError):
         bitkin.load(tmp_path / "model")

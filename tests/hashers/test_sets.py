@@ -135,6 +135,10 @@ def test_largest_members_keep_every_bit() -> None:
         ([1.5], [0, 1], "members must be a flat array of whole numbers"),
         ([[1]], [0, 1], "members must be a flat array"),
         (["a"], [0, 1], "members must be a flat array of whole numbers"),
+        ([[1], [2, 3]], [0, 2], "members must be a flat array of whole numbers"),
+        ([1, 2**64], [0, 2], "members must be a flat array of whole numbers from 0 to"),
+        ([-1, 2**63], [0, 2], "members must be a flat array of whole numbers from 0 to"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), [0, 1], "members must be a flat array of whole numbers"),
         ([3, -1], [0, 2], "members must be 0 or more, got -1 at position 1"),
         ([1, 2], [0, 1], "offsets must rise from 0 to 2"),
         ([1, 2], [1, 2], "offsets must rise from 0 to 2"),
@@ -160,7 +164,18 @@ def test_wrong_pairs_are_one_clear_error() -> None:
         Sets.concatenate([[1]])  # type: ignore[list-item]
 
 
-def test_sets_of_an_array_that_cannot_be_written_are_not_copied() -> None:
+def test_a_view_that_cannot_be_written_is_copied_since_its_base_can() -> None:
     members: npt.NDArray[np.uint64] = np.arange(5, dtype=np.uint64)
-    members.flags.writeable = False
-    assert np.shares_memory(Sets(members, [0, 5]).members, members)
+    offsets = np.array([0, 2, 5])
+    views = members.view(), offsets.view()
+    for view in views:
+        view.flags.writeable = False
+    sets = Sets(*views)
+    members[0], offsets[1] = 9, 10**12
+    assert as_lists(sets) == [[0, 1], [2, 3, 4]]
+    assert len(bitkin.MinHash().fit().encode(sets)) == 2
+
+
+def test_lists_on_both_sides_of_2_to_the_63_keep_every_bit() -> None:
+    members = [1, 2**63, 2**64 - 1, 2**63 + 1]
+    assert Sets(members, [0, 4]).members.tolist() == members

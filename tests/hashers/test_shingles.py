@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin.errors import InvalidInputError
 from bitkin.hashers import shingles as module
+from bitkin.hashers.shingles import keyed_shingles
 from bitkin.hashers.texts import hash_strings
 from tests.hashers.minhash_truth import hash_of_string, shingles_of_text
 
@@ -152,3 +153,25 @@ def test_wrong_input_is_one_clear_error(texts: Any, keywords: dict[str, Any], wo
         bitkin.shingles(texts, **keywords)
     with pytest.raises(InvalidInputError, match=words):
         bitkin.MinHash(8).fit().encode_texts(texts, **keywords)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=60), st.integers(0, 2**61 - 2) | st.sampled_from([0, 1, 2**61 - 2]), st.integers(1, 9))
+def test_the_keyed_hash_is_a_polynomial_at_a_secret_point(text: str, key: int, size: int) -> None:
+    def polynomial(data: bytes) -> int:
+        value = len(data)
+        for i in range(0, len(data), 7):
+            value = (value * key + int.from_bytes(data[i : i + 7], "little")) % (2**61 - 1)
+        return value
+
+    texts = [text, "", text + "x"]
+    stable, keyed = keyed_shingles(texts, key, kind="chars", size=size)
+    assert stable == bitkin.shingles(texts, kind="chars", size=size)
+    truth = [[polynomial(one.encode()) for one in shingles_of_text(text, "chars", size)] for text in texts]
+    assert [one.tolist() for one in keyed] == truth
+
+
+def test_what_collides_under_the_stable_hash_does_not_under_a_key() -> None:
+    stable, keyed = keyed_shingles(["3YB rHA ZuFM7HsX", "GcW REM ST!Iqbm+"], 2**60 + 12345, kind="words", size=3)
+    assert stable[0] == stable[1]
+    assert keyed[0] != keyed[1]

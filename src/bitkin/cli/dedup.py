@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitkin.cli.arguments import Json, one_of_choices
-from bitkin.cli.output import print_json, print_table, progress_bar
+from bitkin.cli.output import print_json, print_table, printable, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
@@ -31,21 +31,23 @@ def dedup(
         Path | None, typer.Option(help="Write a JSON line for every dropped line: what is kept for it, and why.")
     ] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="Write a JSON line for every pair at or above the threshold.")
+        Path | None, typer.Option(help="Write a JSON line for every pair found; equal texts by the first of them.")
     ] = None,
     id_field: Annotated[str | None, typer.Option("--id", help="A field that names lines in reports.")] = None,
     shingle: Annotated[str, typer.Option(help="What texts are cut into: words or chars.")] = "words",
     size: Annotated[
-        int | None, typer.Option(min=1, help="Words or characters a shingle; 3 words or 9 chars if absent.")
+        int | None,
+        typer.Option(min=1, max=2**31 - 1, help="Words or characters a shingle; 3 words or 9 chars if absent."),
     ] = None,
-    hashes: Annotated[int, typer.Option(min=1, help="MinHash symbols a text. More miss less.")] = 128,
+    hashes: Annotated[int, typer.Option(min=1, max=2**20, help="MinHash symbols a text. More miss less.")] = 128,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
     json: Json = False,
 ) -> None:
     """Find near-duplicate texts; keep the first of every cluster.
 
     Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always compared exactly, is
-    at least the threshold. A text without a shingle is similar to nothing, and kept.
+    at least the threshold. A text without a shingle is similar to nothing, and kept. The misses that are printed are
+    those of texts with some 50 shingles or more; more pairs of very short texts are missed.
 
     Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report dropped.jsonl
     """
@@ -53,12 +55,15 @@ def dedup(
         raise typer.BadParameter(f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'")
     one_of_choices(shingle, "--shingle", ["words", "chars"])
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
-    from bitkin.dedup.files import add_files, write_dropped, write_kept, write_pairs
+    from bitkin.dedup.files import add_files, require_writable, write_dropped, write_kept, write_pairs
     from bitkin.dedup.finder import DuplicateFinder
     from bitkin.dedup.json_lines import JsonLines
 
     start = time.perf_counter()
     source = JsonLines(files, field, id_field=id_field)
+    for output in (out, report, pairs):
+        if output is not None:
+            require_writable(output)  # before all the work
     with DuplicateFinder(threshold, shingle=shingle, size=size, n_hashes=hashes) as finder:
         with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
             places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
@@ -80,7 +85,7 @@ def dedup(
     _show(finder, found, places, show, seconds)
     for what, path in (("kept", out), ("dropped", report), ("pairs", pairs)):
         if path is not None:
-            print(f"{what}: {path}")
+            print(f"{what}: {printable(str(path))}")
     if out is None:
         print("to write the lines to keep: --out kept.jsonl")
 

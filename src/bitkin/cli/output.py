@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with 1."""
-    print(f"bitkin: {message}", file=sys.stderr)
+    print("bitkin: " + "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     sys.exit(1)
 
 
@@ -27,20 +27,26 @@ def plain_warnings() -> Iterator[None]:
 
 def print_json(**values: Any) -> None:
     """Print one JSON line."""
-    print(json.dumps(values, ensure_ascii=False, default=str), flush=True)
+    print(json.dumps(values, default=str), flush=True)
+
+
+def printable(text: str) -> str:
+    """Return `text` without what could steer a terminal or cannot be written at all: each of those becomes U+FFFD."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a small table; the first column is text, the others are numbers."""
+    """Print a small table of plain text; the first column is text, the others are numbers."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=Text(printable(title), style="table.title"), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        table.add_column(Text(printable(column)), justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))  # a string would be read as markup
     Console(highlight=False).print(table)
 
 

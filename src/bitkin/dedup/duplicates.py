@@ -28,7 +28,8 @@ class Duplicates:
     jaccard : float64 (dropped,)
         Exact similarity of every dropped document to the one kept for it.
     like, like_jaccard : int64 and float64 (dropped,)
-        The reason: the most similar document that it was joined by, and the similarity, at or above the threshold.
+        The reason: the most similar document that it was joined by, and the similarity, at or above the threshold;
+        the same whatever `pairs` is.
     pairs : Pairs
         Pairs at or above the threshold: those that joined clusters, or with `pairs="all"` all that were found, where
         documents with equal shingles are represented by the first of them.
@@ -37,7 +38,7 @@ class Duplicates:
     n_equal : int
         Documents dropped because an earlier one has the same shingles.
     n_compared : int
-        Pairs of candidates that were compared exactly.
+        Pairs of candidates that were compared exactly; others were far too different by their codes.
     threshold : float
     plan : BandPlan
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -16,12 +17,14 @@ from bitkin.dedup.duplicates import Duplicates
 from bitkin.dedup.finder import DuplicateFinder, text_batches
 from bitkin.dedup.json_lines import JsonLines
 from bitkin.dedup.read_ahead import read_ahead
+from bitkin.errors import FileAccessError
 from bitkin.index.bands import Rows
-from bitkin.io.writer import write_aside
+from bitkin.io.writer import regular_target, write_aside
 
 Progress = Callable[[int], None]
 
 _LINES_BETWEEN_NEWS = 1024
+_PAIRS_AT_ONCE = 1 << 14  # that are Python objects
 
 
 class Places:
@@ -71,17 +74,18 @@ def write_kept(
 ) -> None:
     """Write the lines of the documents to keep, of `n`, byte for byte; packed where the name ends in .gz.
 
-    Only where a line without a newline, the last of a file, is followed by another does it get one.
+    Only where a line without a newline, the last of a file, is followed by another does it get one, and the byte order
+    mark of a file that is not the first in the output is left out.
     """
     keep = np.zeros(n, dtype=np.bool_)
     keep[kept] = True
 
     def write_lines(file: IO[bytes]) -> None:
-        newline = b""
+        begun, newline = False, b""
         for line, wanted in zip(source.lines(progress), keep.tolist(), strict=True):
             if wanted:
-                file.write(newline + line)
-                newline = b"" if line.endswith(b"\n") else b"\n"
+                file.write(newline + (line.removeprefix(codecs.BOM_UTF8) if begun else line))
+                begun, newline = True, b"" if line.endswith(b"\n") else b"\n"
 
     _write(path, write_lines)
 
@@ -117,22 +121,37 @@ def write_pairs(
     path: str | os.PathLike[str], found: Duplicates, places: Places, progress: Progress | None = None
 ) -> None:
     """Write one JSON line for every pair; `progress` is told the number of lines written."""
-    rows = zip(*(column.tolist() for column in found.pairs), strict=True)
-    records = (
-        {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
-        for first, second, jaccard in rows
-    )
-    _write_records(path, records, progress)
+
+    def records() -> Iterator[dict[str, Any]]:
+        for start in range(0, len(found.pairs.first), _PAIRS_AT_ONCE):
+            columns = (column[start : start + _PAIRS_AT_ONCE].tolist() for column in found.pairs)
+            for first, second, jaccard in zip(*columns, strict=True):
+                yield {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
+
+    _write_records(path, records(), progress)
 
 
 def _write_records(path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None) -> None:
     def write_lines(file: IO[bytes]) -> None:
         for i, record in enumerate(records):
-            file.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+            # ASCII, since an id or a path may hold half a character, which UTF-8 has no bytes for.
+            file.write(json.dumps(record, allow_nan=False).encode("ascii") + b"\n")
             if progress is not None and i % _LINES_BETWEEN_NEWS == 0:
                 progress(i)
 
     _write(path, write_lines)
+
+
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Raise what writing to `path` would raise, as far as that can be told beforehand."""
+    try:
+        folder = regular_target(path).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"there is no folder {folder}")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"the folder {folder} cannot be written to")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise FileAccessError(f"{os.fspath(path)} cannot be written: {error}.") from error
 
 
 def _write(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:

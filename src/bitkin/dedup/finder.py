@@ -1,13 +1,14 @@
 """Finding near-duplicate texts: shingles → MinHash codes → bands → pairs compared exactly → clusters.
 
 In memory are the codes (128 bytes a text by default, twice that for a moment) and about 60 bytes a text besides; the
-shingles wait in a temporary file, 8 bytes each. Results depend on the texts and the parameters alone, not on batches
-or threads.
+shingles wait in a temporary file, 8 bytes each. Results depend on the texts and the parameters alone, not on batches,
+threads, or the key that shingles are hashed with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,12 +20,13 @@ from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.dedup.duplicates import Duplicates, closest_links
 from bitkin.dedup.equal_sets import first_equals, set_digests
-from bitkin.dedup.linking import Linked, Pairs, link, sorted_pairs
+from bitkin.dedup.linking import Pairs, link, sorted_pairs
 from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.minhash import MinHash
-from bitkin.hashers.shingles import shingle_parameters, shingles
+from bitkin.hashers.minhash import MOST_HASHES, MinHash
+from bitkin.hashers.shingles import keyed_shingles, shingle_parameters, text_pieces
 from bitkin.index.bands import Rows, choose_bands, similarity_threshold
+from bitkin.randomness import Draws, resolve_seed
 
 _KEY_BITS = 24  # a band key shorter than this would meet by chance too often
 _BATCH_CHARS = 1 << 22
@@ -104,51 +106,62 @@ class DuplicateFinder:
     ) -> None:
         self.threshold = similarity_threshold(threshold)
         self.shingle, self.size = shingle_parameters(one_of(shingle, "shingle", ("words", "chars")), size)
-        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1)
+        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MOST_HASHES)
         self.plan = choose_bands(self.threshold, self.n_hashes)
         bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
         self._hasher = MinHash(self.n_hashes, bits_per_symbol=bits, random_state=random_state).fit()
+        # Codes come from the stable hash, so that results do; what is compared comes from a hash with a fresh key, so
+        # that nobody can write texts that only look alike.
+        self._key = int(Draws(resolve_seed(None), "dedup shingles").below(2**61 - 1, 1)[0])
         self._codes: list[Codes] = []
         self._digests: list[npt.NDArray[np.uint64]] = []
         self._spool = SetSpool()
-        self._found = False
+        self._ended: str | None = None  # why this takes no more texts and gives no answer
 
-    def add(self, texts: list[str]) -> None:
+    def add(self, texts: Iterable[str]) -> None:
         """Take more texts; their numbers go on from those before."""
-        if self._found:
-            raise InvalidInputError("add() comes before find(). Add the texts to a new DuplicateFinder.")
-        if not texts:
+        self._require_open("add()")
+        shingles, keyed = keyed_shingles(texts, self._key, kind=self.shingle, size=self.size)
+        if not len(shingles):
             return
-        sets = shingles(texts, kind=self.shingle, size=self.size).unique()
-        self._codes.append(self._hasher.encode(sets))
-        self._digests.append(set_digests(sets))
-        self._spool.append(sets)
+        keyed = keyed.unique()
+        codes, digests = self._hasher.encode(shingles), set_digests(keyed)
+        self._ended = "an earlier add() failed, and texts are missing"
+        self._spool.append(keyed)
+        self._codes.append(codes)
+        self._digests.append(digests)
+        self._ended = None
 
     def find(self, *, pairs: str = "links", progress: Callable[[int], None] | None = None) -> Duplicates:
         """Return the near-duplicates among all texts added, once; `progress` is told how many of `plan.bands` are done.
 
         `pairs="links"` gives the pairs that joined clusters, `"all"` every pair found: of m texts that are all alike
-        about m² / 2 pairs, where the links are m − 1.
+        about m² / 2 pairs, where the links are m − 1. Texts with equal shingles are paired with the first of them only,
+        which stands for them in other pairs. All else is the same: clusters and reasons come from the links, and all
+        pairs, if asked for, are gathered by a second pass, for which `progress` starts anew.
         """
         every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
-        if self._found:
-            raise InvalidInputError("find() gives its answer once. Add the texts to a new DuplicateFinder.")
-        self._found = True
+        self._require_open("find()")
+        self._ended = "find() gives its answer once"
         sets = self._spool.sets()
         first_equal = first_equals(sets, np.concatenate([np.empty(0, np.uint64), *self._digests]))
         self._digests = []
         original = first_equal == np.arange(len(sets))
+        copies = np.flatnonzero(~original)
+        equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
         rows = np.flatnonzero(original & (sets.sizes() > 0))
-        linked = self._link(rows, sets, every_pair, progress)
+        linking = partial(link, self._codes_of(rows), sets, rows, self.plan, self.threshold, progress=progress)
+        linked = linking(every_pair=False)
         cluster_of = np.arange(len(sets))
         cluster_of[rows] = rows[linked.roots]
         cluster_of = cluster_of[first_equal]
         dropped = np.flatnonzero(cluster_of != np.arange(len(sets)))
-        copies = np.flatnonzero(~original)
-        equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
-        similar = Pairs(rows[linked.pairs.first], rows[linked.pairs.second], linked.pairs.jaccard)
-        found = sorted_pairs([equal, similar])
+        found = sorted_pairs([equal, *linked.parts])
         like, like_jaccard = closest_links(len(sets), found, dropped)
+        if every_pair:
+            linked = linking(every_pair=True)
+            linked.parts.append(equal)
+            found = sorted_pairs(linked.parts)
         return Duplicates(
             cluster_of=cluster_of,
             jaccard=sets.jaccard_of_pairs(cluster_of[dropped], dropped),
@@ -162,17 +175,14 @@ class DuplicateFinder:
             plan=self.plan,
         )
 
-    def _link(self, rows: Rows, sets: Any, every_pair: bool, progress: Callable[[int], None] | None) -> Linked:
-        if not len(rows):
-            nothing = np.empty(0, dtype=np.int64)
-            return Linked(nothing, sorted_pairs([]), 0)
-        codes = self._codes_of(rows)
-        return link(codes, sets, rows, self.plan, self.threshold, every_pair=every_pair, progress=progress)
+    def _require_open(self, what: str) -> None:
+        if self._ended is not None:
+            raise InvalidInputError(f"{what} cannot be: {self._ended}. Add the texts to a new DuplicateFinder.")
 
     def _codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, which ascend, and let go of all others on the way: they are never held twice."""
         parts, self._codes = self._codes[::-1], []
-        spec, origin = parts[0].spec, parts[0].fingerprint
+        spec, origin = self._hasher.spec_, self._hasher.fingerprint_
         words = np.empty((len(rows), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
         first, done = 0, 0
         while parts:
@@ -185,6 +195,8 @@ class DuplicateFinder:
 
     def close(self) -> None:
         """Delete the temporary file."""
+        self._ended = "this one is closed"
+        self._codes, self._digests = [], []
         self._spool.close()
 
     def __enter__(self) -> Self:
@@ -198,17 +210,4 @@ class DuplicateFinder:
 
 def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:
     """Yield lists of some megabytes of text."""
-    if isinstance(texts, (str, bytes)):
-        raise InvalidInputError(f"texts must be a list of strings, got one {type(texts).__name__}. Wrap it in a list.")
-    batch: list[str] = []
-    n_chars = 0
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InvalidInputError(f"texts must be strings, got {type(text).__name__} at position {i}.")
-        batch.append(text)
-        n_chars += len(text)
-        if n_chars >= _BATCH_CHARS or len(batch) == _BATCH_TEXTS:
-            yield batch
-            batch, n_chars = [], 0
-    if batch:
-        yield batch
+    return text_pieces(texts, _BATCH_CHARS, _BATCH_TEXTS)

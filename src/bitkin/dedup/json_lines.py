@@ -24,6 +24,7 @@ MAX_LINE = 2**30
 
 _BUFFER = 1 << 20
 _LINES_BETWEEN_NEWS = 256
+_GZIP = b"\x1f\x8b"
 _JSON_SPACE = b" \t\r\n"
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
 
@@ -88,7 +89,7 @@ class JsonLines:
                 text = _member(record, self.field)
                 if not isinstance(text, str):
                     raise InvalidInputError(f"field {self.field!r} must be a string, got {_in_words(text)}.")
-                name = None if self.id_field is None else _member(record, self.id_field)
+                name = None if self.id_field is None else _id(record, self.id_field)
             except InvalidInputError as flaw:
                 raise InvalidInputError(f"{self.paths[file]}, line {line}: {flaw}") from None
             yield Document(text, file, line, name)
@@ -112,7 +113,9 @@ class JsonLines:
                         raise CorruptFileError(f"{path}, line {number} is longer than {MAX_LINE} bytes.")
                     if progress is not None and number % _LINES_BETWEEN_NEWS == 0:
                         progress(before + stable.buffered.tell())
-                    if not data.isspace():
+                    if number == 1 and data.startswith(_GZIP) and stream is stable.buffered:
+                        raise CorruptFileError(f"{path} is packed by gzip. Give it a name that ends in .gz.")
+                    if (data.removeprefix(codecs.BOM_UTF8) if number == 1 else data).strip():
                         yield file, number, data
                 stable.require_unchanged()
             before += stamp.size
@@ -153,6 +156,16 @@ def _member(record: dict[str, Any], field: str) -> Any:
         return record[field]
     fields = ", ".join(map(repr, list(record)[:8])) + (", …" if len(record) > 8 else "")
     raise InvalidInputError(f"no field {field!r}. It has {fields or 'no fields'}.")
+
+
+def _id(record: dict[str, Any], field: str) -> Any:
+    value = _member(record, field)
+    try:
+        if isinstance(value, (float, list, dict)):  # Python reads NaN and 1e999, which no report can hold
+            json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise InvalidInputError(f"field {field!r} must be an id that JSON can hold, got NaN or Infinity.") from None
+    return value
 
 
 def _in_words(value: Any) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.codes import Codes
+from bitkin.dedup.estimate import Estimate
 from bitkin.hashers.sets import Sets
 from bitkin.index.bands import BandPlan, Rows, new_pairs
 
@@ -29,8 +30,8 @@ class Linked(NamedTuple):
 
     roots: Rows
     """The first row of every row's cluster."""
-    pairs: Pairs
-    """Pairs at or above the threshold: those that joined two clusters, or all."""
+    parts: list[Pairs]
+    """Pairs of documents at or above the threshold, in no order: those that joined two clusters, or all."""
     n_compared: int
     """Candidates that were compared exactly."""
 
@@ -47,8 +48,9 @@ def link(
 ) -> Linked:
     """Join all pairs that share a band and have a Jaccard similarity of at least `threshold`.
 
-    `codes` are those of `rows`, which ascend, and row numbers in the result count `rows`. With `every_pair` all such
-    pairs are found; else those within a cluster are skipped, which leaves the clusters as they are. `progress` is told
+    `codes` are those of the documents `rows`, which ascend; `roots` of the result count `rows`. With `every_pair` all
+    such pairs are found; else those within a cluster are skipped, which leaves the clusters as they are. Candidates
+    whose codes say that they are far below the threshold are not compared (`bitkin.dedup.estimate`). `progress` is told
     the number of bands done.
     """
     from bitkin.kernels.bands import roots_into, unite_into
@@ -56,11 +58,14 @@ def link(
 
     sizes = sets.sizes()[rows]
     parents = np.arange(len(rows))
+    estimate = Estimate(threshold, plan, codes.spec)
     found: list[Pairs] = []
     n_compared = 0
     for band in range(plan.bands):
         components = None if every_pair else parents
         for first, second in new_pairs(codes, plan, band, parents=components, sizes=sizes, ratio=threshold):
+            worth = estimate.worth_comparing(codes, sizes, first, second)
+            first, second = first[worth], second[worth]
             jaccard = jaccard_from(threshold, sets, rows[first], rows[second])
             n_compared += len(first)
             similar = jaccard > 0
@@ -68,20 +73,30 @@ def link(
             joined = np.empty(len(first), dtype=np.bool_)
             unite_into(parents, read_only(first), read_only(second), joined)
             kept = slice(None) if every_pair else joined
-            found.append(Pairs(first[kept], second[kept], jaccard[kept]))
+            if len(first[kept]):
+                found.append(Pairs(rows[first[kept]], rows[second[kept]], jaccard[kept]))
         if progress is not None:
             progress(band + 1)
     roots = np.empty_like(parents)
     roots_into(parents, roots)
-    return Linked(roots, sorted_pairs(found), n_compared)
+    return Linked(roots, found, n_compared)
 
 
 def sorted_pairs(parts: list[Pairs]) -> Pairs:
-    """Put pairs from several places in order."""
-    nothing = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
-    first, second, jaccard = (np.concatenate(columns) for columns in zip(nothing, *parts, strict=True))
-    order = np.lexsort((second, first))
-    return Pairs(first[order], second[order], jaccard[order])
+    """Put pairs from several places in order; `parts` is emptied on the way, so that pairs are hardly held twice."""
+    n = sum(len(part.first) for part in parts)
+    pairs = Pairs(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.float64))
+    stop = n
+    while parts:
+        part = parts.pop()
+        start = stop - len(part.first)
+        for column, values in zip(pairs, part, strict=True):
+            column[start:stop] = values
+        stop = start
+    order = np.lexsort((pairs.second, pairs.first))
+    for column in pairs:
+        column[:] = column[order]
+    return pairs
 
 
 def jaccard_from(threshold: float, sets: Sets, first: Rows, second: Rows) -> npt.NDArray[np.float64]:

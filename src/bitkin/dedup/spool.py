@@ -20,7 +20,12 @@ class SetSpool:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this
+        except OSError as error:
+            raise FileAccessError(
+                f"no temporary file can be made: {error.strerror or error}. Set TMPDIR to a folder that can be written."
+            ) from error
         self._sizes: list[npt.NDArray[np.int64]] = []
         self.n_bytes = 0
 

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sets import Sets, cuts
+from bitkin.hashers.shown import shown
 from bitkin.hashers.texts import hash_strings
 from bitkin.io.vectors import VectorSource
 
@@ -23,6 +24,7 @@ _SETS_AT_ONCE = 1 << 13
 _MEMBERS_PER_PIECE = 1 << 16
 _CELLS_PER_PIECE = 1 << 20  # of a dense matrix
 _READY = {list, tuple, set, frozenset, np.ndarray}  # a length, and members as often as one asks
+_BYTES_OR_TEXT = (str, bytes, bytearray, memoryview)
 _WANTED = "Members must be all strings, or all whole numbers from 0 to 2**64 - 1."
 
 
@@ -45,8 +47,8 @@ def is_matrix(X: Any) -> bool:
 
 def require_sets(X: Any) -> Iterable[Any]:
     """Return `X` when it can be a list of sets."""
-    if isinstance(X, (str, bytes)):
-        raise InvalidInputError(f"X must be a list of sets, got one {type(X).__name__}: {_shown(X)}. {_HOW_TO_WRAP}")
+    if isinstance(X, _BYTES_OR_TEXT):
+        raise InvalidInputError(f"X must be a list of sets, got one {type(X).__name__}: {shown(X)}. {_HOW_TO_WRAP}")
     if isinstance(X, (set, frozenset, dict)) or not isinstance(X, Iterable):
         raise InvalidInputError(
             f"X must be a list of sets, got {type(X).__name__}. Wrap a single set as [X]; a matrix must be CSR or 2-D."
@@ -118,15 +120,17 @@ def _listed(sets: list[Any], first: int) -> list[Any]:
         for row, one in enumerate(sets, start=first):
             if isinstance(one, np.ndarray) and one.ndim != 1:
                 raise InvalidInputError(f"X must hold flat sets, got an array of shape {one.shape} at position {row}.")
+            if isinstance(one, np.ndarray) and one.dtype.kind in "Mm":  # `tolist` would make numbers of some units
+                raise InvalidInputError(f"X has an array of {one.dtype} at position {row}. {_WANTED}")
     return sets
 
 
 def _list_of(one: Any, row: int) -> list[Any]:
-    if isinstance(one, (str, bytes)):
-        raise InvalidInputError(f"X must be a list of sets, got {_shown(one)} at position {row}. {_HOW_TO_WRAP}")
+    if isinstance(one, _BYTES_OR_TEXT):
+        raise InvalidInputError(f"X must be a list of sets, got {shown(one)} at position {row}. {_HOW_TO_WRAP}")
     if isinstance(one, dict) or not isinstance(one, Iterable):
         raise InvalidInputError(
-            f"X must be a list of sets, got {_shown(one)} at position {row}. Wrap a single set as [X]; an empty set "
+            f"X must be a list of sets, got {shown(one)} at position {row}. Wrap a single set as [X]; an empty set "
             "is []."
         )
     return list(one)
@@ -146,7 +150,7 @@ def _members_of_numbers(lists: list[Any], piece: Piece) -> npt.NDArray[np.uint64
     flat = list(chain.from_iterable(lists))
     kinds = set(map(type, flat))
     if kinds - {int}:
-        if not all(issubclass(kind, np.integer) for kind in kinds - {int}):
+        if not all(map(_is_whole, kinds)):
             raise _first_wrong(piece)
         flat = list(map(int, flat))
     try:
@@ -171,15 +175,15 @@ def _first_wrong(piece: Piece) -> InvalidInputError:
         why = f" among {'strings' if piece.strings else 'numbers'}."
     elif isinstance(member, (float, np.floating)):
         why = ", a float. A matrix must be an array, not a list."
-    return InvalidInputError(f"X has the member {_shown(member)} in set {row}{why} {_WANTED}")
+    return InvalidInputError(f"X has the member {shown(member)} in set {row}{why} {_WANTED}")
 
 
 def _fits(member: Any, *, strings: bool) -> bool:
     if strings:
         return isinstance(member, str)
-    return isinstance(member, (int, np.integer)) and not isinstance(member, bool) and 0 <= int(member) < 2**64
+    return _is_whole(type(member)) and 0 <= int(member) < 2**64
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _is_whole(kind: type) -> bool:
+    """Whether values of this type are whole numbers; NumPy counts spans of time among its integers."""
+    return issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bitkin.kernels.minhash import Tables
 
 _METHODS = ("one-permutation", "independent")
-_MOST_HASHES = 2**20
+MOST_HASHES = 2**20
 _MEMBERS_PER_PIECE = 1 << 16
 _PIECES_A_THREAD = 8  # read ahead, so that a stream of sets is never held whole
 _Piece = TypeVar("_Piece")
@@ -237,7 +237,7 @@ class MinHash(Hasher):
             if n_features is not None:
                 hasher.n_features_in_ = whole_number(n_features, "n_features", low=1, high=MAX_COLUMNS)
         except InvalidInputError as error:
-            raise damaged(stored.name, f"has impossible parameters: {error}") from None
+            raise damaged(stored.name, f"has impossible parameters: {str(error).removesuffix('.')}") from None
         if n_features is not None:
             restore_names(hasher, stored)
         stored.require_no_more_tensors()
@@ -252,7 +252,7 @@ class MinHash(Hasher):
 
     def _draw(self, seed: int | None = None) -> None:
         """Set everything that decides the codes; `seed` comes from a file, and from `random_state` otherwise."""
-        n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=_MOST_HASHES)
+        n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=MOST_HASHES)
         bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
         method = one_of(self.method, "method", _METHODS)
         seed = resolve_seed(self.random_state) if seed is None else seed

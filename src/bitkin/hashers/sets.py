@@ -23,9 +23,9 @@ class Sets:
     Parameters
     ----------
     members : uint64 (m,)
-        The members of all sets, one set after another; copied where they could still be changed.
+        The members of all sets, one set after another; copied.
     offsets : int64 (n + 1,)
-        From 0 to m, never falling; copied likewise.
+        From 0 to m, never falling; copied.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Sets:
     def __init__(self, members: npt.ArrayLike, offsets: npt.ArrayLike) -> None:
         members_array = _require_members(members)
         offsets_array = _require_offsets(offsets, len(members_array))
-        self._set(_unchanging(members_array), _unchanging(offsets_array), distinct=False)
+        self._set(members_array, offsets_array, distinct=False)
 
     def _set(self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], *, distinct: bool) -> None:
         parts: dict[str, Any] = {"members": members.view(), "offsets": offsets.view(), "_distinct": distinct}
@@ -204,7 +204,15 @@ def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]
 
 
 def _require_members(members: Any) -> npt.NDArray[np.uint64]:
-    array = np.asarray(members)
+    """Return a copy of `members` as uint64, made before anything is checked: the original may change at any time."""
+    try:
+        array = np.array(members)
+        if array.ndim == 1 and array.dtype.kind in "fO" and all(type(member) is int for member in members):
+            array = np.array(members, dtype=np.uint64)  # NumPy takes numbers on both sides of 2**63 for float64
+    except (ValueError, OverflowError):  # a ragged list, or a number out of range
+        raise InvalidInputError(
+            "members must be a flat array of whole numbers from 0 to 2**64 - 1, got a list with something else in it."
+        ) from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -218,18 +226,14 @@ def _require_members(members: Any) -> npt.NDArray[np.uint64]:
 
 
 def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
-    array = id_array(offsets, "offsets")
+    """Return a copy of `offsets` as int64, made before they are found to rise: loops run as far as they say."""
+    array = id_array(offsets, "offsets").copy()
     if len(array) == 0 or array[0] != 0 or array[-1] != n_members or (np.diff(array) < 0).any():
         raise InvalidInputError(
             f"offsets must rise from 0 to {n_members}, the number of members, with one entry more than there are "
             f"sets, got {array!r}."
         )
     return array
-
-
-def _unchanging(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `array`, copied where somebody could still write to it."""
-    return array.copy() if array.flags.writeable else array
 
 
 def _row_numbers(rows: Any, name: str, n: int) -> npt.NDArray[np.int64]:

@@ -11,6 +11,7 @@ from bitkin import threads
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sets import Sets
+from bitkin.hashers.shown import shown
 from bitkin.hashers.texts import Bytes, utf8
 
 _SIZES = {"words": 3, "chars": 9}
@@ -57,34 +58,52 @@ def shingle_parameters(kind: Any, size: Any) -> tuple[str, int]:
     return kind, _SIZES[kind] if size is None else whole_number(size, "size", low=1, high=2**31 - 1)
 
 
-def text_pieces(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield a few texts at a time."""
+def text_pieces(
+    texts: Iterable[str], n_characters: int | None = None, n_texts: int | None = None
+) -> Iterator[list[str]]:
+    """Yield a few texts at a time: about `n_characters`, at most `n_texts`."""
+    n_characters = _CHARACTERS_PER_PIECE if n_characters is None else n_characters
+    n_texts = n_characters if n_texts is None else n_texts
     if isinstance(texts, (str, bytes)):
-        raise InvalidInputError(f"texts must be a list of texts, got one: {_shown(texts)}. Wrap it as [text].")
+        raise InvalidInputError(f"texts must be a list of texts, got one: {shown(texts)}. Wrap it as [text].")
     try:
         remaining = iter(texts)
     except TypeError:
         raise InvalidInputError(f"texts must be a list of texts, got {type(texts).__name__}.") from None
     piece: list[str] = []
-    first, n_characters = 0, 0
+    first, held = 0, 0
     for text in remaining:
         if not isinstance(text, str):
             raise InvalidInputError(
-                f"texts must be strings, got {_shown(text)} at position {first + len(piece)}. "
+                f"texts must be strings, got {shown(text)} at position {first + len(piece)}. "
                 "Decode bytes first, and drop what is missing or make it an empty text."
             )
         piece.append(text)
-        n_characters += len(text)
-        if n_characters >= _CHARACTERS_PER_PIECE or len(piece) >= _CHARACTERS_PER_PIECE:
+        held += len(text)
+        if held >= n_characters or len(piece) >= n_texts:
             yield piece
             first += len(piece)
-            piece, n_characters = [], 0
+            piece, held = [], 0
     if piece:
         yield piece
 
 
+def keyed_shingles(texts: Iterable[str], key: int, *, kind: str, size: int) -> tuple[Sets, Sets]:
+    """Return what `shingles` returns, and the same sets by a hash under which only who knows `key` can make collisions.
+
+    `key` is a number below 2**61 − 1; two shingles of up to 7k bytes collide with a chance of k / 2**61 over all keys.
+    """
+    pieces = threads.run(lambda piece: _both_hashes(piece, kind, size, key), text_pieces(texts))
+    return Sets.concatenate([one for one, _ in pieces]), Sets.concatenate([keyed for _, keyed in pieces])
+
+
 def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
     """Return the sets of one piece of texts."""
+    return _both_hashes(texts, kind, size, None)[0]
+
+
+def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tuple[Sets, Sets]:
+    """Return the sets of one piece of texts by the stable hash, and by the keyed one; the latter empty without key."""
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.shingles import count_characters_into, join_words_into, shingles_into
 
@@ -103,13 +122,19 @@ def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
     out_offsets = np.zeros_like(offsets)
     np.cumsum(np.where(counts < size, counts > 0, counts - size + 1), out=out_offsets[1:])
     members = np.empty(out_offsets[-1], dtype=np.uint64)
+    keyed = np.empty(0 if key is None else out_offsets[-1], dtype=np.uint64)
     starts = np.empty(int(np.diff(offsets).max(initial=0)) + 2, dtype=np.int64)
     shingles_into(
-        held.text, held.words, read_only(offsets), kind == "words", size, starts, members, read_only(out_offsets)
+        held.text,
+        held.words,
+        read_only(offsets),
+        kind == "words",
+        size,
+        starts,
+        np.uint64(key or 0),
+        members,
+        keyed,
+        read_only(out_offsets),
     )
-    return Sets._from_parts(members, out_offsets)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    keyed_offsets = np.zeros(1, dtype=np.int64) if key is None else out_offsets
+    return Sets._from_parts(members, out_offsets), Sets._from_parts(keyed, keyed_offsets)

@@ -14,6 +14,9 @@ _WORD_BITS = 64
 _ONE = np.uint64(1)
 _8, _16, _29, _32 = np.uint64(8), np.uint64(16), np.uint64(29), np.uint64(32)
 _BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_2, _4, _56 = np.uint64(2), np.uint64(4), np.uint64(56)
+_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_H01 = np.uint64(0x0101010101010101)
 _SPREAD = np.uint64(0xBEA225F9EB34556D)  # odd, its bits well mixed
 
 
@@ -85,6 +88,30 @@ def _meet_first_here(words, a, b, band, rows):
         if first_symbol >= stop:
             break
     return False
+
+
+@kernel
+def _popcount(x):
+    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
+    x = x - ((x >> _ONE) & _M1)
+    x = (x & _M2) + ((x >> _2) & _M2)
+    x = (x + (x >> _4)) & _M4
+    return (x * _H01) >> _56
+
+
+@kernel
+def equal_symbols_into(words, n_symbols, first, second, equal):
+    """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both rows agree."""
+    _, n_planes, n_words = words.shape
+    for i in range(len(first)):
+        a, b = first[i], second[i]
+        differing = np.uint64(0)
+        for w in range(n_words):
+            differs = np.uint64(0)
+            for p in range(n_planes):
+                differs |= words[a, p, w] ^ words[b, p, w]
+            differing += _popcount(differs)
+        equal[i] = n_symbols - np.int64(differing)
 
 
 @kernel

@@ -4,6 +4,10 @@ Bytes are zero-padded to blocks of 16, at least one. Each half of a block is a l
 one; the two are added into the state, which is then multiplied, and the length and a last mix end it. Whole blocks
 cost no branch on the length, which for short strings is a guess that a processor gets wrong half the time.
 
+Anybody can make strings that collide under it. The keyed hash is for where that matters: bytes as the coefficients of a
+polynomial modulo 2**61 − 1, seven each after the length, at a secret point. Two strings of up to 7k bytes collide for
+at most k points of 2**61 − 1, whoever chose them.
+
 Text comes as bytes in uint64 words (`data`), so that eight bytes are read at once from any place; a position is a
 uint64 number of a byte, and at least three words stand behind the last byte in use.
 """
@@ -22,6 +26,8 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _U0, _U1, _U2, _U3, _U7, _U8 = (np.uint64(n) for n in (0, 1, 2, 3, 7, 8))
 _U16, _U29, _U32, _U63 = (np.uint64(n) for n in (16, 29, 32, 63))
+_U61, _BITS_29, _BITS_32 = np.uint64(61), np.uint64(2**29 - 1), np.uint64(2**32 - 1)
+_PRIME = np.uint64(2**61 - 1)
 _NUL, _SPACE = np.uint8(0x00), np.uint8(0x20)
 _KIND, _FURTHER = np.uint8(0xC0), np.uint8(0x80)  # the top bits of a byte; those of a further byte of a code point
 
@@ -76,6 +82,30 @@ def _hash(data, start, stop):
     first = _eight_bytes(data, at) & _first_bytes(in_first)
     second = _eight_bytes(data, at + _U8) & _first_bytes(left - in_first)
     return _ended(_block_added(state, first, second), stop - start)
+
+
+@inlined_kernel
+def _times(a, b):
+    """Numbers up to 2**61 + 7 -> their product modulo 2**61 − 1, or that and 2**61 − 1 more, up to 2**61 + 7 again."""
+    a_high, a_low, b_high, b_low = a >> _U32, a & _BITS_32, b >> _U32, b & _BITS_32
+    middle = a_high * b_low + a_low * b_high
+    low = a_low * b_low
+    # 2**61 is 1, so 2**64 is 8, and what is above bit 29 of the middle, which counts 2**32 times, is itself.
+    total = ((a_high * b_high) << _U3) + (middle >> _U29) + ((middle & _BITS_29) << _U32)
+    total += (low >> _U61) + (low & _PRIME)
+    return (total >> _U61) + (total & _PRIME)
+
+
+@inlined_kernel
+def _keyed_hash(data, start, stop, point):
+    """Return the polynomial of bytes `start` … `stop − 1` at `point`, below 2**61 − 1."""
+    state = stop - start
+    at = start
+    while at < stop:
+        state = _times(state, point) + (_eight_bytes(data, at) & _first_bytes(min(stop - at, _U7)))
+        state = (state >> _U61) + (state & _PRIME)
+        at += _U7
+    return state % _PRIME
 
 
 @kernel
@@ -169,8 +199,10 @@ def join_words_into(text, offsets, spaces, out, out_offsets, counts):
 
 
 @kernel
-def shingles_into(text, data, offsets, by_words, size, starts, out, out_offsets):
+def shingles_into(text, data, offsets, by_words, size, starts, point, out, keyed, out_offsets):
     """UTF-8 texts cut at int64[N + 1] -> the hashes of each one's shingles, uint64[S] cut at int64[N + 1].
+
+    `keyed` gets the hashes with the key `point` (uint64 below 2**61 − 1), or is empty where nobody needs them.
 
     `text` and `data` are the same bytes. A unit is a word between single spaces, or a code point; a shingle is `size`
     units in a row, or the whole text where it has fewer. `starts` is work, int64[longest text + 2].
@@ -193,7 +225,9 @@ def shingles_into(text, data, offsets, by_words, size, starts, out, out_offsets)
                 n_units += (text[i] & _KIND) != _FURTHER
         starts[n_units] = stop + gap
         place = out_offsets[t]
-        if n_units < size:
-            out[place] = _hash(data, np.uint64(first), np.uint64(stop))
-        for i in range(n_units - size + 1):
-            out[place + i] = _hash(data, np.uint64(starts[i]), np.uint64(starts[i + size] - gap))
+        units = min(size, n_units)  # of a shingle; a text of fewer is one shingle
+        for i in range(n_units - units + 1):
+            begin, end = np.uint64(starts[i]), np.uint64(starts[i + units] - gap)
+            out[place + i] = _hash(data, begin, end)
+            if keyed.size:
+                keyed[place + i] = _keyed_hash(data, begin, end, point)
