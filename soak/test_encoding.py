@@ -52,7 +52,7 @@ def test_three_gigabytes_are_encoded_in_300_megabytes(tmp_path: Path, share: flo
     firsts = [0, n // 3 + 7, n - 1003]
     blocks = {first: rng.standard_normal((1003, d), dtype=np.float32) for first in firsts}
     make_large(tmp_path / "large.npy", n, d, blocks)
-    hasher = ProjectionHash(256).fit(blocks[0])
+    hasher = ProjectionHash(256, projection="random", rotation=None).fit(blocks[0])
     hasher.save(tmp_path / "model")
     command = [sys.executable, "-m", "bitkin", "encode", "model", "large.npy", "-o", "codes", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -75,7 +75,7 @@ def test_a_run_killed_again_and_again_ends_with_the_codes_of_one_that_was_not(tm
     n = 7 * 100 * n_kills + 3  # half a second of batches for every kill
     X = np.random.default_rng(0).standard_normal((n, 17)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)
-    hasher = ProjectionHash(67).fit(X)
+    hasher = ProjectionHash(67, projection="random", rotation=None).fit(X)
     hasher.save(tmp_path / "model")
     random_moments = random.Random(0)
     command = [sys.executable, "-m", "tests.hashers.slow_encoder"]

@@ -25,6 +25,7 @@ ROOMS = [
     ["theory"],
     ["hashers"],
     ["index"],
+    ["interop"],
     ["dedup"],
     ["learn"],
     ["evaluate"],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bitkin._version import __version__
 
 if TYPE_CHECKING:
-    from bitkin import dedup, errors, evaluate, io, theory
+    from bitkin import dedup, errors, evaluate, interop, io, theory
     from bitkin._load import load
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
@@ -43,6 +43,7 @@ _HOMES = {
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
     "get_threads": "bitkin.threads:get_threads",
+    "interop": "bitkin.interop",
     "io": "bitkin.io",
     "load": "bitkin._load:load",
     "projections": "bitkin.hashers.projections",
@@ -69,6 +70,7 @@ __all__ = [
     "errors",
     "evaluate",
     "get_threads",
+    "interop",
     "io",
     "load",
     "projections",

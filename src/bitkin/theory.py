@@ -275,7 +275,7 @@ def nystrom_error_bound(
     >>> X = np.diag([4.0, 2.0, 1.0])
     >>> bound = nystrom_error_bound(X, [0, 1, 2], [0, 1, 2], k=1, truncate=0.1)
     >>> round(bound, 1), round(projection_error(X, [[1.0], [0.0], [0.0]]), 3)
-    (88.9, 2.236)
+    (89.0, 2.236)
     """
     rows = _rows(X, "X")
     n, m = rows.shape

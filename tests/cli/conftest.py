@@ -26,6 +26,7 @@ class Outcome(NamedTuple):
 
 
 Run = Callable[..., Outcome]
+RANDOM = ("--projection", "random", "--rotation", "none")  # takes more bits than features
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     rng = np.random.default_rng(0)
     np.save("vectors.npy", rng.standard_normal((203, 17)).astype(np.float32))
     np.save("queries.npy", rng.standard_normal((9, 17)).astype(np.float32))
-    assert run("fit", "vectors.npy", "-o", "model", "--bits", 67).code == 0
+    assert run("fit", "vectors.npy", "-o", "model", "--bits", 67, *RANDOM).code == 0
     assert run("encode", "model", "vectors.npy", "-o", "codes").code == 0
     assert run("index", "codes", "-o", "index").code == 0
     return tmp_path

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bitkin
-from tests.cli.conftest import Outcome, Run
+from tests.cli.conftest import RANDOM, Outcome, Run
 
 
 def require_failure(done: Outcome, *words: str) -> None:
@@ -74,12 +74,12 @@ def test_a_number_out_of_range_is_wrong_usage(folder: Path, run: Run, arguments:
 
 def test_a_bad_projection_suggests_the_nearest(folder: Path, run: Run) -> None:
     done = run("fit", "vectors.npy", "-o", "m", "--projection", "randon")
-    require_usage_error(done, "'--projection'", "'randon' is not one of random", "Did you mean 'random'?")
+    require_usage_error(done, "'--projection'", "'randon' is not one of pca, nystrom, random", "Did you mean 'random'?")
 
 
 def test_a_bad_rotation_lists_the_choices(folder: Path, run: Run) -> None:
     done = run("fit", "vectors.npy", "-o", "m", "--rotation", "xyz")
-    require_usage_error(done, "'--rotation'", "'xyz' is not one of none")
+    require_usage_error(done, "'--rotation'", "'xyz' is not one of none, itq, unifdiag, isohash, random")
 
 
 def test_no_command_shows_the_help(run: Run) -> None:
@@ -241,7 +241,7 @@ def test_a_damaged_model_is_refused(folder: Path, run: Run, damage: str) -> None
 
 
 def test_codes_of_another_model_are_refused(folder: Path, run: Run) -> None:
-    assert run("fit", "vectors.npy", "-o", "other", "--bits", 67, "--seed", 1).code == 0
+    assert run("fit", "vectors.npy", "-o", "other", "--bits", 67, *RANDOM, "--seed", 1).code == 0
     assert run("encode", "other", "vectors.npy", "-o", "other-codes").code == 0
     words = "Encode both sides with the same fitted hasher."
     require_failure(run("index", "codes", "other-codes", "-o", "i"), words)

@@ -22,10 +22,12 @@ def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
         (("--method", "wta", "--window", "auto"), bitkin.WTAHash(window="auto")),
         (
             (
-                *("--method", "wta", "--hashes", 40, "--window", 20, "--degree", 1, "--densify", "rotation"),
+                *("--method", "wta", "--hashes", 40, "--window", 280, "--degree", 2, "--densify", "rotation"),
                 *("--alphabet", 100, "--layout", "independent", "--seed", 3),
             ),
-            bitkin.WTAHash(40, 20, densify="rotation", alphabet_size=100, layout="independent", random_state=3),
+            bitkin.WTAHash(
+                40, 280, degree=2, densify="rotation", alphabet_size=100, layout="independent", random_state=3
+            ),
         ),
         (("-m", "wta", "--window", 60, "--densify", "none"), bitkin.WTAHash(window=60, densify=None)),
         (
@@ -57,7 +59,10 @@ def test_every_method_goes_all_the_way(
         (("--method", "wtaa"), ("'--method'", "'wtaa'", "Did you mean 'wta'?")),
         (("--method", "wta", "--bits", 8), ("'--bits'", "means nothing for --method wta", "projection")),
         (("--hashes", 8), ("'--hashes'", "means nothing for --method projection", "wta and minhash")),
-        (("--method", "wta", "--window", "wide"), ("'--window'", "'wide' is neither a whole number nor 'auto'")),
+        (("--method", "wta", "--window", "wide"), ("'--window'", "'wide' is neither a number from 2 on nor 'auto'")),
+        (("--method", "wta", "--window", "none"), ("'--window'", "'none' is neither")),
+        (("--method", "wta", "--window", "1"), ("'--window'", "'1' is neither")),
+        (("--method", "wta", "--degree", 65), ("'--degree'", "64")),
         (("--method", "wta", "--densify", "rotatio"), ("'--densify'", "Did you mean 'rotation'?")),
     ],
     ids=str,

@@ -10,7 +10,7 @@ import pytest
 import bitkin
 from bitkin import FlatIndex, ProjectionHash
 from bitkin.io.vectors import open_vectors
-from tests.cli.conftest import Run
+from tests.cli.conftest import RANDOM, Run
 from tests.cli.formats import WRITERS, matrix, svmlight_text
 
 
@@ -21,18 +21,21 @@ def test_every_command_on_every_format(name: str, tmp_path: Path, monkeypatch: p
     WRITERS[name](Path(name), matrix(203))
     WRITERS[name](queries, matrix(9, seed=1))
 
-    [fitted] = run("fit", name, "-o", "model", "--bits", 67, "--seed", 5, "--json").objects
+    [fitted] = run("fit", name, "-o", "model", "--bits", 67, *RANDOM, "--seed", 5, "--json").objects
     [encoded] = run("encode", "model", name, "-o", "codes", "--json").objects
     [indexed] = run("index", "codes", "-o", "index", "--json").objects
     found = run("search", "index", queries, "-m", "model", "-k", 7, "--out", "found.npz", "--json").objects
 
-    hasher = ProjectionHash(67, random_state=5).fit(open_vectors(name))
+    hasher = ProjectionHash(67, projection="random", rotation=None, random_state=5).fit(open_vectors(name))
     codes = hasher.encode(open_vectors(name))
     index = FlatIndex(codes.spec)
     index.add(codes)
     truth = index.search(hasher.encode(open_vectors(queries)), 7)
 
-    assert hasher.fingerprint_ == ProjectionHash(67, random_state=5).fit(matrix(203)).fingerprint_
+    assert (
+        hasher.fingerprint_
+        == ProjectionHash(67, projection="random", rotation=None, random_state=5).fit(matrix(203)).fingerprint_
+    )
     expected = {"model": "model", "method": "projection", "bits": 67, "symbols": 67, "features": 17}
     assert fitted == expected | {"fingerprint": hasher.fingerprint_}
     assert bitkin.load("codes") == codes
@@ -54,11 +57,22 @@ def test_codes_written_by_the_command_are_the_bytes_the_library_saves(folder: Pa
     assert Path("codes").read_bytes() == Path("saved").read_bytes()
 
 
+def test_without_bits_a_learned_projection_takes_as_many_as_features(folder: Path, run: Run) -> None:
+    for projection in ("pca", "nystrom"):
+        [fitted] = run("fit", "vectors.npy", "-o", "other", "--projection", projection, "--json").objects
+        assert fitted["bits"] == 17
+        hasher = ProjectionHash(17, projection=projection).fit(np.load("vectors.npy"))
+        assert fitted["fingerprint"] == hasher.fingerprint_
+    done = run("fit", "vectors.npy", "-o", "other", "--bits", 18)
+    assert done.code == 1
+    assert "n_bits must be at most n_features = 17 for PCA, got 18" in done.err
+
+
 def test_every_option_of_fit_reaches_the_hasher(folder: Path, run: Run) -> None:
     options = ("--bits", 33, "--projection", "random", "--rotation", "none", "--no-center", "--normalize", "--seed", 7)
     assert run("fit", "vectors.npy", "-o", "other", *options).code == 0
     X = np.load("vectors.npy")
-    truth = ProjectionHash(33, center=False, normalize=True, random_state=7).fit(X)
+    truth = ProjectionHash(33, projection="random", rotation=None, center=False, normalize=True, random_state=7).fit(X)
     other = bitkin.load("other")
     assert (other.fingerprint_, other.center, other.normalize, other.seed_) == (truth.fingerprint_, False, True, 7)
     assert other.encode(X) == truth.encode(X)
@@ -69,7 +83,7 @@ def test_several_files_are_read_as_one(folder: Path, run: Run) -> None:
     np.save("a.npy", X[:100])
     np.save("b.npy", X[100:100])
     np.savez("c.npz", X[100:])
-    assert run("fit", "a.npy", "b.npy", "c.npz", "-o", "of-three", "--bits", 67).code == 0
+    assert run("fit", "a.npy", "b.npy", "c.npz", "-o", "of-three", "--bits", 67, *RANDOM).code == 0
     assert Path("of-three").read_bytes() == Path("model").read_bytes()
     assert run("encode", "model", "a.npy", "b.npy", "c.npz", "-o", "codes-of-three").code == 0
     assert Path("codes-of-three").read_bytes() == Path("codes").read_bytes()
@@ -169,7 +183,7 @@ def test_the_column_of_a_parquet_file_with_two(folder: Path, run: Run) -> None:
     pa.parquet.write_table(pa.table(both).slice(0, 1), "one.parquet")
     by_column = run("search", "index", "one.parquet", "--column", "ours", "-m", "model", "--json").out
     assert by_column == run("search", "index", "one.npy", "-m", "model", "--json").out
-    assert run("fit", "two.parquet", "--column", "ours", "-o", "model-again", "--bits", 67).code == 0
+    assert run("fit", "two.parquet", "--column", "ours", "-o", "model-again", "--bits", 67, *RANDOM).code == 0
     assert bitkin.load("model-again").fingerprint_ == bitkin.load("model").fingerprint_
 
 
@@ -215,7 +229,9 @@ def test_a_model_fitted_on_named_columns_searches_files_without_a_warning(folder
     import pandas as pd
 
     X = np.load("vectors.npy")
-    hasher = ProjectionHash(67).fit(pd.DataFrame(X, columns=[f"column {j}" for j in range(17)]))
+    hasher = ProjectionHash(67, projection="random", rotation=None).fit(
+        pd.DataFrame(X, columns=[f"column {j}" for j in range(17)])
+    )
     hasher.save("named")
     done = run("search", "index", "queries.npy", "-m", "named", "--json")
     assert (done.code, done.err) == (0, "")
@@ -223,7 +239,7 @@ def test_a_model_fitted_on_named_columns_searches_files_without_a_warning(folder
 
 
 def test_text_says_what_was_made_and_what_comes_next(folder: Path, run: Run) -> None:
-    fitted = run("fit", "vectors.npy", "-o", "model", "--bits", 67).out.splitlines()
+    fitted = run("fit", "vectors.npy", "-o", "model", "--bits", 67, *RANDOM).out.splitlines()
     encoded = run("encode", "model", "vectors.npy", "-o", "codes").out.splitlines()
     indexed = run("index", "codes", "-o", "index").out.splitlines()
     assert fitted[0].startswith("model: 67 bits from 17 features, fingerprint ")

@@ -8,6 +8,12 @@ from typing import Any
 import bitkin
 from bitkin.hashers import Hasher
 
+
+def _all_rows(**parameters: Any) -> bitkin.projections.Nystrom:
+    """A sample of all rows, so that a bad number anywhere in a source is met."""
+    return bitkin.projections.Nystrom(samples=1.0, features=0.9, **parameters)
+
+
 INSTANCES: dict[str, list[Hasher]] = {
     "MinHash": [
         bitkin.MinHash(n_hashes=8),
@@ -15,9 +21,19 @@ INSTANCES: dict[str, list[Hasher]] = {
         bitkin.MinHash(n_hashes=13, bits_per_symbol=17, random_state=3),
     ],
     "ProjectionHash": [
-        bitkin.ProjectionHash(n_bits=8),
-        bitkin.ProjectionHash(n_bits=65, center=False),
-        bitkin.ProjectionHash(n_bits=13, normalize=True, random_state=3),
+        bitkin.ProjectionHash(n_bits=8, projection="random", rotation=None),
+        bitkin.ProjectionHash(n_bits=65, projection="random", rotation=None, center=False),
+        bitkin.ProjectionHash(n_bits=13, projection="random", normalize=True, random_state=3),
+        bitkin.ProjectionHash(n_bits=2, center=False),
+        bitkin.ProjectionHash(n_bits=2, normalize=True, random_state=3),
+        bitkin.ProjectionHash(n_bits=2, projection=bitkin.projections.PCA(solver="randomized")),
+        bitkin.ProjectionHash(n_bits=2, projection=_all_rows(sampling="norms"), random_state=3),
+        bitkin.ProjectionHash(n_bits=2, projection=_all_rows(orthonormalize=False), center=False),
+        *(
+            bitkin.ProjectionHash(n_bits=2, projection=projection, rotation=rotation)
+            for projection in ("pca", _all_rows(), "random")
+            for rotation in (None, "itq", "unifdiag", "isohash", "random")
+        ),
     ],
     "WTAHash": [
         bitkin.WTAHash(n_hashes=8, window=2),
@@ -42,6 +58,11 @@ def instances() -> list[Hasher]:
 def takes_lists_as_sets(hasher: Any) -> bool:
     """Whether a list of lists holds members and not numbers of a matrix; `test_sets` has the promises for those."""
     return isinstance(hasher, bitkin.MinHash)
+
+
+def seed_decides(hasher: Any) -> bool:
+    """Whether another seed is sure to give another model; learned directions may come out the same."""
+    return not isinstance(hasher, bitkin.ProjectionHash) or hasher.projection == "random"
 
 
 def expected_failures(hasher: Any) -> dict[str, str]:

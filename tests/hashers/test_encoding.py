@@ -49,7 +49,7 @@ def X() -> npt.NDArray[np.float32]:  # noqa: N802
 
 @pytest.fixture
 def hasher(X: npt.NDArray[np.float32]) -> ProjectionHash:
-    return ProjectionHash(67).fit(X)
+    return ProjectionHash(67, projection="random", rotation=None).fit(X)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_other_vectors_another_model_or_other_files_are_not_taken_up(
 ) -> None:
     path = tmp_path / "codes"
     interrupt_at(9, hasher, open_vectors(X), path, identity={"size": 7})
-    other = ProjectionHash(67, random_state=1).fit(X)
+    other = ProjectionHash(67, projection="random", rotation=None, random_state=1).fit(X)
     for a_hasher, rows, identity in (
         (hasher, X, {"size": 8}),
         (hasher, X, None),
@@ -266,7 +266,7 @@ def test_a_wrong_number_of_features_is_named(tmp_path: Path, hasher: ProjectionH
 
 def test_a_hasher_must_be_fitted(tmp_path: Path, X: npt.NDArray[np.float32]) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        encode_to_file(ProjectionHash(67), open_vectors(X), tmp_path / "codes")
+        encode_to_file(ProjectionHash(67, projection="random", rotation=None), open_vectors(X), tmp_path / "codes")
 
 
 class SignsOfSome(ProjectionHash):
@@ -280,7 +280,7 @@ class SignsOfSome(ProjectionHash):
 
 
 def test_empty_rows_survive_an_interruption(tmp_path: Path, X: npt.NDArray[np.float32]) -> None:
-    hasher = SignsOfSome(67).fit(X)
+    hasher = SignsOfSome(67, projection="random", rotation=None).fit(X)
     encode_to_file(hasher, open_vectors(X), tmp_path / "whole")
     interrupt_at(9, hasher, open_vectors(X), tmp_path / "codes")
     assert encode_to_file(hasher, open_vectors(X), tmp_path / "codes") == 8 * BATCH
@@ -294,7 +294,7 @@ def test_wide_sparse_rows_do_not_come_one_by_one(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(encoding, "_BATCH_BYTES", 1 << 25)
     places = (np.ones(1000, dtype=np.float32), (np.arange(1000), np.arange(1000) * 1000))
     X = csr_array(places, shape=(1000, 1_000_000))
-    hasher = ProjectionHash(3, center=False).fit(X)
+    hasher = ProjectionHash(3, projection="random", rotation=None, center=False).fit(X)
     batches: list[int] = []
     encode_to_file(hasher, open_vectors(X), tmp_path / "codes", progress=batches.append)
     assert len(batches) < 20
@@ -324,7 +324,7 @@ def test_killed_at_random_moments_and_taken_up_again(
 ) -> None:
     X = np.random.default_rng(0).standard_normal((7003, D)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)
-    hasher = ProjectionHash(67).fit(X)
+    hasher = ProjectionHash(67, projection="random", rotation=None).fit(X)
     hasher.save(tmp_path / "model")
     for _ in range(4):
         assert next(killed_at_random).returncode == -signal.SIGKILL

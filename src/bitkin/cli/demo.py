@@ -43,7 +43,8 @@ def demo(
             for r in results
         ]
         columns = ("bits", "bytes a code", "smaller than float32", "true 10 in best 100", "µs a query")
-        print_table(f"{data.n_rows:,} images searched for {data.n_queries} others, random projections", columns, rows)
+        title = f"{data.n_rows:,} images searched for {data.n_queries} others, PCA and a random rotation"
+        print_table(title, columns, rows)
     showcase.draw(data, results[-1], out)
     if json:
         return

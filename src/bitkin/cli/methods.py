@@ -54,8 +54,11 @@ def make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
                 param_hint=f"'{option}'",
             )
     _require_choices(given)
-    parameters = {known[option]: None if value == "none" else value for option, value in given.items()}
-    if str(parameters.get("window", "auto")) != "auto":
+    parameters: dict[str, Any] = {known[option]: value for option, value in given.items()}
+    for name in ("rotation", "densify"):
+        if parameters.get(name) == "none":
+            parameters[name] = None
+    if parameters.get("window", "auto") != "auto":
         parameters["window"] = _whole(parameters["window"])
     hasher: Hasher = getattr(bitkin, class_name)(**parameters, random_state=seed)
     return hasher
@@ -77,6 +80,6 @@ def _require_choices(given: Mapping[str, Any]) -> None:
 
 
 def _whole(window: str) -> int:
-    if not window.strip().isdecimal():
-        raise typer.BadParameter(f"{window!r} is neither a whole number nor 'auto'.", param_hint="'--window'")
+    if not window.strip().isdecimal() or int(window) < 2:
+        raise typer.BadParameter(f"{window!r} is neither a number from 2 on nor 'auto'.", param_hint="'--window'")
     return int(window)

@@ -80,7 +80,7 @@ def load_images() -> Images:
 def measure(data: Images, bits: int) -> Result:
     """Encode, search, and compare with the truth."""
     rows, queries = _flat(data.pictures), _flat(data.queries)
-    hasher = ProjectionHash(bits, projection="random").fit(rows)
+    hasher = ProjectionHash(bits, projection="pca", rotation="random").fit(rows)
     index = FlatIndex(hasher.spec_)
     index.add(hasher.encode(rows))
     codes = hasher.encode(queries)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
+
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projections import Projection, RandomProjection
-from bitkin.hashers.rotations import Rotation
+from bitkin.hashers.projections import PCA, Nystrom, Projection, RandomProjection
+from bitkin.hashers.projections.given import Given
+from bitkin.hashers.rotations import ITQ, IsoHash, RandomRotation, Rotation, UnifDiag
 
 Slot = TypeVar("Slot", Projection, Rotation)
 
-PROJECTIONS: dict[str, type[Projection]] = {"random": RandomProjection}
-ROTATIONS: dict[str, type[Rotation]] = {}
+PROJECTIONS: dict[str, type[Projection]] = {"pca": PCA, "nystrom": Nystrom, "random": RandomProjection}
+ROTATIONS: dict[str, type[Rotation]] = {"itq": ITQ, "unifdiag": UnifDiag, "isohash": IsoHash, "random": RandomRotation}
+
+_IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}
 
 
 def projection_for(value: Any) -> Projection:
@@ -28,16 +33,18 @@ def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
     """Return what a file keeps of a slot: the class and its parameters."""
     if value is None:
         return None
-    if type(value) not in (*PROJECTIONS.values(), *ROTATIONS.values()):
+    if type(value) not in (*_IN_FILES.values(), *ROTATIONS.values()):
         raise InvalidInputError(
             f"{value!r} cannot be saved: only bitkin's own projections and rotations can be loaded."
         )
-    return {"class": type(value).__name__, "parameters": value.get_params(deep=False)}
+    parameters = value.get_params(deep=False)
+    plain = {name: kept.item() if isinstance(kept, np.generic) else kept for name, kept in parameters.items()}
+    return {"class": type(value).__name__, "parameters": plain}
 
 
 def projection_from(description: Any, file_name: str) -> Projection:
     """Return the projection that `describe` described."""
-    return _restore(description, file_name, PROJECTIONS)
+    return _restore(description, file_name, _IN_FILES)
 
 
 def rotation_from(description: Any, file_name: str) -> Rotation | None:
@@ -57,6 +64,8 @@ def _resolve(value: Any, name: str, known: dict[str, type[Slot]], kind: Any) -> 
 def _restore(description: Any, file_name: str, known: dict[str, type[Slot]]) -> Slot:
     classes = {kind.__name__: kind for kind in known.values()}
     try:
-        return classes[description["class"]](**description["parameters"])
-    except (KeyError, TypeError):
+        slot = classes[description["class"]](**description["parameters"])
+        slot.require_parameters()
+        return slot
+    except (KeyError, TypeError, InvalidInputError):
         raise CorruptFileError(f"{file_name} names a part this bitkin does not know: {description!r}.") from None

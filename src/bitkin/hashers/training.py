@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,47 +10,124 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.statistics.products import column_sums
+from bitkin.hashers.statistics.row_sample import RowSample, sampled_rows
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.batch import first_not_finite
+from bitkin.io.vectors.batch import Batch, first_not_finite
+
+_GATHER_BYTES = 1 << 24
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class TrainingVectors:
-    """The rows to fit. Batches come in float32 and are normalized; the mean is left to the learner to subtract."""
+    """The rows to fit, in float32 and normalized; centring is left to the learner, which may not read all of them.
 
-    source: VectorSource
-    normalize: bool
-    mean: npt.NDArray[np.float64] | None
-    """Mean of the (normalized) rows; None where the hasher does not centre."""
+    Parameters
+    ----------
+    source : VectorSource
+        Where the rows come from.
+    center, normalize : bool
+        As the hasher has them.
+    key : int
+        What decides which rows are sampled; see `RowSample`.
+    sample_rows : int, default 0
+        How many rows a rotation wants to look at afterwards. Those of an iterator are kept while it is read.
+    """
+
+    def __init__(self, source: VectorSource, *, center: bool, normalize: bool, key: int, sample_rows: int = 0) -> None:
+        self.source = source
+        self.center = center
+        self.normalize = normalize
+        self.key = key
+        self.sample_rows = sample_rows
+        self._kept: RowSample | None = None
+        if sample_rows and not self.rereadable:
+            self._kept = RowSample(key, sample_rows)
 
     @property
     def n_features(self) -> int:
         """Length of a row."""
         return self.source.shape[1]
 
-    def batches(self) -> Iterator[Any]:
-        """Yield float32 arrays or CSR arrays."""
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows there are; None for an iterator."""
+        return self.source.shape[0]
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether rows can be read twice, and by number."""
+        return self.n_rows is not None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether batches are CSR."""
+        return self.source.sparse
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Yield the number of the first row and a float32 array or CSR array. Copy what is to outlive the next one."""
+        n = 0
         for first, batch in self.source.batches():
-            yield prepared(batch, self.normalize, self.source.name, first)
+            rows = prepared(batch, self.normalize, self.source.name, first)
+            if self._kept is not None:
+                self._kept.update(first, rows)
+            n = first + batch.shape[0]
+            yield first, rows
+        if n == 0:
+            raise InvalidInputError(f"{self.source.name} has no rows. Give at least one row to fit.")
+
+    def gather(self, row_numbers: npt.NDArray[np.int64]) -> Batch:
+        """Return rows by number, in that order."""
+        return prepared(self.source.gather(row_numbers), self.normalize, self.source.name, row_numbers)
+
+    def sample(self, size: int | float, at_least: int = 0) -> tuple[Batch, int]:
+        """Return a uniform sample of so many rows, or of such a share of them, and the number of all rows.
+
+        No other row is read where rows can be read by number.
+        """
+        if self.n_rows is not None:
+            return self.gather(sampled_rows(self.n_rows, self.key, size, at_least)), self.n_rows
+        sample = RowSample(self.key, size, at_least)
+        for first, batch in self.batches():
+            sample.update(first, batch)
+        return sample.rows, sample.n
+
+    def sample_batches(self) -> Iterator[Batch]:
+        """Yield the `sample_rows` rows for a rotation, in order; of an iterator, after it was read."""
+        if self._kept is not None:
+            yield self._kept.rows
+        elif self.n_rows is not None and self.n_rows <= self.sample_rows:
+            for first, batch in self.source.batches():  # no copies, where all are wanted
+                yield prepared(batch, self.normalize, self.source.name, first)
+        elif self.n_rows is not None:
+            numbers = sampled_rows(self.n_rows, self.key, self.sample_rows)
+            step = max(1, _GATHER_BYTES // (4 * self.n_features))
+            if self.sparse:
+                step = max(step, self.source.batch_rows)
+            for first in range(0, len(numbers), step):
+                yield self.gather(numbers[first : first + step])
+
+    def mean_of_all(self) -> npt.NDArray[np.float64] | None:
+        """Read every row once and return the mean, or None without centring.
+
+        It is rounded to float32: so sums that differ in the last bit, by batches or by being sparse, give one model.
+        """
+        total, n = np.zeros(self.n_features), 0
+        for _, batch in self.batches():
+            total += column_sums(batch)
+            n += batch.shape[0]
+        return rounded_mean(total / n) if self.center else None
 
 
-def training_vectors(source: VectorSource, *, center: bool, normalize: bool) -> TrainingVectors:
-    """Return the rows of `source` with their mean, found in one pass that also looks at every number.
+def rounded_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return a mean on the grid of float32, which hides the rounding of its sums."""
+    return mean.astype(np.float32).astype(np.float64)
 
-    The mean is rounded to float32: so sums that differ in the last bit, by batches or by being sparse, give one model.
+
+def prepared(batch: Batch, normalize: bool, name: str = "X", first: int | npt.NDArray[np.int64] = 0) -> Batch:
+    """Return a batch as float32, its rows scaled to length 1 when asked; a zero row stays zero.
+
+    `name` and `first`, the number of its first row or of every row, are for messages.
     """
-    total, n = np.zeros(source.shape[1]), 0
-    for batch in TrainingVectors(source, normalize, None).batches():
-        total += _column_sums(batch)
-        n += batch.shape[0]
-    if n == 0:
-        raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-    mean = (total / n).astype(np.float32).astype(np.float64) if center else None
-    return TrainingVectors(source, normalize, mean)
-
-
-def prepared(batch: Any, normalize: bool, name: str = "X", first: int = 0) -> Any:
-    """Return a batch as float32, its rows scaled to length 1 when asked; a zero row stays zero."""
     small = batch
     if batch.dtype != np.float32:
         with np.errstate(over="ignore"):
@@ -59,19 +135,12 @@ def prepared(batch: Any, normalize: bool, name: str = "X", first: int = 0) -> An
         found = first_not_finite(small) if batch.dtype.itemsize > 4 and batch.dtype.kind == "f" else None
         if found is not None and np.isfinite(batch[found[0], found[1]]):
             row, column, _ = found
+            number = first + row if isinstance(first, int) else first[row]
             raise InvalidInputError(
-                f"{name} must fit float32, got {batch[row, column]} at row {first + row}, column {column}. "
+                f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. "
                 "Scale the data down."
             )
     return _unit_rows(small) if normalize else small
-
-
-def _column_sums(batch: Any) -> npt.NDArray[np.float64]:
-    """Add up rows in float64, one after another: a sparse batch and its dense copy round alike."""
-    if issparse(batch):
-        return np.bincount(batch.indices, batch.data, batch.shape[1]).astype(np.float64, copy=False)
-    sums: npt.NDArray[np.float64] = batch.sum(axis=0, dtype=np.float64)
-    return sums
 
 
 def _unit_rows(batch: Any) -> Any:

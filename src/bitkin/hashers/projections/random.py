@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from bitkin.hashers.projections.base import Projection
+from bitkin.hashers.projections.base import Learned, Projection
 from bitkin.hashers.training import TrainingVectors
 from bitkin.randomness import Draws
 
@@ -18,11 +15,12 @@ class RandomProjection(Projection):
     Examples
     --------
     >>> import numpy as np, bitkin
-    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection=bitkin.projections.RandomProjection())
+    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection=bitkin.projections.RandomProjection(), rotation=None)
     >>> hasher.fit(np.eye(3)).spec_.n_bits
     64
     """
 
-    def directions(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> npt.NDArray[np.float32]:
-        """Return normals, multiples of 2⁻¹⁶: the same on every machine."""
-        return draws.normals((vectors.n_features, n_bits)).astype(np.float32)
+    def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
+        """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all rows."""
+        mean = vectors.mean_of_all()
+        return Learned(draws.normals((vectors.n_features, n_bits)), mean)

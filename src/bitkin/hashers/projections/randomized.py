@@ -1,0 +1,50 @@
+"""Principal directions of wide rows, from a few products with their scatter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitkin import threads
+from bitkin.hashers.projections.spectra import orthonormal
+from bitkin.hashers.statistics.products import Floats
+from bitkin.hashers.statistics.scatter_sketch import ScatterSketch
+from bitkin.hashers.training import TrainingVectors
+from bitkin.randomness import Draws
+
+_PASSES = 3
+_ROUNDING = 2.0**-44
+"""Eigenvalues below this share of the largest are rounding, and are not divided by."""
+
+
+def randomized_directions(vectors: TrainingVectors, n_bits: int, draws: Draws) -> tuple[Floats, Floats, Floats, float]:
+    """Return variances, directions, the mean and the mean of ‖x‖².
+
+    Each pass multiplies test directions by the scatter S; the last is finished as a Nystrom approximation of S, which
+    is accurate after a single pass already ("Fixed-rank approximation of a positive-semidefinite matrix from streaming
+    data", Tropp et al., 2017).
+    """
+    d = vectors.n_features
+    test = orthonormal(draws.normals((d, min(d, n_bits + max(16, n_bits // 4)))))
+    for left in range(_PASSES if vectors.rereadable else 1, 0, -1):
+        sketch = ScatterSketch(test)
+        for _, batch in vectors.batches():
+            sketch.update(batch)
+        seen = sketch.product(center=vectors.center)
+        if left > 1:
+            test = orthonormal(seen)
+    values, directions = _nystrom(seen, test)
+    return values[:n_bits] / sketch.n, directions[:, :n_bits], sketch.mean, sketch.mean_square
+
+
+def _nystrom(seen: Floats, test: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, largest first, and eigenvectors of S ≈ Y (ΩᵀY)⁻¹ Yᵀ, for Y = `seen` and Ω = `test`."""
+    with threads.blas_in_one_thread():
+        inner = test.T @ seen
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        real = values > _ROUNDING * max(values[-1], 0.0)
+        if not real.any():
+            return np.zeros(test.shape[1]), test
+        half = seen @ (vectors[:, real] / np.sqrt(values[real]))  # half · halfᵀ is the approximation
+        directions, roots, _ = np.linalg.svd(half, full_matrices=False)
+    missing = test.shape[1] - len(roots)
+    return np.pad(roots**2, (0, missing)), np.pad(directions, ((0, 0), (0, missing)))

@@ -1,0 +1,116 @@
+"""Samples of rows and of features, weighted so that they stand for all of them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projections.limits import require_rows
+from bitkin.hashers.statistics.centred_rows import CentredRows
+from bitkin.hashers.statistics.products import Floats, column_sums
+from bitkin.hashers.statistics.row_sample import row_count
+from bitkin.hashers.training import TrainingVectors
+from bitkin.io.vectors.batch import Batch
+from bitkin.randomness import Draws
+
+_FEW_ROWS, _FEW_FEATURES = 1000, 100  # so small a matrix is sampled for form's sake: no word about it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledRows:
+    """The paper's C, transposed: rows, each times its weight once `mean` is subtracted; `n` is how many there were."""
+
+    rows: Batch
+    weights: Floats
+    mean: Floats
+    n: int
+
+    def centred(self, center: bool) -> CentredRows:
+        """Return the sample about its mean, or about zero."""
+        return CentredRows(self.rows, self.mean if center else np.zeros_like(self.mean), self.weights)
+
+
+def uniform_rows(vectors: TrainingVectors, size: int | float, n_bits: int) -> SampledRows:
+    """Draw rows without replacement; the mean is theirs. Others are not read."""
+    fewest = n_bits + vectors.center
+    rows, n = vectors.sample(size if isinstance(size, float) else max(size, fewest), fewest)
+    require_rows(n, n_bits, center=vectors.center)
+    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS, depth=6)
+    c = rows.shape[0]
+    return SampledRows(rows, np.full(c, np.sqrt(n / c)), column_sums(rows) / c, n)
+
+
+def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draws: Draws) -> SampledRows:
+    """Draw rows with replacement, by their squared distances to the mean of all rows. Reads all rows twice before."""
+    n = vectors.n_rows
+    if n is None:
+        raise InvalidInputError(
+            f"{vectors.source.name} is an iterator, and sampling='norms' reads rows more than once. "
+            "Use sampling='uniform', or open an array or a file."
+        )
+    mean = sum((column_sums(batch) for _, batch in vectors.batches()), np.zeros(vectors.n_features)) / n
+    centre = mean if vectors.center else np.zeros_like(mean)
+    lengths = np.concatenate([CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()])
+    fewest = n_bits + vectors.center
+    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS, depth=6)
+    drawn, weights = drawn_by(lengths, max(fewest, row_count(n, size)), fewest, draws)
+    return SampledRows(vectors.gather(drawn), weights, mean, n)
+
+
+def uniform_features(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
+    """Return the paper's W, transposed: features drawn without replacement."""
+    d = rows.shape[1]
+    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES, depth=7)
+    r = max(n_bits, row_count(d, size))
+    return _some_features(rows, np.sort(draws.choice(d, r)), np.full(r, np.sqrt(d / r)))
+
+
+def features_by_norms(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
+    """Return the paper's W, transposed: features drawn with replacement, by their squared lengths."""
+    d = rows.shape[1]
+    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES, depth=7)
+    drawn, weights = drawn_by(rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws)
+    return _some_features(rows, drawn, weights)
+
+
+def drawn_by(lengths: Floats, count: int, different: int, draws: Draws) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Draw `count` positions with replacement, chances pᵢ as `lengths`, and return them with weights 1/√(count · pᵢ).
+
+    Draws go on until `different` positions have come, where so many can.
+    """
+    total = lengths.sum()
+    if not total > 0:
+        raise InvalidInputError("sampling='norms' needs rows that differ, got rows that are all the same.")
+    ends = np.cumsum(lengths / total)
+    possible = min(different, int(np.count_nonzero(lengths)))
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < count or len(np.unique(drawn)) < possible:
+        uniform = (draws.words(max(1, count - len(drawn))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        drawn = np.concatenate([drawn, np.searchsorted(ends, uniform * ends[-1], side="right")])
+    return drawn, 1.0 / np.sqrt(len(drawn) * lengths[drawn] / total)
+
+
+def _some_features(rows: CentredRows, columns: npt.NDArray[np.int64], weights: Floats) -> CentredRows:
+    chosen = rows.rows[:, columns]
+    if (weights != weights[0]).any():
+        small = weights.astype(np.float32)
+        chosen = csr_array(chosen * small) if rows.sparse else chosen * small
+        return CentredRows(chosen, rows.centre[columns] * small, rows.weights)
+    return CentredRows(chosen, rows.centre[columns], rows.weights * weights[0])
+
+
+def _tell_raised(name: str, size: int | float, of: int, fewest: int, what: str, few: int, depth: int) -> None:
+    """Warn whoever called fit, `depth` calls up, of a sample too small for the number of bits."""
+    count = row_count(of, size)
+    if count < fewest and of >= few:
+        warnings.warn(
+            f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to {fewest:,}. "
+            "More give better directions.",
+            UserWarning,
+            stacklevel=depth,
+        )
