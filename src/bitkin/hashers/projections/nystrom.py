@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bitkin import threads
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projections.base import Learned, Projection
@@ -39,7 +40,8 @@ class Nystrom(Projection):
         The γ of the paper's modified method: only directions with σ² ≥ γ · ‖C‖₁ · ‖C‖∞ are kept, k′ of them. The code
         keeps its length: the other n_bits − k′ directions are drawn at random, at right angles to those kept.
     orthonormalize : bool, default True
-        Make the directions orthonormal. The paper's own form, False, does not; it did worse on Fashion-MNIST.
+        Make the directions orthonormal, after one step of subspace iteration with the sampled rows, C Cᵀ · directions,
+        which reads nothing more. False is the paper's own form, as it comes.
 
     Notes
     -----
@@ -47,6 +49,9 @@ class Nystrom(Projection):
     row that is not read stays unnoticed, except in an array in memory, which `fit` always looks through. A rotation
     that learns from rows reads a sample of its own: 3,000 rows, 5 % of Fashion-MNIST, are too few to learn ITQ from at
     128 bits (mean average precision 0.481 against 0.493).
+
+    Mean average precision with ITQ on Fashion-MNIST, 64 and 128 bits, six seeds: PCA 0.384 and 0.499; the default 0.377
+    and 0.497; orthonormal without the step 0.373 and 0.491; the paper's form 0.347 at 64 bits.
 
     Directions need as many features as bits, and one row more. Where a share gives fewer, it is raised, with a warning
     unless there are fewer than 1,000 rows or 100 features anyway. Where the sampled features vary along too few
@@ -90,6 +95,8 @@ class Nystrom(Projection):
             sample = uniform_rows(vectors, size, n_bits)
         rows = sample.centred(vectors.center)
         directions = rows.transposed_times(self._combinations(rows, sample.n, n_bits, draws))
+        if self.orthonormalize:
+            directions = _refined(rows, orthonormal(directions))
         mean = rounded_mean(sample.mean) if vectors.center else None
         return Learned(settled(self._completed(directions, n_bits, draws)), mean)
 
@@ -126,6 +133,15 @@ class Nystrom(Projection):
             return directions
         basis = orthonormal(np.hstack([directions, draws.normals((len(directions), n_bits - kept))]))
         return basis if self.orthonormalize else np.hstack([directions, basis[:, kept:]])
+
+
+def _refined(rows: CentredRows, directions: Floats) -> Floats:
+    """Return what all features of the sampled rows make of orthonormal directions, strongest first."""
+    seen = rows.times(directions)
+    with threads.blas_in_one_thread():
+        axes = np.linalg.eigh(seen.T @ seen)[1][:, ::-1]
+        turned = seen @ axes
+    return rows.transposed_times(turned)
 
 
 def _count_or_share(value: Any, name: str) -> int | float:

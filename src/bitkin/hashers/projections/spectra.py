@@ -80,14 +80,16 @@ def _eigenpairs(rows: CentredRows, k: int, draws: Draws, *, of_features: bool) -
     if not (rows.sparse and size > DENSE_SIDE and 4 * k < size):
         return leading_eigenvectors(rows.scatter() if of_features else rows.gram(), k)
 
+    if not rows.lengths_squared().any():
+        return np.zeros(k), np.eye(size, k)
+    wide = CentredRows(rows.rows.astype(np.float64), rows.centre, rows.weights)  # once, and not in every product
+
     def product(vector: Floats) -> Floats:
         column = vector.reshape(-1, 1)
         if of_features:
-            return rows.transposed_times(rows.times(column)).ravel()
-        return rows.times(rows.transposed_times(column)).ravel()
+            return wide.transposed_times(wide.times(column)).ravel()
+        return wide.times(wide.transposed_times(column)).ravel()
 
-    if not rows.lengths_squared().any():
-        return np.zeros(k), np.eye(size, k)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     with threads.blas_in_one_thread():
         values, vectors = eigsh(operator, k, which="LA", v0=draws.normals(size))
