@@ -314,3 +314,24 @@ def test_a_saved_model_comes_back_with_its_parameters(tmp_path: Path) -> None:
     assert back.encode(X) == hasher.encode(X)
     assert back.projection.get_params() == projection.get_params()
     assert back.fit(X).fingerprint_ == hasher.fingerprint_
+
+
+def test_sampling_by_norms_ends_where_few_rows_or_features_hold_nearly_all() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 10)).astype(np.float32)
+    X[:, 0] *= 1e4
+    assert ProjectionHash(4, projection=Nystrom(sampling="norms")).fit(X).components_.shape == (10, 4)
+    rows = rng.standard_normal((3000, 16)).astype(np.float32)
+    rows[0] *= 1e4
+    assert ProjectionHash(8, projection=Nystrom(sampling="norms"), center=False).fit(rows).components_.shape == (16, 8)
+
+
+def test_a_map_whose_file_was_replaced_is_read_itself(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", rng.standard_normal((300, 8)))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    np.save(tmp_path / "b.npy", np.asarray(mapped) + 50)
+    (tmp_path / "b.npy").replace(tmp_path / "a.npy")
+    mean = ProjectionHash(4).fit(mapped).mean_
+    assert mean is not None
+    assert np.abs(mean).max() < 1

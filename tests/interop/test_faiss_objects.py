@@ -207,3 +207,9 @@ def test_without_faiss_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch
         to_faiss(codes)
     with pytest.raises(MissingExtraError, match="pip install faiss-cpu"):
         from_faiss(codes)
+
+
+def test_what_was_fitted_decides_not_what_was_set_since() -> None:
+    hasher = ProjectionHash(8, normalize=True).fit(np.random.default_rng(0).standard_normal((50, 9)))
+    with pytest.raises(InvalidInputError, match="normalize=False"):
+        to_faiss(hasher.set_params(normalize=False))

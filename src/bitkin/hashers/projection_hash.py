@@ -20,7 +20,7 @@ from bitkin.hashers import slots
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.feature_names import names_tensor, restore_names
 from bitkin.hashers.fingerprint import fingerprint
-from bitkin.hashers.rotations import Projected
+from bitkin.hashers.rotations import Projected, Rotation
 from bitkin.hashers.signs import all_finite, buffer, pack_signs
 from bitkin.hashers.training import TrainingVectors, prepared
 from bitkin.io.layout import damaged
@@ -187,7 +187,7 @@ class ProjectionHash(Hasher):
             center=bool(self.center),
             normalize=bool(self.normalize),
             key=int(Draws(self.seed_, "rows").words(1)[0]),
-            sample_rows=_sample_rows(source, self.n_bits) if wants_rows else 0,
+            sample_rows=_sample_rows(source, self.n_bits, self._rotation) if wants_rows else 0,
         )
         learned = self._projection.learn(vectors, self.n_bits, Draws(self.seed_, "projection"))
         components = learned.directions
@@ -286,9 +286,11 @@ class ProjectionHash(Hasher):
         return Codes(words[:, None, :], self.spec_)
 
 
-def _sample_rows(source: VectorSource, n_bits: int) -> int:
-    """Return how many rows a rotation may learn from."""
-    most = _SAMPLE_ROWS if source.sparse else min(_SAMPLE_ROWS, _SAMPLE_BYTES // (4 * source.shape[1]))
+def _sample_rows(source: VectorSource, n_bits: int, rotation: Rotation | None) -> int:
+    """Return how many rows a rotation may learn from: 32,768 or what it asks for, within 256 MB."""
+    most = max(_SAMPLE_ROWS, getattr(rotation, "max_rows", None) or 0)
+    if not source.sparse:
+        most = min(most, _SAMPLE_BYTES // (4 * source.shape[1]))
     return max(most, _SAMPLE_ROWS_A_BIT * n_bits)
 
 

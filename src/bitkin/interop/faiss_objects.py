@@ -89,7 +89,7 @@ def _codes_of(faiss: Any, index: Any) -> Codes:
 
 def _transform_of(hasher: ProjectionHash) -> Any:
     check_is_fitted(hasher)
-    if hasher.normalize:
+    if hasher._normalize:
         raise InvalidInputError(
             "The hasher must have normalize=False: a LinearTransform does not scale rows. Call faiss.normalize_L2 on "
             "the rows, and fit a hasher without normalizing on such rows."

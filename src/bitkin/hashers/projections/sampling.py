@@ -35,6 +35,9 @@ class SampledRows:
         return CentredRows(self.rows, self.mean if center else np.zeros_like(self.mean), self.weights)
 
 
+_ROUNDING = 1e-14
+
+
 def uniform_rows(vectors: TrainingVectors, size: int | float, n_bits: int) -> SampledRows:
     """Draw rows without replacement; the mean is theirs. Others are not read."""
     fewest = n_bits + vectors.center
@@ -81,18 +84,25 @@ def features_by_norms(rows: CentredRows, size: int | float, n_bits: int, draws: 
 def drawn_by(lengths: Floats, count: int, different: int, draws: Draws) -> tuple[npt.NDArray[np.int64], Floats]:
     """Draw `count` positions with replacement, chances pᵢ as `lengths`, and return them with weights 1/√(count · pᵢ).
 
-    Draws go on until `different` positions have come, where so many can.
+    Where fewer than `different` positions have come and more could, the longest of the others are added with weight 1.
+    What is no longer than rounding leaves behind counts as nothing.
     """
     total = lengths.sum()
     if not total > 0:
         raise InvalidInputError("sampling='norms' needs rows that differ, got rows that are all the same.")
+    lengths = np.where(lengths > _ROUNDING * total, lengths, 0.0)
     ends = np.cumsum(lengths / total)
-    possible = min(different, int(np.count_nonzero(lengths)))
-    drawn = np.empty(0, dtype=np.int64)
-    while len(drawn) < count or len(np.unique(drawn)) < possible:
-        uniform = (draws.words(max(1, count - len(drawn))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        drawn = np.concatenate([drawn, np.searchsorted(ends, uniform * ends[-1], side="right")])
-    return drawn, 1.0 / np.sqrt(len(drawn) * lengths[drawn] / total)
+    uniform = (draws.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    drawn = np.searchsorted(ends, uniform * ends[-1], side="right").astype(np.int64)
+    weights = 1.0 / np.sqrt(count * lengths[drawn] / total)
+    seen = np.unique(drawn)
+    left = lengths.copy()
+    left[seen] = 0.0
+    missing = min(different - len(seen), int(np.count_nonzero(left)))
+    if missing <= 0:
+        return drawn, weights
+    longest = np.sort(np.argsort(-left, kind="stable")[:missing])
+    return np.concatenate([drawn, longest]), np.concatenate([weights, np.ones(missing)])
 
 
 def _some_features(rows: CentredRows, columns: npt.NDArray[np.int64], weights: Floats) -> CentredRows:
