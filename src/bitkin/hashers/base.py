@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
 
-class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors, ABC):  # type: ignore[misc]
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
     """Base of all hashers: input in every form, output as symbols or packed codes, files."""
 
     may_be_empty: ClassVar[bool] = False
@@ -40,13 +40,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors, AB
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
-        before = dict(self.__dict__)
-        try:
-            self._learn(self._training_source(X))
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)  # what was learned earlier still holds together
-            raise
+        self._learn_or_stay(X)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
@@ -80,10 +74,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors, AB
     @abstractmethod
     def _from_file(cls, stored: StoredFile) -> Hasher:
         """Return the fitted hasher that a file holds."""
-
-    @abstractmethod
-    def _learn(self, source: VectorSource) -> None:
-        """Set everything that ends in `_` from at least one row."""
 
     @abstractmethod
     def _symbols(self, batch: Any) -> npt.NDArray[Any]:

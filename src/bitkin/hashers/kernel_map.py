@@ -95,13 +95,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the anchors from an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
-        before = dict(self.__dict__)
-        try:
-            self._learn(self._training_source(X))
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)  # what was learned earlier still holds together
-            raise
+        self._learn_or_stay(X)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from bitkin.io.vectors.batch import Batch, plain_batch
 from bitkin.io.vectors.rows import as_rows
 
 
-class TakesVectors(BaseEstimator):  # type: ignore[misc]
+class TakesVectors(BaseEstimator, ABC):  # type: ignore[misc]
     """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their names."""
 
     n_features_in_: int
@@ -28,6 +29,20 @@ class TakesVectors(BaseEstimator):  # type: ignore[misc]
                 f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Give it vectors of the kind it was fitted on."
             )
+
+    @abstractmethod
+    def _learn(self, source: VectorSource) -> None:
+        """Set everything that ends in `_` from at least one row."""
+
+    def _learn_or_stay(self, X: Any) -> None:
+        """Learn from `X`; where that fails, be what was learned earlier, which still holds together."""
+        before = dict(self.__dict__)
+        try:
+            self._learn(self._training_source(X))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _training_source(self, X: Any) -> VectorSource:
         """Return the rows to fit as a source, and remember the number of features and their names."""
