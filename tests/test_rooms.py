@@ -16,7 +16,7 @@ PACKAGE = Path(bitkin.__file__).parent
 # From the ground up: a room imports from rooms below it. The file format is below the codes, which save themselves.
 ROOMS = [
     ["kernels", "data", "_version"],
-    ["errors"],
+    ["errors", "notices"],
     ["checks"],
     ["code_spec"],
     ["threads", "randomness"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from bitkin.hashers.statistics.products import Floats, column_sums
 from bitkin.hashers.statistics.row_sample import row_count
 from bitkin.hashers.training import TrainingVectors
 from bitkin.io.vectors.batch import Batch
+from bitkin.notices import warn_caller
 from bitkin.randomness import Draws
 
 _FEW_ROWS, _FEW_FEATURES = 1000, 100  # so small a matrix is sampled for form's sake: no word about it
@@ -43,7 +43,7 @@ def uniform_rows(vectors: TrainingVectors, size: int | float, n_bits: int) -> Sa
     fewest = n_bits + vectors.center
     rows, n = vectors.sample(size if isinstance(size, float) else max(size, fewest), fewest)
     require_rows(n, n_bits, center=vectors.center)
-    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS, depth=6)
+    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
     c = rows.shape[0]
     return SampledRows(rows, np.full(c, np.sqrt(n / c)), column_sums(rows) / c, n)
 
@@ -60,7 +60,7 @@ def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draw
     centre = mean if vectors.center else np.zeros_like(mean)
     lengths = np.concatenate([CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()])
     fewest = n_bits + vectors.center
-    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS, depth=6)
+    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
     drawn, weights = drawn_by(lengths, max(fewest, row_count(n, size)), fewest, draws)
     return SampledRows(vectors.gather(drawn), weights, mean, n)
 
@@ -68,7 +68,7 @@ def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draw
 def uniform_features(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
     """Return the paper's W, transposed: features drawn without replacement."""
     d = rows.shape[1]
-    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES, depth=7)
+    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
     r = max(n_bits, row_count(d, size))
     return _some_features(rows, np.sort(draws.choice(d, r)), np.full(r, np.sqrt(d / r)))
 
@@ -76,7 +76,7 @@ def uniform_features(rows: CentredRows, size: int | float, n_bits: int, draws: D
 def features_by_norms(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
     """Return the paper's W, transposed: features drawn with replacement, by their squared lengths."""
     d = rows.shape[1]
-    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES, depth=7)
+    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
     drawn, weights = drawn_by(rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws)
     return _some_features(rows, drawn, weights)
 
@@ -114,13 +114,11 @@ def _some_features(rows: CentredRows, columns: npt.NDArray[np.int64], weights: F
     return CentredRows(chosen, rows.centre[columns], rows.weights * weights[0])
 
 
-def _tell_raised(name: str, size: int | float, of: int, fewest: int, what: str, few: int, depth: int) -> None:
-    """Warn whoever called fit, `depth` calls up, of a sample too small for the number of bits."""
+def _tell_raised(name: str, size: int | float, of: int, fewest: int, what: str, few: int) -> None:
+    """Warn of a sample too small for the number of bits."""
     count = row_count(of, size)
     if count < fewest and of >= few:
-        warnings.warn(
+        warn_caller(
             f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to {fewest:,}. "
-            "More give better directions.",
-            UserWarning,
-            stacklevel=depth,
+            "More give better directions."
         )

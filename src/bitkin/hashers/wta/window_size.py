@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin import theory
+from bitkin.notices import warn_caller
 
 MODERATE = 0.25
 """Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on bags and texts."""
@@ -72,8 +72,6 @@ class Sparsity:
         if better <= window or share > TOO_MANY:
             advice = "No window would do for so many hashes: take fewer, so that windows can be larger."
         without = f", {n_without / self.n_rows:.0%} of rows get no code at all" if n_without else ""
-        warnings.warn(
-            f"window={window} leaves {measured:.1%} of windows empty{without}, and codes tell little apart. {advice}",
-            UserWarning,
-            stacklevel=4,  # whoever called fit
+        warn_caller(
+            f"window={window} leaves {measured:.1%} of windows empty{without}, and codes tell little apart. {advice}"
         )

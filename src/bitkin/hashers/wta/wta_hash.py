@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,6 +31,7 @@ from bitkin.kernels.wta import (
     count_empty_into,
     pack_winners_into,
 )
+from bitkin.notices import warn_caller
 from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class WTAHash(Hasher):
         alphabet_size = self.alphabet_size or (_DENSIFIED_ALPHABET if densify else self.window_)
         self._set_model(self.window_, densify, int(alphabet_size))
         if n_rows == 0:
-            warnings.warn("All fitted rows are zeros: there is nothing to hash, every code is empty.", stacklevel=3)
+            warn_caller("All fitted rows are zeros: there is nothing to hash, every code is empty.")
         if self.window != "auto":
             sparsity.warn(self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree)
 
