@@ -193,10 +193,11 @@ class ProjectionHash(Hasher):
         components = learned.directions
         self.rotation_losses_ = np.empty(0)
         if self._rotation is not None:
-            nothing = np.empty((0, self.n_bits), dtype=np.float32)
-            rows = np.concatenate([nothing, *map(learned.project, vectors.sample_batches())])
-            draws = Draws(self.seed_, "rotation")
-            rotation, self.rotation_losses_ = self._rotation.matrix_and_losses(Projected(rows), self.n_bits, draws)
+            enough = self._rotation.needs_covariance_only and learned.covariance is not None
+            sample = () if enough else vectors.sample_batches()
+            rows = np.concatenate([np.empty((0, self.n_bits), dtype=np.float32), *map(learned.project, sample)])
+            projected, draws = Projected(rows, learned.covariance), Draws(self.seed_, "rotation")
+            rotation, self.rotation_losses_ = self._rotation.matrix_and_losses(projected, self.n_bits, draws)
             with threads.blas_in_one_thread():
                 components = components @ rotation
         self._set_model(components.astype(np.float32), learned.mean)

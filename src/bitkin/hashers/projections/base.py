@@ -27,6 +27,9 @@ class Learned:
     mean: npt.NDArray[np.float64] | None
     """float64 (n_features,), on the grid of float32; None where the hasher does not centre."""
 
+    covariance: npt.NDArray[np.float64] | None = None
+    """Second moment of all projected rows, float64 (n_bits, n_bits); None where only a sample can tell."""
+
     def project(self, rows: Batch) -> npt.NDArray[np.float32]:
         """Return projected rows, rounded to float32 once: dense and CSR rows hardly ever differ."""
         centre = np.zeros(len(self.directions)) if self.mean is None else self.mean

@@ -22,19 +22,22 @@ class Projected:
     ----------
     rows : float32 (n, c)
         Centred where the hasher centres; one column for each direction. Empty for rotations that need none.
+    known : float64 (c, c) or None
+        Second moment of all rows, where the projection knows it; else that of `rows` is taken.
     """
 
     rows: npt.NDArray[np.float32]
+    known: npt.NDArray[np.float64] | None = None
     _covariance: list[npt.NDArray[np.float64]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def covariance(self) -> npt.NDArray[np.float64]:
-        """Σ = rowsᵀ · rows / n in float64 (c, c), exactly symmetric; computed once.
+        """Σ = rowsᵀ · rows / n in float64 (c, c), exactly symmetric; of all rows where that is known.
 
         About zero, not about the mean of the sample: what is coded are signs about zero.
         """
         if not self._covariance:
-            self._covariance.append(second_moment(self.rows))
+            self._covariance.append(second_moment(self.rows) if self.known is None else self.known)
         return self._covariance[0]
 
 
@@ -43,6 +46,9 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
 
     needs_rows: ClassVar[bool] = True
     """Whether it looks at `Projected.rows`; without, no row is projected for it."""
+
+    needs_covariance_only: ClassVar[bool] = False
+    """Whether `Projected.covariance` is all it looks at, so that a known one saves the rows."""
 
     @abstractmethod
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:

@@ -18,6 +18,8 @@ _ASYMMETRY = 1e-8  # of the largest entry: what rounding may leave, and no more
 class CovarianceRotation(Rotation):
     """A rotation found from the covariance of the projected data alone."""
 
+    needs_covariance_only = True
+
     @abstractmethod
     def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:
         """Return R, float64 (c, c), for data of this covariance; without `draws`, those of seed 0."""
