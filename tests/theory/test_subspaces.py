@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bitkin import ProjectionHash, theory
+from bitkin import theory
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projections import Nystrom
-from tests.hashers.sources import decaying
+from bitkin.randomness import Draws
+from tests.hashers.sources import decaying, training
 
 
 def test_the_error_of_principal_directions_is_the_tail_of_the_spectrum() -> None:
@@ -49,16 +52,34 @@ def test_the_bound_is_the_formula(c: int, r: int, gamma: float) -> None:
     assert np.isclose(found, bound)
 
 
-def test_the_bound_holds_and_says_little() -> None:
+@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 0.05])
+@pytest.mark.parametrize(("samples", "features"), [(40, 10), (200, 20), (800, 40)])
+def test_the_bound_holds_for_the_very_sample_of_a_model_and_says_little(
+    samples: int, features: int, gamma: float
+) -> None:
     X = decaying(800, 40)
-    apart = X - X.mean(axis=0, dtype=np.float64)
-    rng = np.random.default_rng(0)
-    hasher = ProjectionHash(8, projection=Nystrom(0.25, 0.5), rotation=None).fit(X)
-    measured = theory.projection_error(apart, hasher.components_)
-    best = float(np.linalg.norm(np.linalg.svd(apart, compute_uv=False)[8:]))
-    bound = theory.nystrom_error_bound(apart, rng.permutation(800)[:200], rng.permutation(40)[:20], 8, truncate=0.001)
-    assert best <= measured < 1.2 * best
-    assert bound > 100 * float(np.linalg.norm(apart))
+    X -= X.mean(axis=0)
+    best = float(np.linalg.norm(np.linalg.svd(X, compute_uv=False)[8:]))
+    for seed in range(3):
+        # The paper's modified method as it is: not centred by its own sample, truncated, not made orthonormal after.
+        nystrom = Nystrom(samples, features, truncate=gamma, orthonormalize=False)
+        learned = nystrom.learn(training(X, center=False, seed=seed), 8, Draws(seed, "projection"))
+        measured = theory.projection_error(X, np.linalg.qr(learned.directions)[0])
+        chosen = (learned.row_numbers, learned.features)
+        bound = theory.nystrom_error_bound(X, *chosen, k=8, truncate=gamma)
+        assert [len(numbers) for numbers in chosen] == [samples, features]
+        assert best * (1 - 1e-6) <= measured <= bound
+        assert best * (1 - 1e-6) <= theory.projection_error(X, learned.directions) <= bound
+        assert bound > 10 * float(np.linalg.norm(X))  # no directions at all would do
+
+
+@given(st.integers(2, 12), st.integers(2, 9), st.floats(1e-6, 1.0), st.integers(0, 100))
+def test_the_bound_is_never_below_the_data_over_gamma(n: int, m: int, gamma: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, m))
+    samples, features = rng.permutation(n)[: rng.integers(1, n + 1)], rng.permutation(m)[: rng.integers(1, m + 1)]
+    bound = theory.nystrom_error_bound(X, samples, features, 1, truncate=gamma)
+    assert bound >= float(np.linalg.norm(X)) / gamma
 
 
 @pytest.mark.parametrize(

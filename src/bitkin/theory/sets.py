@@ -1,0 +1,65 @@
+"""Sets and bands: the Jaccard similarity of conjunctions, and when at least one band is equal."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.theory._arguments import Floats, chances, whole_numbers
+
+_MOST = 2**53
+
+
+@overload
+def conjunction_jaccard(jaccard: float, size_a: int, size_b: int, p: int) -> float: ...
+@overload
+def conjunction_jaccard(jaccard: npt.NDArray[Any], size_a: Any, size_b: Any, p: int) -> Floats: ...
+def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
+    """Return the Jaccard similarity of the sets of all ordered `p`-tuples of two sets; arrays are broadcast.
+
+    With a = J · (f₁ + f₂) / (1 + J) shared members that is aᵖ / (f₁ᵖ + f₂ᵖ − aᵖ). An estimated `jaccard` may be larger
+    than the sizes allow: a is then the smaller set. Two empty sets share nothing, 0.0.
+
+    Examples
+    --------
+    >>> round(conjunction_jaccard(0.5, 3, 3, p=2), 3)  # two of three shared: 4 of 9 + 9 − 4 pairs
+    0.286
+    """
+    similarity = chances(jaccard, "jaccard")
+    size_a, size_b = whole_numbers(size_a, "size_a", low=0), whole_numbers(size_b, "size_b", low=0)
+    p = min(whole_number(p, "p", low=1), _MOST)  # a larger one changes nothing
+    # Relative to the larger set, so that no power overflows.
+    larger = np.maximum(np.maximum(size_a, size_b), 1).astype(np.float64)
+    a, b = size_a / larger, size_b / larger
+    shared = np.minimum(similarity * (a + b) / (1 + similarity), np.minimum(a, b)) ** p
+    union = a**p + b**p - shared
+    ratio = np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
+    return ratio if ratio.ndim else float(ratio)
+
+
+@overload
+def band_probability(similarity: float, bands: int, rows: int) -> float: ...
+@overload
+def band_probability(similarity: npt.NDArray[Any], bands: Any, rows: Any) -> Floats: ...
+@overload
+def band_probability(similarity: Any, bands: npt.NDArray[Any], rows: Any) -> Floats: ...
+@overload
+def band_probability(similarity: Any, bands: Any, rows: npt.NDArray[Any]) -> Floats: ...
+def band_probability(similarity: Any, bands: Any, rows: Any) -> Any:
+    """Return the chance that at least one of `bands` bands of `rows` symbols is equal: 1 − (1 − sʳ)ᵇ.
+
+    Every symbol is equal with chance `similarity`, independently of the others. Arrays are broadcast.
+
+    Examples
+    --------
+    >>> round(band_probability(0.8, bands=20, rows=5), 4), round(band_probability(0.2, bands=20, rows=5), 4)
+    (0.9996, 0.0064)
+    """
+    similarity = chances(similarity, "similarity")
+    bands, rows = whole_numbers(bands, "bands", low=1), whole_numbers(rows, "rows", low=1)
+    with np.errstate(divide="ignore", under="ignore"):  # equal vectors: log 0, and the chance is 1
+        chance = -np.expm1(bands * np.log1p(-(similarity**rows)))
+    return chance if chance.ndim else float(chance)
