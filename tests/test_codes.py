@@ -221,3 +221,14 @@ def test_mapped_codes_are_verified_on_demand(tmp_path: Path) -> None:
     mapped = bitkin.load(tmp_path / "codes", mmap=True)
     with pytest.raises(CorruptFileError, match="checksum of words does not fit"):
         mapped.verify()
+
+
+@pytest.mark.parametrize("bits", [1, 9, 17])
+def test_numpy_takes_codes_as_their_symbols(bits: int) -> None:
+    codes = random_codes(np.random.default_rng(0), 9, 65, bits)
+    assert np.array_equal(np.asarray(codes), codes.symbols())
+    assert np.asarray(codes).dtype == codes.spec.symbol_dtype
+    assert np.asarray(codes, dtype=np.float64).dtype == np.float64
+    assert np.asarray(codes[:0]).shape == (0, 65)
+    with pytest.raises(ValueError, match="without a copy"):
+        codes.__array__(copy=False)

@@ -25,6 +25,11 @@ def whole_number(value: Any, name: str, *, low: int, high: int | None = None) ->
     return number
 
 
+def is_number(value: Any) -> bool:
+    """Tell whether `value` is a real number, Python's or NumPy's; bools are none."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` when it is one of `choices`."""
     if isinstance(value, str) and value in choices:

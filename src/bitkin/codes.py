@@ -196,6 +196,12 @@ class Codes:
                 out[rows] |= bits << out.dtype.type(p)
         return out
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return `symbols`, so that NumPy takes codes where it takes arrays; it is always a new array."""
+        if copy is False:
+            raise ValueError("Codes cannot become an array without a copy: symbols are packed. Leave out copy=False.")
+        return self.symbols() if dtype is None else self.symbols().astype(dtype, copy=False)
+
     def to_bytes(self) -> npt.NDArray[np.uint8]:
         """Return uint8 (n, n_bytes), plane after plane, each as `np.packbits` makes it and FAISS takes it."""
         planes = self.words.view(np.uint8)[:, :, : self.spec.plane_bytes]

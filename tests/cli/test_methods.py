@@ -34,6 +34,14 @@ def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
             ("--method", "minhash", "--hashes", 50, "--symbol-bits", 4),
             bitkin.MinHash(50, bits_per_symbol=4),
         ),
+        (
+            ("--projection", "opast", "--rotation", "unifdiag"),
+            bitkin.ProjectionHash(256, projection="opast", rotation="unifdiag"),
+        ),
+        (
+            ("--projection", "frequent-directions", "--rotation", "random", "--bits", 100),
+            bitkin.ProjectionHash(100, projection="frequent-directions", rotation="random"),
+        ),
     ],
     ids=str,
 )
@@ -87,3 +95,20 @@ def test_a_warning_is_one_line_and_a_window_beyond_the_features_a_failure(
     assert len(done.err.splitlines()) == 1
     done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "model")
     assert (done.code, done.err) == (1, "bitkin: window must be at most the number of features, 9000, got 9001.\n")
+
+
+def test_a_projection_that_follows_streams_has_fewer_bits_than_features_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
+    np.save("vectors.npy", X)
+    [fitted] = run(
+        "fit", "vectors.npy", "-o", "model", "--json", "--projection", "opast", "--rotation", "unifdiag"
+    ).objects
+    assert fitted["bits"] == 19
+    live = bitkin.load("model").partial_fit(X)
+    assert live.n_seen_ == 1000
+    failed = run("fit", "vectors.npy", "-o", "model", "--projection", "opast", "--bits", 20)
+    assert failed.code == 1
+    assert "n_bits must be below n_features = 20" in failed.err

@@ -28,6 +28,8 @@ from tests.contracts.hashers import (
     expected_failures,
     exported,
     instances,
+    meets_every_row,
+    scikit_learn_instances,
     seed_decides,
     takes_lists_as_sets,
 )
@@ -47,7 +49,7 @@ def test_every_exported_hasher_has_instances_here() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
-@parametrize_with_checks(instances(), expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator]
+@parametrize_with_checks(scikit_learn_instances(), expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator]
 def test_scikit_learn_agrees(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
@@ -94,7 +96,7 @@ def test_damaged_models_are_refused(hasher: Hasher, tmp_path: Path) -> None:
     hasher.fit(vectors()).save(tmp_path / "good")
     data = (tmp_path / "good").read_bytes()
     rng = np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(2000 // len(INSTANCES[type(hasher).__name__])):  # instances of one class share a layout
         damaged = mutate(data, rng)
         (tmp_path / "bad").write_bytes(damaged)
         try:
@@ -261,8 +263,9 @@ def test_a_failed_fit_leaves_the_hasher_as_it_was(hasher: Hasher) -> None:
     bad[5, 5] = np.nan
     with pytest.raises(InvalidInputError, match="NaN at row 5, column 5"):
         hasher.fit(bad)
-    with pytest.raises(InvalidInputError, match="NaN at row 5, column 5"):
-        hasher.fit(open_vectors(bad))
+    if meets_every_row(hasher):
+        with pytest.raises(InvalidInputError, match="NaN at row 5, column 5"):
+            hasher.fit(open_vectors(bad))
     assert hasher.encode(X) == codes
 
 

@@ -34,6 +34,9 @@ KINDS: dict[str, Callable[[int, np.random.Generator], Matrix]] = {
     "one direction": lambda c, rng: of_eigenvalues(np.eye(1, c)[0], rng),
     "one axis": lambda c, rng: np.diag(np.eye(1, c, c // 2)[0]),
     "half the rank": lambda c, rng: of_eigenvalues(np.arange(c) % 2 * 1.0, rng),
+    "equal pairs": lambda c, rng: np.diag(np.repeat(rng.random(c), 2)[:c]),
+    "equal pairs, turned": lambda c, rng: of_eigenvalues(np.repeat(rng.random(c), 2)[:c], rng),
+    "half zeros": lambda c, rng: np.diag(np.where(np.arange(c) % 2, rng.random(c), 0.0)),
     "nearly equal": lambda c, rng: np.diag(1 + 1e-9 * rng.random(c)),
     "equal": lambda c, rng: np.eye(c) * 3.7,
     "equal on the diagonal alone": lambda c, rng: np.eye(c) + 0.1 * (1 - np.eye(c)),
@@ -49,7 +52,7 @@ def spread(rotation: Matrix, covariance: Matrix) -> tuple[float, float]:
     mean = covariance.diagonal().mean()
     if mean == 0:
         return 0.0, 1.0
-    variances = np.diag(rotation.T @ (covariance / mean) @ rotation)
+    variances = np.einsum("ij,ij->j", rotation, (covariance / mean) @ rotation)
     return float(np.ptp(variances)), float(variances.mean())
 
 

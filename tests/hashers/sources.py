@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import scipy.sparse
 
+from bitkin.hashers.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.io.vectors import VectorSource
+from bitkin.randomness import Draws
 
 
 class CountingSource(VectorSource):
@@ -63,6 +66,17 @@ def once(X: Any, *cuts: int) -> Iterator[Any]:
         else:
             buffer[: stop - first] = X[first:stop]
             yield buffer[: stop - first]
+
+
+def largest_angle(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
+    """Return the largest principal angle between the spans of the columns."""
+    return float(scipy.linalg.subspace_angles(a.astype(np.float64), b.astype(np.float64)).max())
+
+
+def training(X: Any, center: bool = True, seed: int = 0, **options: Any) -> TrainingVectors:
+    """Return rows as `ProjectionHash.fit` hands them to a projection."""
+    key = int(Draws(seed, "rows").words(1)[0])
+    return TrainingVectors(open_vectors(X, **options), center=center, normalize=False, key=key)
 
 
 def peak_memory(work: Callable[[], Any]) -> int:

@@ -8,26 +8,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import scipy.linalg
 import scipy.sparse
 
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projections import Nystrom, sampling
+from bitkin.hashers.given import hasher_of_directions
+from bitkin.hashers.projections import Nystrom, RandomProjection, limits, sampling
 from bitkin.hashers.statistics.row_sample import sampled_rows
 from bitkin.io import open_vectors
 from bitkin.io.vectors.mapped import is_whole_map
 from bitkin.randomness import Draws
-from tests.hashers.sources import CountingSource, bags, decaying, once, peak_memory
+from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, peak_memory, training
 
 
 def nystrom(n_bits: int, *arguments: Any, rotation: str | None = None, center: bool = True, **rest: Any) -> Any:
     return ProjectionHash(n_bits, projection=Nystrom(*arguments, **rest), rotation=rotation, center=center)
-
-
-def largest_angle(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
-    return float(scipy.linalg.subspace_angles(a.astype(np.float64), b.astype(np.float64)).max())
 
 
 def captured(X: npt.NDArray[Any], components: npt.NDArray[Any]) -> float:
@@ -150,6 +146,105 @@ def test_an_iterator_gives_the_model_of_the_array(size: int | float, sparse: boo
     assert nystrom(8, size, 0.5, rotation=rotation).fit(open_vectors(X, batch_rows=7)).fingerprint_ == (
         stored.fingerprint_
     )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("projection", [Nystrom(0.2, 0.5, sampling="norms"), "random"], ids=["norms", "random"])
+def test_any_batches_give_one_model_to_the_bit(projection: Any, sparse: bool) -> None:
+    X: Any = decaying(3000, 30) * np.float32(1e3) + np.float32(0.1)
+    X = scipy.sparse.csr_array(X) if sparse else X
+    hashers = [ProjectionHash(8, projection=projection, rotation=None) for _ in range(3)]
+    models = [hasher.fit(open_vectors(X, batch_rows=n)) for hasher, n in zip(hashers, (7, 64, 3000), strict=True)]
+    assert len({model.fingerprint_ for model in models}) == 1
+    assert len({training(X, batch_rows=n).mean_of_all().mean.tobytes() for n in (7, 64, 3000)}) == 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [0.1, 200])
+@pytest.mark.parametrize("center", [True, False])
+def test_samples_of_two_halves_merge_into_the_model_of_all_rows(sparse: bool, size: int | float, center: bool) -> None:
+    X: Any = decaying(3000, 30)
+    X = scipy.sparse.csr_array(X) if sparse else X
+    vectors, projection = training(X, center), Nystrom(size, 0.5)
+    late, early = (projection.statistics(8, center=center, key=vectors.key) for _ in range(2))
+    merged = late.update(1100, X[1100:]).merge(early.update(0, X[:1100]))
+    learned = projection.from_statistics(merged, 8, center=center, draws=Draws(0, "projection"))
+    whole = projection.learn(vectors, 8, Draws(0, "projection"))
+    assert np.array_equal(learned.directions, whole.directions)
+    assert np.array_equal(learned.row_numbers, whole.row_numbers)
+    hasher = hasher_of_directions(learned.directions, learned.mean)
+    assert np.array_equal(hasher.transform(X), nystrom(8, size, 0.5, center=center).fit(X).transform(X))
+
+
+def test_means_of_two_halves_merge_into_the_random_projection_of_all_rows() -> None:
+    X = decaying(3000, 30)
+    projection = RandomProjection()
+    merged = projection.statistics(30).update(X[:1100]).merge(projection.statistics(30).update(X[1100:]))
+    learned = projection.from_statistics(merged, 70, center=True, draws=Draws(0, "projection"))
+    whole = ProjectionHash(70, projection=projection, rotation=None).fit(X)
+    assert hasher_of_directions(learned.directions, learned.mean).encode(X).words.tolist() == (
+        whole.encode(X).words.tolist()
+    )
+    assert projection.from_statistics(merged, 3, center=False, draws=Draws(0, "projection")).mean is None
+
+
+def test_statistics_of_a_sample_are_checked_as_a_fit_is() -> None:
+    X = decaying(30, 12)
+    with pytest.raises(InvalidInputError, match=r"sampling='norms' reads rows more than once\. Use sampling='uniform'"):
+        Nystrom(sampling="norms").statistics(4, center=True, key=1)
+    sample = Nystrom(20).statistics(4, center=True, key=1).update(0, X)
+    with pytest.raises(InvalidInputError, match="at most n_features = 12 for Nystrom, got 13"):
+        Nystrom(20).from_statistics(sample, 13, center=True, draws=Draws(0, "projection"))
+    few = Nystrom(20).statistics(4, center=True, key=1).update(0, X[:4])
+    with pytest.raises(InvalidInputError, match="n_bits must be at most 3 where n_samples = 4, got 4"):
+        Nystrom(20).from_statistics(few, 4, center=True, draws=Draws(0, "projection"))
+
+
+def test_what_was_sampled_is_told() -> None:
+    X = decaying(900, 60)
+    learned = Nystrom(40, 25).learn(training(X), 8, Draws(0, "projection"))
+    assert np.array_equal(learned.row_numbers, chosen_rows(900, 40))
+    assert np.array_equal(learned.features, np.sort(Draws(0, "projection").choice(60, 25)))
+    assert learned.mean is not None
+    assert np.allclose(learned.mean, X[learned.row_numbers].mean(axis=0), atol=1e-6)
+    by_norms = Nystrom(40, 25, sampling="norms").learn(training(X), 8, Draws(0, "projection"))
+    assert (len(by_norms.row_numbers), len(by_norms.features)) == (40, 25)
+    constant = np.hstack([X[:, :8], np.zeros((900, 52), dtype=np.float32)])
+    everything = Nystrom(40, 25).learn(training(constant), 8, Draws(0, "projection"))
+    assert np.array_equal(everything.features, np.arange(60))  # the sampled ones vary along too few directions
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("way", ["uniform", "norms"])
+def test_a_sample_beyond_memory_is_refused(sparse: bool, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X: Any = decaying(500, 120)
+    rows = scipy.sparse.csr_array(X) if sparse else X
+    words = "inner products of 100 rows does not fit" if sparse else "sample of 100 rows of 120 features does not fit"
+    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * 100 * 120 - 1)
+    source = CountingSource(rows)
+    with pytest.raises(InvalidInputError, match=words + r".*fewer samples"):
+        nystrom(8, 100, 1.0, sampling=way).fit(source)
+    assert bool(source.gathered) == sparse  # how large sparse rows are shows when they are read
+    nystrom(8, 60, 0.5, sampling=way).fit(rows)
+
+
+def test_what_counts_as_visible_does_not_depend_on_how_rows_are_sampled() -> None:
+    """Rows drawn by norms are long ones: their mean of squares says nothing about all rows."""
+    X = decaying(2000, 30)
+    X[:3] *= 300
+    vectors = training(X)
+    sample = sampling.rows_by_norms(vectors, 100, 8, Draws(0, "projection"))
+    assert np.isclose(sample.mean_square, np.square(X.astype(np.float64)).sum(axis=1).mean(), rtol=1e-9)
+    drawn = np.square(sample.rows.astype(np.float64)).sum(axis=1).mean()
+    assert drawn > 100 * sample.mean_square
+    plain = sampling.rows_by_norms(training(X, center=False), 100, 8, Draws(0, "projection"))
+    assert np.isclose(plain.mean_square, sample.mean_square, rtol=1e-9)
+    # Twenty of 2,000 rows are all there is: their variance along the second axis, ten times what is visible among all
+    # rows, would be a tenth of it among rows as long as those drawn.
+    few = np.zeros((2000, 2), dtype=np.float32)
+    few[:20, 0] = np.where(np.arange(20) % 2, 1e3, -1e3)
+    few[:20, 1] = 3e-3 * np.random.default_rng(0).standard_normal(20)
+    assert nystrom(2, 200, 1.0, sampling="norms", center=False).fit(few).components_.shape == (2, 2)
 
 
 @pytest.mark.parametrize("way", ["uniform", "norms"])

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import scipy.linalg
 import scipy.sparse
 import sklearn.decomposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin import ProjectionHash
+from bitkin import ProjectionHash, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.hashers import slots
+from bitkin.hashers.given import hasher_of_directions
 from bitkin.hashers.projections import PCA, limits, spectra
-from bitkin.hashers.rotations import ITQ
+from bitkin.hashers.rotations import ITQ, IsoHash, Projected, UnifDiag
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
-from tests.hashers.sources import CountingSource, bags, decaying, once, peak_memory
+from bitkin.randomness import Draws
+from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, peak_memory, training
 
 
 def pca(n_bits: int, **parameters: Any) -> ProjectionHash:
     return ProjectionHash(n_bits, **({"projection": "pca", "rotation": None} | parameters))
 
 
-def largest_angle(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
-    return float(scipy.linalg.subspace_angles(a.astype(np.float64), b.astype(np.float64)).max())
-
-
 def principal(X: Any, k: int, center: bool = True) -> npt.NDArray[np.float64]:
     wide = (X.toarray() if scipy.sparse.issparse(X) else X).astype(np.float64)
-    directions: npt.NDArray[np.float64] = np.linalg.svd(wide - wide.mean(axis=0) * center, full_matrices=False)[2][:k].T
+    wide = wide - wide.mean(axis=0) * center
+    with threads.blas_in_one_thread():
+        directions: npt.NDArray[np.float64] = np.linalg.eigh(wide.T @ wide)[1][:, ::-1][:, :k]
     return directions
 
 
-@pytest.mark.parametrize(("n", "d"), [(500, 40), (41, 40), (40, 40), (39, 40), (30, 200), (1500, 420)])
+@pytest.mark.parametrize(("n", "d"), [(500, 40), (41, 40), (40, 40), (39, 40), (30, 200), (900, 410)])
 @pytest.mark.parametrize("center", [True, False])
 def test_directions_are_the_principal_ones_on_either_side(n: int, d: int, center: bool) -> None:
     X = decaying(n, d)
+    truth = principal(X, 8, center)
     for rows in (X, scipy.sparse.csr_array(X)):
         found = pca(8, center=center).fit(rows)
-        assert largest_angle(found.components_, principal(X, 8, center)) < 1e-5
-        agree = np.abs(np.einsum("ij,ij->j", found.components_, principal(X, 8, center)))
+        assert largest_angle(found.components_, truth) < 1e-5
+        agree = np.abs(np.einsum("ij,ij->j", found.components_, truth))
         assert np.allclose(agree, 1.0, atol=1e-5)  # one by one, largest first
         assert np.allclose(found.components_.T @ found.components_, np.eye(8), atol=1e-6)
 
@@ -175,9 +177,9 @@ def test_a_hundred_thousand_sparse_features_take_little_memory(solver: str) -> N
     assert peak_memory(lambda: hasher.fit(X)) < 240e6  # what dense rows alone would take; a covariance, 80 GB
     seen = X @ hasher.components_.astype(np.float64)
     seen -= seen.mean(axis=0)
-    rows = X.toarray().astype(np.float64)
-    rows -= rows.mean(axis=0)
-    best = np.square(np.linalg.svd(rows @ rows.T, compute_uv=False)[:16] ** 0.5).sum()
+    gram = (X.astype(np.float64) @ X.T.astype(np.float64)).toarray()
+    gram += gram.mean() - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True)  # of the centred rows
+    best = np.linalg.eigvalsh(gram)[-16:].sum()
     assert np.square(seen).sum() > (0.9999 if solver == "exact" else 0.97) * best
 
 
@@ -214,11 +216,83 @@ def test_data_that_gives_too_few_directions_is_refused(solver: str) -> None:
     ProjectionHash(500, projection="random", rotation=None).fit(X)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30])
-def test_scale_does_not_matter(scale: float) -> None:
+@pytest.mark.parametrize("power", [-100, -33, 33, 100])
+def test_scale_does_not_matter(power: int) -> None:
     X = decaying(300, 20)
-    assert largest_angle(pca(8).fit(X * np.float32(scale)).components_, principal(X, 8)) < 1e-4
-    assert ProjectionHash(8).fit(X * np.float32(scale)).encode(X[:0] * np.float32(scale)) is not None
+    scaled = np.ldexp(X, power)  # no number is rounded
+    assert largest_angle(pca(8).fit(scaled).components_, principal(X, 8)) < 1e-4
+    for rotation in (None, "itq", "unifdiag", "isohash"):
+        hasher = pca(8, rotation=rotation)
+        assert np.array_equal(hasher.fit(X).transform(X), hasher.fit(scaled).transform(scaled))
+
+
+@pytest.mark.parametrize("rotation", [UnifDiag(), UnifDiag("random"), IsoHash(), IsoHash(tolerance=1e-10)], ids=repr)
+@pytest.mark.parametrize("kind", ["tall", "wide", "sparse", "sparse and wide", "not centred", "far away"])
+def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
+    rotation: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS", 10)
+    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS_A_BIT", 1)
+    monkeypatch.setattr("bitkin.hashers.projections.pca.MOST_SPARSE_FEATURES", 300)
+    made: dict[str, Callable[[], Any]] = {
+        "tall": lambda: decaying(5000, 40),
+        "wide": lambda: decaying(150, 200),
+        "sparse": lambda: bags(1000, 200),
+        "sparse and wide": lambda: bags(1000, 400),
+        "not centred": lambda: decaying(5000, 40),
+        "far away": lambda: decaying(5000, 40) + np.float32(10),
+    }
+    X = made[kind]()
+    source = CountingSource(X)
+    hasher = pca(16, rotation=rotation, center=kind != "not centred").fit(source)
+    assert (source.passes, source.gathered) == (1, [])
+    seen = hasher.project(X).astype(np.float64)
+    variances = np.square(seen).mean(axis=0)
+    tolerance = getattr(rotation, "tolerance", 0.0)
+    assert np.allclose(variances, variances.mean(), rtol=tolerance + (1e-4 if kind == "far away" else 2e-6))
+
+
+def test_a_sample_of_other_projections_still_serves_their_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS", 500)
+    source = CountingSource(decaying(2000, 40))
+    pca(6, rotation="unifdiag", projection=PCA("randomized")).fit(source)
+    assert len(source.gathered) == 500
+
+
+@pytest.mark.parametrize("solver", ["exact", "randomized"])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(solver: str, center: bool, sparse: bool) -> None:
+    X: Any = decaying(3000, 40)
+    X = scipy.sparse.csr_array(X) if sparse else X
+    projection = PCA(solver)
+    parts = [projection.statistics(40, 8, Draws(0, "projection")).update(part) for part in (X[:1100], X[1100:])]
+    merged = projection.from_statistics(parts[0].merge(parts[1]), 8, center=center)  # type: ignore[arg-type]
+    whole = projection.statistics(40, 8, Draws(0, "projection")).update(X)
+    assert np.array_equal(merged.directions, projection.from_statistics(whole, 8, center=center).directions)
+    learned = projection.learn(training(once(X), center), 8, Draws(0, "projection"))  # a single pass, as here
+    assert largest_angle(merged.directions, learned.directions) < 1e-6
+    for rotation in (None, "unifdiag", "itq"):
+        hasher = pca(8, projection=projection, center=center, rotation=rotation).fit(open_vectors(once(X)))
+        directions = merged.directions
+        if rotation is not None:
+            found = slots.rotation_for(rotation)
+            assert found is not None
+            data = Projected(merged.project(X), merged.covariance)
+            directions = directions @ found.matrix(data, 8, Draws(0, "rotation"))
+        assert hasher_of_directions(directions, merged.mean).encode(X).symbols().tolist() == (
+            hasher.encode(X).symbols().tolist()
+        )
+
+
+def test_statistics_of_too_few_rows_or_features_are_refused() -> None:
+    moments = PCA().statistics(12, 8, Draws(0, "projection")).update(decaying(8, 12))
+    with pytest.raises(InvalidInputError, match="n_bits must be at most 7 where n_samples = 8, got 8"):
+        PCA().from_statistics(moments, 8, center=True)
+    with pytest.raises(InvalidInputError, match="at most n_features = 12 for PCA, got 13"):
+        PCA().from_statistics(moments, 13, center=True)
+    with pytest.raises(InvalidInputError, match="solver must be"):
+        PCA("quick").statistics(12, 8, Draws(0, "projection"))
 
 
 def test_unit_rows_are_projected_as_unit_rows() -> None:
@@ -229,13 +303,25 @@ def test_unit_rows_are_projected_as_unit_rows() -> None:
     assert np.allclose(hasher.project(X), (unit - unit.mean(axis=0)) @ hasher.components_, atol=1e-5)
 
 
-def test_a_covariance_beyond_memory_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_beyond_memory_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 40 * 40 - 1)
     X = decaying(50, 40)
-    with pytest.raises(InvalidInputError, match=r"PCA of 40 features.*PCA\(solver='randomized'\)"):
+    with pytest.raises(InvalidInputError, match=r"PCA of 40 features does not fit.*PCA\(solver='randomized'\)"):
         pca(4).fit(X)
+    with pytest.raises(InvalidInputError, match=r"PCA of 40 features does not fit"):
+        PCA().statistics(40, 4, Draws(0, "projection"))
     pca(4).fit(X[:39])
     pca(4, projection=PCA("randomized")).fit(X)
+
+
+def test_wide_sparse_rows_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = bags(200, 5000)
+    monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 200 * 200 - 1)
+    with pytest.raises(InvalidInputError, match=r"inner products of 200 rows does not fit.*solver='randomized'"):
+        pca(4).fit(X)
+    monkeypatch.setattr(limits, "physical_memory", lambda: 40_000)  # about 6,000 numbers, and their columns
+    with pytest.raises(InvalidInputError, match=r"PCA of so many rows of 5,000 features does not fit"):
+        pca(4).fit(open_vectors(X, batch_rows=50))
 
 
 def test_parameters_are_checked_by_fit_and_in_files(tmp_path: Path) -> None:

@@ -102,7 +102,11 @@ def test_fingerprints_tell_models_apart() -> None:
     [
         ({"n_bits": 0}, "n_bits must be between 1"),
         ({"n_bits": 2.5}, "n_bits must be a whole number, got 2.5"),
-        ({"projection": "rndm"}, "projection must be 'pca', 'nystrom', 'random' or a Projection object, got 'rndm'"),
+        (
+            {"projection": "rndm"},
+            "projection must be 'pca', 'nystrom', 'random', 'opast', 'frequent-directions' or a Projection object, "
+            "got 'rndm'",
+        ),
         ({"projection": None}, "projection must be"),
         (
             {"rotation": "twist"},

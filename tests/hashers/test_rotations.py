@@ -11,10 +11,14 @@ from sklearn.base import clone
 
 import bitkin
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.projections import limits
 from bitkin.hashers.rotations import ITQ, CovarianceRotation, IsoHash, Projected, RandomRotation, Rotation, UnifDiag
 from bitkin.hashers.slots import ROTATIONS
+from bitkin.hashers.statistics import Moments, RowSample
+from bitkin.hashers.statistics.row_sample import sampled_rows
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, loss_of_orthogonality, spread
+from tests.hashers.sources import peak_memory
 
 ALL = [ITQ(n_iter=8), UnifDiag(), UnifDiag("random"), IsoHash(), RandomRotation()]
 each = pytest.mark.parametrize("rotation", ALL, ids=repr)
@@ -91,6 +95,44 @@ def test_a_covariance_alone_gives_the_rotation_of_its_rows(rotation: CovarianceR
     assert np.array_equal(rotation.rotation_of(data.covariance), found(rotation, data, seed=0))
     with pytest.raises(InvalidInputError, match="covariance must be a square array"):
         rotation.rotation_of(np.zeros((2, 3)))
+
+
+@each
+def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(rotation: Rotation) -> None:
+    rows = projected(3000).rows
+    late, early = RowSample(7, 400).update(1100, rows[1100:]), RowSample(7, 400).update(0, rows[:1100])
+    sampled = Projected(rows[sampled_rows(3000, 7, 400)])
+    assert np.array_equal(found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled))
+    if isinstance(rotation, CovarianceRotation):
+        moments = Moments(13).update(rows[:1100]).merge(Moments(13).update(rows[1100:]))
+        assert np.allclose(
+            found(rotation, Projected.from_statistics(moments)), found(rotation, Projected(rows)), atol=1e-9
+        )
+
+
+def test_a_covariance_is_the_second_moment_about_zero() -> None:
+    rows = projected(500).rows + np.float32(0.5)
+    wide = rows.astype(np.float64)
+    assert np.allclose(Projected(rows).covariance, wide.T @ wide / 500, rtol=1e-13, atol=1e-14)
+    assert not Projected(rows[:0]).covariance.any()
+    known = np.eye(13)
+    assert Projected(rows[:0], known).covariance is known
+
+
+@each
+def test_matrices_beyond_memory_are_refused(rotation: Rotation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 13 * 13 - 1)
+    with pytest.raises(InvalidInputError, match=r"A rotation of 13 bits does not fit in memory.*fewer bits"):
+        found(rotation, projected(50))
+    found(rotation, projected(50, 12))
+
+
+@pytest.mark.parametrize("rotation", [ITQ(2), UnifDiag(), UnifDiag("random"), IsoHash(2), RandomRotation()], ids=repr)
+def test_no_more_matrices_are_held_at_once_than_are_reckoned_with(rotation: Rotation) -> None:
+    found(rotation, projected(50, 7))  # what is compiled or imported once
+    data = projected(50, 500)
+    chunk = 8 * 4096 * 500  # of the sums behind a covariance
+    assert peak_memory(lambda: found(rotation, data)) < 8 * rotation.n_matrices * 500 * 500 + chunk
 
 
 @pytest.mark.parametrize("rotation", [UnifDiag(), IsoHash()])

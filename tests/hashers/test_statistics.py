@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.statistics import Moments, RowSample, ScatterSketch, chunks
+from bitkin.hashers.statistics import Mean, Moments, RowSample, ScatterSketch, chunks
 from bitkin.hashers.statistics.centred_rows import CentredRows
-from bitkin.hashers.statistics.products import second_moment
+from bitkin.hashers.statistics.products import upper_times
 from bitkin.hashers.statistics.row_sample import row_hashes, sampled_rows
+from tests.hashers.sources import peak_memory
 
 KEY = 0x1234_5678_9ABC_DEF0
 
@@ -60,8 +61,10 @@ def test_moments_are_the_mean_and_the_scatter(n: int, d: int, density: float, ce
 def test_tiles_meet_at_their_edges() -> None:
     X = matrix(300, 809)
     assert np.allclose(Moments(809).update(X).scatter(), scatter_of(X, True), rtol=0, atol=1e-10)
-    assert np.allclose(second_moment(X), scatter_of(X, False) / 300, rtol=0, atol=1e-12)
-    assert not second_moment(X[:0]).any()
+    symmetric = X.T[:809] @ X
+    right = np.random.default_rng(1).standard_normal((809, 3))
+    above = np.triu(symmetric).astype(np.float64)
+    assert np.allclose(upper_times(above, right), symmetric.astype(np.float64) @ right, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("density", [1.0, 0.3, 0.01])
@@ -72,14 +75,17 @@ def test_any_cut_of_the_rows_gives_the_same_bits(density: float, sparse: bool, c
     X: Any = matrix(9000, 13, density)
     X = scipy.sparse.csr_array(X) if sparse else X
     test = np.random.default_rng(1).standard_normal((13, 3))
-    moments, sketch = Moments(13), ScatterSketch(test)
+    moments, sketch, mean = Moments(13), ScatterSketch(test), Mean(13)
     for piece in pieces(X, cuts):
         moments.update(piece)
         sketch.update(piece)
+        mean.update(piece)
     once = Moments(13).update(X)
     assert np.array_equal(moments.mean, once.mean)
     assert np.array_equal(moments.scatter(), once.scatter())
+    assert np.array_equal(moments.projected(test, once.mean), once.projected(test, once.mean))
     assert np.array_equal(sketch.product(), ScatterSketch(test).update(X).product())
+    assert np.array_equal(mean.mean, Mean(13).update(X).mean)
 
 
 def test_long_sparse_sequences_are_cut_into_chunks_too() -> None:
@@ -103,6 +109,7 @@ def test_looking_at_moments_changes_nothing() -> None:
 
 def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
     X = matrix(3000, 900)
+    few = scipy.sparse.csr_array(X[:200])
     test = np.random.default_rng(1).standard_normal((900, 20))
     seen = []
     for n_threads in (1, 2, 3):
@@ -111,8 +118,14 @@ def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
         seen.append(
             [
                 Moments(900).update(X).scatter(),
+                Moments(900).update(X).projected(test, rows.centre),
                 ScatterSketch(test).update(X).product(),
                 rows.times(test),
+                rows.column_lengths_squared(),
+                rows.projected(test),
+                CentredRows(few, rows.centre).times(test),
+                CentredRows(few, rows.centre).gram(),
+                CentredRows(few, rows.centre).lengths_squared(),
                 rows.transposed_times(rows.times(test)),
                 CentredRows(X[:500], rows.centre).gram(),
                 rows.scatter(),
@@ -138,6 +151,10 @@ def test_merging_is_associative_and_exact_for_whole_numbers(cuts: tuple[int, int
     for sketch in (d.merge(e).merge(f), d.merge(e.merge(f))):
         assert np.array_equal(sketch.product(), ScatterSketch(test).update(X).product())
         assert sketch.mean_square == np.square(X).sum() / 60
+    g, h, i = (Mean(5).update(piece) for piece in pieces(X, list(cuts)))
+    for mean in (g.merge(h).merge(i), g.merge(h.merge(i))):
+        assert mean.n == 60
+        assert np.array_equal(mean.mean, X.mean(axis=0, dtype=np.float64))
 
 
 def test_merging_dense_and_sparse_or_more_rows_after_a_merge() -> None:
@@ -162,6 +179,40 @@ def test_a_mean_far_from_zero_costs_nothing_and_a_constant_column_is_exactly_zer
     assert not scatter[2].any()
 
 
+@pytest.mark.parametrize("place", [0, 1, 4999])
+def test_a_row_far_from_all_others_harms_no_sum_wherever_it_comes(place: int) -> None:
+    X = matrix(5000, 6)
+    X[place] = 1e6
+    others = scatter_of(np.delete(X, place, axis=0), True)
+    across = np.linalg.qr(np.column_stack([np.ones(6), np.eye(6)[:, :5]]))[0][:, 1:]  # does not see that row
+    found = across.T @ Moments(6).update(X).scatter() @ across
+    # The row itself leaves 2⁻⁵³ of 10¹²; sums about it would be 5,000 times as large, and so would their rounding.
+    assert np.allclose(found, across.T @ others @ across, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.01])
+@pytest.mark.parametrize("n", [1, 40, 4096, 9000])
+def test_moments_along_directions_are_those_of_the_projected_rows(density: float, n: int) -> None:
+    X = matrix(n, 30, density) + np.float32(5 * (density == 1.0))
+    rng = np.random.default_rng(1)
+    directions, about = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    seen = (X - about) @ directions
+    for rows in (X, scipy.sparse.csr_array(X)):
+        for found in (
+            Moments(30).update(rows).projected(directions, about),
+            Moments(30).update(rows[: n // 2]).merge(Moments(30).update(rows[n // 2 :])).projected(directions, about),
+            CentredRows(rows, about).projected(directions),
+        ):
+            assert np.allclose(found, seen.T @ seen / n, rtol=1e-9, atol=1e-9)
+            assert np.array_equal(found, found.T)
+
+
+def test_moments_along_directions_take_no_second_matrix_of_features() -> None:
+    moments = Moments(1500).update(matrix(200, 1500))
+    directions = np.eye(1500, 5)
+    assert peak_memory(lambda: moments.projected(directions, np.zeros(1500))) < 0.4 * 8 * 1500**2
+
+
 def test_statistics_of_other_rows_do_not_merge() -> None:
     with pytest.raises(InvalidInputError, match="other must have 3 features, got 4"):
         Moments(3).merge(Moments(4))
@@ -169,6 +220,10 @@ def test_statistics_of_other_rows_do_not_merge() -> None:
         Moments(3).update(np.ones((2, 4)))
     with pytest.raises(InvalidInputError, match="rows must have 3 features, got 4"):
         ScatterSketch(np.ones((3, 1))).update(np.ones((2, 4)))
+    with pytest.raises(InvalidInputError, match="other must have 3 features, got 4"):
+        Mean(3).merge(Mean(4))
+    with pytest.raises(InvalidInputError, match="rows must have 3 features, got 4"):
+        Mean(3).update(np.ones((2, 4)))
     with pytest.raises(InvalidInputError, match="same test directions"):
         ScatterSketch(np.ones((3, 1))).merge(ScatterSketch(np.zeros((3, 1))))
     with pytest.raises(InvalidInputError, match="same key and size"):
@@ -257,6 +312,15 @@ def test_centred_rows_are_an_operator(density: float, weighted: bool) -> None:
         assert np.allclose(rows.column_lengths_squared(), np.square(A).sum(axis=0))
         assert np.allclose(rows.largest_sums(), (np.linalg.norm(A, np.inf), np.linalg.norm(A, 1)))
         assert np.isclose(rows.mean_square(), np.square(X).sum() / 150)
+
+
+def test_lengths_of_sparse_columns_are_never_below_zero() -> None:
+    """Columns that are all centre: what is left of them is rounding, of either sign."""
+    X = np.tile(np.random.default_rng(0).random(200).astype(np.float32), (7, 1))
+    weights = np.random.default_rng(1).random(7) + 0.1
+    lengths = CentredRows(scipy.sparse.csr_array(X), X.astype(np.float64).mean(axis=0), weights)
+    assert (lengths.column_lengths_squared() >= 0).all()
+    assert (lengths.lengths_squared() >= 0).all()
 
 
 def test_sparse_chunks_stay_sparse_only_where_that_is_quicker() -> None:

@@ -19,7 +19,7 @@ from bitkin.cli.arguments import (
     repeated_options,
     require_other_file,
 )
-from bitkin.cli.methods import make_hasher
+from bitkin.cli.methods import make_hasher, most_bits
 from bitkin.cli.output import print_json, progress_bar
 
 
@@ -29,10 +29,13 @@ def fit(
     method: Annotated[str, typer.Option("--method", "-m", help="projection, wta or minhash.")] = "projection",
     bits: Annotated[
         int | None,
-        typer.Option("--bits", "-b", min=1, help="Length of a code: projection. [default: 256, or features if fewer]"),
+        typer.Option(
+            "--bits", "-b", min=1, help="Length of a code: projection. [default: 256, or what features allow]"
+        ),
     ] = None,
     projection: Annotated[
-        str | None, typer.Option(help="How directions are found: pca, nystrom, random. [default: pca]")
+        str | None,
+        typer.Option(help="How directions are found: pca, nystrom, random, opast, frequent-directions. [default: pca]"),
     ] = None,
     rotation: Annotated[
         str | None,
@@ -66,6 +69,8 @@ def fit(
 
     Example: bitkin fit vectors.npy --bits 512 --projection random --rotation none -o model.bitkin
 
+    Example: bitkin fit vectors.npy --bits 32 --projection opast --rotation unifdiag -o model.bitkin
+
     Example: bitkin fit bags.npz --method wta --window auto -o model.bitkin
     """
     options = {
@@ -87,8 +92,8 @@ def fit(
 
     require_other_file(out, vectors)
     source = open_files(vectors, column, dataset, features, zero_based)
-    if method == "projection" and bits is None and projection != "random":
-        hasher.set_params(n_bits=min(hasher.n_bits, source.shape[1]))  # a learned projection has no more directions
+    if method == "projection" and bits is None:
+        hasher.set_params(n_bits=min(hasher.n_bits, most_bits(projection, source.shape[1])))
     with progress_bar("fitting", source.shape[0]) as done:
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)

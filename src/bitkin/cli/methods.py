@@ -64,6 +64,18 @@ def make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
     return hasher
 
 
+def most_bits(projection: str | None, n_features: int) -> int:
+    """Return how many bits vectors of so many features can have; learned directions are no more than features."""
+    from bitkin.code_spec import MAX_SYMBOLS
+    from bitkin.hashers.projections.base import StreamingProjection
+    from bitkin.hashers.slots import projection_for
+
+    if projection == "random":
+        return MAX_SYMBOLS
+    follows = isinstance(projection_for(projection or "pca"), StreamingProjection)
+    return max(1, n_features - follows)
+
+
 def _require_choices(given: Mapping[str, Any]) -> None:
     """End with a usage error where a word is not among an option's words."""
     from bitkin.hashers.slots import PROJECTIONS, ROTATIONS

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.hashers.projections.given import Given
+from bitkin.hashers.sign_model import SignModel
 
 
 def hasher_of_directions(directions: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> ProjectionHash:
@@ -29,7 +30,7 @@ def hasher_of_directions(directions: npt.ArrayLike, mean: npt.ArrayLike | None =
     if centre is not None and centre.shape != components.shape[:1]:
         raise InvalidInputError(f"mean must have shape {components.shape[:1]}, one a feature, got {centre.shape}.")
     hasher = ProjectionHash(components.shape[1], projection=Given(), rotation=None, center=centre is not None)
-    hasher._adopt(components, centre)
+    hasher._adopt(SignModel(components, centre, normalize=False))
     return hasher
 
 

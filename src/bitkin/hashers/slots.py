@@ -7,13 +7,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projections import PCA, Nystrom, Projection, RandomProjection
+from bitkin.hashers.projections import OPAST, PCA, FrequentDirections, Nystrom, Projection, RandomProjection
 from bitkin.hashers.projections.given import Given
 from bitkin.hashers.rotations import ITQ, IsoHash, RandomRotation, Rotation, UnifDiag
 
 Slot = TypeVar("Slot", Projection, Rotation)
 
-PROJECTIONS: dict[str, type[Projection]] = {"pca": PCA, "nystrom": Nystrom, "random": RandomProjection}
+PROJECTIONS: dict[str, type[Projection]] = {
+    "pca": PCA,
+    "nystrom": Nystrom,
+    "random": RandomProjection,
+    "opast": OPAST,
+    "frequent-directions": FrequentDirections,
+}
 ROTATIONS: dict[str, type[Rotation]] = {"itq": ITQ, "unifdiag": UnifDiag, "isohash": IsoHash, "random": RandomRotation}
 
 _IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.statistics.products import column_sums
+from bitkin.hashers.statistics.mean import Mean
 from bitkin.hashers.statistics.row_sample import RowSample, sampled_rows
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch, first_not_finite
@@ -79,17 +79,18 @@ class TrainingVectors:
         """Return rows by number, in that order."""
         return prepared(self.source.gather(row_numbers), self.normalize, self.source.name, row_numbers)
 
-    def sample(self, size: int | float, at_least: int = 0) -> tuple[Batch, int]:
-        """Return a uniform sample of so many rows, or of such a share of them, and the number of all rows.
+    def sample(self, size: int | float, at_least: int = 0) -> tuple[Batch, npt.NDArray[np.int64], int]:
+        """Return a uniform sample of so many rows, or of such a share: the rows, their numbers and the count of all.
 
         No other row is read where rows can be read by number.
         """
         if self.n_rows is not None:
-            return self.gather(sampled_rows(self.n_rows, self.key, size, at_least)), self.n_rows
+            numbers = sampled_rows(self.n_rows, self.key, size, at_least)
+            return self.gather(numbers), numbers, self.n_rows
         sample = RowSample(self.key, size, at_least)
         for first, batch in self.batches():
             sample.update(first, batch)
-        return sample.rows, sample.n
+        return sample.rows, sample.row_numbers, sample.n
 
     def sample_batches(self) -> Iterator[Batch]:
         """Yield the `sample_rows` rows for a rotation, in order; of an iterator, after it was read."""
@@ -106,20 +107,19 @@ class TrainingVectors:
             for first in range(0, len(numbers), step):
                 yield self.gather(numbers[first : first + step])
 
-    def mean_of_all(self) -> npt.NDArray[np.float64] | None:
-        """Read every row once and return the mean, or None without centring.
-
-        It is rounded to float32: so sums that differ in the last bit, by batches or by being sparse, give one model.
-        """
-        total, n = np.zeros(self.n_features), 0
+    def mean_of_all(self) -> Mean:
+        """Read every row once and return their mean."""
+        mean = Mean(self.n_features)
         for _, batch in self.batches():
-            total += column_sums(batch)
-            n += batch.shape[0]
-        return rounded_mean(total / n) if self.center else None
+            mean.update(batch)
+        return mean
 
 
 def rounded_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a mean on the grid of float32, which hides the rounding of its sums."""
+    """Return a mean on the grid of float32.
+
+    So sums that differ in the last bit, by being merged or sparse, give one model nearly always.
+    """
     return mean.astype(np.float32).astype(np.float64)
 
 

@@ -55,7 +55,7 @@ def _faiss() -> Any:
     try:
         return importlib.import_module("faiss")
     except ImportError:
-        raise MissingExtraError("FAISS objects need faiss, which is not installed: pip install faiss-cpu") from None
+        raise MissingExtraError("FAISS objects need faiss, which is not installed: pip install 'bitkin[faiss]'") from None
 
 
 def _index_of(codes: Codes) -> Any:
@@ -89,7 +89,7 @@ def _codes_of(faiss: Any, index: Any) -> Codes:
 
 def _transform_of(hasher: ProjectionHash) -> Any:
     check_is_fitted(hasher)
-    if hasher._normalize:
+    if hasher._model.normalize:
         raise InvalidInputError(
             "The hasher must have normalize=False: a LinearTransform does not scale rows. Call faiss.normalize_L2 on "
             "the rows, and fit a hasher without normalizing on such rows."
@@ -99,8 +99,7 @@ def _transform_of(hasher: ProjectionHash) -> Any:
     transform = faiss.LinearTransform(n_features, n_bits, hasher.mean_ is not None)
     faiss.copy_array_to_vector(np.ascontiguousarray(hasher.components_.T).ravel(), transform.A)
     if hasher.mean_ is not None:
-        bias = -(hasher.mean_ @ hasher.components_.astype(np.float64))
-        faiss.copy_array_to_vector(bias.astype(np.float32), transform.b)
+        faiss.copy_array_to_vector(-hasher._model.offset, transform.b)
     transform.is_trained = True
     transform.set_is_orthonormal()
     return transform

@@ -8,7 +8,6 @@ checkpoint; other work under the same name is refused.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 from collections.abc import Mapping
@@ -21,12 +20,8 @@ import numpy.typing as npt
 
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.layout import Header, checksum, place_tensors
+from bitkin.io.locks import lock
 from bitkin.io.writer import keep_mode, regular_target, sync_folder, write_aside
-
-_fcntl: Any = None
-with contextlib.suppress(ImportError):  # Windows has none, and there an open file cannot be replaced anyway
-    _fcntl = importlib.import_module("fcntl")
-
 
 RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
 
@@ -159,16 +154,13 @@ class PartialFile:
             self._data_path.touch()
             self._file: IO[bytes] = self._data_path.open("r+b")
             try:
-                if _fcntl is not None:
-                    _fcntl.flock(self._file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+                lock(self._file, self._target)
                 held, there = os.fstat(self._file.fileno()), self._data_path.stat()
                 if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
                     return
-            except BlockingIOError:
+            except FileAccessError:
                 self._file.close()
-                raise FileAccessError(
-                    f"{self._target} is being written by another process. Wait for it to end."
-                ) from None
+                raise
             except FileNotFoundError:
                 pass
             self._file.close()  # another process finished it between our opening and our locking: begin with a new one

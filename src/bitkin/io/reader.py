@@ -37,6 +37,10 @@ class StoredFile:
             raise damaged(self.name, f"lacks the parameter {key}")
         return self._parameters[key]
 
+    def optional_parameter(self, key: str) -> Any:
+        """Return one of the class's parameters, or None where the file has none of that name."""
+        return self._parameters.get(key)
+
     def tensor(self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
         """Return a tensor that must have this dtype and shape; None stands for any size."""
         entry = self._entries.get(key)

@@ -77,6 +77,15 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
     sync_folder(target.parent)
 
 
+def remove_leftovers(folder: Path, pattern: str) -> None:
+    """Delete what killed processes left of writing files whose names fit `pattern`. Raises OSError.
+
+    Only for whoever knows that no other process is writing them.
+    """
+    for path in folder.glob(f".{pattern}.*-????????.tmp"):
+        path.unlink(missing_ok=True)
+
+
 def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] | Chunks) -> int:
     crc, done = 0, 0
     for piece in tensor.pieces() if isinstance(tensor, Chunks) else (tensor,):

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.projections.limits import require_rows
 from bitkin.hashers.statistics.centred_rows import CentredRows
-from bitkin.hashers.training import TrainingVectors
-from bitkin.io.vectors.batch import Batch
+from bitkin.hashers.training import TrainingVectors, rounded_mean
+from bitkin.io.vectors.batch import Batch, row_slice
 from bitkin.randomness import Draws
+
+if TYPE_CHECKING:
+    from bitkin.hashers.trackers import Tracker
+
+_PIECE_NUMBERS = 1 << 22  # of a sparse batch that is made dense at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,3 +59,38 @@ class Projection(BaseEstimator, ABC):  # type: ignore[misc]
 
     def require_parameters(self) -> None:  # most have none
         """Raise unless every parameter can be used."""
+
+
+class StreamingProjection(Projection):
+    """Finds directions vector by vector, and goes on while a stream does."""
+
+    @abstractmethod
+    def tracker(self, n_features: int, n_bits: int, *, center: bool, draws: Draws) -> Tracker:
+        """Return a tracker that has seen nothing yet; it tells the directions so far whenever it is asked."""
+
+    def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
+        """Return what a tracker knows after all rows, one after another and once."""
+        tracker = self.tracker(vectors.n_features, n_bits, center=vectors.center, draws=draws)
+        step = max(1, _PIECE_NUMBERS // vectors.n_features)
+        for _, batch in vectors.batches():
+            if not issparse(batch):
+                tracker.update(batch)
+                continue
+            for first in range(0, batch.shape[0], step):
+                tracker.update(row_slice(batch, first, min(first + step, batch.shape[0])).toarray())
+        tracker.settle()
+        require_rows(tracker.n_seen, n_bits, center=vectors.center)
+        if not tracker.ready:
+            raise InvalidInputError("X must have rows that differ, got the same one throughout. Give rows that vary.")
+        mean = rounded_mean(tracker.mean) if vectors.center else None
+        return Learned(tracker.directions.astype(np.float64), mean, tracker.covariance)
+
+
+def require_more_features(n_features: int, n_bits: int, method: str) -> None:
+    """Raise unless a stream has more features than bits: with as many there would be nothing to follow."""
+    if n_bits >= n_features:
+        raise InvalidInputError(
+            f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a subspace has fewer "
+            "directions than the space. Ask for fewer bits, or use projection='pca' for as many bits as features, "
+            "projection='random' for any number."
+        )

@@ -47,11 +47,16 @@ def require_visible(variances: Floats, mean_square: float, n_bits: int, where: s
         )
 
 
-def require_memory(side: int) -> None:
-    """Raise unless dense matrices of `side` × `side` fit in memory."""
+def require_memory(needed: int, what: str, instead: str) -> None:
+    """Raise unless this machine has `needed` bytes: `what` takes them, `instead` is what to do about it."""
     memory = physical_memory()
-    if memory is not None and 24 * side * side > memory:  # the products, the scatter, and what the solver needs
+    if memory is not None and needed > memory:
         raise InvalidInputError(
-            f"PCA of {side} features does not fit in memory: it takes three matrices of {side} × {side}. "
-            "Use PCA(solver='randomized') or projection='nystrom'."
+            f"{what} does not fit in memory: it takes {needed / 1e9:,.3g} GB, there are {memory / 1e9:,.3g} GB. "
+            f"{instead}"
         )
+
+
+def require_square(side: int, what: str, instead: str) -> None:
+    """Raise unless `what` can be solved, by a dense matrix of `side` × `side` and what goes with it."""
+    require_memory(24 * side * side, what, instead)  # sums, the matrix made of them, and what the solver needs

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.checks import one_of, whole_number
+from bitkin.checks import is_number, one_of, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projections.base import Learned, Projection
-from bitkin.hashers.projections.limits import VISIBLE, require_features, require_rows, require_visible
-from bitkin.hashers.projections.sampling import features_by_norms, rows_by_norms, uniform_features, uniform_rows
+from bitkin.hashers.projections.limits import VISIBLE, require_features, require_memory, require_rows, require_visible
+from bitkin.hashers.projections.sampling import (
+    SampledRows,
+    features_by_norms,
+    rows_by_norms,
+    uniform_features,
+    uniform_rows,
+)
 from bitkin.hashers.projections.spectra import leading_combinations, orthonormal, settled
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.statistics.products import Floats
+from bitkin.hashers.statistics.row_sample import RowSample, row_count
 from bitkin.hashers.training import TrainingVectors, rounded_mean
 from bitkin.randomness import Draws
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LearnedFromSample(Learned):
+    """What `Nystrom` found, and from what."""
+
+    row_numbers: npt.NDArray[np.int64]
+    """The rows sampled; with sampling="norms" some come several times."""
+
+    features: npt.NDArray[np.int64]
+    """The features sampled of them, likewise."""
 
 
 class Nystrom(Projection):
@@ -52,6 +72,9 @@ class Nystrom(Projection):
     Mean average precision with ITQ on Fashion-MNIST, 64 and 128 bits, six seeds: PCA 0.384 and 0.499; the default 0.377
     and 0.497; orthonormal without the step 0.373 and 0.491; the paper's form 0.347 and 0.458.
 
+    `statistics` of uniform samples can be fed on several machines and merged; `from_statistics` makes of them what
+    `learn` would.
+
     Directions need as many features as bits, and one row more. Where a share gives fewer, it is raised, with a warning
     unless there are fewer than 1,000 rows or 100 features anyway. Where the sampled features vary along too few
     directions, all features are used.
@@ -81,49 +104,76 @@ class Nystrom(Projection):
         self.truncate = truncate
         self.orthonormalize = orthonormalize
 
-    def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
-        """Return about the principal directions, and the mean of the sample."""
+    def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> LearnedFromSample:
+        """Return about the principal directions, the mean of the sample, and what was sampled."""
         self.require_parameters()
         require_features(vectors.n_features, n_bits, "Nystrom")
+        size, fewest = _count_or_share(self.samples, "samples"), n_bits + vectors.center
         if vectors.n_rows is not None:
             require_rows(vectors.n_rows, n_bits, center=vectors.center)
-        size = _count_or_share(self.samples, "samples")
+            if not vectors.sparse:
+                _require_sample(max(fewest, row_count(vectors.n_rows, size)), vectors.n_features)
         if self.sampling == "norms":
-            sample = rows_by_norms(vectors, size, n_bits, draws)
-        else:
-            sample = uniform_rows(vectors, size, n_bits)
-        rows = sample.centred(vectors.center)
-        directions = rows.transposed_times(self._combinations(rows, sample.n, n_bits, draws))
-        if self.orthonormalize:
-            directions = _refined(rows, orthonormal(directions))
-        mean = rounded_mean(sample.mean) if vectors.center else None
-        return Learned(settled(self._completed(directions, n_bits, draws)), mean)
+            return self._learned(rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws)
+        rows, numbers, n = vectors.sample(_at_least(size, fewest), fewest)
+        sample = uniform_rows(rows, numbers, n, size, n_bits, center=vectors.center)
+        return self._learned(sample, n_bits, vectors.center, draws)
+
+    def statistics(self, n_bits: int, *, center: bool, key: int) -> RowSample:
+        """Return what to update with rows, here or on several machines, and to merge; `key` decides which are kept."""
+        self.require_parameters()
+        if self.sampling == "norms":
+            raise InvalidInputError("sampling='norms' reads rows more than once. Use sampling='uniform'.")
+        fewest = n_bits + center
+        return RowSample(key, _at_least(_count_or_share(self.samples, "samples"), fewest), fewest)
+
+    def from_statistics(self, sample: RowSample, n_bits: int, *, center: bool, draws: Draws) -> LearnedFromSample:
+        """Return what `learn` does, from rows that were sampled before."""
+        rows, size = sample.rows, _count_or_share(self.samples, "samples")
+        require_features(rows.shape[1], n_bits, "Nystrom")
+        uniform = uniform_rows(rows, sample.row_numbers, sample.n, size, n_bits, center=center)
+        return self._learned(uniform, n_bits, center, draws)
 
     def require_parameters(self) -> None:
         """Raise unless every parameter can be used."""
         _count_or_share(self.samples, "samples")
         _count_or_share(self.features, "features")
         one_of(self.sampling, "sampling", ("uniform", "norms"))
-        if self.truncate is not None and not (_is_number(self.truncate) and 0 < self.truncate < np.inf):
+        if self.truncate is not None and not (is_number(self.truncate) and 0 < self.truncate < np.inf):
             raise InvalidInputError(f"truncate must be None or a number above 0, the paper's γ, got {self.truncate!r}.")
         if not isinstance(self.orthonormalize, (bool, np.bool_)):
             raise InvalidInputError(f"orthonormalize must be True or False, got {self.orthonormalize!r}.")
 
-    def _combinations(self, rows: CentredRows, n: int, n_bits: int, draws: Draws) -> Floats:
-        """Return V Σ⁺ (c, ≤ n_bits) for the directions that are kept, strongest first."""
+    def _learned(self, sample: SampledRows, n_bits: int, center: bool, draws: Draws) -> LearnedFromSample:
+        rows = sample.centred(center)
+        combinations, features = self._combinations(rows, sample, n_bits, draws)
+        directions = rows.transposed_times(combinations)
+        if self.orthonormalize:
+            directions = _refined(rows, orthonormal(directions))
+        return LearnedFromSample(
+            settled(self._completed(directions, n_bits, draws)),
+            rounded_mean(sample.mean) if center else None,
+            row_numbers=sample.numbers,
+            features=features,
+        )
+
+    def _combinations(
+        self, rows: CentredRows, sample: SampledRows, n_bits: int, draws: Draws
+    ) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Return V Σ⁺ (c, ≤ n_bits) for the directions that are kept, strongest first, and the features used."""
         some = features_by_norms if self.sampling == "norms" else uniform_features
         size = _count_or_share(self.features, "features")
-        values, combinations = leading_combinations(some(rows, size, n_bits, draws), n_bits, draws)
-        mean_square = rows.mean_square()
-        lowest = n * VISIBLE * mean_square
+        part, features = some(rows, size, n_bits, draws)
+        values, combinations = leading_combinations(part, n_bits, draws)
+        lowest = sample.n * VISIBLE * sample.mean_square
         if self.truncate is not None:
             lowest = max(lowest, float(self.truncate) * float(np.prod(rows.largest_sums())))
         elif np.count_nonzero(values > lowest) < n_bits:
+            features = np.arange(rows.shape[1])
             values, combinations = leading_combinations(rows, n_bits, draws)
-            require_visible(values / n, mean_square, n_bits, f"the sample of {rows.shape[0]} rows")
+            require_visible(values / sample.n, sample.mean_square, n_bits, f"the sample of {rows.shape[0]} rows")
         kept = int(np.count_nonzero(values[: combinations.shape[1]] > lowest))
-        scaled: Floats = combinations[:, :kept] / np.sqrt(values[:kept])
-        return scaled
+        return combinations[:, :kept] / np.sqrt(values[:kept]), features
 
     def _completed(self, directions: Floats, n_bits: int, draws: Draws) -> Floats:
         """Return `n_bits` directions, orthonormal where asked: those given and, after truncation, random ones."""
@@ -145,15 +195,23 @@ def _refined(rows: CentredRows, directions: Floats) -> Floats:
 
 def _count_or_share(value: Any, name: str) -> int | float:
     """Return a count of at least 1 as an int, or a share above 0 up to 1.0 as a float."""
-    if _is_number(value) and not isinstance(value, (int, np.integer)):
-        if 0.0 < value <= 1.0:
-            return float(value)
-    elif _is_number(value):
+    if is_number(value) and isinstance(value, (int, np.integer)):
         return whole_number(value, name, low=1)
+    if is_number(value) and 0.0 < value <= 1.0:
+        return float(value)
     raise InvalidInputError(
         f"{name} must be a count from 1 up, or a share as a float above 0 and up to 1.0, got {value!r}."
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+def _at_least(size: int | float, fewest: int) -> int | float:
+    """Return a count raised to `fewest`; a share is raised once the number of rows is known."""
+    return size if isinstance(size, float) else max(size, fewest)
+
+
+def _require_sample(n_rows: int, n_features: int) -> None:
+    require_memory(
+        8 * n_rows * n_features,  # in float32, and the sampled features of them once more
+        f"A sample of {n_rows:,} rows of {n_features:,} features",
+        "Use Nystrom with fewer samples.",
+    )

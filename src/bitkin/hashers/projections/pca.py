@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bitkin.checks import one_of
 from bitkin.hashers.projections.base import Learned, Projection
-from bitkin.hashers.projections.limits import require_features, require_memory, require_rows, require_visible
-from bitkin.hashers.projections.randomized import randomized_directions
-from bitkin.hashers.projections.spectra import leading_directions, leading_eigenvectors, settled
+from bitkin.hashers.projections.limits import (
+    require_features,
+    require_memory,
+    require_rows,
+    require_square,
+    require_visible,
+)
+from bitkin.hashers.projections.randomized import random_sketch, sketch_of, sketched_directions
+from bitkin.hashers.projections.spectra import leading_directions, leading_eigenvectors, settled, settled_covariance
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.statistics.moments import Moments
 from bitkin.hashers.statistics.products import Floats, column_sums
+from bitkin.hashers.statistics.scatter_sketch import ScatterSketch
 from bitkin.hashers.training import TrainingVectors, rounded_mean
 from bitkin.io.vectors.batch import Batch, stack
 from bitkin.randomness import Draws
 
 MOST_SPARSE_FEATURES = 4096
 """Up to this many, CSR rows are reduced to their moments; beyond, the rows themselves are the smaller thing."""
+
+_INSTEAD = "Use PCA(solver='randomized') or projection='nystrom'."
 
 
 class PCA(Projection):
@@ -37,6 +48,9 @@ class PCA(Projection):
 
     CSR rows are centred implicitly and never become dense as a whole. Of more than 4,096 features, "exact" keeps the
     CSR rows in memory, and finds eigenvectors by Lanczos where rows are more than 2,048 as well.
+
+    `statistics` can be fed on several machines and merged; `from_statistics` makes of them what `learn` would. "exact"
+    also hands on the covariance of all projected rows, so that UnifDiag and IsoHash need no sample.
 
     A model is the same to the last bit for any batches and any number of threads. Dense rows and their CSR copy give
     the same one nearly always: directions are rounded to a grid of 2⁻²⁰ of a typical entry, which hides what is left
@@ -64,34 +78,64 @@ class PCA(Projection):
         if vectors.n_rows is not None:
             require_rows(vectors.n_rows, n_bits, center=vectors.center)
         if self.solver == "randomized":
-            values, directions, mean, size = randomized_directions(vectors, n_bits, draws)
-        else:
-            values, directions, mean, size = _exact_directions(vectors, n_bits, draws)
-        require_visible(values, size, n_bits)
-        return Learned(settled(directions), rounded_mean(mean) if vectors.center else None)
+            sketch = sketch_of(vectors, random_sketch(vectors.n_features, n_bits, draws))
+            return self.from_statistics(sketch, n_bits, center=vectors.center)
+        held, moments = _held_or_moments(vectors)
+        if moments is not None:
+            return self.from_statistics(moments, n_bits, center=vectors.center)
+        return _from_rows(held, n_bits, vectors.center, draws)
+
+    def statistics(self, n_features: int, n_bits: int, draws: Draws) -> Moments | ScatterSketch:
+        """Return what to update with rows, here or on several machines, and to merge; "randomized" draws for it."""
+        self.require_parameters()
+        if self.solver == "randomized":
+            return random_sketch(n_features, n_bits, draws)
+        _require_covariance(n_features)
+        return Moments(n_features)
+
+    def from_statistics(self, statistics: Moments | ScatterSketch, n_bits: int, *, center: bool) -> Learned:
+        """Return principal directions and the mean of the rows that `statistics` have seen."""
+        require_features(statistics.n_features, n_bits, "PCA")
+        require_rows(statistics.n, n_bits, center=center)
+        mean = statistics.mean
+        if isinstance(statistics, ScatterSketch):
+            values, directions = sketched_directions(statistics, n_bits, center=center)
+            return _learned(values, directions, statistics.mean_square, mean, center)
+        scatter = statistics.scatter(center=center)
+        mean_square = float(np.trace(scatter)) / statistics.n + (float(np.square(mean).sum()) if center else 0.0)
+        values, directions = leading_eigenvectors(scatter, n_bits)
+        return _learned(values / statistics.n, directions, mean_square, mean, center, statistics.projected)
 
     def require_parameters(self) -> None:
         """Raise unless every parameter can be used."""
         one_of(self.solver, "solver", ("exact", "randomized"))
 
 
-def _exact_directions(vectors: TrainingVectors, n_bits: int, draws: Draws) -> tuple[Floats, Floats, Floats, float]:
-    """Return variances, directions, mean and the mean of ‖x‖²."""
-    held, moments = _held_or_moments(vectors)
-    if moments is not None:
-        mean, n = moments.mean, moments.n
-        require_rows(n, n_bits, center=vectors.center)
-        scatter = moments.scatter(center=vectors.center)
-        del moments  # half of the memory
-        size = float(np.trace(scatter)) / n + (float(mean @ mean) if vectors.center else 0.0)
-        values, directions = leading_eigenvectors(scatter, n_bits)
-        return values / n, directions, mean, size
-    n = held.shape[0]
-    require_rows(n, n_bits, center=vectors.center)
+def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
+    """Return what `PCA.from_statistics` does, from rows that are fewer than their moments."""
+    n, d = held.shape
+    require_rows(n, n_bits, center=center)
     mean = column_sums(held) / n
-    rows = CentredRows(held, mean if vectors.center else np.zeros_like(mean))
+    rows = CentredRows(held, mean if center else np.zeros(d))
     values, directions = leading_directions(rows, n_bits, draws)
-    return values / n, directions, mean, rows.mean_square()
+    return _learned(
+        values / n, directions, rows.mean_square(), mean, center, lambda D, about: CentredRows(held, about).projected(D)
+    )
+
+
+def _learned(
+    variances: Floats,
+    directions: Floats,
+    mean_square: float,
+    mean: Floats,
+    center: bool,
+    projected: Callable[[Floats, Floats], Floats] | None = None,
+) -> Learned:
+    """Return directions and mean as they will be used, with the covariance that all rows have along those."""
+    require_visible(variances, mean_square, directions.shape[1])
+    directions, about = settled(directions), rounded_mean(mean) if center else np.zeros_like(mean)
+    covariance = None if projected is None else settled_covariance(projected(directions, about))
+    return Learned(directions, about if center else None, covariance)
 
 
 def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
@@ -102,9 +146,9 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
     d = vectors.n_features
     keep_all = vectors.sparse and d > MOST_SPARSE_FEATURES
     if not keep_all:
-        require_memory(min(d, vectors.n_rows or d))
+        _require_covariance(min(d, vectors.n_rows or d))
     held: list[Batch] = []
-    n, moments = 0, None
+    n, n_bytes, moments = 0, 0, None
     if not keep_all and vectors.n_rows is not None and vectors.n_rows >= d:
         moments = Moments(d)
     for _, batch in vectors.batches():
@@ -113,8 +157,14 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
             moments = Moments(d)
             while held:
                 moments.update(held.pop(0))
-        if moments is None:
-            held.append(batch.copy())
-        else:
+        if moments is not None:
             moments.update(batch)
+            continue
+        n_bytes += batch.data.nbytes + (batch.indices.nbytes if keep_all else 0)
+        require_memory(2 * n_bytes, f"PCA of so many rows of {d:,} features", _INSTEAD)  # joined once all are there
+        held.append(batch.copy())
     return (None if moments is not None else stack(held)), moments
+
+
+def _require_covariance(side: int) -> None:
+    require_square(side, f"PCA of {side:,} features", _INSTEAD)

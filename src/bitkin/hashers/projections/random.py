@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bitkin.hashers.projections.base import Learned, Projection
-from bitkin.hashers.training import TrainingVectors
+from bitkin.hashers.statistics.mean import Mean
+from bitkin.hashers.training import TrainingVectors, rounded_mean
 from bitkin.randomness import Draws
 
 
@@ -22,5 +23,12 @@ class RandomProjection(Projection):
 
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all rows."""
-        mean = vectors.mean_of_all()
-        return Learned(draws.normals((vectors.n_features, n_bits)), mean)
+        return self.from_statistics(vectors.mean_of_all(), n_bits, center=vectors.center, draws=draws)
+
+    def statistics(self, n_features: int) -> Mean:
+        """Return what to update with rows, here or on several machines, and to merge."""
+        return Mean(n_features)
+
+    def from_statistics(self, mean: Mean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
+        """Return the directions and the mean of the rows that `mean` has seen."""
+        return Learned(draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None)

@@ -16,24 +16,30 @@ _ROUNDING = 2.0**-44
 """Eigenvalues below this share of the largest are rounding, and are not divided by."""
 
 
-def randomized_directions(vectors: TrainingVectors, n_bits: int, draws: Draws) -> tuple[Floats, Floats, Floats, float]:
-    """Return variances, directions, the mean and the mean of ‖x‖².
+def random_sketch(n_features: int, n_bits: int, draws: Draws) -> ScatterSketch:
+    """Return a sketch without rows, with somewhat more random test directions than bits."""
+    count = min(n_features, n_bits + max(16, n_bits // 4))
+    return ScatterSketch(orthonormal(draws.normals((n_features, count))))
 
-    Each pass multiplies test directions by the scatter S; the last is finished as a Nystrom approximation of S, which
-    is accurate after a single pass already ("Fixed-rank approximation of a positive-semidefinite matrix from streaming
-    data", Tropp et al., 2017).
-    """
-    d = vectors.n_features
-    test = orthonormal(draws.normals((d, min(d, n_bits + max(16, n_bits // 4)))))
+
+def sketch_of(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterSketch:
+    """Return a sketch of all rows; where rows can be read again, with test directions that were improved twice."""
     for left in range(_PASSES if vectors.rereadable else 1, 0, -1):
-        sketch = ScatterSketch(test)
         for _, batch in vectors.batches():
             sketch.update(batch)
-        seen = sketch.product(center=vectors.center)
         if left > 1:
-            test = orthonormal(seen)
-    values, directions = _nystrom(seen, test)
-    return values[:n_bits] / sketch.n, directions[:, :n_bits], sketch.mean, sketch.mean_square
+            sketch = ScatterSketch(orthonormal(sketch.product(center=vectors.center)))
+    return sketch
+
+
+def sketched_directions(sketch: ScatterSketch, n_bits: int, *, center: bool) -> tuple[Floats, Floats]:
+    """Return variances and directions.
+
+    The sketch is finished as a Nystrom approximation of the scatter, which is accurate after a single pass already
+    ("Fixed-rank approximation of a positive-semidefinite matrix from streaming data", Tropp et al., 2017).
+    """
+    values, directions = _nystrom(sketch.product(center=center), sketch.test)
+    return values[:n_bits] / sketch.n, directions[:, :n_bits]
 
 
 def _nystrom(seen: Floats, test: Floats) -> tuple[Floats, Floats]:

@@ -23,12 +23,19 @@ _FEW_ROWS, _FEW_FEATURES = 1000, 100  # so small a matrix is sampled for form's 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledRows:
-    """The paper's C, transposed: rows, each times its weight once `mean` is subtracted; `n` is how many there were."""
+    """The paper's C, transposed: rows, each times its weight once `mean` is subtracted."""
 
     rows: Batch
+    numbers: npt.NDArray[np.int64]
+    """Which rows they are."""
+
     weights: Floats
     mean: Floats
+    mean_square: float
+    """Mean of ‖x‖² over all rows: known, or as the sample has it."""
+
     n: int
+    """How many rows there were."""
 
     def centred(self, center: bool) -> CentredRows:
         """Return the sample about its mean, or about zero."""
@@ -38,14 +45,15 @@ class SampledRows:
 _ROUNDING = 1e-14
 
 
-def uniform_rows(vectors: TrainingVectors, size: int | float, n_bits: int) -> SampledRows:
-    """Draw rows without replacement; the mean is theirs. Others are not read."""
-    fewest = n_bits + vectors.center
-    rows, n = vectors.sample(size if isinstance(size, float) else max(size, fewest), fewest)
-    require_rows(n, n_bits, center=vectors.center)
-    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
+def uniform_rows(
+    rows: Batch, numbers: npt.NDArray[np.int64], n: int, size: int | float, n_bits: int, *, center: bool
+) -> SampledRows:
+    """Return rows drawn without replacement, `size` of `n`, as a sample; the mean is theirs."""
+    require_rows(n, n_bits, center=center)
+    _tell_raised("samples", size, n, n_bits + center, "rows", _FEW_ROWS)
     c = rows.shape[0]
-    return SampledRows(rows, np.full(c, np.sqrt(n / c)), column_sums(rows) / c, n)
+    mean = column_sums(rows) / c
+    return SampledRows(rows, numbers, np.full(c, np.sqrt(n / c)), mean, CentredRows(rows, mean).mean_square(), n)
 
 
 def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draws: Draws) -> SampledRows:
@@ -56,29 +64,35 @@ def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draw
             f"{vectors.source.name} is an iterator, and sampling='norms' reads rows more than once. "
             "Use sampling='uniform', or open an array or a file."
         )
-    mean = sum((column_sums(batch) for _, batch in vectors.batches()), np.zeros(vectors.n_features)) / n
+    mean = vectors.mean_of_all().mean
     centre = mean if vectors.center else np.zeros_like(mean)
     lengths = np.concatenate([CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()])
     fewest = n_bits + vectors.center
     _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
     drawn, weights = drawn_by(lengths, max(fewest, row_count(n, size)), fewest, draws)
-    return SampledRows(vectors.gather(drawn), weights, mean, n)
+    mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())  # of all rows, not of the long ones drawn
+    return SampledRows(vectors.gather(drawn), drawn, weights, mean, mean_square, n)
 
 
-def uniform_features(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
-    """Return the paper's W, transposed: features drawn without replacement."""
+def uniform_features(
+    rows: CentredRows, size: int | float, n_bits: int, draws: Draws
+) -> tuple[CentredRows, npt.NDArray[np.int64]]:
+    """Return the paper's W, transposed: features drawn without replacement; and which they are."""
     d = rows.shape[1]
     _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
     r = max(n_bits, row_count(d, size))
-    return _some_features(rows, np.sort(draws.choice(d, r)), np.full(r, np.sqrt(d / r)))
+    chosen = np.sort(draws.choice(d, r))
+    return _some_features(rows, chosen, np.full(r, np.sqrt(d / r))), chosen
 
 
-def features_by_norms(rows: CentredRows, size: int | float, n_bits: int, draws: Draws) -> CentredRows:
-    """Return the paper's W, transposed: features drawn with replacement, by their squared lengths."""
+def features_by_norms(
+    rows: CentredRows, size: int | float, n_bits: int, draws: Draws
+) -> tuple[CentredRows, npt.NDArray[np.int64]]:
+    """Return the paper's W, transposed: features drawn with replacement, by their squared lengths; and which."""
     d = rows.shape[1]
     _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
     drawn, weights = drawn_by(rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws)
-    return _some_features(rows, drawn, weights)
+    return _some_features(rows, drawn, weights), drawn
 
 
 def drawn_by(lengths: Floats, count: int, different: int, draws: Draws) -> tuple[npt.NDArray[np.int64], Floats]:

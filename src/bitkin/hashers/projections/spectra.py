@@ -7,6 +7,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bitkin import threads
+from bitkin.hashers.projections.limits import require_square
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.statistics.products import Floats
 from bitkin.randomness import Draws
@@ -74,10 +75,23 @@ def settled(directions: Floats) -> Floats:
     return on_grid
 
 
+def settled_covariance(covariance: Floats) -> Floats:
+    """Return a covariance on a grid of about 2⁻²⁶ of √(σᵢᵢ·σⱼⱼ): see `settled`."""
+    scale = np.exp2(np.ceil(np.frexp(covariance.diagonal())[1] / 2))
+    steps = 2.0**-26 * np.outer(scale, scale)
+    on_grid: Floats = np.rint(covariance / steps) * steps
+    return on_grid
+
+
 def _eigenpairs(rows: CentredRows, k: int, draws: Draws, *, of_features: bool) -> tuple[Floats, Floats]:
     size = rows.shape[1] if of_features else rows.shape[0]
     k = min(k, size)
     if not (rows.sparse and size > DENSE_SIDE and 4 * k < size):
+        require_square(
+            size,
+            f"A matrix of inner products of {size:,} {'features' if of_features else 'rows'}",
+            "Use PCA(solver='randomized'), or Nystrom with fewer samples or features.",
+        )
         return leading_eigenvectors(rows.scatter() if of_features else rows.gram(), k)
 
     if not rows.lengths_squared().any():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from bitkin.hashers.statistics.products import second_moment
+from bitkin.hashers.projections.limits import require_memory
+from bitkin.hashers.statistics import Moments, RowSample
 from bitkin.randomness import Draws
 
 
@@ -37,8 +38,23 @@ class Projected:
         About zero, not about the mean of the sample: what is coded are signs about zero.
         """
         if not self._covariance:
-            self._covariance.append(second_moment(self.rows) if self.known is None else self.known)
+            self._covariance.append(_second_moment(self.rows) if self.known is None else self.known)
         return self._covariance[0]
+
+    @classmethod
+    def from_statistics(cls, statistics: RowSample | Moments) -> Self:
+        """Return projected rows from a sample of them, or from their moments where a covariance is enough.
+
+        Both can be fed on several machines and merged.
+        """
+        if isinstance(statistics, RowSample):
+            return cls(statistics.rows)
+        nothing = np.empty((0, statistics.n_features), dtype=np.float32)
+        return cls(nothing, statistics.scatter(center=False) / max(1, statistics.n))
+
+
+def _second_moment(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    return Projected.from_statistics(Moments(rows.shape[1]).update(rows)).covariance
 
 
 class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
@@ -50,6 +66,9 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
     needs_covariance_only: ClassVar[bool] = False
     """Whether `Projected.covariance` is all it looks at, so that a known one saves the rows."""
 
+    n_matrices: ClassVar[int] = 8
+    """How many matrices of n_bits × n_bits numbers it holds at once, about."""
+
     @abstractmethod
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return R, float64 (n_bits, n_bits), orthonormal: rows hash as the signs of (x − mean) · directions · R."""
@@ -59,6 +78,11 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return `matrix`, and the loss after each turn where it is found in turns; else none."""
         return self.matrix(projected, n_bits, draws), np.empty(0)
+
+    def require_memory(self, n_bits: int) -> None:
+        """Raise unless its matrices fit in memory."""
+        needed = 8 * self.n_matrices * n_bits * n_bits
+        require_memory(needed, f"A rotation of {n_bits:,} bits", "Use fewer bits, or rotation=None.")
 
     def require_parameters(self) -> None:  # most have none
         """Raise unless every parameter can be used."""

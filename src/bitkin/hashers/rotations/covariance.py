@@ -13,6 +13,7 @@ from bitkin.hashers.rotations.base import Projected, Rotation
 from bitkin.randomness import Draws
 
 _ASYMMETRY = 1e-8  # of the largest entry: what rounding may leave, and no more
+_CORRELATION = 1e-6  # of the largest variance: likewise
 
 
 class CovarianceRotation(Rotation):
@@ -26,6 +27,7 @@ class CovarianceRotation(Rotation):
 
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return `rotation_of` the covariance of the rows."""
+        self.require_memory(n_bits)
         with threads.blas_in_one_thread():  # so that sums do not depend on the number of threads
             covariance = projected.covariance
         return self.rotation_of(covariance, draws)
@@ -56,6 +58,19 @@ def unit_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         raise InvalidInputError(
             f"covariance must have variances of 0 or more on its diagonal, got {matrix[place, place]} at {place}."
         )
+    _require_correlations(matrix)
     if largest > 0:
         matrix = np.ldexp(matrix, -int(np.frexp(largest)[1]))
     return (matrix + matrix.T) / 2
+
+
+def _require_correlations(matrix: npt.NDArray[np.float64]) -> None:
+    """Raise where a covariance is larger than its two variances allow; squares of numbers that small may vanish."""
+    deviations = np.sqrt(matrix.diagonal())
+    beyond = np.abs(matrix) - np.outer(deviations, deviations)
+    if beyond.max() > _CORRELATION * matrix.diagonal().max():
+        row, column = np.unravel_index(beyond.argmax(), matrix.shape)
+        raise InvalidInputError(
+            f"covariance must be positive semidefinite, got {matrix[row, column]} at ({row}, {column}) where the "
+            f"variances are {matrix[row, row]} and {matrix[column, column]}."
+        )

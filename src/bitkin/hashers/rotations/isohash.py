@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.checks import whole_number
+from bitkin.checks import is_number, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.rotations.covariance import CovarianceRotation, unit_covariance
 from bitkin.hashers.rotations.random import random_rotation
@@ -42,6 +44,8 @@ class IsoHash(CovarianceRotation):
     array([2., 2., 2., 2.])
     """
 
+    n_matrices: ClassVar[int] = 12
+
     def __init__(self, n_iter: int = 100, tolerance: float = 1e-6) -> None:
         self.n_iter = n_iter
         self.tolerance = tolerance
@@ -57,10 +61,8 @@ class IsoHash(CovarianceRotation):
     def require_parameters(self) -> None:
         """Raise unless `n_iter` is a number of turns and `tolerance` one that can be kept."""
         whole_number(self.n_iter, "n_iter", low=1)
-        tolerance = self.tolerance
-        is_number = isinstance(tolerance, (int, float, np.floating)) and not isinstance(tolerance, bool)
-        if not is_number or not 1e-10 <= tolerance <= 1.0:
-            raise InvalidInputError(f"tolerance must be a number between 1e-10 and 1, got {tolerance!r}.")
+        if not is_number(self.tolerance) or not 1e-10 <= self.tolerance <= 1.0:
+            raise InvalidInputError(f"tolerance must be a number between 1e-10 and 1, got {self.tolerance!r}.")
 
 
 def _lift_and_project(

@@ -28,6 +28,7 @@ class RandomRotation(CovarianceRotation):
 
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return a rotation that depends on `draws` alone."""
+        self.require_memory(n_bits)
         return random_rotation(n_bits, draws)
 
     def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:

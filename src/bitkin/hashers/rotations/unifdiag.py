@@ -64,14 +64,10 @@ class UnifDiag(CovarianceRotation):
 
 def equalizing_rotation(covariance: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], int]:
     """Return R for a covariance from `unit_covariance`, and the number of Givens rotations it is made of."""
-    from bitkin.kernels.givens import equalize_diagonal_into
+    from bitkin.kernels.streaming import equalize_diagonal_into
 
     size = len(covariance)
-    mean = covariance.diagonal().mean()
-    columns = np.eye(size)
+    columns = np.empty((size, size))
     queues = np.empty((2, 2 * size), dtype=np.int64)
-    tolerance = float(size * np.finfo(np.float64).eps * mean)
-    n_rotations = equalize_diagonal_into(
-        covariance.copy(), covariance.diagonal() - mean, tolerance, columns, queues[0], queues[1]
-    )
+    n_rotations = equalize_diagonal_into(covariance.copy(), columns, np.empty(size), queues[0], queues[1])
     return np.ascontiguousarray(columns.T), n_rotations

@@ -5,8 +5,9 @@ machines, in any number of batches. Batches of one sequence of rows give the sam
 sequence is cut; merged statistics agree with them up to rounding in float64.
 """
 
+from bitkin.hashers.statistics.mean import Mean
 from bitkin.hashers.statistics.moments import Moments
 from bitkin.hashers.statistics.row_sample import RowSample
 from bitkin.hashers.statistics.scatter_sketch import ScatterSketch
 
-__all__ = ["Moments", "RowSample", "ScatterSketch"]
+__all__ = ["Mean", "Moments", "RowSample", "ScatterSketch"]

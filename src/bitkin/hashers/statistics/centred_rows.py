@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.hashers.statistics.products import Floats, add_products, entry_sums, mirror, row_pieces
+from bitkin.io.vectors.batch import row_slice
 
 
 class CentredRows:
@@ -43,7 +44,8 @@ class CentredRows:
         out = np.empty((self.shape[0], right.shape[1]))
         if self.sparse:
             out[:] = self.rows @ right
-            out -= self.centre @ right
+            with threads.blas_in_one_thread():
+                out -= self.centre @ right
         else:
 
             def piece(which: slice) -> None:
@@ -78,7 +80,7 @@ class CentredRows:
             wide = self.rows.astype(np.float64)
             total += (wide @ wide.T).toarray()
             seen = wide @ self.centre
-            total -= seen[:, None] + seen - self.centre @ self.centre
+            total -= seen[:, None] + seen - np.square(self.centre).sum()
             total *= self.weights[:, None] * self.weights
         else:
             for which in row_pieces(d, n):
@@ -103,6 +105,15 @@ class CentredRows:
         mirror(total)
         return total
 
+    def projected(self, directions: Floats) -> Floats:
+        """Return the mean of vᵀv over rows v of A · directions: float64 (k, k), exactly symmetric."""
+        total = np.zeros((directions.shape[1], directions.shape[1]))
+        for which in row_pieces(self.shape[0], max(directions.shape)):
+            rows = row_slice(self.rows, which.start, which.stop)
+            add_products(total, CentredRows(rows, self.centre, self.weights[which]).times(directions))
+        mirror(total)
+        return total / max(1, self.shape[0])
+
     def mean_square(self) -> float:
         """Return the mean over the rows of ‖x‖², neither centred nor weighted."""
         numbers = self.rows.data if self.sparse else self.rows.reshape(-1)
@@ -118,7 +129,7 @@ class CentredRows:
         out = np.empty(self.shape[0])
         if self.sparse:
             own = entry_sums(self._entry_rows(), self.rows.data.astype(np.float64) ** 2, self.shape[0])
-            out[:] = own - 2.0 * (self.rows @ self.centre) + self.centre @ self.centre
+            out[:] = own - 2.0 * (self.rows @ self.centre) + np.square(self.centre).sum()
             np.maximum(out, 0.0, out=out)
         else:
             for which in row_pieces(*self.shape):
@@ -134,10 +145,11 @@ class CentredRows:
             columns, numbers, entries = self.rows.indices, self.rows.data, squares[self._entry_rows()]
             centred = (numbers - self.centre[columns]) ** 2 - self.centre[columns] ** 2
             total: Floats = entry_sums(columns, entries * centred, self.shape[1]) + squares.sum() * self.centre**2
-            return total
+            return np.maximum(total, 0.0)  # rounding may leave less than nothing of a column that is all centre
         out = np.zeros(self.shape[1])
-        for which in row_pieces(*self.shape):
-            out += squares[which] @ (self.rows[which] - self.centre) ** 2
+        with threads.blas_in_one_thread():
+            for which in row_pieces(*self.shape):
+                out += squares[which] @ (self.rows[which] - self.centre) ** 2
         return out
 
     def largest_sums(self) -> tuple[float, float]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 
+from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.statistics.chunks import Chunks
-from bitkin.hashers.statistics.products import add_column_sums, add_products, column_sums, mirror
+from bitkin.hashers.statistics.products import (
+    Floats,
+    add_column_sums,
+    add_products,
+    column_sums,
+    mirror,
+    upper_times,
+)
 from bitkin.io.vectors.batch import Batch
 
 
@@ -27,9 +34,9 @@ class Moments:
 
     Notes
     -----
-    Sums are about the first row (about zero for CSR), not about zero: where all rows are alike nothing is lost to
-    rounding, a constant column has a scatter of exactly zero, and whole numbers stay whole, so that `merge` is then
-    exact.
+    Sums are about the median of some early rows (about zero for CSR), not about zero: where all rows are alike nothing
+    is lost to rounding, a constant column has a scatter of exactly zero, rows far from all others do no harm wherever
+    they come, and whole numbers stay whole, so that `merge` is then exact.
 
     Examples
     --------
@@ -56,14 +63,14 @@ class Moments:
         return len(self._total)
 
     @property
-    def mean(self) -> npt.NDArray[np.float64]:
+    def mean(self) -> Floats:
         """Mean of the rows: float64 (n_features,)."""
         total = self._total.copy()
         for chunk in self._chunks.rest():
             total += column_sums(chunk)
-        return self._chunks.origin + total / max(1, self.n)
+        return (self.n * self._chunks.origin + total) / max(1, self.n)  # exact sums of whole numbers
 
-    def scatter(self, *, center: bool = True) -> npt.NDArray[np.float64]:
+    def scatter(self, *, center: bool = True) -> Floats:
         """Return Σ (x − mean)(x − mean)ᵀ, or Σ x xᵀ: float64, exactly symmetric."""
         total, products = self._sums()
         if center:
@@ -73,6 +80,24 @@ class Moments:
             _subtract_outer(products, total + self.n * self._chunks.origin, -self._chunks.origin)
         mirror(products)
         return products
+
+    def projected(self, directions: Floats, about: Floats) -> Floats:
+        """Return the mean of vᵀv over rows v = (x − about) · directions: float64 (k, k), exactly symmetric.
+
+        The scatter is not copied for it.
+        """
+        total, right = self._total.copy(), directions.shape[1]
+        out = np.zeros((right, right))
+        with threads.blas_in_one_thread():
+            out += directions.T @ upper_times(self._products, directions)
+            for chunk in self._chunks.rest():
+                total += column_sums(chunk)
+                seen = chunk @ directions
+                out += seen.T @ seen
+            n = max(1, self.n)
+            along, off = total @ directions, (self._chunks.origin + total / n - about) @ directions
+        out = out / n - np.outer(along / n, along / n) + np.outer(off, off)
+        return (out + out.T) / 2
 
     def update(self, rows: Batch) -> Self:
         """Take in more rows, the next of the sequence."""
@@ -100,7 +125,7 @@ class Moments:
         both._products += theirs._products
         return both
 
-    def _sums(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _sums(self) -> tuple[Floats, Floats]:
         total, products = self._total.copy(), self._products.copy()
         for chunk in self._chunks.rest():
             _add(total, products, chunk)
@@ -111,12 +136,12 @@ class Moments:
         copy = Moments(self.n_features)
         copy.n = self.n
         if self.n:
-            copy._chunks.move_origin(self._chunks.origin)
+            copy._chunks.set_origin(self._chunks.origin)
         copy._total, copy._products = self._sums()
         return copy
 
 
-def _add(total: npt.NDArray[np.float64], products: npt.NDArray[np.float64], chunk: Any) -> None:
+def _add(total: Floats, products: Floats, chunk: Any) -> None:
     if issparse(chunk):
         total += column_sums(chunk)
         products += (chunk.T @ chunk).toarray()
@@ -125,7 +150,7 @@ def _add(total: npt.NDArray[np.float64], products: npt.NDArray[np.float64], chun
         add_products(products, chunk)
 
 
-def _subtract_outer(matrix: npt.NDArray[np.float64], a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> None:
+def _subtract_outer(matrix: Floats, a: Floats, b: Floats) -> None:
     """Subtract a · bᵀ in place, a row at a time: no second matrix."""
     for row, number in zip(matrix, a, strict=True):
         row -= number * b

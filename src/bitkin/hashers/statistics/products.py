@@ -48,13 +48,18 @@ def mirror(total: Floats) -> None:
             total[columns, rows] = total[rows, columns].T
 
 
-def second_moment(rows: npt.NDArray[np.float32]) -> Floats:
-    """Return rowsᵀ · rows / n, exactly symmetric; zero without rows."""
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for piece in row_pieces(len(rows), rows.shape[1]):
-        add_products(total, rows[piece].astype(np.float64))
-    mirror(total)
-    return total / max(1, len(rows))
+def upper_times(total: Floats, right: Floats) -> Floats:
+    """Return S · right for the symmetric S whose tiles on and above the diagonal are those of `total`."""
+    out = np.zeros(right.shape)
+    with threads.blas_in_one_thread():
+        for rows, columns in _upper_tiles(len(total)):
+            if rows == columns:
+                upper = np.triu(total[rows, columns])
+                out[rows] += (upper + np.triu(upper, 1).T) @ right[rows]
+            else:
+                out[rows] += total[rows, columns] @ right[columns]
+                out[columns] += total[rows, columns].T @ right[rows]
+    return out
 
 
 def row_pieces(n_rows: int, width: int) -> list[slice]:

@@ -92,7 +92,9 @@ class RowSample:
             raise InvalidInputError("A sample of no rows has none to give: update it first.")
         numbers = self._kept_numbers()
         chosen = _smallest(numbers, self.key, row_count(self.n, self.size, self.at_least))
-        return stack(self._rows)[chosen[np.argsort(numbers[chosen])]]
+        order = chosen[np.argsort(numbers[chosen])]
+        rows = stack(self._rows)
+        return rows if np.array_equal(order, np.arange(len(numbers))) else rows[order]
 
     def _kept_numbers(self) -> npt.NDArray[np.int64]:
         return np.concatenate([np.empty(0, dtype=np.int64), *self._numbers])

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.statistics.chunks import Chunks
-from bitkin.hashers.statistics.products import column_sums, row_pieces
+from bitkin.hashers.statistics.products import Floats, column_sums, row_pieces
 from bitkin.io.vectors.batch import Batch
-
-Floats = npt.NDArray[np.float64]
 
 
 class ScatterSketch:
@@ -47,6 +44,11 @@ class ScatterSketch:
         self._squares = 0.0
 
     @property
+    def n_features(self) -> int:
+        """Length of a row."""
+        return len(self.test)
+
+    @property
     def mean(self) -> Floats:
         """Mean of the rows: float64 (n_features,)."""
         total = self._total.copy()
@@ -63,7 +65,8 @@ class ScatterSketch:
         """Return S · Ω, or Σ x xᵀ · Ω: float64, of the shape of `test`."""
         total, product, _ = self._sums()
         if center:
-            product -= np.outer(total, total @ self.test / max(1, self.n))
+            with threads.blas_in_one_thread():
+                product -= np.outer(total, total @ self.test / max(1, self.n))
         return product
 
     def update(self, rows: Batch) -> Self:

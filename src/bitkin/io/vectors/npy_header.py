@@ -34,6 +34,17 @@ class NpyHeader(NamedTuple):
 
 def read_npy_header(prefix: bytes, size: int, name: str) -> NpyHeader:
     """Parse the header at the start of `prefix`; the array must take exactly `size` bytes, header included."""
+    header = parse_npy_header(prefix, name)
+    if header.offset + header.n_bytes != size:
+        raise CorruptFileError(
+            f"{name} must have {header.offset + header.n_bytes} bytes for {header.dtype} of shape {header.shape}, "
+            f"got {size}."
+        )
+    return header
+
+
+def parse_npy_header(prefix: bytes, name: str) -> NpyHeader:
+    """Parse the header at the start of `prefix`, whatever comes after it."""
     if len(prefix) < 12 or prefix[:6] != b"\x93NUMPY":
         raise CorruptFileError(f"{name} is not an .npy array: its first bytes are {prefix[:6]!r}.")
     major = prefix[6]
@@ -43,13 +54,7 @@ def read_npy_header(prefix: bytes, size: int, name: str) -> NpyHeader:
     offset = begin + int.from_bytes(prefix[8:begin], "little")
     if offset > min(len(prefix), PREFIX_BYTES):
         raise CorruptFileError(f"{name} must have a whole header of at most {MAX_HEADER} bytes, got {offset - begin}.")
-    header = _fields(prefix[begin:offset], offset, name)
-    if header.offset + header.n_bytes != size:
-        raise CorruptFileError(
-            f"{name} must have {header.offset + header.n_bytes} bytes for {header.dtype} of shape {header.shape}, "
-            f"got {size}."
-        )
-    return header
+    return _fields(prefix[begin:offset], offset, name)
 
 
 def _fields(text: bytes, offset: int, name: str) -> NpyHeader:

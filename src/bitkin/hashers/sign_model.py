@@ -1,0 +1,134 @@
+"""What makes the codes of a projection hash: directions, a mean, and the signs of what is projected onto them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from bitkin import threads
+from bitkin.code_spec import WORD, CodeSpec
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.fingerprint import fingerprint
+from bitkin.hashers.signs import all_finite, buffer, pack_signs
+from bitkin.hashers.training import prepared
+from bitkin.io.vectors.batch import Batch, first_not_finite, row_slice
+from bitkin.io.vectors.source import in_words
+
+_WORTH_A_THREAD = 1024  # rows
+
+
+class SignModel:
+    """Bit j of x is (x − mean) · componentsⱼ ≥ 0. Nothing of it ever changes.
+
+    Parameters
+    ----------
+    components : float32 (n_features, n_bits)
+        Directions times rotation, as columns.
+    mean : float64 (n_features,) or None
+        Subtracted after the projection, so that sparse rows stay sparse.
+    normalize : bool
+        Whether rows are scaled to length 1 first.
+    """
+
+    def __init__(
+        self, components: npt.NDArray[np.float32], mean: npt.NDArray[np.float64] | None, normalize: bool
+    ) -> None:
+        self.components = _unchanging(components)
+        self.mean = None if mean is None else _unchanging(mean)
+        self.normalize = normalize
+        self.spec = CodeSpec(components.shape[1])
+        self.offset = np.zeros(components.shape[1], dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if mean is not None:
+                self.offset = (mean @ components.astype(np.float64)).astype(np.float32)
+        if not (np.isfinite(components).all() and np.isfinite(self.offset).all()):
+            raise InvalidInputError("X must have smaller numbers: their mean projects beyond float32. Scale it down.")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for two models exactly when they make the same codes."""
+        arrays: dict[str, npt.NDArray[Any]] = {"components": self.components}
+        if self.mean is not None:
+            arrays["mean"] = self.mean
+        return fingerprint("ProjectionHash", {"normalize": self.normalize}, arrays)
+
+    def project(self, batch: Batch) -> npt.NDArray[np.float32]:
+        """Return what the signs are taken of: float32 (n, n_bits)."""
+        out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
+
+        def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
+            np.subtract(product, self.offset, out=out[rows])
+            return all_finite(product)
+
+        self._over_blocks(batch, subtract)
+        return out
+
+    def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
+        """Return packed codes: uint64 (n, words a row)."""
+        words = np.zeros((batch.shape[0], self.spec.plane_words), dtype=WORD)
+        self._over_blocks(batch, lambda rows, product: pack_signs(product, self.offset, words[rows]))
+        return words
+
+    def _over_blocks(self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool]) -> None:
+        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were finite.
+
+        The blocks do not depend on the number of threads, and the next block overwrites the product.
+        """
+        step = _block_rows(batch.shape[0], self.spec.n_symbols)
+
+        def block(first: int) -> None:
+            which = slice(first, min(first + step, batch.shape[0]))
+            rows = row_slice(batch, which.start, which.stop)
+            with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
+                product = _product(prepared(rows, self.normalize, first=first), self.components)
+            if not work(which, product):
+                _raise_not_finite(rows, first)
+
+        with threads.blas_in_one_thread():
+            threads.run(block, range(0, batch.shape[0], step))
+
+
+def _unchanging(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _block_rows(n_rows: int, n_bits: int) -> int:
+    """Return how many rows to take at once: a product of at most 4 MB.
+
+    BLAS packs the components anew for every product, so fewer are better. Several blocks come in pairs of equal size,
+    so that no thread is left with a short one at the end.
+    """
+    most = max(16, min(4096, (1 << 20) // n_bits))
+    if n_rows <= _WORTH_A_THREAD:
+        return most
+    n_pairs = -(-n_rows // (2 * most))
+    return -(-n_rows // (2 * n_pairs))
+
+
+def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if issparse(rows):
+        product: npt.NDArray[np.float32] = rows @ components
+        return product
+    return np.matmul(rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32))
+
+
+def _raise_not_finite(rows: Any, first: int) -> None:
+    """Say why a projection is not finite: a number that is not, or numbers too large."""
+    found = first_not_finite(rows)
+    if found is not None:
+        row, column, value = found
+        raise InvalidInputError(
+            f"X: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
+            "drop or replace such rows first."
+        )
+    raise InvalidInputError(
+        f"X must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows float32. "
+        "Scale the data down."
+    )

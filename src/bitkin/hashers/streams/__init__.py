@@ -1,0 +1,1 @@
+"""Streams: codes that leave at once, a model that goes on learning, and epochs that keep codes comparable."""

@@ -1,0 +1,127 @@
+"""The state of a live model in a file, so that it goes on to the last bit as if nothing had happened.
+
+A file of a live hasher holds the model of now, as any hasher's, and beside it tensors whose names begin with `stream.`:
+arrays of the tracker, the rotation, the epoch, the probe, and `stream.state`, which is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.hashers.sign_model import SignModel
+from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
+from bitkin.hashers.streams.settings import epochs_rule, refresh_count
+from bitkin.io.layout import damaged
+
+if TYPE_CHECKING:
+    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.streams.live import LiveModel
+    from bitkin.hashers.trackers import Tracker
+    from bitkin.io.reader import StoredFile
+
+_VERSION = 1
+_STATE = "stream.state"
+_COUNTS = ("n_epochs", "epoch_start", "n_skipped")
+_GIVEN = {"center", "forgetting", "sketch_size", "chunk_rows"}  # what a tracker's numbers repeat of its projection
+
+
+def live_tensors(live: LiveModel | None) -> dict[str, npt.NDArray[Any]]:
+    """Return the tensors that keep a live model; none where there is no such model."""
+    if live is None:
+        return {}
+    numbers, arrays = live.tracker.state()
+    state = {
+        "version": _VERSION,
+        "refresh": live.settings.refresh,
+        "epochs": live.settings.epochs,
+        "warming_up": live.warming_up,
+        **{name: getattr(live, name) for name in _COUNTS},
+        "tracker": numbers,
+    }
+    tensors: dict[str, npt.NDArray[Any]] = {
+        _STATE: np.frombuffer(json.dumps(state).encode(), dtype=np.uint8),
+        "stream.probe": live.probe.rows,
+    }
+    tensors |= {f"stream.tracker.{name}": array for name, array in arrays.items()}
+    if live.turn is not None:
+        tensors["stream.turn"] = live.turn
+    if live.epoch is not None:
+        tensors["stream.epoch"] = live.epoch.components
+        if live.epoch.mean is not None:
+            tensors["stream.epoch_mean"] = live.epoch.mean
+    return tensors
+
+
+def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | None:
+    """Return the live model that a file holds, if any; `hasher` is complete but for it, and has the model of now."""
+    tensor = stored.optional_tensor(_STATE, np.uint8, (None,))
+    if tensor is None:
+        return None
+    state = _decoded(tensor, stored.name)
+    if state.get("version") != _VERSION:
+        raise CorruptFileError(
+            f"{stored.name} holds a stream of version {state.get('version')!r}, and this bitkin reads {_VERSION}. "
+            "Write it again with the same version of bitkin."
+        )
+    now = hasher._model
+    try:
+        hasher.refresh, hasher.epochs = refresh_count(state["refresh"]), epochs_rule(state["epochs"])
+        live = hasher._new_live(hasher.n_features_in_)
+        for name in _COUNTS:
+            setattr(live, name, whole_number(state[name], name, low=0))
+        tracker = _tracker_from(stored, live.tracker, state["tracker"])
+        warming_up = bool(state["warming_up"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, CorruptFileError):
+            raise
+        raise damaged(stored.name, f"has an impossible stream: {str(error).rstrip('.')}") from None
+    d, c = tracker.n_features, tracker.n_bits
+    turn = None if live.turn is None else np.array(stored.tensor("stream.turn", np.float64, (c, c)))
+    probe = stored.tensor("stream.probe", np.float32, (min(tracker.n_seen, PROBE_ROWS), d))
+    epoch = None
+    if live.epoch is not None:
+        mean = stored.tensor("stream.epoch_mean", np.float64, (d,)) if live.settings.center else None
+        epoch = SignModel(stored.tensor("stream.epoch", np.float32, (d, c)), mean, live.settings.normalize)
+    live.go_on(tracker, turn, epoch, Probe(d, tracker.n_seen, probe), now, warming_up=warming_up)
+    return live
+
+
+def _decoded(tensor: npt.NDArray[np.uint8], name: str) -> dict[str, Any]:
+    try:
+        state = json.loads(tensor.tobytes())
+    except (ValueError, RecursionError):
+        state = None
+    if not isinstance(state, dict):
+        raise damaged(name, "has a stream that is not JSON")
+    return state
+
+
+def _tracker_from(stored: StoredFile, fresh: Tracker, numbers: Any) -> Tracker:
+    """Return the tracker of a file: its arrays are those of a fresh one, but for rows it may hold back."""
+    known, arrays = fresh.state()
+    if not isinstance(numbers, dict) or set(numbers) != set(known):
+        raise InvalidInputError(f"a tracker has the numbers {', '.join(known)}")
+    for name in _GIVEN & set(known):
+        if numbers[name] != known[name]:
+            raise InvalidInputError(f"{name} is not that of the projection")
+    found = {}
+    for name, array in arrays.items():
+        key = f"stream.tracker.{name}"
+        if len(array):
+            found[name] = stored.tensor(key, array.dtype, array.shape)
+        else:
+            held = stored.optional_tensor(key, array.dtype, (None, *array.shape[1:]))
+            found |= {} if held is None else {name: held}
+    for name, array in found.items():
+        if not np.isfinite(array).all():
+            raise InvalidInputError(f"{name} is not finite")
+    tracker = type(fresh).from_state(numbers, found)
+    if tracker.vectors_to_next_change() < 1:
+        raise InvalidInputError("a tracker holds back more vectors than it would")
+    return tracker

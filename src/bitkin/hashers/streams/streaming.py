@@ -1,0 +1,241 @@
+"""What a ProjectionHash can do with a stream, where its projection follows one."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bitkin.code_spec import WORD, CodeSpec
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projections.base import Projection, StreamingProjection
+from bitkin.hashers.rotations import CovarianceRotation, Rotation
+from bitkin.hashers.streams.rows import Skipped, aligned, as_batch, one_row, require_finite, stream_rows
+from bitkin.hashers.vector_input import TakesVectors
+from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.batch import Batch
+
+if TYPE_CHECKING:
+    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.sign_model import SignModel
+    from bitkin.hashers.streams.drift import Drift
+    from bitkin.hashers.streams.live import LiveModel
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def follow_streams(projection: Projection, rotation: Rotation | None) -> bool:
+    """Whether two slots can learn vector by vector: directions that move, and a rotation that needs no rows."""
+    turns = rotation is None or isinstance(rotation, CovarianceRotation)
+    return isinstance(projection, StreamingProjection) and turns
+
+
+def _follows_a_stream(hasher: Any) -> bool:
+    if hasher._can_follow():
+        return True
+    raise AttributeError(
+        "Only a ProjectionHash with projection='opast' or 'frequent-directions', and rotation='unifdiag', 'isohash', "
+        "'random' or None, goes on learning; and one that was fitted otherwise does not."
+    )
+
+
+def _where_streams(method: Method) -> Method:
+    """Let a method exist only where there is a stream to follow."""
+    return available_if(_follows_a_stream)(method)  # type: ignore[no-any-return]
+
+
+class Streaming(TakesVectors):
+    """Learning vector by vector, codes on the way, epochs and drift: the part of `ProjectionHash` that streams."""
+
+    spec_: CodeSpec
+    n_features_in_: int
+    _live: LiveModel | None = None
+
+    @property
+    @abstractmethod
+    def _model(self) -> SignModel:
+        """What makes the codes, as it is now."""
+
+    @abstractmethod
+    def _can_follow(self) -> bool:
+        """Whether vectors of a stream can be learned from."""
+
+    @abstractmethod
+    def _start_live(self, n_features: int) -> LiveModel:
+        """Return a model that has seen no vector yet, and be fitted."""
+
+    @abstractmethod
+    def _frozen_hasher(self, model: SignModel) -> ProjectionHash:
+        """Return a hasher of its own with this model, which cannot learn any more."""
+
+    @_where_streams
+    def partial_fit(self, X: Any, y: Any = None, *, strict: bool = False) -> Self:
+        """Learn from more rows; any cut of the same rows into calls gives the same model to the last bit.
+
+        Rows that are not finite are skipped, counted in `n_skipped_` and warned of; with `strict` they are an error,
+        and nothing of `X` is learned. So are they always in a `VectorSource`, which checks its rows itself.
+        """
+        if isinstance(X, VectorSource):
+            self._learn_source(X)
+            return self
+        live, batch = self._started(X)
+        if strict:
+            require_finite(batch, live.n_seen + live.n_skipped)
+        skipped = Skipped()
+        for rows, usable in stream_rows(batch, live.settings.normalize):
+            live.advance(rows, emit=False)
+            live.n_skipped += 0 if usable is None else skipped.among(usable)
+        return self
+
+    @_where_streams
+    def sketch(self, x: Any, *, strict: bool = False) -> Codes:
+        """Return the code of one vector, (n_features,) or (1, n_features), and learn from the vector after that.
+
+        The code is the current epoch's, under its fingerprint; with `epochs=None` it is that of the model just before,
+        under none. A vector that is not finite has an empty code and is not learned from, or is an error with `strict`.
+        """
+        return next(self._coded(one_row(x), strict, Skipped()))
+
+    @_where_streams
+    def sketch_stream(self, vectors: Any, *, strict: bool = False) -> Iterator[Codes]:
+        """Yield the codes of a stream as `sketch` makes them, learning on the way.
+
+        `vectors` is an iterable of vectors or of batches, and the codes of each are yielded before the next is asked
+        for; or an array, a CSR matrix, a data frame or a `VectorSource`, whose codes come some thousand rows at a time.
+        All rows of one `Codes` belong to one epoch: where one ends, the codes of a batch come in two. Rows and codes
+        stay aligned: a vector that is not finite has an empty row.
+
+        Learning happens as codes are asked for. Where an error ends the stream, all earlier vectors have been learned.
+        """
+        whole = issparse(vectors) or hasattr(vectors, "__array__") or isinstance(vectors, VectorSource)
+        if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
+            raise InvalidInputError(
+                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of vectors or batches, "
+                f"got {type(vectors).__name__}."
+            )
+        if isinstance(vectors, VectorSource):
+            self._require_width(vectors)
+            batches: Iterator[Any] = (batch for _, batch in vectors.batches())
+        else:
+            batches = iter((vectors,)) if whole else map(as_batch, vectors)
+        return self._sketched(batches, strict)
+
+    def snapshot(self) -> ProjectionHash:
+        """Return the model as it is now, as a hasher of its own that never changes; its fingerprint is that of now."""
+        check_is_fitted(self)
+        return self._frozen_hasher(self._model)
+
+    @_where_streams
+    def new_epoch(self) -> ProjectionHash:
+        """Let the model of now make all further codes, and return it as `snapshot` does."""
+        live = self._require_live()
+        if live.settings.epochs is None:
+            raise InvalidInputError("epochs=None means that there are none. Make the hasher with epochs='request'.")
+        return self._frozen_hasher(live.begin_epoch())
+
+    @_where_streams
+    def drift(self, since: ProjectionHash) -> Drift:
+        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of the same shape."""
+        live = self._require_live()
+        model = getattr(since, "_model", None)
+        shape = (live.tracker.n_features, live.tracker.n_bits)
+        if model is None or model.components.shape != shape:
+            got = f"a {type(since).__name__}" if model is None else "one of {} and {}".format(*model.components.shape)
+            raise InvalidInputError(
+                f"since must be a snapshot of this hasher, or a fitted ProjectionHash of {shape[0]} features and "
+                f"{shape[1]} bits as well, got {got}."
+            )
+        return live.drift(model)
+
+    @property
+    def epoch_(self) -> ProjectionHash:
+        """The current epoch: the snapshot whose codes `sketch` returns."""
+        live = self._require_live()
+        if live.epoch is None:
+            raise AttributeError("epoch_ does not exist with epochs=None: a model that moves makes the codes.")
+        return self._frozen_hasher(live.epoch)
+
+    @property
+    def n_epochs_(self) -> int:
+        """Epochs begun so far; of a stream that no `fit` began, the first one has random directions."""
+        return self._require_live().n_epochs
+
+    @property
+    def n_seen_(self) -> int:
+        """Vectors learned from."""
+        return self._require_live().n_seen
+
+    @property
+    def n_skipped_(self) -> int:
+        """Vectors left out because they were not finite."""
+        return self._require_live().n_skipped
+
+    def _require_live(self) -> LiveModel:
+        if self._live is None:
+            check_is_fitted(self)
+            raise AttributeError("This hasher was not fitted by a projection that follows a stream.")
+        return self._live
+
+    def _require_width(self, source: VectorSource) -> None:
+        if self._live is not None:
+            self.require_features(source)
+
+    def _learn_source(self, source: VectorSource) -> None:
+        """Learn from all batches, or stay as before where one of them fails."""
+        self._require_width(source)
+        before, live = dict(self.__dict__), copy.deepcopy(self._live)
+        try:
+            for _, batch in source.batches():
+                started, batch = self._started(batch)
+                for rows, _ in stream_rows(batch, started.settings.normalize):
+                    started.advance(rows, emit=False)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before | {"_live": live})
+            raise
+
+    def _sketched(self, batches: Iterator[Any], strict: bool) -> Iterator[Codes]:
+        skipped = Skipped()
+        for batch in batches:
+            yield from self._coded(batch, strict, skipped)
+
+    def _coded(self, X: Any, strict: bool, skipped: Skipped) -> Iterator[Codes]:
+        """Yield the codes of a batch, block by block and epoch by epoch, and learn from it."""
+        return (codes for _, codes in self._coded_with_models(X, strict, skipped))
+
+    def _coded_with_models(self, X: Any, strict: bool, skipped: Skipped) -> Iterator[tuple[SignModel | None, Codes]]:
+        """Yield what `_coded` does, each with the epoch's model that made it."""
+        live, batch = self._started(X)
+        if strict:
+            require_finite(batch, live.n_seen + live.n_skipped)
+        for rows, usable in stream_rows(batch, live.settings.normalize):
+            parts = live.advance(rows, emit=True) or [(live.epoch, np.empty((0, self.spec_.plane_words), dtype=WORD))]
+            if usable is not None:
+                live.n_skipped += skipped.among(usable)
+            for model, words, empty in aligned(parts, usable):
+                fingerprint = None if model is None else model.fingerprint
+                yield model, Codes._from_parts(words[:, None, :], self.spec_, empty, fingerprint)
+
+    def _started(self, X: Any) -> tuple[LiveModel, Batch]:
+        """Return the live model, made now where there is none, and `X` as a batch of its width."""
+        live = self._live
+        if live is None:
+            before = dict(self.__dict__)
+            try:
+                batch = self._checked(X, reset=True)
+                self._live = live = self._start_live(batch.shape[1])
+            except BaseException:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            return live, batch
+        if type(X) is np.ndarray and X.dtype.kind in "fiu" and X.ndim == 2 and X.shape[1] == self.n_features_in_:
+            return live, X  # what most streams are made of, without the 100 µs that all other checks take
+        return live, self._checked(X, reset=False)

@@ -1,0 +1,115 @@
+"""What every tracker offers: directions, mean and second moments of a stream so far."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.errors import InvalidInputError
+from bitkin.randomness import Draws
+
+Numbers = dict[str, int | float | str]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Tracker(ABC):
+    """Follows a subspace: fed vectors one after another, it knows the directions along which they vary most.
+
+    Any cut of the same vectors into batches gives the same state to the last bit. One thread at a time.
+    """
+
+    n_features: int
+    n_bits: int
+
+    @property
+    @abstractmethod
+    def n_seen(self) -> int:
+        """How many vectors were taken in, zero and clipped ones included."""
+
+    @property
+    @abstractmethod
+    def n_clipped(self) -> int:
+        """How many of them were too far away to be believed and were pulled back."""
+
+    @property
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether directions were learned from vectors; until then they are random and the mean is zero."""
+
+    @property
+    @abstractmethod
+    def directions(self) -> npt.NDArray[np.float32]:
+        """The basis as it is now: float32 (n_features, n_bits), a copy, orthonormal columns."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> npt.NDArray[np.float64]:
+        """Mean of the stream, float64 (n_features,), a copy; zeros without centring."""
+
+    @property
+    @abstractmethod
+    def covariance(self) -> npt.NDArray[np.float64]:
+        """Second moment of the projected vectors about the mean, float64 (n_bits, n_bits), a copy, symmetric."""
+
+    @property
+    @abstractmethod
+    def total_variance(self) -> float:
+        """Mean squared distance of the vectors to their mean, weighted as `covariance` is."""
+
+    @property
+    @abstractmethod
+    def recent_covariance(self) -> npt.NDArray[np.float64]:
+        """Like `covariance`, of about the last 1,024 vectors."""
+
+    @property
+    @abstractmethod
+    def recent_total_variance(self) -> float:
+        """Like `total_variance`, of about the last 1,024 vectors."""
+
+    @abstractmethod
+    def update(self, rows: npt.NDArray[np.float32]) -> None:
+        """Take in rows, float32 (n, n_features), C-contiguous and finite, one after another."""
+
+    def vectors_to_next_change(self) -> int:
+        """Return how many more vectors it takes until directions and mean may be others: 1 or more."""
+        return 1
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Learn from vectors that wait for more of them to come. The stream may go on, but is another one then."""
+
+    @abstractmethod
+    def state(self) -> tuple[Numbers, Arrays]:
+        """Return everything `from_state` needs to go on to the last bit: plain numbers, and copies of arrays."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, numbers: Numbers, arrays: Arrays) -> Self:
+        """Return the tracker whose `state` this is."""
+
+    def __reduce__(self) -> tuple[Any, tuple[Numbers, Arrays]]:  # what is scratch is not pickled
+        return type(self).from_state, self.state()
+
+
+def random_basis(n_features: int, n_bits: int, draws: Draws) -> npt.NDArray[np.float32]:
+    """Return random orthonormal columns, float32 (n_features, n_bits)."""
+    with threads.blas_in_one_thread():
+        return np.linalg.qr(draws.normals((n_features, n_bits)))[0].astype(np.float32)
+
+
+def restored(arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | None = None) -> npt.NDArray[Any]:
+    """Return a copy of an array of a state, of the type and shape of `like` or with so many `rows` instead.
+
+    Kernels do not check what they are given, so it is done here.
+    """
+    shape = like.shape if rows is None else (rows, *like.shape[1:])
+    array = arrays.get(name, like[:0])
+    if array.dtype != like.dtype or array.shape != shape:
+        raise InvalidInputError(
+            f"arrays must have {name!r} of {like.dtype} and shape {shape}, got {array.dtype} and {array.shape}."
+        )
+    return np.array(array, order="C")

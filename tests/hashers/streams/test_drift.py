@@ -1,0 +1,122 @@
+"""Drift: numbers that say what truly happened to the stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin import ProjectionHash
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.given import hasher_of_directions
+from bitkin.hashers.streams.drift import Drift
+from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
+from tests.hashers.streams.data import live, turning
+
+
+def test_nothing_has_moved_since_just_now() -> None:
+    hasher = live(refresh=1).fit(turning(2000)[:1000])
+    drift = hasher.drift(hasher.snapshot())
+    assert drift.variance_kept == pytest.approx(1)
+    assert drift.bits_flipped == 0
+    assert drift.n_vectors == 1000
+
+
+def turned(n: int, d: int = 60) -> Any:
+    """Rows with four strong directions, others in the second half, and the same variance along all the rest."""
+    rows = np.random.default_rng(0).standard_normal((2, n // 2, d))
+    rows[0, :, :4] *= 5
+    rows[1, :, 4:8] *= [3, 5, 5, 7]
+    return rows.reshape(-1, d).astype(np.float32)
+
+
+def test_the_variance_kept_is_about_what_the_old_basis_captures_of_the_recent_stream() -> None:
+    X = turned(16_000)
+    hasher = live(projection=bitkin.projections.OPAST(0.998)).fit(X[:8_000])
+    old = hasher.snapshot()
+    hasher.partial_fit(X[8_000:])
+    captured = [np.linalg.norm(X[-1024:] @ model.components_) ** 2 for model in (old, hasher)]
+    assert hasher.drift(old).variance_kept == pytest.approx(captured[0] / captured[1], rel=0.1)
+    assert hasher.drift(old).variance_kept < 0.1
+
+
+def test_the_spread_is_that_of_the_variances_of_the_old_bits() -> None:
+    X = turned(16_000)
+    hasher = live(rotation=None, projection=bitkin.projections.OPAST(0.998)).fit(X[8_000:])
+    still = hasher.snapshot()
+    variances = (X[-1024:] @ still.components_).var(axis=0)
+    assert hasher.drift(still).diagonal_spread == pytest.approx(np.ptp(variances) / variances.mean(), rel=0.1)
+    even = live(refresh=1, projection=bitkin.projections.OPAST(0.998)).fit(X[8_000:])
+    assert even.drift(even.snapshot()).diagonal_spread < 0.25
+    assert hasher.drift(even).diagonal_spread < 0.25
+
+
+def test_both_follow_from_the_covariance_within_the_directions_and_an_even_rest() -> None:
+    hasher = live().fit(turning(500))
+    assert hasher._live is not None
+    tracker = hasher._live.tracker
+    W, inside = tracker.directions.astype(np.float64), tracker.recent_covariance
+    rest = (tracker.recent_total_variance - inside.trace()) / (13 - 5)
+    C = W @ inside @ W.T + rest * (np.eye(13) - W @ W.T)
+    other = hasher_of_directions(np.random.default_rng(0).standard_normal((13, 5)))
+    basis = np.linalg.qr(other.components_.astype(np.float64))[0]
+    drift = hasher.drift(other)
+    assert drift.variance_kept == pytest.approx(np.trace(basis.T @ C @ basis) / inside.trace())
+    variances = np.diag(other.components_.T @ C @ other.components_)
+    assert drift.diagonal_spread == pytest.approx(np.ptp(variances) / variances.mean(), rel=1e-5)
+
+
+def test_bits_flipped_is_the_share_on_the_probe() -> None:
+    X = turning(3_000)
+    hasher = live().fit(X[:1000])
+    old = hasher.snapshot()
+    hasher.partial_fit(X[1000:])
+    assert hasher._live is not None
+    rows = hasher._live.probe.rows
+    assert hasher.drift(old).bits_flipped == (old.transform(rows) != hasher.transform(rows)).mean()
+    assert hasher.drift(old).bits_flipped > 0
+
+
+def test_any_hasher_of_the_shape_can_be_compared_with() -> None:
+    X = turning(2_000)[:1000]
+    hasher = live().fit(X)
+    assert hasher.drift(ProjectionHash(5).fit(X)).variance_kept == pytest.approx(1, abs=0.02)
+    random = hasher.drift(ProjectionHash(5, projection="random").fit(X))
+    assert 0 < random.variance_kept < 1
+    twice = hasher_of_directions(hasher.components_[:, [0, 0, 1, 1, 1]])
+    once = hasher_of_directions(np.eye(13, 5) * 3)
+    assert 0 < hasher.drift(twice).variance_kept < 1
+    assert hasher.drift(once).variance_kept == pytest.approx(
+        hasher.drift(hasher_of_directions(np.eye(13, 5))).variance_kept
+    )
+    for other in (ProjectionHash(3).fit(X), ProjectionHash(5).fit(X[:, :9]), ProjectionHash(5), "snapshot"):
+        with pytest.raises(InvalidInputError, match="since must be a snapshot of this hasher"):
+            hasher.drift(other)  # type: ignore[arg-type]
+
+
+def test_drift_of_a_stream_without_variance_is_none() -> None:
+    hasher = live().partial_fit(np.ones((50, 13), dtype=np.float32))
+    assert hasher.drift(hasher.epoch_) == Drift(1.0, 0.0, 0.0, 50)
+
+
+def test_the_probe_keeps_recent_vectors_by_their_positions() -> None:
+    rows = np.arange(50_000, dtype=np.float32)[:, None]
+    whole, parts = Probe(1), Probe(1)
+    whole.update(rows)
+    for first in range(0, 50_000, 37):
+        parts.update(rows[first : first + 37])
+    kept = np.sort(whole.rows.ravel())
+    assert np.array_equal(kept, np.sort(parts.rows.ravel()))
+    assert len(np.unique(kept)) == PROBE_ROWS
+    assert 50_000 - 2 * 64 <= kept.max()
+    ages = []
+    probe = Probe(1)
+    for first in range(0, 50_000, 500):
+        probe.update(rows[first : first + 500])
+        ages.append(first + 500 - probe.rows)
+    assert 700 < np.mean(ages[10:]) < 1300
+    few = Probe(1)
+    few.update(rows[:5])
+    assert few.rows.ravel().tolist() == [0, 1, 2, 3, 4]

@@ -1,0 +1,109 @@
+"""When epochs begin, and what they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin import ProjectionHash
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.streams.live import _WARM_UP
+from tests.hashers.streams.data import live, turning
+
+
+def test_a_stream_that_no_fit_began_starts_with_random_directions_and_learns_its_first_epoch() -> None:
+    X = turning(300)
+    hasher = live(epochs="request")
+    hasher.partial_fit(X[: _WARM_UP * 5 - 1])
+    start = hasher.epoch_
+    assert hasher.n_epochs_ == 1
+    assert start.fingerprint_ == live().partial_fit(-X[5:6]).epoch_.fingerprint_
+    assert start.components_.T @ start.components_ == pytest.approx(np.eye(5), abs=1e-5)
+    hasher.sketch(X[_WARM_UP * 5 - 1])
+    assert hasher.n_epochs_ == 2
+    learned = hasher.epoch_
+    assert learned.fingerprint_ == live().partial_fit(X[: _WARM_UP * 5]).fingerprint_
+    list(hasher.sketch_stream(X[_WARM_UP * 5 :]))
+    assert hasher.n_epochs_ == 2
+
+
+def test_fit_begins_an_epoch_with_all_it_has_learned() -> None:
+    X = turning(300)
+    for n in (1, 5, 40, 300):
+        hasher = live().fit(X[:n])
+        assert hasher.n_epochs_ == 1
+        assert hasher.epoch_.fingerprint_ == hasher.fingerprint_
+        assert hasher.n_seen_ == n
+
+
+def test_a_requested_epoch_is_the_model_of_now() -> None:
+    X = turning(400)
+    hasher = live().fit(X[:200])
+    old = hasher.epoch_
+    hasher.partial_fit(X[200:])
+    assert hasher.epoch_.fingerprint_ == old.fingerprint_
+    new = hasher.new_epoch()
+    assert new.fingerprint_ == hasher.fingerprint_ == hasher.epoch_.fingerprint_ != old.fingerprint_
+    assert hasher.sketch(X[0]).fingerprint == new.fingerprint_
+    assert hasher.n_epochs_ == 2
+
+
+def test_an_epoch_begins_every_so_many_vectors() -> None:
+    X = turning(1000)
+    hasher = live(epochs=70).fit(X[:300])
+    begins = [hasher.n_epochs_ for x in X[:300] if hasher.sketch(x)]
+    assert [k + 1 for k in range(1, 300) if begins[k] > begins[k - 1]] == [70, 140, 210, 280]
+
+
+def test_an_epoch_begins_when_the_stream_has_turned_away_from_the_last_one() -> None:
+    X = turning(20_000)
+    hasher = live(epochs=0.1, projection=bitkin.projections.OPAST(forgetting=0.999)).fit(X[:5_000])
+    hasher.partial_fit(X[5_000:10_000])
+    assert hasher.n_epochs_ == 1
+    assert hasher.drift(hasher.epoch_).variance_kept > 0.9
+    hasher.partial_fit(X[10_000:])
+    assert hasher.n_epochs_ > 1
+    assert hasher.drift(hasher.epoch_).variance_kept > 0.9
+
+
+def test_without_epochs_there_is_none() -> None:
+    hasher = live(epochs=None).fit(turning(50))
+    assert hasher.n_epochs_ == 0
+    assert not hasattr(hasher, "epoch_")
+    with pytest.raises(InvalidInputError, match="epochs=None means that there are none"):
+        hasher.new_epoch()
+
+
+def test_a_snapshot_never_changes_and_cannot_learn() -> None:
+    X = turning(400)
+    hasher = live(normalize=True).fit(X[:200])
+    snapshot = hasher.snapshot()
+    assert isinstance(snapshot, ProjectionHash)
+    assert snapshot.fingerprint_ == hasher.fingerprint_
+    codes = snapshot.encode(X)
+    assert codes == hasher.encode(X)
+    hasher.partial_fit(X[200:])
+    assert snapshot.encode(X) == codes
+    assert hasher.fingerprint_ != snapshot.fingerprint_
+    for name in ("partial_fit", "sketch", "sketch_stream", "drift", "new_epoch", "epoch_", "n_seen_"):
+        assert not hasattr(snapshot, name)
+    with pytest.raises(InvalidInputError, match="given, not learned"):
+        snapshot.fit(X)
+    with pytest.raises(ValueError, match="read-only"):
+        snapshot.components_[0, 0] = 1
+
+
+def test_any_fitted_hasher_has_a_snapshot() -> None:
+    X = turning(100)
+    hasher = ProjectionHash(5, normalize=True).fit(X)
+    assert hasher.snapshot().encode(X) == hasher.encode(X)
+
+
+def test_a_snapshot_keeps_the_names_of_features() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas comes with the extra `dev`")
+    frame = pandas.DataFrame(turning(100), columns=[f"f{i}" for i in range(13)])
+    hasher = live().partial_fit(frame)
+    assert hasher.snapshot().encode(frame) == hasher.encode(frame)
+    (codes,) = hasher.new_epoch() and hasher.sketch_stream(frame)
+    assert len(codes) == 100
