@@ -1,0 +1,303 @@
+"""EpochIndex: codes of several snapshots of a moving model, searched together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import id_array, one_of, whole_number
+from bitkin.codes import Codes, require_codes
+from bitkin.errors import CorruptFileError, InvalidInputError, UnknownIdError
+from bitkin.hashers.projection_hash import ProjectionHash
+from bitkin.index import epoch_files
+from bitkin.index.corrections import encoded, scorer_for
+from bitkin.index.epoch import Epoch
+from bitkin.index.epoch_state import MAX_ID, State, begun, require_epoch, with_codes
+from bitkin.index.estimate import METRICS, Corrections, Scorer
+from bitkin.index.flat import FlatIndex
+from bitkin.index.rescore import nearest_first, reported, require_corrections
+from bitkin.index.results import Neighbors
+from bitkin.index.segment import Ids
+from bitkin.index.snapshot import some_of
+from bitkin.io.memory import physical_memory
+from bitkin.io.reader import StoredFile, read_file
+from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.batch import Batch, row_slice
+
+_PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
+_all_indexes: weakref.WeakSet[EpochIndex] = weakref.WeakSet()
+
+
+class EpochRows(NamedTuple):
+    """What `EpochIndex.epochs` says of one epoch."""
+
+    fingerprint: str
+    n_rows: int
+
+
+class EpochIndex:
+    """Nearest neighbours among codes of several snapshots, by the corrected estimate of the metric.
+
+    Codes of two models cannot be compared bit by bit. Here the codes of every snapshot stay under their own model: a
+    query is encoded once for each of them, each gives a shortlist by codes, the real-valued query scores the
+    shortlists, and the scores, being estimates of one and the same distance, merge. So a model can go on learning while
+    all that it ever encoded stays searchable, and an epoch ends when its rows are encoded anew.
+
+    Any number of threads may search while others write: a search works on the state it found, and writers take turns.
+
+    Parameters
+    ----------
+    metric : {"l2", "cosine", "ip"}, default "l2"
+        Of the vectors as they are given. l2 is not squared, cosine is 1 − cosine, ip is negated.
+
+    Notes
+    -----
+    A row takes its code, 8 bytes of corrections and 16 of ids. Time grows with the number of epochs by one product and
+    one shortlist each: a handful costs little, hundreds are better retired.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> rng = np.random.default_rng(0)
+    >>> early = rng.standard_normal((500, 20)) * np.arange(1, 21)
+    >>> late = rng.standard_normal((500, 20)) * np.arange(20, 0, -1)
+    >>> first = bitkin.ProjectionHash(n_bits=16).fit(early)
+    >>> second = bitkin.ProjectionHash(n_bits=16).fit(late)
+    >>> index = bitkin.EpochIndex()
+    >>> index.add(first, early)[-3:].tolist(), index.add(second, late)[-3:].tolist()
+    ([497, 498, 499], [997, 998, 999])
+    >>> index
+    EpochIndex(1,000 codes in 2 epochs, l2)
+    >>> found = index.search(np.vstack([early[:1], late[:1]]), k=5)
+    >>> 0 in found.ids[0], 500 in found.ids[1]
+    (True, True)
+    >>> index.retire(first.fingerprint_, into=second, vectors=early)
+    >>> [epoch.n_rows for epoch in index.epochs]
+    [1000]
+    """
+
+    def __init__(self, metric: str = "l2") -> None:
+        self._start(one_of(metric, "metric", METRICS), State())
+
+    def _start(self, metric: str, state: State) -> None:
+        self.metric = metric
+        self._state = state
+        self._writer = threading.Lock()
+        _all_indexes.add(self)
+
+    @property
+    def epochs(self) -> list[EpochRows]:
+        """Fingerprint and number of rows of every epoch, in the order in which they began."""
+        return [EpochRows(epoch.fingerprint, len(epoch)) for epoch in self._state.epochs]
+
+    @property
+    def ids(self) -> Ids:
+        """All ids, ascending."""
+        return self._state.ids()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for codes, corrections, ids and models; mapped bytes count."""
+        return sum(epoch.nbytes for epoch in self._state.epochs)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._state.epochs))
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, (int, np.integer)) or isinstance(id, bool) or not 0 <= id <= MAX_ID:
+            return False
+        return bool(self._state.present(np.array([id], dtype=np.int64))[0])
+
+    def __repr__(self) -> str:
+        n = len(self._state.epochs)
+        return f"EpochIndex({len(self):,} codes in {n} epoch{'s' if n != 1 else ''}, {self.metric})"
+
+    def epoch_ids(self, fingerprint: str) -> Ids:
+        """Return the ids of one epoch, ascending."""
+        return require_epoch(self._state, fingerprint).rows.ids().copy()
+
+    def begin(self, snapshot: ProjectionHash) -> str:
+        """Begin an epoch without rows, for `add_codes`, and return its fingerprint; one that is there already stays."""
+        with self._writer:
+            scorer = self._scorer(self._state, snapshot, "snapshot")
+            self._state = begun(self._state, scorer)
+        return scorer.model.fingerprint
+
+    def add(self, snapshot: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None) -> Ids:
+        """Encode vectors by a snapshot, add them, and return their ids: the ones given, else the next numbers.
+
+        What happens to `snapshot` later, such as another `fit`, does not reach the index.
+        """
+        scorer = self._scorer(self._state, snapshot, "snapshot")
+        codes, numbers = encoded(scorer, vectors)
+        with self._writer:
+            state = begun(self._state, scorer)
+            self._state, new = with_codes(state, codes, numbers, ids)
+        return new
+
+    def add_codes(self, codes: Codes, corrections: Corrections, ids: npt.ArrayLike | None = None) -> Ids:
+        """Add codes whose vectors need not be there any more, with what `bitkin.corrections` made of those.
+
+        The codes carry the fingerprint of their snapshot, whose epoch has begun: see `begin`. Corrections are those of
+        the index's metric. Empty rows are kept and never found.
+        """
+        require_codes(codes, "codes")
+        numbers = require_corrections(corrections, codes, self.metric)
+        with self._writer:
+            self._state, new = with_codes(self._state, codes, numbers, ids)
+        return new
+
+    def remove(self, ids: npt.ArrayLike) -> None:
+        """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty epochs stay."""
+        with self._writer:
+            state = self._state
+            numbers = np.unique(id_array(ids))
+            missing = numbers[~state.present(numbers)]
+            if len(missing):
+                raise UnknownIdError(f"ids must be in the index; not there: {some_of(missing)}.")
+            self._state = replace(state, epochs=tuple(epoch.without(numbers) for epoch in state.epochs))
+
+    def retire(
+        self,
+        fingerprint: str,
+        *,
+        into: ProjectionHash | None = None,
+        vectors: Any = None,
+        ids: npt.ArrayLike | None = None,
+    ) -> None:
+        """Encode the rows of an epoch by another snapshot, under the ids they have; a search sees all of that or none.
+
+        `vectors` are the rows in ascending order of id, as in `epoch_ids`, or in the order of `ids`, which then must be
+        exactly those of the epoch. An epoch without rows needs neither `into` nor `vectors`.
+        """
+        with self._writer:
+            state = self._state
+            old = require_epoch(state, fingerprint)
+            fewer = replace(state, epochs=tuple(epoch for epoch in state.epochs if epoch is not old))
+            if into is None and vectors is None and len(old) == 0:
+                self._state = fewer
+                return
+            if into is None or vectors is None:
+                raise InvalidInputError(
+                    f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to encode anew."
+                )
+            scorer = self._scorer(state, into, "into")
+            if scorer.model.fingerprint == fingerprint:
+                raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
+            codes, numbers = encoded(scorer, vectors)
+            there = old.rows.ids()
+            new = there if ids is None else id_array(ids)
+            if not np.array_equal(np.sort(new), there):
+                raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
+            self._state = with_codes(begun(fewer, scorer), codes, numbers, new)[0]
+
+    def search(self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None) -> Neighbors:
+        """Return the k nearest rows of every query by the estimate, nearest first, ties by lower id.
+
+        Every epoch puts its k · oversample nearest rows by codes on the shortlist. Distances are float32; estimates of
+        l2 and cosine that fall below 0 rank by how far, and are reported as 0. Where fewer than k can be returned, the
+        rest is id −1 at infinity. `allow` lists the ids that may be returned; unknown ones are passed over.
+        """
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
+        allowed = None if allow is None else id_array(allow, "allow")
+        state = self._state
+        source = open_vectors(queries, name="queries")
+        state.require_length(source.shape[1], source.name)
+        parts = [Neighbors(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32))]
+        epochs = [epoch for epoch in state.epochs if len(epoch)]
+        pairs = max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs))
+        _require_fitting(source.shape[0] or 1, k)
+        for _, batch in source.batches():
+            step = max(1, _PAIRS_AT_ONCE // pairs)
+            for first in range(0, batch.shape[0], step):
+                some = row_slice(batch, first, min(first + step, batch.shape[0]))
+                parts.append(self._nearest(epochs, some, k, n_candidates, allowed))
+        ids, distances = map(np.concatenate, zip(*parts, strict=True))
+        return Neighbors(ids, distances)
+
+    def _nearest(self, epochs: list[Epoch], queries: Batch, k: int, n_candidates: int, allow: Ids | None) -> Neighbors:
+        found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
+        nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0), dtype=np.float32))
+        ids, distances = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
+        return reported(nearest_first(ids, distances, k), self.metric)
+
+    def compact(self) -> None:
+        """Give the space of removed rows back."""
+        with self._writer:
+            self._state = replace(self._state, epochs=tuple(epoch.compact() for epoch in self._state.epochs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all epochs, their models included, to one file: aside first, then in place at once."""
+        state = self._state
+        epoch_files.save(path, self.metric, state.next_id, state.epochs)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], mmap: bool = True) -> EpochIndex:
+        """Open a saved index. Mapped by default: it is there at once, and rows added later live in memory.
+
+        With `mmap` everything is verified now but codes and corrections, and those by `verify()`; the file must stay as
+        it is while the index is in use. Without it everything is read and verified.
+        """
+        stored = read_file(path, mmap=mmap)
+        if stored.class_name != cls.__name__:
+            raise InvalidInputError(f"{stored.name} holds {stored.class_name}, not {cls.__name__}. Use bitkin.load.")
+        return cls._from_file(stored)
+
+    @classmethod
+    def _from_file(cls, stored: StoredFile) -> EpochIndex:
+        metric, next_id, epochs = epoch_files.restore(stored)
+        index = cls.__new__(cls)
+        index._start(metric, State(epochs, next_id))
+        return index
+
+    def verify(self) -> None:
+        """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
+        state = self._state
+        for epoch in state.epochs:
+            flat = FlatIndex(epoch.rows.spec)
+            flat._snapshot = epoch.rows
+            flat.verify()
+            epoch_files.require_sound(epoch, "the index")
+        ids = state.ids()
+        if not (ids[1:] > ids[:-1]).all():
+            raise CorruptFileError("the index holds an id in two epochs. Build it again from its vectors.")
+
+    def _scorer(self, state: State, snapshot: Any, name: str) -> Scorer:
+        """Return the scorer of a snapshot: the one that is here already where there is one."""
+        known = state.find(getattr(snapshot, "fingerprint_", None))
+        return scorer_for(snapshot, self.metric, name) if known is None else known.scorer
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self._state
+        return {"metric": self.metric, "state": replace(state, epochs=tuple(e.compact() for e in state.epochs))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
+        sealed = tuple(epoch.sealed() for epoch in state["state"].epochs)
+        self._start(state["metric"], replace(state["state"], epochs=sealed))
+
+
+def _require_fitting(n_queries: int, k: int) -> None:
+    """Raise where the result alone would not fit this machine's memory."""
+    memory = physical_memory()
+    if memory is not None and 12 * n_queries * k > memory:
+        raise InvalidInputError(
+            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
+        )
+
+
+def _after_fork_in_child() -> None:
+    # A writer of the parent may have held the lock; it does not exist here.
+    for index in _all_indexes:
+        index._writer = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,161 @@
+"""The corrected estimate: what a sign code, two numbers beside it and a real-valued query say about a distance.
+
+A code keeps the signs s of y = Pᵀ(x − μ). For any vector v, ⟨x − μ, v⟩ ≈ f · ⟨s, Pᵀv⟩, where f makes the estimate right
+for v = x − μ. Principal directions are orthonormal and what they leave out hardly matters: f = ‖y‖² / ‖y‖₁. Random ones
+see an even share of every vector: f = ‖x − μ‖² / ‖y‖₁. The other number of a row is what its metric needs exactly:
+
+    l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩                       keeps ‖x − μ‖², f
+    ip      ⟨x, q⟩ = a ⟨x, μ⟩ + ⟨x − μ, q − aμ⟩, a = ⟨q, μ⟩ / ‖μ‖²                   keeps ⟨x, μ⟩, f
+    cosine  the same of x / ‖x‖ and q / ‖q‖                                         keeps ⟨x, μ⟩ / ‖x‖, f / ‖x‖
+
+So the part of a query along the mean, which is the same for all rows and often the largest, is never estimated.
+
+Distances are those of the vectors as they are given, also where the hasher scales them to length 1, x = r · u: inner
+products then are r times those of u. Only l2 would need a third number: it keeps r² and r · f, and ⟨u, μ⟩ is estimated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.sign_model import SignModel
+from bitkin.hashers.statistics.centred_rows import CentredRows
+from bitkin.hashers.training import prepared
+from bitkin.index.segment import Ids, Words
+from bitkin.io.vectors.batch import Batch
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.estimate import estimates_into
+
+METRICS = ("l2", "cosine", "ip")
+
+Floats = npt.NDArray[np.float64]
+Corrections = npt.NDArray[np.float32]
+
+_PAIRS_A_PIECE = 1 << 14  # scored by one thread at a time
+
+
+class Questions(NamedTuple):
+    """What a model makes of queries: their codes, and what their estimates are computed from."""
+
+    codes: Codes
+    projected: npt.NDArray[np.float32]
+    """Pᵀv of every query, float32 (q, n_bits), times the power of two that makes its largest number about 1."""
+    terms: Floats
+    """constant, onto, root and factor of every query, float64 (q, 4); see `kernels.estimate`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scorer:
+    """A model, the metric, and whether its directions are random ones; nothing of it ever changes."""
+
+    model: SignModel
+    random: bool
+    metric: str
+
+    def rows(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
+        """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of its first row."""
+        model = self.model
+        projected = model.project(batch)
+        y = projected.astype(np.float64)
+        hashed = prepared(batch, model.normalize, name)
+        squares = CentredRows(hashed, self._mean).lengths_squared()
+        scale = np.abs(y).sum(axis=1)
+        factor = _ratio(squares if self.random else np.square(y).sum(axis=1), scale)
+        lengths = _lengths(batch, name)
+        if model.normalize:
+            factor *= lengths
+        if self.metric == "l2":
+            kept = lengths**2 if model.normalize else squares
+        else:
+            kept = _times(hashed, self._mean) * (lengths if model.normalize else 1.0)
+        if self.metric == "cosine":
+            kept, factor = _ratio(kept, lengths), _ratio(factor, lengths)
+        with np.errstate(over="ignore"):
+            corrections = np.stack([kept, factor], axis=1).astype(np.float32)
+        if not np.isfinite(corrections).all():
+            row = first + int(np.argmin(np.isfinite(corrections).all(axis=1)))
+            raise InvalidInputError(
+                f"{name} must have smaller numbers: what is kept of row {row} is beyond float32. Scale the data down."
+            )
+        return Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint), corrections
+
+    def questions(self, batch: Batch, name: str = "queries") -> Questions:
+        """Return what the estimates of a batch of queries are computed from."""
+        model, mean = self.model, self._mean
+        projected = model.project(batch)
+        seen = projected.astype(np.float64)
+        terms = np.zeros((len(projected), 4))
+        constant, onto, root, factor = terms.T
+        if self.metric == "l2" and not model.normalize:
+            constant[:], onto[:], factor[:] = CentredRows(prepared(batch, False, name), mean).lengths_squared(), 1, -2
+        else:
+            seen += model.offset  # from Pᵀ(q − μ) to Pᵀq
+            lengths = _lengths(batch, name)
+            if model.normalize:
+                seen *= lengths[:, None]
+            along = _times(prepared(batch, False, name), mean)
+            if self.metric == "l2":
+                constant[:], onto[:], root[:], factor[:] = lengths**2, 1, -2 * along, -2
+            else:
+                if self.metric == "cosine":
+                    constant[:] = 1
+                    seen, along = _ratio(seen, lengths[:, None]), _ratio(along, lengths)
+                share = _ratio(along, np.square(mean).sum())
+                seen -= share[:, None] * model.offset
+                onto[:], factor[:] = -share, -1
+        # Sums over a float32 table must neither overflow nor vanish; a power of two changes no digit.
+        exponents = np.frexp(np.abs(seen).max(axis=1, initial=0.0))[1]
+        factor[:] = np.ldexp(factor, exponents)
+        codes = Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint)
+        return Questions(codes, np.ldexp(seen, -exponents[:, None]).astype(np.float32), terms)
+
+    def distances(
+        self, asked: Questions, words: Words, corrections: Corrections, places: Ids
+    ) -> npt.NDArray[np.float32]:
+        """Return the estimated distance of query i from row `places[i, k]`; infinity where that is −1.
+
+        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m); float32 (q, m) comes
+        back. l2 is not squared. Where its square is estimated below 0, it comes as −√(−square), which keeps the order.
+        """
+        out = np.empty(places.shape)
+        n_bytes = -(-asked.projected.shape[1] // 8)
+        step = max(1, _PAIRS_A_PIECE // max(1, places.shape[1]))
+        words, corrections, places = read_only(words), read_only(corrections), read_only(places)
+        projected, terms = read_only(asked.projected), read_only(asked.terms)
+
+        def score(first: int) -> None:
+            some = slice(first, first + step)
+            tables = np.empty((n_bytes, 256), dtype=np.float32)
+            estimates_into(words, corrections, places[some], projected[some], terms[some], tables, out[some])
+
+        threads.run(score, range(0, len(places), step))
+        if self.metric == "l2":
+            out = np.copysign(np.sqrt(np.abs(out)), out)
+        with np.errstate(over="ignore"):
+            return out.astype(np.float32)
+
+    @property
+    def _mean(self) -> Floats:
+        return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
+
+
+def _lengths(batch: Batch, name: str) -> Floats:
+    lengths: Floats = np.sqrt(CentredRows(prepared(batch, False, name), np.zeros(batch.shape[1])).lengths_squared())
+    return lengths
+
+
+def _times(batch: Batch, vector: Floats) -> Floats:
+    return CentredRows(batch, np.zeros(len(vector))).times(vector[:, None])[:, 0]
+
+
+def _ratio(above: Floats, below: Floats | np.floating) -> Floats:
+    """Divide; nothing by nothing is 0: a row of zeros, or one that lies on the mean."""
+    above, below = np.broadcast_arrays(above, below)
+    return np.divide(above, below, out=np.zeros(above.shape), where=below != 0)
