@@ -1,215 +1,150 @@
 """Are learned codes as good from a sample as from all rows, and learned faster than by FAISS?
 
-    python bench/projection.py                 all questions
-    python bench/projection.py precision       mean average precision, Nystrom against PCA, both with ITQ
-    python bench/projection.py fit             PCA + ITQ against faiss.ITQTransform on Fashion-MNIST
-    python bench/projection.py wide            Nystrom against PCA on a file of 200,000 × 4,096, with peak memory
-    python bench/projection.py rotations       UnifDiag, IsoHash and ITQ at 256 bits
+    python bench/projection.py                       all questions, about 20 minutes on two cores
+    python bench/projection.py rotations             UnifDiag, IsoHash and ITQ at 256 bits
+    python bench/projection.py fit                   PCA + ITQ against faiss.ITQTransform on Fashion-MNIST
+    python bench/projection.py bound                 Theorem 2 of the Nystrom paper beside the error it bounds
+    python bench/projection.py precision --seeds 10  mean average precision, Nystrom against PCA, both with ITQ
+    python bench/projection.py grid --seeds 5        the same for every projection with every rotation
+    python bench/projection.py wide                  Nystrom against PCA on a file of 200,000 × 4,096, with peak memory
 
-Ground truth is the papers': neighbours nearer than the mean distance to the 50th nearest; queries without any are left
-out. Peers run interleaved with ours in one process; what measures memory runs in processes of its own.
+Times hold on a quiet machine only: run `rotations`, `fit` and `wide` alone, with nothing else on the cores, e.g.
+
+    python bench/projection.py rotations fit wide | tee figures.jsonl
+
+`bound`, `precision` and `grid` do not measure time. `wide` needs 3.3 GB of disk and as much free memory, so that the
+file it writes stays in the page cache. The protocol is that of `_partitions.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_info
 
 import bitkin
-from _data import data_file
+from _partitions import Partition, mean_and_error, partition, standard_error
+from _precision import bound, grid, precision
 from _timing import interleaved, report
+from _wide import wide
 from bitkin import Codes, FlatIndex, ProjectionHash
-from bitkin.evaluate import mean_average_precision, nearest, radius_truth, recall
-from bitkin.hashers.projections import PCA, Nystrom
-from bitkin.hashers.rotations import Projected
-from bitkin.hashers.training import TrainingVectors
-from bitkin.io import open_vectors
-from bitkin.io.vectors import VectorSource
+from bitkin.evaluate import nearest, recall
+from bitkin.hashers.rotations import ITQ, Projected
 from bitkin.randomness import Draws
 
-N_QUERIES = 1000
-WIDE_ROWS, WIDE_FEATURES, WIDE_BITS = 200_000, 4096, 256
+FIT_ROWS, FIT_BITS = 60_000, 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Data:
-    """Rows, queries, and what is relevant to each query."""
-
-    name: str
-    rows: npt.NDArray[np.float32]
-    queries: npt.NDArray[np.float32]
-    relevant: Any
-
-    def precision(self, codes: Codes, queries: Codes) -> float:
-        """Mean average precision of the ranking by code distance."""
-        return mean_average_precision(bitkin.distances(queries, codes), self.relevant)
+def fit(n_seeds: int) -> None:
+    """Both sides learn PCA and ITQ from all rows; then again as each comes by default, from 32,768 at most."""
+    for rows_of_itq in (FIT_ROWS, None):
+        compare_fits(max(3, n_seeds), rows_of_itq)
 
 
-def load(name: str) -> Data:
-    with np.load(data_file(f"{name}.npz")) as file:
-        parts = ("X_train", "X_test") if name == "fashion_mnist" else ("X", "Q")
-        rows, queries = (file[part].reshape(len(file[part]), -1).astype(np.float32) for part in parts)
-    queries = queries[:N_QUERIES]
-    return Data(name, rows, queries, radius_truth(rows, queries, n_neighbors=50))
-
-
-def precision(n_seeds: int) -> None:
-    projections: dict[str, Any] = {
-        "pca": PCA(),
-        "nystrom": Nystrom(samples=0.05, features=0.3),
-        "nystrom_norms": Nystrom(samples=0.05, features=0.3, sampling="norms"),
-        "nystrom_raw": Nystrom(samples=0.05, features=0.3, orthonormalize=False),
-        "random": "random",
-    }
-    for name in ("cifar10_gist960", "fashion_mnist"):
-        data = load(name)
-        for n_bits in (32, 64, 128):
-            scores = {}
-            for label, projection in projections.items():
-                found = []
-                for seed in range(n_seeds):
-                    hasher = ProjectionHash(n_bits, projection=projection, random_state=seed).fit(data.rows)
-                    found.append(data.precision(hasher.encode(data.rows), hasher.encode(data.queries)))
-                scores[label] = float(np.mean(found))
-                scores[f"{label}_spread"] = float(np.std(found))
-            report(
-                "mean average precision with ITQ",
-                seeds=n_seeds,
-                data=name,
-                n_bits=n_bits,
-                **scores,
-                nystrom_to_pca=scores["nystrom"] / scores["pca"],
-                standard_error=float(np.hypot(scores["nystrom_spread"], scores["pca_spread"]))
-                / scores["pca"]
-                / np.sqrt(n_seeds),
-                wanted_at_least=0.97,
-                norms_to_uniform=scores["nystrom_norms"] / scores["nystrom"],
-                wanted_at_most=1.03,
-            )
-
-
-def fit() -> None:
-    data = load("fashion_mnist")
-    n_bits = 64
+def compare_fits(n_seeds: int, max_rows: int | None) -> None:
+    part = partition("fashion_mnist", 0, FIT_ROWS)
     faiss.omp_set_num_threads(bitkin.get_threads())
-    truth = nearest(data.rows, data.queries, 10)
-
-    def ours() -> ProjectionHash:
-        return ProjectionHash(n_bits).fit(data.rows)
-
-    def peer() -> Any:
-        transform = faiss.ITQTransform(data.rows.shape[1], n_bits, True)
-        transform.train(data.rows)
-        return transform
-
-    times = interleaved({"ours": ours, "faiss": peer}, rounds=3, pause=0.2)
-    hasher, transform = ours(), peer()
-    theirs = [
-        Codes.from_bytes(np.packbits(transform.apply(part) >= 0, axis=1), n_bits) for part in (data.rows, data.queries)
-    ]
-    mine = [hasher.encode(data.rows), hasher.encode(data.queries)]
-
-    def true_in_100(codes: list[Codes]) -> float:
-        index = FlatIndex(codes[0].spec)
-        index.add(codes[0])
-        return recall(index.search(codes[1], 100).ids, truth.ids)
-
+    seconds = interleaved(
+        {
+            "ours": lambda: our_fit(part.rows, 0, max_rows),
+            "faiss": lambda: faiss_fit(part.rows, 0, max_rows),
+        },
+        rounds=5,
+        pause=0.2,
+    )
+    question = "PCA + ITQ fit, " + ("the same rows" if max_rows else "each one's default")
     report(
-        "PCA + ITQ fit",
-        rows=len(data.rows),
-        features=data.rows.shape[1],
-        n_bits=n_bits,
+        question,
+        features=part.rows.shape[1],
+        n_bits=FIT_BITS,
         threads=bitkin.get_threads(),
-        ours_s=times["ours"],
-        faiss_s=times["faiss"],
-        ratio=times["faiss"] / times["ours"],
-        wanted=3.0,
-        ours_precision=data.precision(*mine),
-        faiss_precision=data.precision(*theirs),
-        ours_true_10_in_100=true_in_100(mine),
-        faiss_true_10_in_100=true_in_100(theirs),
+        faiss_blas_threads=[lib["num_threads"] for lib in threadpool_info() if "faiss" in lib["filepath"]],
+        **rows_learned_from(part.rows, max_rows),
+        ours_s=seconds["ours"],
+        faiss_s=seconds["faiss"],
+        ratio=seconds["faiss"] / seconds["ours"],
+        wanted=3.0 if max_rows else None,
     )
+    scores: dict[str, list[tuple[float, float]]] = {"precision": [], "true 10 among 100": []}
+    for seed in range(n_seeds):
+        part = partition("fashion_mnist", seed, FIT_ROWS)
+        truth = nearest(part.rows, part.queries, 10).ids
+        ours, theirs = our_codes(part, seed, max_rows), faiss_codes(part, seed, max_rows)
+        scores["precision"].append((part.precision(*ours), part.precision(*theirs)))
+        scores["true 10 among 100"].append((true_in_100(ours, truth), true_in_100(theirs, truth)))
+    for name, pairs in scores.items():
+        ratios = [mine / theirs for mine, theirs in pairs]
+        report(
+            f"{question}: {name}",
+            partitions=n_seeds,
+            ours=mean_and_error([mine for mine, _ in pairs]),
+            faiss=mean_and_error([theirs for _, theirs in pairs]),
+            ratio=float(np.mean(ratios)),
+            ratio_error=standard_error(ratios),
+            wanted=1.0,
+        )
 
 
-def wide() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "wide.npy"
-        write_wide(path)
-        found = {job: in_own_process(job, path) for job in ("nystrom", "nystrom-fit", "pca")}
-    report(
-        "directions from a file",
-        rows=WIDE_ROWS,
-        features=WIDE_FEATURES,
-        n_bits=WIDE_BITS,
-        file_gb=WIDE_ROWS * WIDE_FEATURES * 4 / 1e9,
-        threads=bitkin.get_threads(),
-        nystrom_s=found["nystrom"]["seconds"],
-        nystrom_with_itq_s=found["nystrom-fit"]["seconds"],
-        pca_s=found["pca"]["seconds"],
-        ratio=found["pca"]["seconds"] / found["nystrom"]["seconds"],
-        wanted=10.0,
-        nystrom_peak_gb=found["nystrom"]["peak_gb"],
-        nystrom_with_itq_peak_gb=found["nystrom-fit"]["peak_gb"],
-        wanted_peak_gb_at_most=1.0,
-        pca_peak_gb=found["pca"]["peak_gb"],
-    )
+def our_fit(rows: npt.NDArray[np.float32], seed: int, max_rows: int | None) -> ProjectionHash:
+    rotation = ITQ(max_rows=max_rows) if max_rows else ITQ()
+    return ProjectionHash(FIT_BITS, rotation=rotation, random_state=seed).fit(rows)
 
 
-def write_wide(path: Path) -> None:
-    """Write rows along 512 directions of falling strength, with noise everywhere."""
-    rng = np.random.default_rng(0)
-    axes = rng.standard_normal((512, WIDE_FEATURES), dtype=np.float32)
-    axes *= (np.arange(1, 513, dtype=np.float32) ** -0.5)[:, None]
-    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(WIDE_ROWS, WIDE_FEATURES))
-    step = 5000
-    for first in range(0, WIDE_ROWS, step):
-        block = rng.standard_normal((step, 512), dtype=np.float32) @ axes
-        block += rng.standard_normal(block.shape, dtype=np.float32)
-        rows[first : first + step] = block
-    rows.flush()
+def faiss_fit(rows: npt.NDArray[np.float32], seed: int, max_rows: int | None) -> Any:
+    n_features = rows.shape[1]
+    transform = faiss.ITQTransform(n_features, FIT_BITS, True)
+    transform.itq.seed = seed
+    if max_rows:
+        transform.max_train_per_dim = -(-max_rows // n_features)
+    transform.train(rows)
+    return transform
 
 
-def in_own_process(job: str, path: Path) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, __file__, "--job", job, str(path)], capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def rows_learned_from(rows: npt.NDArray[np.float32], max_rows: int | None) -> dict[str, Any]:
+    """Return how many rows each side looked at: ours asked, FAISS's told by the mean it subtracts, which is theirs."""
+    looked_at = []
 
+    class Asked(ITQ):
+        def matrix_and_losses(self, projected: Projected, n_bits: int, draws: Draws) -> Any:
+            looked_at.append(min(len(projected.rows), self.max_rows))
+            return super().matrix_and_losses(projected, n_bits, draws)
 
-def run_job(job: str, path: str) -> None:
-    """Find directions in this process, and print how long it took and the most memory it ever held."""
-    nystrom = Nystrom(samples=0.05, features=0.3)
-
-    def directions(projection: PCA | Nystrom, source: VectorSource) -> Any:
-        vectors = TrainingVectors(source, center=True, normalize=False, key=7)
-        return projection.learn(vectors, WIDE_BITS, Draws(0, "projection"))
-
-    jobs: dict[str, Callable[[], Any]] = {
-        "nystrom": lambda: directions(nystrom, open_vectors(path)),
-        "nystrom-fit": lambda: ProjectionHash(WIDE_BITS, projection=nystrom).fit(np.load(path, mmap_mode="r")),
-        "pca": lambda: directions(PCA(), open_vectors(path)),
+    ProjectionHash(FIT_BITS, rotation=Asked(max_rows=max_rows) if max_rows else Asked()).fit(rows)
+    transform = faiss_fit(rows, 0, max_rows)
+    mean = faiss.vector_to_array(transform.mean)
+    of_all = bool(np.allclose(mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-3, atol=1e-3))
+    most = max(32_768, rows.shape[1] * transform.max_train_per_dim)  # as in ITQTransform::train
+    faiss_rows = min(len(rows), most)
+    if of_all != (faiss_rows == len(rows)):
+        raise SystemExit(f"FAISS says it learns from {faiss_rows} of {len(rows)} rows; its mean says otherwise.")
+    return {
+        "ours_rows_pca": len(rows),
+        "ours_rows_itq": looked_at[0],
+        "faiss_rows_pca": faiss_rows,
+        "faiss_rows_itq": faiss_rows,
     }
-    seconds = []
-    for _ in range(1 if job == "pca" else 3):
-        start = time.perf_counter()
-        jobs[job]()
-        seconds.append(time.perf_counter() - start)
-    status = Path("/proc/self/status").read_text()
-    peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    print(json.dumps({"seconds": float(np.median(seconds)), "peak_gb": peak_kb * 1024 / 1e9}))
+
+
+def our_codes(part: Partition, seed: int, max_rows: int | None) -> tuple[Codes, Codes]:
+    hasher = our_fit(part.rows, seed, max_rows)
+    return hasher.encode(part.rows), hasher.encode(part.queries)
+
+
+def faiss_codes(part: Partition, seed: int, max_rows: int | None) -> tuple[Codes, Codes]:
+    transform = faiss_fit(part.rows, seed, max_rows)
+    bits = [np.packbits(transform.apply(vectors) >= 0, axis=1) for vectors in (part.rows, part.queries)]
+    return Codes.from_bytes(bits[0], FIT_BITS), Codes.from_bytes(bits[1], FIT_BITS)
+
+
+def true_in_100(codes: tuple[Codes, Codes], truth: npt.NDArray[np.int64]) -> float:
+    index = FlatIndex(codes[0].spec)
+    index.add(codes[0])
+    return recall(index.search(codes[1], 100).ids, truth)
 
 
 def rotations() -> None:
@@ -233,6 +168,7 @@ def rotations() -> None:
         threads=bitkin.get_threads(),
         unifdiag_ms=1e3 * times["unifdiag"],
         wanted_at_most_ms=5.0,
+        met=bool(times["unifdiag"] <= 5e-3),
         isohash_ms=1e3 * times["isohash"],
         itq_ms=1e3 * times["itq"],
     )
@@ -241,18 +177,16 @@ def rotations() -> None:
 def main() -> None:
     sections: dict[str, Callable[[], None]] = {
         "rotations": rotations,
-        "fit": fit,
+        "fit": lambda: fit(arguments.seeds or 5),
         "wide": wide,
-        "precision": lambda: precision(arguments.seeds),
+        "bound": bound,
+        "precision": lambda: precision(arguments.seeds or 10),
+        "grid": lambda: grid(arguments.seeds or 5),
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which questions; all without")
-    parser.add_argument("--seeds", type=int, default=5, help="to average precision over; ITQ alone spreads it by 2 %%")
-    parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--seeds", type=int, help="partitions to average over; each section has its own default")
     arguments = parser.parse_args()
-    if arguments.job:
-        run_job(*arguments.job)
-        return
     for name in arguments.sections or sections:
         sections[name]()
 
