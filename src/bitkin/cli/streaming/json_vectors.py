@@ -1,0 +1,110 @@
+"""Vectors in JSON lines: a list of numbers a line, or an object with such a list in one field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.errors import InvalidInputError
+
+_MAX_LINE = 1 << 28
+
+Vectors = npt.NDArray[np.float64]
+Ends = npt.NDArray[np.int64]
+
+
+class JsonVectors:
+    """Reads lines as they come.
+
+    Blank lines hold no vector. All vectors have `width` numbers, or as many as the first.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the stream.
+    width : int or None
+        Length of a vector, if it is known.
+    field : str
+        The field of an object that holds the vector.
+    """
+
+    def __init__(self, name: str, width: int | None, field: str) -> None:
+        self._name = name
+        self._width = width
+        self._field = field
+        self._n_lines = 0
+        self._blank = 0  # bytes of blank lines since the last vector
+
+    def blocks(self, read: Callable[[], bytes], begun: bytes) -> Iterator[tuple[Vectors, Ends]]:
+        """Yield float64 (n, d), and the bytes from the end of the block before to the end of each vector's line.
+
+        `begun` is what was read already. What comes before a flaw is yielded, then the flaw is raised.
+        """
+        rest, data = bytearray(), begun
+        while True:
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield from self._block(bytes(rest) + data[:cut])
+                rest.clear()
+            rest += data[cut:]
+            if len(rest) > _MAX_LINE:
+                raise InvalidInputError(f"{self._name}, line {self._n_lines + 1} is longer than {_MAX_LINE:,} bytes.")
+            if not (data := read()):
+                break
+        yield from self._block(bytes(rest))  # a missing newline at the end is no flaw
+
+    def _block(self, text: bytes) -> Iterator[tuple[Vectors, Ends]]:
+        vectors, ends, flaw = [], [], None
+        at = self._blank
+        for line in text.split(b"\n"):
+            self._n_lines += 1
+            at += len(line) + 1
+            try:
+                if line.strip():
+                    vectors.append(self._vector(line))
+                    ends.append(at)
+            except InvalidInputError as error:
+                flaw = InvalidInputError(f"{self._name}, line {self._n_lines}: {error}")
+                break
+        self._n_lines -= text.endswith(b"\n") or not text  # after the last newline there is no line
+        at -= 1  # nor a newline after it
+        self._blank = at - (ends[-1] if ends else 0)
+        if ends:
+            ends[-1] = min(ends[-1], at)
+            yield np.array(vectors, dtype=np.float64), np.array(ends, dtype=np.int64)
+        if flaw is not None:
+            raise flaw
+
+    def _vector(self, line: bytes) -> npt.NDArray[Any]:
+        value = _parsed(line)
+        if isinstance(value, dict):
+            if self._field not in value:
+                fields = ", ".join(map(repr, list(value)[:8])) or "no fields"
+                raise InvalidInputError(f"no field {self._field!r}. It has {fields}. Name the field by --field.")
+            value = value[self._field]
+        try:
+            vector = np.asarray(value if isinstance(value, list) else None)
+        except ValueError:  # ragged
+            vector = np.asarray(None)
+        if vector.ndim != 1 or not len(vector) or vector.dtype.kind not in "iuf":
+            raise InvalidInputError(f"must be a list of numbers, or an object with one as {self._field!r}.")
+        if self._width is None:
+            self._width = len(vector)
+        if len(vector) != self._width:
+            raise InvalidInputError(f"must be a vector of {self._width} numbers, got {len(vector)}.")
+        return vector
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"not UTF-8 at byte {error.start}.") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"not JSON: {error.msg} at column {error.colno}.") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise InvalidInputError(f"JSON that cannot be read: {error}.") from None

@@ -1,0 +1,393 @@
+"""Hierarchical feature hashing: scores of tree nodes from one table of weights a level, and learning them.
+
+A node u hashes feature j with MurmurHash3_x86_32 of the four bytes of j, seeded by u. The low 31 bits choose the
+bucket, by the high part of their product with the number of buckets, and the top bit is the sign ξ. The rounds that
+see only the feature are done once a row; what is left for each node is short and vectorized.
+
+Nodes are numbered level after level, the children of one node in a row: those of node i are `children[i + 1]` to
+`children[i + 2]`, those of the root `children[0]` to `children[1]`. All leaves are on the last level.
+
+Weights are `scale` · `weights`, so that shrinking all of them is one product. The average needs no pass over the table
+either: the sum of the weights after every step is always `sums` + `carried` · `weights`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.kernels._kernel import inlined_kernel, kernel
+
+_INTERCEPT = np.uint64(2**32 - 1)  # the feature that stands for the constant; columns end before it
+_LEAST_GRADIENT = 1e-6  # of the softmax: what is smaller than this share of a row changes no float32 weight
+_LEAST_SCALE = 0.01
+_C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
+_ADD, _F1, _F2 = np.uint64(0xE6546B64), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
+_LOW_32, _LOW_31 = np.uint64(2**32 - 1), np.uint64(2**31 - 1)
+_U4, _U5, _U13, _U15, _U16 = np.uint64(4), np.uint64(5), np.uint64(13), np.uint64(15), np.uint64(16)
+_U17, _U19, _U31 = np.uint64(17), np.uint64(19), np.uint64(31)
+
+
+class Rows(NamedTuple):
+    """Rows of features, as in a CSR matrix."""
+
+    indptr: npt.NDArray[np.int64]
+    features: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float32]
+
+
+class Tree(NamedTuple):
+    """The nodes below the root that lead to a class."""
+
+    seeds: npt.NDArray[np.uint32]
+    """[N]: one a node."""
+    levels: npt.NDArray[np.int32]
+    """[N]: from 0, the row of the table."""
+    parents: npt.NDArray[np.int32]
+    """[N]: −1 below the root."""
+    children: npt.NDArray[np.int64]
+    """[N + 2]"""
+    leaf_classes: npt.NDArray[np.int32]
+    """[N]: the class of a leaf; −1 elsewhere."""
+    class_leaves: npt.NDArray[np.int32]
+    """[K]: the leaf of a class."""
+
+
+class Tables(NamedTuple):
+    """All that learning changes."""
+
+    weights: npt.NDArray[np.float32]
+    """[L, m]: to be multiplied by the scale."""
+    sums: npt.NDArray[np.float32]
+    """[L, m], or [1, 1] where no average is kept."""
+    numbers: npt.NDArray[np.float64]
+    """[5]: scale, carried, steps averaged, steps taken, sum of the losses met."""
+
+
+class Work(NamedTuple):
+    """Room for one row at a time, for one thread."""
+
+    keys: npt.NDArray[np.uint32]
+    """[M + 1]: what the hash makes of a feature before it meets a node."""
+    values: npt.NDArray[np.float32]
+    """[M + 1]"""
+    buckets: npt.NDArray[np.uint32]
+    """[M + 1]: of one node."""
+    signed: npt.NDArray[np.float32]
+    """[M + 1]: values times signs of one node."""
+    scores: npt.NDArray[np.float64]
+    """[N]: sums from the root down."""
+    shares: npt.NDArray[np.float64]
+    """[N]: of the softmax, sums from the leaves up."""
+    frontier: npt.NDArray[np.int32]
+    """[N]: nodes that the search has scored on a level."""
+    kept: npt.NDArray[np.int32]
+    """[N + 1]: those of them it goes on with, in order."""
+    visited: npt.NDArray[np.int32]
+    """[N]: all nodes scored, parents before children."""
+
+
+def work_for(n_nodes: int, longest_row: int) -> Work:
+    """Return room for rows of up to `longest_row` features in a tree of `n_nodes` nodes."""
+    return Work(
+        keys=np.empty(longest_row + 1, dtype=np.uint32),
+        values=np.empty(longest_row + 1, dtype=np.float32),
+        buckets=np.empty(longest_row + 1, dtype=np.uint32),
+        signed=np.empty(longest_row + 1, dtype=np.float32),
+        scores=np.zeros(n_nodes, dtype=np.float64),
+        shares=np.zeros(n_nodes, dtype=np.float64),
+        frontier=np.empty(n_nodes, dtype=np.int32),
+        kept=np.empty(n_nodes + 1, dtype=np.int32),
+        visited=np.empty(n_nodes, dtype=np.int32),
+    )
+
+
+@inlined_kernel
+def _key(feature):
+    """The rounds of the hash before the seed: uint64 below 2**32 -> the same."""
+    key = (feature * _C1) & _LOW_32
+    key = ((key << _U15) | (key >> _U17)) & _LOW_32
+    return (key * _C2) & _LOW_32
+
+
+@inlined_kernel
+def _hash(key, seed):
+    """The rounds from the seed on: two uint64 below 2**32 -> one."""
+    h = key ^ seed
+    h = ((h << _U13) | (h >> _U19)) & _LOW_32
+    h = (h * _U5 + _ADD) & _LOW_32
+    h = h ^ _U4  # the length of the key in bytes
+    h = ((h ^ (h >> _U16)) * _F1) & _LOW_32
+    h = ((h ^ (h >> _U13)) * _F2) & _LOW_32
+    return h ^ (h >> _U16)
+
+
+@kernel
+def hash_pairs_into(features, seeds, hashes):
+    """uint32[n], uint32[n] -> MurmurHash3_x86_32 of each feature under each seed, uint32[n]."""
+    for i in range(features.size):
+        hashes[i] = _hash(_key(np.uint64(features[i])), np.uint64(seeds[i]))
+
+
+@kernel
+def place_features_into(features, seed, n_buckets, buckets, signs):
+    """Where a node of this seed puts features (uint32[n]), and with which sign -> int64[n], int8[n]."""
+    m = np.uint64(n_buckets)
+    for i in range(features.size):
+        h = _hash(_key(np.uint64(features[i])), np.uint64(seed))
+        buckets[i] = ((h & _LOW_31) * m) >> _U31
+        signs[i] = 1 - 2 * np.int64(h >> _U31)
+
+
+@kernel
+def _take_row(rows, row, intercept, work):
+    """Bring a row into `work`, with the constant behind it unless that is 0; return its number of features."""
+    start = rows.indptr[row]
+    n = rows.indptr[row + 1] - start
+    for i in range(n):
+        work.keys[i] = _key(np.uint64(rows.features[start + i]))
+        work.values[i] = rows.values[start + i]
+    if intercept != 0.0:
+        work.keys[n] = _key(_INTERCEPT)
+        work.values[n] = intercept
+        n += 1
+    return n
+
+
+@inlined_kernel
+def _place_row(n, seed, n_buckets, keys, values, buckets, signed):
+    """Write buckets and signed values of the row's `n` features for the node of this seed."""
+    m, s = np.uint64(n_buckets), np.uint64(seed)
+    for i in range(n):
+        h = _hash(np.uint64(keys[i]), s)
+        buckets[i] = ((h & _LOW_31) * m) >> _U31
+        signed[i] = -values[i] if h > _LOW_31 else values[i]
+
+
+@inlined_kernel
+def _node_score(n, seed, level, weights, keys, values, buckets, signed):
+    """⟨w, Φ(x, u)⟩ of the row at hand and the node of this seed, before scaling."""
+    _place_row(n, seed, weights.shape[1], keys, values, buckets, signed)
+    a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    whole = n - n % 4
+    for i in range(0, whole, 4):  # four sums: one alone would wait for every addition
+        a += signed[i] * weights[level, buckets[i]]
+        b += signed[i + 1] * weights[level, buckets[i + 1]]
+        c += signed[i + 2] * weights[level, buckets[i + 2]]
+        d += signed[i + 3] * weights[level, buckets[i + 3]]
+    for i in range(whole, n):
+        a += signed[i] * weights[level, buckets[i]]
+    return np.float64((a + b) + (c + d))
+
+
+@kernel
+def _keep_best(frontier, scores, beam, kept):
+    """Write the `beam` best of `frontier` to `kept`, the best first and ties in order; return how many."""
+    n = 0
+    for node in frontier:
+        score = scores[node]
+        if n == beam and not score > scores[kept[n - 1]]:
+            continue
+        place = n if n < beam else n - 1
+        while place > 0 and score > scores[kept[place - 1]]:
+            kept[place] = kept[place - 1]
+            place -= 1
+        kept[place] = node
+        n = min(n + 1, beam)
+    return n
+
+
+@kernel
+def _search(n, tree, weights, factor, beam, true_leaf, work):
+    """Score nodes level by level, below the `beam` best of each level and always down to `true_leaf` (−1: none).
+
+    Returns how many nodes of the last level were scored, which are then in `work.frontier`, and of all levels, in
+    `work.visited`. With as many nodes as a level has, nothing is left out.
+    """
+    scores, frontier, kept, visited = work.scores, work.frontier, work.kept, work.visited
+    keys, values, buckets, signed = work.keys, work.values, work.buckets, work.signed
+    seeds, children = tree.seeds, tree.children
+    n_visited = 0
+    n_kept = 1
+    kept[0] = -1
+    last = tree.levels[tree.levels.size - 1]
+    for level in range(last + 1):
+        n_frontier = 0
+        for k in range(n_kept):
+            node = kept[k]
+            above = scores[node] if node >= 0 else 0.0
+            for child in range(children[node + 1], children[node + 2]):
+                score = _node_score(n, seeds[child], level, weights, keys, values, buckets, signed)
+                scores[child] = above + factor * score
+                frontier[n_frontier] = child
+                visited[n_visited] = child
+                n_frontier += 1
+                n_visited += 1
+        if level == last:
+            return n_frontier, n_visited
+        if n_frontier <= beam:
+            kept[:n_frontier] = frontier[:n_frontier]
+            n_kept = n_frontier
+        else:
+            n_kept = _keep_best(frontier[:n_frontier], scores, beam, kept)
+            if true_leaf >= 0:
+                n_kept = _keep_ancestor(true_leaf, level, tree, kept, n_kept)
+    return 0, 0
+
+
+@kernel
+def _keep_ancestor(leaf, level, tree, kept, n_kept):
+    """Add the ancestor of `leaf` on `level` to `kept` unless it is there; return how many there are now."""
+    node = leaf
+    while tree.levels[node] > level:
+        node = tree.parents[node]
+    for k in range(n_kept):
+        if kept[k] == node:
+            return n_kept
+    kept[n_kept] = node
+    return n_kept + 1
+
+
+@kernel
+def score_classes_into(rows, first, tree, weights, factor, intercept, work, scores):
+    """Rows from `first` on -> scores of all classes, float32[n, K]; `factor` is 1/√T."""
+    for r in range(scores.shape[0]):
+        n = _take_row(rows, first + r, intercept, work)
+        _search(n, tree, weights, factor, tree.seeds.size, -1, work)
+        for c in range(scores.shape[1]):
+            scores[r, c] = work.scores[tree.class_leaves[c]]
+
+
+@kernel
+def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work, classes, scores):
+    """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and float32[n, k] scores."""
+    for r in range(classes.shape[0]):
+        n = _take_row(rows, first + r, intercept, work)
+        n_leaves, _ = _search(n, tree, weights, factor, beam, -1, work)
+        _keep_best(work.frontier[:n_leaves], work.scores, classes.shape[1], work.kept)
+        for k in range(classes.shape[1]):
+            classes[r, k] = tree.leaf_classes[work.kept[k]]
+            scores[r, k] = work.scores[work.kept[k]]
+
+
+@kernel
+def _add_row(n, node, amount, tree, tables, averaging, work):
+    """Add `amount` · Φ(x, u) to the weights, and keep the sums what they are."""
+    weights, sums = tables.weights, tables.sums
+    level, buckets, signed = tree.levels[node], work.buckets, work.signed
+    _place_row(n, tree.seeds[node], weights.shape[1], work.keys, work.values, buckets, signed)
+    change = np.float32(amount)
+    for i in range(n):
+        weights[level, buckets[i]] += change * signed[i]
+    if averaging:
+        change = np.float32(-amount * tables.numbers[1])
+        for i in range(n):
+            sums[level, buckets[i]] += change * signed[i]
+
+
+@kernel
+def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work):
+    """Crammer–Singer: push the true class and the best other class apart where they differ; return the loss."""
+    scores = work.scores
+    rival = -1
+    for node in work.frontier[:n_leaves]:
+        if node != true_leaf and (rival < 0 or scores[node] > scores[rival]):
+            rival = node
+    if rival < 0:
+        return 0.0
+    loss = 1.0 - scores[true_leaf] + scores[rival]
+    if not loss > 0.0:
+        return 0.0
+    good, bad, apart = true_leaf, rival, 0
+    while good != bad:
+        good, bad, apart = tree.parents[good], tree.parents[bad], apart + 1
+    # Never farther than to a loss of 0: the step of the proximal method, safe whatever the scale of the rows.
+    length = 2.0 * apart * square * factor * factor
+    amount = step if step * length < loss else loss / length
+    amount *= factor / tables.numbers[0]
+    good, bad = true_leaf, rival
+    while good != bad:
+        _add_row(n, good, amount, tree, tables, averaging, work)
+        _add_row(n, bad, -amount, tree, tables, averaging, work)
+        good, bad = tree.parents[good], tree.parents[bad]
+    return loss
+
+
+@kernel
+def _softmax_step(n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work):
+    """Move every node that was scored by how far its share is from the truth; return the loss."""
+    scores, shares = work.scores, work.shares
+    top = scores[true_leaf]
+    for node in work.frontier[:n_leaves]:
+        top = max(top, scores[node])
+    for node in work.visited[:n_visited]:
+        shares[node] = 0.0
+    total = 0.0
+    for node in work.frontier[:n_leaves]:
+        shares[node] = np.exp(scores[node] - top)
+        total += shares[node]
+    loss = np.log(total) + top - scores[true_leaf]
+    for node in work.frontier[:n_leaves]:
+        shares[node] /= total
+    for k in range(n_visited - 1, -1, -1):
+        node = work.visited[k]
+        if tree.parents[node] >= 0:
+            shares[tree.parents[node]] += shares[node]
+    node = true_leaf
+    while node >= 0:
+        shares[node] -= 1.0
+        node = tree.parents[node]
+    steepness = 0.0
+    for node in work.visited[:n_visited]:
+        steepness += shares[node] * shares[node]
+    # The loss falls by at least as much as a line cut off at 0 would: beyond that point lies only overshooting.
+    length = steepness * square * factor * factor
+    amount = step if step * length < loss else loss / length
+    amount *= factor / tables.numbers[0]
+    for node in work.visited[:n_visited]:
+        if abs(shares[node]) > _LEAST_GRADIENT:
+            _add_row(n, node, -amount * shares[node], tree, tables, averaging, work)
+    return loss
+
+
+@kernel
+def _settle(tables, averaging):
+    """Bring the scale back to 1 and what is carried to 0: float32 would lose the average in large numbers."""
+    scale, carried = tables.numbers[0], tables.numbers[1]
+    for level in range(tables.weights.shape[0]):
+        for bucket in range(tables.weights.shape[1]):
+            weight = tables.weights[level, bucket]
+            if averaging:
+                tables.sums[level, bucket] += np.float32(carried) * weight
+            tables.weights[level, bucket] = np.float32(scale) * weight
+    tables.numbers[0], tables.numbers[1] = 1.0, 0.0
+
+
+@kernel
+def learn_rows_into(rows, classes, tree, tables, softmax, alpha, first_step, averaging, factor, intercept, beam, work):
+    """Learn rows, of classes int32[n], one after another. A step is `first_step` / √(1 + alpha · first_step · t)."""
+    numbers = tables.numbers
+    for row in range(classes.size):
+        true_leaf = tree.class_leaves[classes[row]]
+        n = _take_row(rows, row, intercept, work)
+        square = 0.0
+        for i in range(n):
+            square += np.float64(work.values[i]) * np.float64(work.values[i])
+        step = first_step / np.sqrt(1.0 + alpha * first_step * numbers[3])
+        if square > 0.0:
+            n_leaves, n_visited = _search(n, tree, tables.weights, factor * numbers[0], beam, true_leaf, work)
+            if softmax:
+                loss = _softmax_step(
+                    n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work
+                )
+            else:
+                loss = _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work)
+            numbers[4] += loss
+        numbers[0] /= 1.0 + step * alpha
+        if numbers[0] < _LEAST_SCALE:
+            _settle(tables, averaging)
+        numbers[1] += numbers[0]
+        numbers[2] += 1.0
+        numbers[3] += 1.0

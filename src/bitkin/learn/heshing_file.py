@@ -1,0 +1,158 @@
+"""A HeshingClassifier as a file: parameters and numbers in the header, the taxonomy as JSON in a tensor of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.hashers.feature_names import names_tensor
+from bitkin.hashers.fingerprint import fingerprint
+from bitkin.io.layout import damaged
+from bitkin.io.vectors.rows import MAX_COLUMNS
+from bitkin.io.writer import write_file
+from bitkin.kernels.heshing import Tables
+from bitkin.learn.model import Model
+from bitkin.learn.searched_tree import searched_tree
+from bitkin.learn.settings import MOST_BUCKETS, Settings, settings_of
+from bitkin.learn.sgd import Method
+from bitkin.learn.tables import steps_of
+from bitkin.learn.taxonomy import Taxonomy
+from bitkin.randomness import resolve_seed
+
+if TYPE_CHECKING:
+    from bitkin.io.reader import StoredFile
+    from bitkin.learn.heshing import HeshingClassifier
+
+_PLAIN = [one.name for one in fields(Settings) if one.name not in ("taxonomy", "softmax", "alpha")]
+_MOST_STEPS = 2**53  # counted in float64
+
+
+def write_model(classifier: HeshingClassifier, model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier."""
+    settings = model.settings
+    parameters = {
+        **{name: getattr(settings, name) for name in _PLAIN},
+        "loss": "softmax" if settings.softmax else "hinge",
+        "alpha": "auto" if settings.alpha is None else settings.alpha,
+        "has_taxonomy": settings.taxonomy is not None,
+        "random_state": None if classifier.random_state is None else model.seed,
+        "seed": model.seed,
+        "n_features": classifier.n_features_in_,
+        "chosen_alpha": model.method.alpha,
+        "mean_square": model.method.mean_square,
+        "intercept": model.method.intercept,
+        "losses": model.losses,
+        "steps": model.steps,
+    }
+    tensors: dict[str, npt.NDArray[Any]] = {
+        "taxonomy": np.frombuffer(json.dumps(model.taxonomy.to_dict()).encode(), dtype=np.uint8),
+        "class_numbers": model.class_numbers,
+        "class_counts": model.class_counts,
+        "weights": model.weights,
+    }
+    if model.tables is not None:  # so that partial_fit goes on as if nothing had happened
+        tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
+    write_file(path, "HeshingClassifier", parameters, _fingerprint(model), tensors | names_tensor(classifier))
+
+
+def parameters_of(stored: StoredFile) -> dict[str, Any]:
+    """Return what the constructor takes, to be checked by `read_model`."""
+    names = [*_PLAIN, "loss", "alpha", "random_state"]
+    parameters = {name: stored.parameter(name) for name in names}
+    if stored.parameter("has_taxonomy") is True:
+        parameters["taxonomy"] = _taxonomy(stored)
+    return parameters
+
+
+def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, Model]:
+    """Return the number of features and the model of a file, the classifier having the file's parameters."""
+    taxonomy = _taxonomy(stored)
+    try:
+        settings = settings_of(classifier)
+        seed = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
+        if resolve_seed(classifier.random_state) != seed and classifier.random_state is not None:
+            raise InvalidInputError(f"seed must be random_state, got {seed}.")
+        n_features = whole_number(stored.parameter("n_features"), "n_features", low=1, high=MAX_COLUMNS)
+        steps = whole_number(stored.parameter("steps"), "steps", low=0, high=_MOST_STEPS)
+        method = Method(
+            softmax=settings.softmax,
+            average=settings.average,
+            alpha=_positive(stored, "chosen_alpha"),
+            mean_square=_positive(stored, "mean_square"),
+            intercept=_positive(stored, "intercept") if settings.fit_intercept else 0.0,
+        )
+    except CorruptFileError:
+        raise
+    except ValueError as error:
+        raise damaged(stored.name, f"has impossible parameters: {error}") from None
+    losses = stored.parameter("losses")
+    if not isinstance(losses, list) or not all(type(loss) is float and math.isfinite(loss) for loss in losses):
+        raise damaged(stored.name, "has losses that are not numbers")
+    numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
+    counts = stored.tensor("class_counts", np.int64, (len(numbers),)).copy()
+    in_range = len(numbers) and numbers[0] >= 0 and numbers[-1] < taxonomy.n_classes
+    if not in_range or (np.diff(numbers) <= 0).any() or counts.min() < 0:
+        raise damaged(stored.name, "has classes that its taxonomy does not have")
+    weights = stored.tensor("weights", np.float32, (taxonomy.n_levels - 1, None))
+    if not 1 <= weights.shape[1] <= MOST_BUCKETS:
+        raise damaged(stored.name, f"has {weights.shape[1]} buckets a level")
+    tree = searched_tree(taxonomy, numbers, seed)
+    tables = _tables(stored, weights.shape, steps, average=method.average)
+    model = Model(settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights)
+    if _fingerprint(model) != stored.fingerprint:
+        raise damaged(stored.name, "holds a model that does not fit its fingerprint")
+    return n_features, model
+
+
+def _tables(stored: StoredFile, shape: tuple[int, ...], steps: int, *, average: bool) -> Tables | None:
+    """Return the tables of a model that was being fitted in parts, in memory of their own."""
+    weights = stored.optional_tensor("learned_weights", np.float32, shape)
+    if weights is None:
+        return None
+    sums = stored.tensor("learned_sums", np.float32, shape if average else (1, 1))
+    numbers = stored.tensor("learned_numbers", np.float64, (5,))
+    tables = Tables(weights.copy(), sums.copy(), numbers.copy())
+    if not np.isfinite(numbers).all() or numbers[0] <= 0 or steps_of(tables) != steps:
+        raise damaged(stored.name, "has counts of learning that cannot be")
+    return tables
+
+
+def _taxonomy(stored: StoredFile) -> Taxonomy:
+    tensor = stored.tensor("taxonomy", np.uint8, (None,))
+    try:
+        return Taxonomy.from_dict(json.loads(tensor.tobytes()))
+    except (ValueError, RecursionError) as error:
+        raise damaged(stored.name, f"has no taxonomy that can be read: {error}") from None
+
+
+def _positive(stored: StoredFile, name: str) -> float:
+    value = stored.parameter(name)
+    if type(value) is not float or not (math.isfinite(value) and value > 0):
+        raise damaged(stored.name, f"has an impossible {name}")
+    return value
+
+
+def _fingerprint(model: Model) -> str:
+    """Return what tells models apart that predict differently."""
+    settings = {
+        "seed": model.seed,
+        "intercept": model.method.intercept,
+        "beam": model.settings.beam,
+        "min_margin": model.settings.min_margin,
+        "softmax": model.method.softmax,
+        "taxonomy": model.taxonomy.to_dict(),
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "weights": model.weights,
+        "class_numbers": model.class_numbers,
+        "class_counts": model.class_counts,
+    }
+    return fingerprint("HeshingClassifier", settings, arrays)

@@ -1,0 +1,38 @@
+"""Rows to learn, looked at once before anything is learned from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitkin.errors import InvalidInputError
+from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.batch import Batch
+from bitkin.learn.scoring import rows_of
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows that are finite in float32, and the mean squared length of those with a feature."""
+
+    batch: Batch
+    mean_square: float
+
+    def __len__(self) -> int:
+        return int(self.batch.shape[0])
+
+
+def looked_at(batch: Batch) -> TrainingRows:
+    """Return rows of an array or CSR array, not copied, once all numbers in them have proved good."""
+    squares, n_filled = 0.0, 0
+    for _, part in open_vectors(batch, name="X").batches():
+        rows = rows_of(part)
+        squares += float(np.square(rows.values, dtype=np.float64).sum())
+        n_filled += int((np.diff(rows.indptr) > 0).sum())
+    mean_square = squares / n_filled if n_filled else 1.0
+    if not 1e-30 < mean_square < 1e30:
+        raise InvalidInputError(
+            f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. Scale the data."
+        )
+    return TrainingRows(batch, mean_square)

@@ -1,0 +1,91 @@
+"""What HeshingClassifier must come to, in plain NumPy and Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import bitkin
+from bitkin.learn.node_seeds import node_seeds
+
+TREE = bitkin.Taxonomy.from_paths(
+    [("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss"), ("animal", "cat"), ("rock",)]
+)
+"""Leaves at three depths."""
+
+
+def bags(n: int, seed: int = 0, n_features: int = 60) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+    """Rows of small counts, each class with words of its own, and their labels in `TREE`."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, TREE.n_classes, n)
+    own = np.arange(n_features) % 7 == numbers[:, None]
+    counts = rng.poisson(0.15 + 0.6 * own).astype(np.float32)
+    counts[:, 0] = 1.0  # so that no row is empty
+    return counts, np.array(TREE.classes)[numbers]
+
+
+def murmur3(feature: int, seed: int) -> int:
+    """MurmurHash3_x86_32 of the four bytes of a number, as its author wrote it."""
+    mask = 2**32 - 1
+    k = feature * 0xCC9E2D51 & mask
+    k = (k << 15 | k >> 17) & mask
+    h = seed ^ (k * 0x1B873593 & mask)
+    h = (h << 13 | h >> 19) & mask
+    h = (h * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    return h ^ h >> 16
+
+
+def feature_maps(tree: bitkin.Taxonomy, d: int, n_buckets: int, seed: int) -> npt.NDArray[np.float64]:
+    """Ψ of every class as a matrix from features to buckets: (n_classes, levels below the root, d, n_buckets)."""
+    maps = np.zeros((tree.n_classes, tree.n_levels - 1, d, n_buckets))
+    for c, path in enumerate(tree.class_paths):
+        for level, node_seed in enumerate(node_seeds(path, seed).tolist()):
+            for j in range(d):
+                h = murmur3(j, node_seed)
+                maps[c, level, j, ((h & 2**31 - 1) * n_buckets) >> 31] = -1 if h >> 31 else 1
+    maps /= np.sqrt(tree.n_levels)
+    return maps
+
+
+def learned_slowly(
+    maps: npt.NDArray[np.float64], X: npt.NDArray[Any], classes: npt.NDArray[Any], *, alpha: float, softmax: bool
+) -> npt.NDArray[np.float64]:
+    """The average of the weights after every row, the rows learned in order: the definition, step by step."""
+    weights = np.zeros((maps.shape[1], maps.shape[3]))
+    total = np.zeros_like(weights)
+    first_step = 4.0 / (X**2).sum(axis=1).mean()
+    shared = np.array([[(np.abs(a - b).sum(axis=(1, 2)) == 0).sum() for a in maps] for b in maps])
+    for t, (x, y) in enumerate(zip(X, classes, strict=True)):
+        psi = np.einsum("j,cljb->clb", x, maps)
+        scores = np.einsum("clb,lb->c", psi, weights)
+        step = first_step / np.sqrt(1 + alpha * first_step * t)
+        if softmax:
+            p = np.exp(scores - scores.max())
+            p /= p.sum()
+            loss = -np.log(p[y])
+            direction = psi[y] - np.einsum("c,clb->lb", p, psi)
+            length = steepness(maps, p, y) * (x @ x)
+        else:
+            rival = int(np.argmax(np.where(np.arange(len(scores)) == y, -np.inf, scores)))
+            loss = max(0.0, 1 - scores[y] + scores[rival])
+            direction = psi[y] - psi[rival]
+            length = 2 * (maps.shape[1] - shared[y, rival]) * (x @ x) / (maps.shape[1] + 1)
+        weights = (weights + min(step, loss / length) * direction) / (1 + step * alpha)
+        total += weights
+    return total / len(X)
+
+
+def steepness(maps: npt.NDArray[np.float64], p: npt.NDArray[np.float64], y: int) -> float:
+    """Sum of the squared coefficients of all nodes in the softmax's gradient, over T."""
+    total = 0.0
+    for level in range(maps.shape[1]):
+        nodes: dict[bytes, float] = {}
+        for c in range(len(p)):
+            node = maps[c, level].tobytes()
+            nodes[node] = nodes.get(node, 0.0) + p[c] - (c == y)
+        total += sum(value**2 for value in nodes.values())
+    return float(total / (maps.shape[1] + 1))
