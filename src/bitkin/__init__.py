@@ -22,61 +22,93 @@ if TYPE_CHECKING:
     from bitkin.hashers.sets import Sets
     from bitkin.hashers.shingles import shingles
     from bitkin.hashers.wta import WTAHash
+    from bitkin.index.corrections import corrections
+    from bitkin.index.epochs import EpochIndex
     from bitkin.index.flat import FlatIndex
+    from bitkin.index.rescore import rescore
     from bitkin.index.results import Neighbors, RaggedNeighbors
+    from bitkin.learn.features import hashed_node_weights, hierarchical_features
+    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.metrics import flat_error, hierarchical_error, hierarchical_scores, level_errors
+    from bitkin.learn.taxonomy import Taxonomy
+    from bitkin.learn.texts import text_features
     from bitkin.threads import get_threads, set_threads
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
+    "EpochIndex": "bitkin.index.epochs:EpochIndex",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
+    "HeshingClassifier": "bitkin.learn.heshing:HeshingClassifier",
     "KernelMap": "bitkin.hashers.kernel_map:KernelMap",
     "MinHash": "bitkin.hashers.minhash:MinHash",
     "Neighbors": "bitkin.index.results:Neighbors",
     "ProjectionHash": "bitkin.hashers.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
     "Sets": "bitkin.hashers.sets:Sets",
+    "Taxonomy": "bitkin.learn.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
+    "corrections": "bitkin.index.corrections:corrections",
     "dedup": "bitkin.dedup",
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
+    "flat_error": "bitkin.learn.metrics:flat_error",
     "get_threads": "bitkin.threads:get_threads",
+    "hashed_node_weights": "bitkin.learn.features:hashed_node_weights",
+    "hierarchical_error": "bitkin.learn.metrics:hierarchical_error",
+    "hierarchical_features": "bitkin.learn.features:hierarchical_features",
+    "hierarchical_scores": "bitkin.learn.metrics:hierarchical_scores",
     "interop": "bitkin.interop",
     "io": "bitkin.io",
+    "level_errors": "bitkin.learn.metrics:level_errors",
     "load": "bitkin._load:load",
     "projections": "bitkin.hashers.projections",
+    "rescore": "bitkin.index.rescore:rescore",
     "rotations": "bitkin.hashers.rotations",
     "set_threads": "bitkin.threads:set_threads",
     "shingles": "bitkin.hashers.shingles:shingles",
+    "text_features": "bitkin.learn.texts:text_features",
     "theory": "bitkin.theory",
 }
 
 __all__ = [
     "CodeSpec",
     "Codes",
+    "EpochIndex",
     "FlatIndex",
+    "HeshingClassifier",
     "KernelMap",
     "MinHash",
     "Neighbors",
     "ProjectionHash",
     "RaggedNeighbors",
     "Sets",
+    "Taxonomy",
     "WTAHash",
     "__version__",
+    "corrections",
     "dedup",
     "distances",
     "errors",
     "evaluate",
+    "flat_error",
     "get_threads",
+    "hashed_node_weights",
+    "hierarchical_error",
+    "hierarchical_features",
+    "hierarchical_scores",
     "interop",
     "io",
+    "level_errors",
     "load",
     "projections",
+    "rescore",
     "rotations",
     "set_threads",
     "shingles",
+    "text_features",
     "theory",
 ]
 

@@ -11,7 +11,9 @@ from bitkin.io.reader import read_file
 
 _MODULES = {
     "Codes": "bitkin.codes",
+    "EpochIndex": "bitkin.index.epochs",
     "FlatIndex": "bitkin.index.flat",
+    "HeshingClassifier": "bitkin.learn.heshing",
     "KernelMap": "bitkin.hashers.kernel_map",
     "MinHash": "bitkin.hashers.minhash",
     "ProjectionHash": "bitkin.hashers.projection_hash",

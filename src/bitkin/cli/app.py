@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bitkin._version import __version__
-from bitkin.cli import dedup, demo, doctor, encode, fit, index, search
+from bitkin.cli import classify, dedup, demo, doctor, encode, fit, index, search, stream
 from bitkin.cli.output import fail, plain_warnings
 from bitkin.errors import BitkinError
 
@@ -26,8 +26,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, fit.fit, encode.encode, index.index, search.search, dedup.dedup, doctor.doctor):
+for command in (
+    demo.demo,
+    fit.fit,
+    encode.encode,
+    index.index,
+    search.search,
+    dedup.dedup,
+    stream.stream,
+    doctor.doctor,
+):
     app.command()(command)
+app.add_typer(classify.app, name="classify")
 
 
 _INTERRUPTED = 130

@@ -114,7 +114,7 @@ def write_dropped(
                 "like_jaccard": like_jaccard,
             }
 
-    _write_records(path, records(), progress)
+    write_records(path, records(), progress)
 
 
 def write_pairs(
@@ -128,10 +128,12 @@ def write_pairs(
             for first, second, jaccard in zip(*columns, strict=True):
                 yield {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
 
-    _write_records(path, records(), progress)
+    write_records(path, records(), progress)
 
 
-def _write_records(path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None) -> None:
+def write_records(path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None) -> None:
+    """Write JSON lines, aside first; packed where the name ends in .gz."""
+
     def write_lines(file: IO[bytes]) -> None:
         for i, record in enumerate(records):
             # ASCII, since an id or a path may hold half a character, which UTF-8 has no bytes for.

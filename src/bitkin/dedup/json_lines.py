@@ -81,21 +81,33 @@ class JsonLines:
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
         """Yield every document in order; `progress` is told the bytes read, out of `n_bytes`."""
+        for file, line, record in self.records(progress):
+            try:
+                text = member(record, self.field)
+                if not isinstance(text, str):
+                    raise InvalidInputError(f"field {self.field!r} must be a string, got {in_words(text)}.")
+                name = None if self.id_field is None else _id(record, self.id_field)
+            except InvalidInputError as flaw:
+                raise self.located(flaw, file, line) from None
+            yield Document(text, file, line, name)
+
+    def records(self, progress: Callable[[int], None] | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield number of the file, number of the line and the whole object of every document in order."""
         found = False
         for file, line, data in self._lines(progress):
             found = True
             try:
                 record = _parsed(data.removeprefix(codecs.BOM_UTF8) if line == 1 else data)
-                text = _member(record, self.field)
-                if not isinstance(text, str):
-                    raise InvalidInputError(f"field {self.field!r} must be a string, got {_in_words(text)}.")
-                name = None if self.id_field is None else _id(record, self.id_field)
             except InvalidInputError as flaw:
-                raise InvalidInputError(f"{self.paths[file]}, line {line}: {flaw}") from None
-            yield Document(text, file, line, name)
+                raise self.located(flaw, file, line) from None
+            yield file, line, record
         if not found:
             names = ", ".join(map(str, self.paths))
             raise InvalidInputError(f"{names}: no documents. Every line must hold one JSON object.")
+
+    def located(self, flaw: InvalidInputError, file: int, line: int) -> InvalidInputError:
+        """Return an error that says where its flaw is."""
+        return InvalidInputError(f"{self.paths[file]}, line {line}: {flaw}")
 
     def lines(self, progress: Callable[[int], None] | None = None) -> Iterator[bytes]:
         """Yield the line of every document in order, byte for byte, its newline included."""
@@ -147,11 +159,12 @@ def _parsed(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
         raise InvalidInputError(f"JSON that cannot be read: {error}.") from None
     if not isinstance(record, dict):
-        raise InvalidInputError(f"must be a JSON object with a field for the text, got {_in_words(record)}.")
+        raise InvalidInputError(f"must be a JSON object with a field for the text, got {in_words(record)}.")
     return record
 
 
-def _member(record: dict[str, Any], field: str) -> Any:
+def member(record: dict[str, Any], field: str) -> Any:
+    """Return a field of an object, or raise an error that lists those it has."""
     if field in record:
         return record[field]
     fields = ", ".join(map(repr, list(record)[:8])) + (", …" if len(record) > 8 else "")
@@ -159,7 +172,7 @@ def _member(record: dict[str, Any], field: str) -> Any:
 
 
 def _id(record: dict[str, Any], field: str) -> Any:
-    value = _member(record, field)
+    value = member(record, field)
     try:
         if isinstance(value, (float, list, dict)):  # Python reads NaN and 1e999, which no report can hold
             json.dumps(value, allow_nan=False)
@@ -168,5 +181,6 @@ def _id(record: dict[str, Any], field: str) -> Any:
     return value
 
 
-def _in_words(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """Say what kind of JSON a value is."""
     return _KINDS.get(type(value), f"the number {value!r}")

@@ -1,0 +1,303 @@
+"""`bitkin classify`: texts or vectors → classes in a taxonomy, by a small table of hashed weights."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitkin.cli.arguments import (
+    FORMATS,
+    Column,
+    Dataset,
+    Features,
+    Json,
+    ZeroBased,
+    one_of_choices,
+    out_option,
+    require_other_file,
+)
+from bitkin.cli.classifying.inputs import Input, Options, Truths, open_input
+from bitkin.cli.classifying.report import figures_of, memory_rows, peak_bytes, show
+from bitkin.cli.classifying.trees import require_one_way, tree_of
+from bitkin.cli.output import print_json, print_table, progress_bar
+from bitkin.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from bitkin.learn.heshing import HeshingClassifier
+
+app = typer.Typer(
+    help="Classify texts or vectors into a taxonomy, by one small table of weights.\n\n"
+    "Example: bitkin classify train --example icd10 -o model.bitkin && "
+    "bitkin classify evaluate model.bitkin --example icd10\n\n",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help=f"Texts (.jsonl, .jsonl.gz) or vectors ({FORMATS}), read as one.", show_default=False),
+]
+Model = Annotated[Path, typer.Argument(help="What bitkin classify train wrote.", show_default=False)]
+Text = Annotated[str | None, typer.Option(help="Field of the text: JSON lines. [default: text]")]
+Label = Annotated[str | None, typer.Option(help="Field of the class: JSON lines.")]
+ClassPath = Annotated[
+    str | None,
+    typer.Option("--path", help="Field that lists the labels from the top down, or fields, as in a/b/c: JSON lines."),
+]
+Labels = Annotated[Path | None, typer.Option(help="File of the classes: a line a vector, or .npy.")]
+Example = Annotated[str | None, typer.Option(help="icd10: texts of diagnoses, which ship with bitkin.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(min=0, help="Answer with the lowest node that leads all classes outside it by this much."),
+]
+
+
+@app.command()
+def train(
+    out: Annotated[Path, out_option("The model to write.")],
+    files: Files = None,
+    text: Text = None,
+    label: Label = None,
+    path: ClassPath = None,
+    labels: Labels = None,
+    example: Example = None,
+    taxonomy: Annotated[Path | None, typer.Option(help="CSV of the tree above the labels, with a header.")] = None,
+    layout: Annotated[str, typer.Option(help="What a line of the CSV is: paths, or parents (node, parent).")] = "paths",
+    separator: Annotated[str | None, typer.Option(help="Labels hold their paths, parted by this.")] = None,
+    buckets: Annotated[str, typer.Option(help="Weights a level, as 262144 or 2^18.")] = "2^18",
+    max_bytes: Annotated[
+        str | None, typer.Option(help="Memory of all weights, as 3000000 or 2^20; decides the buckets.")
+    ] = None,
+    loss: Annotated[str, typer.Option(help="hinge, or softmax, which has probabilities.")] = "hinge",
+    alpha: Annotated[str, typer.Option(help="Strength of the L2 penalty, or auto: chosen on held-out rows.")] = "auto",
+    passes: Annotated[int, typer.Option(min=1, help="Passes over the rows.")] = 10,
+    beam: Annotated[str, typer.Option(help="Nodes of a level to go on with: a number, auto or all.")] = "auto",
+    early_stopping: Annotated[
+        bool, typer.Option("--early-stopping", help="Stop when the error on a tenth of the rows stops falling.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of hashes and orders.")] = 0,
+    column: Column = None,
+    dataset: Dataset = None,
+    features: Features = None,
+    zero_based: ZeroBased = None,
+    json: Json = False,
+) -> None:
+    """Learn to classify rows into a taxonomy.
+
+    Texts become words and pairs of words, hashed; labels become text. Without a tree, classes hang below one root.
+
+    Example: bitkin classify train notes.jsonl --text description --path chapter/section/category -o model.bitkin
+
+    Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o model.bitkin
+    """
+    from bitkin.learn.heshing import HeshingClassifier
+
+    start = time.perf_counter()
+    one_of_choices(loss, "--loss", ["hinge", "softmax"])
+    require_one_way(path is not None or example is not None, taxonomy, layout, separator)
+    model = HeshingClassifier(
+        n_buckets=_whole(buckets, "--buckets"),
+        max_bytes=None if max_bytes is None else _whole(max_bytes, "--max-bytes"),
+        loss=loss,
+        alpha=alpha if alpha == "auto" else _positive(alpha, "--alpha"),
+        max_iter=passes,
+        beam={"auto": "auto", "all": None}[beam] if beam in ("auto", "all") else _whole(beam, "--beam"),
+        early_stopping=early_stopping,
+        random_state=seed,
+    )
+    options = Options(text, label, path, labels, column, dataset, features, zero_based)
+    rows = open_input(files or [], example, options, labelled=True, held_out=False)
+    require_other_file(out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)])
+    X, truths = _read(rows)
+    model.taxonomy = tree_of(truths, taxonomy, layout, separator)
+    with progress_bar("choosing alpha, learning" if alpha == "auto" else "learning", passes * len(truths)) as done:
+        model.progress = lambda learned, _: done(learned)
+        model.fit(X, [truth[-1] for truth in truths])
+    model.save(out)
+    figures = {
+        "model": str(out),
+        "rows": len(truths),
+        "classes": len(model.classes_),
+        "levels": model.taxonomy_.n_levels,
+        "nodes": model.taxonomy_.n_nodes,
+        "buckets": model.weights_.shape[1],
+        "alpha": model.alpha_,
+        "passes": model.n_iter_,
+        "loss": model.losses_[-1],
+        "weight_bytes": model.weights_.nbytes,
+        "file_bytes": out.stat().st_size,
+        "peak_bytes": peak_bytes(),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if json:
+        print_json(**figures)
+        return
+    print(
+        f"{out}: {figures['classes']:,} classes in {figures['levels']} levels, learned from {figures['rows']:,} rows\n"
+        f"in {figures['passes']} passes with alpha {figures['alpha']:.2g}, {figures['seconds']:.1f} s"
+    )
+    print_table("memory", ("", "bytes"), memory_rows(figures))
+    print(f"next: bitkin classify evaluate {out} {'--example icd10' if example else 'FILES'}")
+
+
+@app.command()
+def predict(
+    model: Model,
+    out: Annotated[Path, out_option("The predictions to write, JSON lines; packed if the name ends in .gz.")],
+    files: Files = None,
+    text: Text = None,
+    example: Example = None,
+    top: Annotated[int, typer.Option(min=1, help="Best classes a row.")] = 1,
+    min_margin: Margin = None,
+    column: Column = None,
+    dataset: Dataset = None,
+    features: Features = None,
+    zero_based: ZeroBased = None,
+    json: Json = False,
+) -> None:
+    """Write the class of every row, its path and its score.
+
+    Example: bitkin classify predict model.bitkin notes.jsonl --text description -o predictions.jsonl
+
+    Example: bitkin classify predict model.bitkin bags.npz --top 5 -o predictions.jsonl
+    """
+    from bitkin.cli.classifying.predictions import predictions_of
+    from bitkin.dedup.files import require_writable, write_records
+
+    start = time.perf_counter()
+    classifier = _load(model)
+    options = Options(text, None, None, None, column, dataset, _columns(classifier, files, features), zero_based)
+    rows = open_input(files or [], example, options, labelled=False, held_out=True)
+    require_other_file(out, [model, *(files or [])])
+    require_writable(out)
+    if top > len(classifier.classes_):
+        raise typer.BadParameter(f"the model has {len(classifier.classes_)} classes.", param_hint="'--top'")
+    count = 0
+
+    def records() -> Iterator[dict[str, Any]]:
+        nonlocal count
+        with progress_bar("predicting", rows.total, rows.unit) as done:
+            for X, _ in rows.batches(done):
+                _require_kind(classifier, X)
+                for record in predictions_of(classifier, X, top, min_margin):
+                    yield {"row": count, **record}
+                    count += 1
+
+    write_records(out, records(), None)
+    seconds = time.perf_counter() - start
+    if json:
+        print_json(predictions=str(out), rows=count, seconds=round(seconds, 3))
+    else:
+        print(f"{out}: {count:,} rows, {seconds:.1f} s")
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    files: Files = None,
+    text: Text = None,
+    label: Label = None,
+    path: ClassPath = None,
+    labels: Labels = None,
+    example: Example = None,
+    min_margin: Margin = None,
+    column: Column = None,
+    dataset: Dataset = None,
+    features: Features = None,
+    zero_based: ZeroBased = None,
+    json: Json = False,
+) -> None:
+    """Compare predictions with the truth: errors by level, and the memory used.
+
+    Example: bitkin classify evaluate model.bitkin --example icd10
+
+    Example: bitkin classify evaluate model.bitkin more.jsonl --text description --label category
+    """
+    start = time.perf_counter()
+    classifier = _load(model)
+    options = Options(text, label, path, labels, column, dataset, _columns(classifier, files, features), zero_based)
+    rows = open_input(files or [], example, options, labelled=True, held_out=True)
+    truths: Truths = []
+    predicted: list[Any] = []
+    n_empty = 0
+    with progress_bar("predicting", rows.total, rows.unit) as done:
+        for X, part in rows.batches(done):
+            _require_kind(classifier, X)
+            truths += part
+            predicted += classifier.predict_path(X, min_margin=min_margin).tolist()
+            n_empty += int(classifier.empty_rows(X).sum())
+    figures = figures_of(classifier, model, truths, predicted, n_empty)
+    seconds = time.perf_counter() - start
+    if json:
+        print_json(model=str(model), **figures, seconds=round(seconds, 3))
+    else:
+        show(figures, seconds)
+
+
+def _read(rows: Input) -> tuple[Any, Truths]:
+    """Return all rows at once."""
+    import numpy as np
+    from scipy.sparse import issparse, vstack
+
+    with progress_bar("reading", rows.total, rows.unit) as done:
+        parts = list(rows.batches(done))
+    truths = [truth for _, part in parts for truth in part]
+    if not truths:
+        raise InvalidInputError("there are no rows to learn. Give files with at least one row.")
+    batches = [batch for batch, _ in parts]
+    return (vstack(batches, format="csr") if issparse(batches[0]) else np.concatenate(batches)), truths
+
+
+def _load(path: Path) -> HeshingClassifier:
+    from bitkin._load import load
+    from bitkin.learn.heshing import HeshingClassifier
+
+    model = load(path)
+    if not isinstance(model, HeshingClassifier):
+        raise InvalidInputError(
+            f"{path} holds {type(model).__name__}, not a classifier. Make one with bitkin classify train."
+        )
+    return model
+
+
+def _columns(classifier: HeshingClassifier, files: list[Path] | None, features: int | None) -> int | None:
+    """Return the number of columns to read svmlight text with: what the model was fitted on, unless said."""
+    from bitkin.io.vectors.formats import is_svmlight
+
+    return classifier.n_features_in_ if features is None and any(map(is_svmlight, files or [])) else features
+
+
+def _require_kind(classifier: HeshingClassifier, X: Any) -> None:
+    """Raise where texts meet a model of vectors, or the other way round."""
+    from bitkin.learn.texts import TEXT_COLUMNS
+
+    want, got = classifier.n_features_in_, X.shape[1]
+    if want != got and TEXT_COLUMNS in (want, got):
+        kinds = ("texts", "vectors") if want == TEXT_COLUMNS else ("vectors", "texts")
+        raise InvalidInputError(f"the model was trained on {kinds[0]} and cannot classify {kinds[1]}.")
+
+
+def _whole(text: str, option: str) -> int:
+    """Read a whole number, or a power such as 2^18."""
+    if not (found := re.fullmatch(r"(\d{1,12})(?:(?:\^|\*\*)(\d{1,2}))?", text.strip())):
+        raise typer.BadParameter(f"{text!r} is no whole number such as 262144 or 2^18.", param_hint=f"'{option}'")
+    number = int(found[1]) ** int(found[2] or 1)
+    if number < 1:
+        raise typer.BadParameter(f"{text} is not at least 1.", param_hint=f"'{option}'")
+    return number
+
+
+def _positive(text: str, option: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise typer.BadParameter(f"{text!r} is no number above 0, and not auto.", param_hint=f"'{option}'")
+    return number

@@ -1,0 +1,181 @@
+"""Rows to classify and, where they are asked for, the paths of their classes: from texts, from vectors, or shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import typer
+
+from bitkin.cli.arguments import one_of_choices, open_files
+from bitkin.errors import InvalidInputError
+
+_TEXT_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_TEXTS_AT_ONCE = 4096
+_CHARACTERS_AT_ONCE = 1 << 21
+_KB = 1000
+
+Truths = list[tuple[str, ...]]
+Progress = Callable[[int], None]
+
+
+class Options(NamedTuple):
+    """What a user said about the input; None where nothing."""
+
+    text: str | None = None
+    label: str | None = None
+    path: str | None = None
+    labels: Path | None = None
+    column: str | None = None
+    dataset: str | None = None
+    features: int | None = None
+    zero_based: bool | None = None
+
+
+class Input(Protocol):
+    """Rows in batches, and how many steps `batches` will report: kB or rows."""
+
+    total: int
+    unit: str
+
+    def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
+        """Yield a CSR or dense batch and, where labels were asked for, as many paths from the top to the class."""
+
+
+def open_input(files: list[Path], example: str | None, options: Options, *, labelled: bool, held_out: bool) -> Input:
+    """Return the input that the arguments describe; `held_out` chooses the part of an example."""
+    if example is not None:
+        one_of_choices(example, "--example", ["icd10"])
+        _refuse(options, Options._fields, "with --example")
+        if files:
+            raise typer.BadParameter("--example takes no files.", param_hint="'--example'")
+        return ExampleInput(held_out=held_out)
+    if not files:
+        raise typer.BadParameter("give files, or --example icd10.", param_hint="'FILES...'")
+    of_texts = [str(file).lower().endswith(_TEXT_SUFFIXES) for file in files]
+    if any(of_texts) and not all(of_texts):
+        raise typer.BadParameter("give either JSON lines or files of vectors.", param_hint="'FILES...'")
+    if all(of_texts):
+        _refuse(options, ("labels", "column", "dataset", "features", "zero_based"), "for JSON lines")
+        if labelled and (options.label is None) == (options.path is None):
+            raise typer.BadParameter("say where classes are, by one of --label and --path.", param_hint="'--label'")
+        return TextInput(files, options)
+    _refuse(options, ("text", "label", "path"), "for files of vectors")
+    if labelled and options.labels is None:
+        raise typer.BadParameter("say where the labels of vectors are.", param_hint="'--labels'")
+    return VectorInput(files, options)
+
+
+class TextInput:
+    """Texts in JSON lines files."""
+
+    unit = "kB"
+
+    def __init__(self, files: list[Path], options: Options) -> None:
+        from bitkin.dedup.json_lines import JsonLines
+
+        self._lines = JsonLines(files, options.text or "text")
+        self._fields = [options.label] if options.label else options.path.split("/") if options.path else []
+        self.total = self._lines.n_bytes // _KB
+
+    def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
+        """Yield texts as rows of hashed words and pairs of words."""
+        from bitkin.learn.texts import text_features
+
+        texts: list[str] = []
+        truths: Truths = []
+        held = 0
+        for file, line, record in self._lines.records(lambda n_bytes: done(n_bytes // _KB)):
+            try:
+                texts.append(_text(record, self._lines.field))
+                if self._fields:
+                    truths.append(_class_path(record, self._fields))
+            except InvalidInputError as flaw:
+                raise self._lines.located(flaw, file, line) from None
+            held += len(texts[-1])
+            if len(texts) >= _TEXTS_AT_ONCE or held >= _CHARACTERS_AT_ONCE:
+                yield text_features(texts), truths
+                texts, truths, held = [], [], 0
+        if texts:
+            yield text_features(texts), truths
+
+
+class VectorInput:
+    """Vectors in files, and their labels in another."""
+
+    unit = "rows"
+
+    def __init__(self, files: list[Path], options: Options) -> None:
+        from bitkin.cli.classifying.labels import read_labels
+
+        self._source = open_files(files, options.column, options.dataset, options.features, options.zero_based)
+        self.total = self._source.shape[0]
+        self._labels = [] if options.labels is None else read_labels(options.labels)
+        if options.labels is not None and len(self._labels) != self.total:
+            raise InvalidInputError(
+                f"{options.labels} must hold a label for each of {self.total:,} vectors, got {len(self._labels):,}."
+            )
+
+    def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
+        """Yield vectors as they are."""
+        for first, batch in self._source.batches():
+            stop = first + batch.shape[0]
+            yield batch, [(label,) for label in self._labels[first:stop]]
+            done(stop)
+
+
+class ExampleInput:
+    """The descriptions that ship with the package: the part to learn, or the part held out."""
+
+    unit = "rows"
+
+    def __init__(self, *, held_out: bool) -> None:
+        from bitkin.data.icd10cm import load_icd10cm
+
+        diagnoses = load_icd10cm()
+        self._rows = [
+            (text, path)
+            for text, path, out in zip(*diagnoses, strict=True)
+            if out == held_out
+        ]  # fmt: skip
+        self.total = len(self._rows)
+
+    def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
+        """Yield descriptions as rows of hashed words and pairs of words."""
+        from bitkin.learn.texts import text_features
+
+        for first in range(0, self.total, _TEXTS_AT_ONCE):
+            part = self._rows[first : first + _TEXTS_AT_ONCE]
+            yield text_features([text for text, _ in part]), [path for _, path in part]
+            done(first + len(part))
+
+
+def _refuse(options: Options, names: tuple[str, ...], where: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise typer.BadParameter(f"{option} means nothing {where}.", param_hint=f"'{option}'")
+
+
+def _text(record: dict[str, Any], field: str) -> str:
+    from bitkin.dedup.json_lines import in_words, member
+
+    text = member(record, field)
+    if not isinstance(text, str):
+        raise InvalidInputError(f"field {field!r} must be a string, got {in_words(text)}.")
+    return text
+
+
+def _class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
+    """Return the labels in some fields, a list in a field counting as several."""
+    from bitkin.cli.classifying.labels import label_text
+    from bitkin.dedup.json_lines import member
+
+    path: list[str] = []
+    for field in fields:
+        value = member(record, field)
+        path += [label_text(part, f"field {field!r}") for part in (value if isinstance(value, list) else [value])]
+    if not path:
+        raise InvalidInputError(f"field {fields[0]!r} must hold a label or a list of them, got an empty list.")
+    return tuple(path)
