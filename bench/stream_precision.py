@@ -185,7 +185,7 @@ def variance(n_seeds: int, n_rows: int) -> None:
         for seed in range(n_seeds):
             rows = partition(name, seed, n_rows).rows
             best = captured(rows, ProjectionHash(32, rotation=None).fit(rows))
-            slots = {"projection": "opast", "rotation": None}
+            slots: dict[str, Any] = {"projection": "opast", "rotation": None}
             shares.append(captured(rows, ProjectionHash(32, random_state=seed, **slots).partial_fit(rows)) / best)
         report(
             "variance captured, OPAST over PCA",

@@ -47,7 +47,15 @@ def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, forceinline=True)
 
 
-def _compile(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
+def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like `kernel`, for sums of floats that may be added in whatever order vectors are fastest in.
+
+    The order is that of the compiled code: the same for every call on one machine, another one on others.
+    """
+    return _compile(function, forceinline=False, fastmath={"reassoc", "contract"})
+
+
+def _compile(function: Callable[P, R], *, forceinline: bool, fastmath: bool | set[str] = False) -> Callable[P, R]:
     if JIT_DISABLED:
 
         @functools.wraps(function)
@@ -57,9 +65,9 @@ def _compile(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
 
         return plain
     try:
-        compiled = numba.njit(nogil=True, cache=True, forceinline=forceinline)(function)
+        compiled = numba.njit(nogil=True, cache=True, forceinline=forceinline, fastmath=fastmath)(function)
     except RuntimeError:  # Numba's "no locator available": neither the package folder nor a user folder is writable
-        compiled = numba.njit(nogil=True, forceinline=forceinline)(function)
+        compiled = numba.njit(nogil=True, forceinline=forceinline, fastmath=fastmath)(function)
     return compiled
 
 

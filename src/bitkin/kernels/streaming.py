@@ -1,8 +1,8 @@
 """A stream of vectors, one after another: subspace tracking (OPAST) and the rotation that follows it (UnifDiag).
 
-Directions lie in blocks of 64 features: blocks[b, j, l] is feature 64·b + l of direction j. What is beyond the last
-feature or, up to a multiple of four, beyond the last direction, is zero and stays zero.
-Nothing here may be contracted or reordered: matrices stay symmetric to the last bit because products commute.
+Directions lie in blocks of V features, at most 256: blocks[b, j, l] is feature V·b + l of direction j. What is beyond
+the last feature or, up to a multiple of four, beyond the last direction, is zero and stays zero.
+Nothing on matrices may be contracted or reordered: they stay symmetric to the last bit because products commute.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.kernels._kernel import kernel
+from bitkin.kernels._kernel import kernel, summing_kernel
 
-WIDTH = 64  # features of a block
-LANES = 16  # sums that run side by side, so that a loop can be vectorized without changing the order of additions
+WIDEST = 256  # features of a block: one of 32 directions then stays in a core's own cache
+LANES = 16  # numbers a vector instruction takes at once
 GROUP = 4  # directions taken at once
-IN_FLOAT32 = 16  # blocks whose sums stay in float32
 
 # What is kept of a stream besides matrices: places in float64[N_NUMBERS] and int64[N_COUNTS].
 SCALE, REFERENCE, WEIGHT, TOTAL, RECENT_WEIGHT, RECENT_TOTAL, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6
@@ -41,7 +40,7 @@ class Model(NamedTuple):
     """All that is known of a stream; see `follow_into`. In units of about the reference length."""
 
     blocks: npt.NDArray[np.float32]
-    """Directions W: float32[B, C4, 64]."""
+    """Directions W: float32[B, C4, V]."""
     inverse: npt.NDArray[np.float64]
     """Z: float64[C, C]."""
     moment: npt.NDArray[np.float64]
@@ -60,8 +59,6 @@ class Room(NamedTuple):
     deviation: npt.NDArray[np.float64]
     vector: npt.NDArray[np.float32]
     moved: npt.NDArray[np.float32]
-    lanes: npt.NDArray[np.float32]
-    sums: npt.NDArray[np.float64]
     columns: npt.NDArray[np.float64]
     """float64[5, C4]: y, q, y after the turn, the rotated y, and one more."""
     small: npt.NDArray[np.float32]
@@ -74,13 +71,11 @@ class Room(NamedTuple):
 
 def room_for(n_features: int, n_bits: int) -> Room:
     """Return arrays to work in."""
-    n_blocks, n_directions = -(-n_features // WIDTH), -(-n_bits // GROUP) * GROUP
+    n_blocks, n_directions, width = _shape_of_blocks(n_features, n_bits)
     return Room(
-        np.zeros(n_blocks * WIDTH),
-        np.zeros((n_blocks, WIDTH), dtype=np.float32),
-        np.empty(WIDTH, dtype=np.float32),
-        np.empty((n_directions, LANES), dtype=np.float32),
-        np.empty(LANES),
+        np.zeros(n_blocks * width),
+        np.zeros((n_blocks, width), dtype=np.float32),
+        np.empty(width, dtype=np.float32),
         np.zeros((5, n_directions)),
         np.zeros((2, n_directions), dtype=np.float32),
         np.empty((2, n_bits, n_bits)),
@@ -89,18 +84,26 @@ def room_for(n_features: int, n_bits: int) -> Room:
 
 
 def in_blocks(directions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return (n_features, n_bits) as blocks: float32[B, C4, 64]."""
+    """Return (n_features, n_bits) as blocks: float32[B, C4, V]."""
     n_features, n_bits = directions.shape
-    blocks = np.zeros((-(-n_features // WIDTH), -(-n_bits // GROUP) * GROUP, WIDTH), dtype=np.float32)
-    padded = np.zeros((blocks.shape[0] * WIDTH, n_bits), dtype=np.float32)
+    blocks = np.zeros(_shape_of_blocks(n_features, n_bits), dtype=np.float32)
+    n_blocks, _, width = blocks.shape
+    padded = np.zeros((n_blocks * width, n_bits), dtype=np.float32)
     padded[:n_features] = directions
-    blocks[:, :n_bits] = padded.reshape(-1, WIDTH, n_bits).transpose(0, 2, 1)
+    blocks[:, :n_bits] = padded.reshape(-1, width, n_bits).transpose(0, 2, 1)
     return blocks
 
 
 def from_blocks(blocks: npt.NDArray[np.float32], n_features: int, n_bits: int) -> npt.NDArray[np.float32]:
     """Return blocks as float32 (n_features, n_bits), C-contiguous."""
     return blocks[:, :n_bits].transpose(0, 2, 1).reshape(-1, n_bits)[:n_features].copy()
+
+
+def _shape_of_blocks(n_features: int, n_bits: int) -> tuple[int, int, int]:
+    """Return blocks, directions and width: as few features as possible are filled up with."""
+    n_blocks = -(-n_features // WIDEST)
+    width = -(-n_features // (n_blocks * LANES)) * LANES
+    return n_blocks, -(-n_bits // GROUP) * GROUP, width
 
 
 @kernel
@@ -179,27 +182,25 @@ def _equalizing_rotation_into(covariance, rotation, matrix, columns, excess, bel
             rotation[i, j] = columns[j, i]
 
 
-@kernel
-def _inner_products_into(blocks, vector, lanes, out):
-    """float32[B, C, 64] · float32[B, 64] -> float64[C]: 1,024 features are added up in float32, the rest in float64."""
-    n_blocks, n_directions, _ = blocks.shape
+@summing_kernel
+def _inner_products_into(blocks, vector, out):
+    """float32[B, C, V] · float32[B, V] -> float64[C]: a block is added up in float32, blocks in float64."""
+    n_blocks, n_directions, width = blocks.shape
     for j in range(n_directions):
         out[j] = 0.0
-    for first in range(0, n_blocks, IN_FLOAT32):
-        for j in range(n_directions):
-            for k in range(LANES):
-                lanes[j, k] = np.float32(0.0)
-        for b in range(first, min(first + IN_FLOAT32, n_blocks)):
-            for j in range(n_directions):
-                for k in range(LANES):
-                    lanes[j, k] += (blocks[b, j, k] * vector[b, k] + blocks[b, j, k + 16] * vector[b, k + 16]) + (
-                        blocks[b, j, k + 32] * vector[b, k + 32] + blocks[b, j, k + 48] * vector[b, k + 48]
-                    )
-        for j in range(n_directions):
-            total = 0.0
-            for k in range(LANES):
-                total += np.float64(lanes[j, k])
-            out[j] += total
+    for b in range(n_blocks):
+        for j in range(0, n_directions, GROUP):
+            s0 = s1 = s2 = s3 = np.float32(0.0)
+            for k in range(width):
+                x = vector[b, k]
+                s0 += blocks[b, j, k] * x
+                s1 += blocks[b, j + 1, k] * x
+                s2 += blocks[b, j + 2, k] * x
+                s3 += blocks[b, j + 3, k] * x
+            out[j] += s0
+            out[j + 1] += s1
+            out[j + 2] += s2
+            out[j + 3] += s3
 
 
 @kernel
@@ -215,16 +216,16 @@ def _pack_into(numbers, offset, words):
 def signs_into(rows, blocks, offset, room, words):
     """Signs of float32[N, D] · blocks − float64[C] -> uint64[N, W], each row as if it came alone."""
     for r in range(len(rows)):
-        _sign_into(rows[r], blocks, offset, room.vector, room.lanes, room.columns[0], words[r])
+        _sign_into(rows[r], blocks, offset, room.vector, room.columns[0], words[r])
 
 
 @kernel
-def _sign_into(row, blocks, offset, vector, lanes, sums, words):
-    n_bits = len(offset)
+def _sign_into(row, blocks, offset, vector, sums, words):
+    n_bits, width = len(offset), vector.shape[1]
     flat = vector.reshape(-1)
     for i in range(len(row)):
         flat[i] = row[i]
-    _inner_products_into(blocks, vector, lanes, sums)
+    _inner_products_into(blocks, vector, sums)
     finite = True
     for j in range(n_bits):
         finite = finite and math.isfinite(sums[j])
@@ -232,22 +233,17 @@ def _sign_into(row, blocks, offset, vector, lanes, sums, words):
         for j in range(n_bits):
             total = 0.0
             for i in range(len(row)):
-                total += np.float64(row[i]) * np.float64(blocks[i // WIDTH, j, i % WIDTH])
+                total += np.float64(row[i]) * np.float64(blocks[i // width, j, i % width])
             sums[j] = total
     _pack_into(sums, offset, words)
 
 
-@kernel
-def _square_of(deviation, lanes):
-    """Squared length of float64[64 · B], in lanes: one sum after another would wait for each addition."""
-    for k in range(LANES):
-        lanes[k] = 0.0
-    for i in range(0, len(deviation), LANES):
-        for k in range(LANES):
-            lanes[k] += deviation[i + k] * deviation[i + k]
+@summing_kernel
+def _square_of(deviation):
+    """Squared length of float64[B · V]."""
     square = 0.0
-    for k in range(LANES):
-        square += lanes[k]
+    for i in range(len(deviation)):
+        square += deviation[i] * deviation[i]
     return square
 
 
@@ -258,12 +254,12 @@ def _mean_square(numbers):
 
 
 @kernel
-def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, squares, vector):
-    """Centre, clip and scale float32[D] -> float32[B, 64], and move the mean; return the squared length of it."""
+def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vector):
+    """Centre, clip and scale float32[D] -> float32[B, V], and move the mean; return the squared length of it."""
     n = len(row)
     for i in range(n):
         deviation[i] = np.float64(row[i]) - mean[i]
-    square = _square_of(deviation, squares)
+    square = _square_of(deviation)
     scale = numbers[SCALE]
     length = math.sqrt(square) * scale
     limit = min(LARGEST, FARTHEST * math.sqrt(_mean_square(numbers)))
@@ -294,19 +290,19 @@ def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, squa
 @kernel
 def _turn_into(blocks, vector, towards, q, own, moved):
     """Add q · pᵀ to the directions, p = own · vector + directions · towards, block by block."""
-    n_blocks, n_directions, _ = blocks.shape
+    n_blocks, n_directions, width = blocks.shape
     for b in range(n_blocks):
-        for k in range(WIDTH):
+        for k in range(width):
             moved[k] = own * vector[b, k]
         for j in range(0, n_directions, GROUP):
             t0, t1, t2, t3 = towards[j], towards[j + 1], towards[j + 2], towards[j + 3]
-            for k in range(WIDTH):
+            for k in range(width):
                 moved[k] += (t0 * blocks[b, j, k] + t1 * blocks[b, j + 1, k]) + (
                     t2 * blocks[b, j + 2, k] + t3 * blocks[b, j + 3, k]
                 )
         for j in range(n_directions):
             qj = q[j]
-            for k in range(WIDTH):
+            for k in range(width):
                 blocks[b, j, k] += qj * moved[k]
 
 
@@ -330,35 +326,35 @@ def _carry_into(moment, forgetting, tau, q, y, s):
 
 
 @kernel
-def _mend_into(blocks, n, vector, lanes, sums):
+def _mend_into(blocks, n, vector, sums):
     """Make the first `n` directions orthonormal, in order, where an inner product is off by more than 1e−5.
 
     By Gram and Schmidt, twice where they were far off. So small a turn leaves Z and the moments as good as they were.
     """
     for _ in range(3):
-        if _deviation(blocks, n, vector, lanes, sums) <= WORST:
+        if _deviation(blocks, n, vector, sums) <= WORST:
             return
         for i in range(n):
             _take_into(blocks, i, vector)
-            _inner_products_into(blocks, vector, lanes, sums)
+            _inner_products_into(blocks, vector, sums)
             if sums[i] > 0.0:
                 for b in range(len(blocks)):
                     for j in range(i + 1, n):
                         share = np.float32(sums[j] / sums[i])
-                        for k in range(WIDTH):
+                        for k in range(blocks.shape[2]):
                             blocks[b, j, k] -= share * vector[b, k]
                     factor = np.float32(1.0 / math.sqrt(sums[i]))
-                    for k in range(WIDTH):
+                    for k in range(blocks.shape[2]):
                         blocks[b, i, k] = factor * vector[b, k]
 
 
 @kernel
-def _deviation(blocks, n, vector, lanes, sums):
+def _deviation(blocks, n, vector, sums):
     """Largest difference between the inner products of the first `n` directions and those of orthonormal ones."""
     worst = 0.0
     for i in range(n):
         _take_into(blocks, i, vector)
-        _inner_products_into(blocks, vector, lanes, sums)
+        _inner_products_into(blocks, vector, sums)
         for j in range(n):
             worst = max(worst, abs(sums[j] - (1.0 if i == j else 0.0)))
     return worst
@@ -366,24 +362,24 @@ def _deviation(blocks, n, vector, lanes, sums):
 
 @kernel
 def _take_into(blocks, i, vector):
-    """Direction `i` -> float32[B, 64]."""
+    """Direction `i` -> float32[B, V]."""
     for b in range(len(blocks)):
-        for k in range(WIDTH):
+        for k in range(blocks.shape[2]):
             vector[b, k] = blocks[b, i, k]
 
 
 @kernel
 def _outside(blocks, vector, y, moved):
-    """Squared length of what of float32[B, 64] lies outside the directions, whose inner products are float32[C4]."""
-    n_blocks, n_directions, _ = blocks.shape
+    """Squared length of what of float32[B, V] lies outside the directions, whose inner products are float32[C4]."""
+    n_blocks, n_directions, width = blocks.shape
     total = 0.0
     for b in range(n_blocks):
-        for k in range(WIDTH):
+        for k in range(width):
             moved[k] = vector[b, k]
         for j in range(n_directions):
-            for k in range(WIDTH):
+            for k in range(width):
                 moved[k] -= y[j] * blocks[b, j, k]
-        for k in range(WIDTH):
+        for k in range(width):
             total += np.float64(moved[k]) * np.float64(moved[k])
     return total
 
@@ -429,7 +425,7 @@ def _track_into(model, room, square, forgetting):
             room.small[1, i] = np.float32(tau * q[i] - own * y[i])
         _turn_into(model.blocks, room.vector, room.small[1], room.small[0], np.float32(own), room.moved)
         if gain * gain * q_q * square > RISKY:
-            _mend_into(model.blocks, n, room.vector, room.lanes, work)
+            _mend_into(model.blocks, n, room.vector, work)
     for i in range(n):
         after[i] = y[i] + q[i] * along
     _carry_into(model.moment, forgetting, tau, q, after, work)
@@ -457,11 +453,11 @@ def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation,
     y, turned = room.columns[0], room.columns[3]
     for r in range(len(rows)):
         if words.shape[1] and len(frozen):
-            _sign_into(rows[r], frozen, offset, room.vector, room.lanes, y, words[r])
+            _sign_into(rows[r], frozen, offset, room.vector, y, words[r])
         square = _centre_into(
-            rows[r], model.mean, model.numbers, model.counts, forgetting, center, room.deviation, room.sums, room.vector
+            rows[r], model.mean, model.numbers, model.counts, forgetting, center, room.deviation, room.vector
         )
-        _inner_products_into(model.blocks, room.vector, room.lanes, y)
+        _inner_products_into(model.blocks, room.vector, y)
         if words.shape[1] and not len(frozen):
             if len(rotation):
                 for j in range(n_bits):
@@ -475,6 +471,6 @@ def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation,
         _track_into(model, room, square, forgetting)
         model.counts[SEEN] += 1
         if model.counts[SEEN] % CHECK_EVERY == 0:
-            _mend_into(model.blocks, n_bits, room.vector, room.lanes, room.columns[4])
+            _mend_into(model.blocks, n_bits, room.vector, room.columns[4])
         if refresh and model.counts[SEEN] % refresh == 0:
             rotate_into(model, rotation, room)
