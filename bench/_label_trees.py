@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from collections.abc import Callable, Sequence
@@ -55,7 +56,8 @@ def load_set(name: str) -> TreeSet:
     return SETS[name]()
 
 
-def _newsgroups() -> TreeSet:
+def _newsgroups(known_words_only: bool = False) -> TreeSet:
+    """Return tf-idf rows; a word that no training row has gets the largest idf, or is left out where that is asked."""
     counts = csr_array(load_npz(data_file("newsgroups20_bow.npz"))).astype(np.float32)
     stored = np.load(data_file("newsgroups20_labels.npz"), allow_pickle=False)
     groups, split = stored["group"].tolist(), stored["split"]
@@ -63,8 +65,11 @@ def _newsgroups() -> TreeSet:
     learned = split == "train"
     in_rows = np.bincount(counts[learned].indices, minlength=counts.shape[1])
     counts.data *= (1 + np.log((1 + learned.sum()) / (1 + in_rows)))[counts.indices].astype(np.float32)
+    name = "newsgroups20"
+    if known_words_only:
+        name, counts = "newsgroups20_known", counts[:, in_rows > 0]
     tree = bitkin.Taxonomy.from_paths([(group.split(".")[0], group) for group in groups])
-    return _sparse_set("newsgroups20", tree, counts, groups, learned, split == "test")
+    return _sparse_set(name, tree, counts, groups, learned, split == "test")
 
 
 def _onet() -> TreeSet:
@@ -127,6 +132,7 @@ def _sparse_set(name: str, tree: bitkin.Taxonomy, X: Any, labels: Sequence[Any],
 
 SETS: dict[str, Callable[[], TreeSet]] = {
     "newsgroups20": _newsgroups,
+    "newsgroups20_known": functools.partial(_newsgroups, known_words_only=True),
     "onet": _onet,
     "imclef07a": _imclef,
     "tinyimagenet": _tinyimagenet,

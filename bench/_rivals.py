@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 from scipy.sparse import csr_array, issparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
@@ -115,6 +116,56 @@ class TopDown:
         return np.array([self.class_of[leaf] for leaf in at.tolist()])
 
 
+@njit(cache=False)
+def _learn_nodes(rows, classes, order, paths, factor, alpha, first_step, weights, sums):  # type: ignore[no-untyped-def]
+    """Steps as in `bitkin.kernels.heshing`, on one weight vector a node; `sums` ends as the average of the weights."""
+    indptr, columns, values = rows
+    n_nodes, n_classes = weights.shape[1], len(paths)
+    scale, carried = 1.0, 0.0
+    nodes = np.zeros(n_nodes)
+    for t in range(len(order)):
+        row = order[t]
+        true = classes[row]
+        nodes[:] = 0.0
+        square = 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            square += values[i] ** 2
+            for node in range(n_nodes):
+                nodes[node] += values[i] * weights[columns[i], node]
+        rival, best, own = -1, 0.0, 0.0
+        for c in range(n_classes):
+            score = 0.0
+            for level in range(paths.shape[1]):
+                score += nodes[paths[c, level]]
+            score *= factor * scale
+            if c == true:
+                own = score
+            elif rival < 0 or score > best:
+                rival, best = c, score
+        loss = 1.0 - own + best
+        step = first_step / np.sqrt(1.0 + alpha * first_step * t)
+        if loss > 0.0 and square > 0.0:
+            apart = (paths[true] != paths[rival]).sum()
+            amount = min(step, loss / (2.0 * apart * square * factor * factor)) * factor / scale
+            for level in range(paths.shape[1]):
+                good, bad = paths[true, level], paths[rival, level]
+                if good != bad:
+                    for i in range(indptr[row], indptr[row + 1]):
+                        change = amount * values[i]
+                        weights[columns[i], good] += change
+                        weights[columns[i], bad] -= change
+                        sums[columns[i], good] -= carried * change
+                        sums[columns[i], bad] += carried * change
+        scale /= 1.0 + step * alpha
+        if scale < 0.01:
+            sums += np.float32(carried) * weights
+            weights *= np.float32(scale)
+            scale, carried = 1.0, 0.0
+        carried += scale
+    sums += np.float32(carried) * weights
+    sums /= np.float32(len(order))
+
+
 class HierarchicalSVM:
     """A weight vector a node; a class scores the sum over its path. Averaged SGD as HESHING's, without hashing."""
 
@@ -126,40 +177,19 @@ class HierarchicalSVM:
 
     def fit(self, X: Any, y: Classes) -> Self:
         X = csr_array(X)
-        square = float((X.data**2).sum() / X.shape[0])
         known = np.unique(y)
-        paths, place = self.paths[known], np.searchsorted(known, y)
-        weights = np.zeros((X.shape[1], self.n_nodes), dtype=np.float32)
-        sums = np.zeros_like(weights)
-        scale, carried, step = 1.0, 0.0, 0
+        paths = self.paths[known]
+        self.weights = np.zeros((X.shape[1], self.n_nodes), dtype=np.float32)
+        sums = np.zeros_like(self.weights)
         rng = np.random.default_rng(self.seed)
-        for row in np.concatenate([rng.permutation(len(y)) for _ in range(self.passes)]).tolist():
-            step += 1
-            part = slice(X.indptr[row], X.indptr[row + 1])
-            columns, values = X.indices[part], X.data[part]
-            scores = self.factor * scale * (values @ weights[columns])[paths].sum(axis=1)
-            true = place[row]
-            scores[true] -= 1
-            rival = int(scores.argmax())
-            loss = scores[rival] - scores[true] if rival != true else 0.0
-            rate = min(4 / square / np.sqrt(step), 1 / self.alpha)
-            scale *= 1 - rate * self.alpha if rate * self.alpha < 1 else 1e-6
-            carried += scale
-            differ = paths[true] != paths[rival]
-            if loss > 0:
-                length = 2 * differ.sum() * self.factor**2 * float(values @ values)
-                change = min(rate, loss / length) * self.factor / scale * values[:, None]
-                for nodes, sign in ((paths[true][differ], 1), (paths[rival][differ], -1)):
-                    at = np.ix_(columns, nodes)
-                    weights[at] += sign * change
-                    sums[at] -= sign * change * (carried - scale)
-            if scale < 1e-3:
-                sums += carried * weights
-                weights *= scale
-                scale, carried = 1.0, 0.0
-        self.weights = (sums + carried * weights) / step
+        order = np.concatenate([rng.permutation(len(y)) for _ in range(self.passes)])
+        first_step = 4 * X.shape[0] / float((X.data**2).sum())
+        rows = (X.indptr, X.indices, X.data.astype(np.float32))
+        _learn_nodes(rows, np.searchsorted(known, y), order, paths, self.factor, self.alpha, first_step,
+                     self.weights, sums)  # fmt: skip
+        self.weights = sums
         self.known, self.known_paths = known, paths
-        self.n_bytes = 4 * weights.size
+        self.n_bytes = sums.nbytes
         return self
 
     def predict(self, X: Any) -> Classes:

@@ -148,8 +148,8 @@ def draw(found: Any, ends: Scores, picture: Path) -> None:
                 axis.set_xlabel("share of the stream seen")
             if column == 0:
                 axis.set_ylabel("mean average precision")
-    axes[0][2].legend(fontsize=7)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=7, fontsize=8)
     figure.savefig(picture, dpi=110)
 
 

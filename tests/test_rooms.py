@@ -19,7 +19,7 @@ ROOMS = [
     ["errors", "notices"],
     ["checks"],
     ["code_spec"],
-    ["threads", "randomness"],
+    ["threads", "randomness", "locks"],
     ["io"],
     ["codes"],
     ["theory"],

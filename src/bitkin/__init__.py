@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bitkin.hashers.projection_hash import ProjectionHash
     from bitkin.hashers.sets import Sets
     from bitkin.hashers.shingles import shingles
+    from bitkin.hashers.streams.drift import Drift
     from bitkin.hashers.wta import WTAHash
     from bitkin.index.corrections import corrections
     from bitkin.index.epochs import EpochIndex
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
+    "Drift": "bitkin.hashers.streams.drift:Drift",
     "EpochIndex": "bitkin.index.epochs:EpochIndex",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
     "HeshingClassifier": "bitkin.learn.heshing:HeshingClassifier",
@@ -76,6 +78,7 @@ _HOMES = {
 __all__ = [
     "CodeSpec",
     "Codes",
+    "Drift",
     "EpochIndex",
     "FlatIndex",
     "HeshingClassifier",

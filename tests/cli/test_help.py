@@ -16,7 +16,7 @@ import pytest
 import bitkin
 from tests.cli.conftest import Run
 
-COMMANDS = ["demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor"]
+COMMANDS = ["demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor", "classify"]
 HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
 

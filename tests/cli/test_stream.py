@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pytest
 
 import bitkin
+from bitkin.cli.streaming.epochs_kept import EpochsKept
+from bitkin.io.growing import GrowingFile
 from tests.cli.conftest import Outcome, Run
 from tests.cli.streams import files_in, start_stream, stdin_of
 
@@ -91,16 +93,17 @@ def test_codes_are_those_of_the_library_whatever_the_input(feed: Feed, data: byt
     assert (done.code, done.out) == (0, "")
     assert Path("codes").read_bytes() == coded(X, epochs=200)
     assert "503 vectors, " in done.err
+    assert "vectors, 0/s" not in done.err  # though all of them came at once
     assert "of the variance kept" in done.err
 
 
 def test_the_model_of_every_epoch_is_kept_with_the_rows_it_made(feed: Feed) -> None:
     assert feed(npy(X), "--bits", 7, "-o", "codes", "--epochs", 200).code == 0
     rows = [json.loads(line) for line in Path("codes.epochs/rows.jsonl").read_text().splitlines()]
-    assert [line["row"] for line in rows] == [0, 200, 400]
+    assert [line["row"] for line in rows] == [0, 224, 424]  # 32 vectors a bit first, then 200
     assert [line["model"][:6] for line in rows] == ["00000-", "00001-", "00002-"]
     codes = np.fromfile("codes", dtype=np.uint8).reshape(-1, 1)
-    for line, stop in zip(rows, [200, 400, 503], strict=True):
+    for line, stop in zip(rows, [224, 424, 503], strict=True):
         model = bitkin.load(Path("codes.epochs") / line["model"])
         assert model.fingerprint_ == line["fingerprint"]
         assert np.array_equal(model.encode(X[line["row"] : stop]).to_bytes(), codes[line["row"] : stop])
@@ -120,7 +123,8 @@ def test_json_lines_on_stdout_name_row_code_and_epoch_and_leave_skipped_vectors_
     assert skipped == {"event": "skipped", "vector": 0}
     assert (end["event"], end["vectors"], end["skipped"], end["epochs"]) == ("end", 503, 4, 3)
     assert 0 < end["variance_kept"] <= 1.01
-    assert (saved["event"], saved["vectors"], saved["bytes"]) == ("saved", 503, 503 * 13 * 4)
+    assert 0 < end["variance_captured"] <= 1
+    assert (saved["event"], saved["vectors"], saved["bytes"]) == ("saved", 503, len(npy(WITH_NAN)))
 
 
 def test_skipped_vectors_are_zeros_in_raw_codes_and_listed(feed: Feed) -> None:
@@ -185,7 +189,7 @@ def test_a_stream_goes_on_from_its_state(feed: Feed, run: Run) -> None:
     assert done.err.startswith(
         "bitkin: state: feed again from vector 203 (byte 10,556); codes is cut back to 203 bytes."
     )
-    done = feed(npy(X), *options, "--from-start")
+    done = feed(X.tobytes(), *options, "--from-start")
     assert "state: skips the first 350 vectors" in done.err
     apart = files_in(Path())
     for name in ("codes", "state"):
@@ -201,6 +205,40 @@ def test_what_the_input_was_does_not_change_the_state(feed: Feed) -> None:
         assert feed(data, "--bits", 7, "-o", form, "--state", f"{form}.state", *options).code == 0
     assert Path("f32").read_bytes() == Path("jsonl").read_bytes()
     assert bitkin.load("f32.state").fingerprint_ == bitkin.load("jsonl.state").fingerprint_
+
+
+def test_a_stream_of_float32_in_npy_goes_on_in_the_middle_only_where_that_is_said(feed: Feed, run: Run) -> None:
+    options = ("--bits", 7, "-o", "codes", "--state", "state")
+    done = feed(npy(X)[: 128 + 203 * 52], *options)
+    assert done.code == 1  # cut off
+    assert "feed again from" not in done.err
+    first = int(run("stream", "--state", "state", "--position", "bytes").out)
+    assert first == 128 + 203 * 52
+    before = files_in(Path())
+    done = feed(npy(X)[first:], *options)
+    assert done.code == 1
+    assert "vector 203 (the whole .npy with --from-start, or from byte 10,684 with --format f32)" in done.err
+    assert "stdin has no header, and the stream so far was an .npy array of float32 numbers" in done.err
+    assert files_in(Path()) == before
+    assert feed(npy(X)[first:], *options, "--format", "f32").code == 0
+    assert Path("codes").read_bytes() == coded(X)
+
+
+def test_a_stream_of_other_numbers_in_npy_goes_on_from_its_start_only(feed: Feed, run: Run) -> None:
+    options = ("--bits", 7, "-o", "codes", "--state", "state")
+    data = npy(X.astype(">f8"))
+    assert feed(data[: 128 + 203 * 104 + 5], *options).code == 1
+    done = run("stream", "--state", "state", "--position", "bytes")
+    require_failure(done, "an .npy array of float64 numbers, which cannot be fed from the middle", "--from-start")
+    assert run("stream", "--state", "state", "--position", "vectors").out == "203\n"
+    assert run("stream", "--state", "state", "--position", "bytes", "--json").objects == [
+        {"vectors": 203, "bytes": None, "output_bytes": 203}
+    ]
+    assert "no header" in feed(data[128 + 203 * 104 :], *options).err
+    assert feed(data, *options, "--from-start").code == 0
+    assert Path("codes").read_bytes() == coded(X)
+    assert feed(X.tobytes(), *options, "--from-start").code == 0
+    assert run("stream", "--state", "state", "--position", "bytes").out == f"{X.nbytes}\n"  # in this input
 
 
 def test_a_stream_fed_from_its_start_must_be_long_enough(feed: Feed) -> None:
@@ -232,7 +270,7 @@ def test_a_state_that_cannot_be_trusted_is_refused(feed: Feed, monkeypatch: pyte
     options = ("--bits", 7, "-o", "codes", "--state", "state")
     with monkeypatch.context() as patch:
         if damage == "another version":
-            patch.setattr("bitkin.cli.streaming.state._VERSION", 2)
+            patch.setattr("bitkin.cli.streaming.state._VERSION", 3)
         assert feed(npy(X), *options).code == 0
     data, words = bytearray(Path("state").read_bytes()), "state"
     if damage == "cut":
@@ -242,7 +280,7 @@ def test_a_state_that_cannot_be_trusted_is_refused(feed: Feed, monkeypatch: pyte
     elif damage == "empty":
         data.clear()
     elif damage == "another version":
-        words = "state is a state of version 2, and this bitkin reads 1"
+        words = "state is a state of version 3, and this bitkin reads 2"
     elif damage == "a model":
         hasher().fit(X).save("state")
         data, words = bytearray(Path("state").read_bytes()), "state holds ProjectionHash, not the state of a stream"
@@ -270,6 +308,85 @@ def test_output_that_was_changed_or_is_somebody_elses_is_refused(feed: Feed) -> 
     assert Path("codes").read_bytes() == codes
     next(Path("codes.epochs").glob("00001-*")).unlink()
     require_failure(feed(npy(X), *options), "codes.epochs lacks the model of epoch 1")
+
+
+FILES = ("-o", "codes", "--state", "state", "--corrections", "kept")
+
+
+@pytest.mark.parametrize("name", ["codes", "kept", "codes.epochs/rows.jsonl"])
+@pytest.mark.parametrize("fresh", [[], ["--fresh"]], ids=["resumed", "fresh"])
+def test_a_start_beside_a_running_stream_changes_nothing(feed: Feed, name: str, fresh: list[str]) -> None:
+    assert feed(npy(X), "--bits", 7, *FILES).code == 0
+    before = files_in(Path())
+    with GrowingFile(name):  # as a running stream has it
+        require_failure(feed(npy(X), "--bits", 7, *FILES, *fresh), f"{name} is being written by another process")
+    assert files_in(Path()) == before
+
+
+@pytest.mark.parametrize("name", ["codes", "kept", "codes.epochs/rows.jsonl"])
+def test_the_state_of_a_running_stream_is_not_replaced_for_another_output(feed: Feed, name: str) -> None:
+    assert feed(npy(X), "--bits", 7, *FILES).code == 0
+    before = files_in(Path())
+    with GrowingFile(name):
+        done = feed(npy(X), "--bits", 7, "-o", "other", "--state", "state", "--fresh")
+        require_failure(done, f"{name} is being written by another process")
+    assert files_in(Path()) == before
+    assert feed(npy(X), "--bits", 7, "-o", "other", "--state", "state", "--fresh").code == 0
+
+
+@pytest.mark.parametrize("option", ["-o", "--corrections", "--epochs-to"])
+def test_a_fresh_start_that_fails_leaves_what_was_there(feed: Feed, option: str) -> None:
+    assert feed(npy(X), "--bits", 7, *FILES, "--epochs-to", "epochs").code == 0
+    before = files_in(Path())
+    done = feed(npy(X), "--bits", 7, *FILES, "--epochs-to", "epochs", option, "no/such", "--fresh")
+    require_failure(done, "cannot be written")
+    assert files_in(Path()) == before
+
+
+@pytest.mark.parametrize(
+    "damage, words",
+    [
+        ("a model less", "codes.epochs lacks the model of epoch 0"),
+        ("a line less", "rows.jsonl lists 1 models where 2 were kept"),
+        ("another name", "as the model of epoch 1"),
+        ("no JSON", "has lines that are not those of a stream"),
+        ("another stream", "which is not the model that the state goes on with"),
+    ],
+)
+def test_models_that_are_not_those_of_the_state_are_refused_before_anything_goes(
+    feed: Feed, damage: str, words: str
+) -> None:
+    options = ("--bits", 7, "-o", "codes", "--state", "state")
+    assert feed(npy(X), *options).code == 0
+    rows = Path("codes.epochs/rows.jsonl")
+    first, last = rows.read_text().splitlines(keepends=True)
+    names = [json.loads(line)["model"] for line in (first, last)]
+    if damage == "a model less":
+        Path("codes.epochs", names[0]).unlink()
+    elif damage == "a line less":
+        rows.write_text(first + '{"row": 224, "empty": true}'.ljust(len(last) - 1) + "\n")
+    elif damage == "another name":
+        rows.write_text(first + last.replace("00001-", "00002-"))
+    elif damage == "no JSON":
+        rows.write_text(first + last[1:] + "\n")
+    else:
+        other = names[1][:6] + "0" * 32 + ".bitkin"
+        Path("codes.epochs", names[1]).rename(Path("codes.epochs", other))
+        rows.write_text(first + last.replace(names[1], other))
+    with Path("codes").open("ab") as file:
+        file.write(b"what a killed run wrote")
+    Path("codes.epochs", "00002-" + "1" * 32 + ".bitkin").write_bytes(b"what a killed run kept")
+    before = files_in(Path())
+    require_failure(feed(npy(X), *options), words)
+    assert files_in(Path()) == before
+
+
+def test_a_new_folder_of_models_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("bitkin.cli.streaming.epochs_kept.sync_folder", synced.append)
+    for _ in range(2):
+        EpochsKept(tmp_path / "epochs").close()
+    assert synced == [tmp_path]
 
 
 @pytest.mark.parametrize("option", ["-o", "--state", "--epochs-to"])

@@ -78,7 +78,7 @@ def test_json_lines_are_the_same_however_they_are_cut_and_every_byte_is_counted(
 ) -> None:
     lines = [b"\n" * n + json.dumps({"vector": row.tolist()}).encode() for n, row in zip(blanks, X, strict=True)]
     data = b"\n".join(lines) + b"\n" * newline
-    blocks = [Block(block.rows.copy(), block.ends) for block in blocks_of(data, cuts=cuts)]
+    blocks = [block._replace(rows=block.rows.copy()) for block in blocks_of(data, cuts=cuts)]
     assert np.array_equal(np.concatenate([block.rows for block in blocks]), X)
     starts = np.cumsum([0, *(int(block.ends[-1]) for block in blocks)])
     ends = np.concatenate([start + block.ends for start, block in zip(starts, blocks, strict=False)])
@@ -109,10 +109,39 @@ def test_no_bytes_are_no_vectors() -> None:
     assert list(blocks_of(npy(np.empty((0, 5))), "npy")) == []
 
 
+def test_bytes_of_an_npy_stream_count_its_header() -> None:
+    data = npy(X)
+    blocks = [block._replace(rows=block.rows.copy()) for block in blocks_of(data, cuts=[200, 250])]
+    assert len(blocks) == 3
+    assert blocks[0].ends[0] == len(data) - X.nbytes + 20
+    assert sum(int(block.ends[-1]) for block in blocks) == len(data)
+    assert [block.form for block in blocks] == ["npy <f4"] * 3
+    assert next(blocks_of(npy(X.astype(">f8")))).form == "npy >f8"
+    assert next(blocks_of(X.tobytes(), dim=5)).form == "f32"
+    assert next(blocks_of(json_lines(X))).form == "jsonl"
+
+
+def test_bytes_without_a_header_do_not_go_on_after_an_npy_array_unless_told() -> None:
+    def after_npy(data: bytes, form: str) -> list[Block]:
+        return list(vectors_in(Pieces(data, []).read_into, form, None, 5, "vector", "npy >f8"))
+
+    with pytest.raises(InvalidInputError, match=r"the stream so far was an [.]npy array of float64 numbers"):
+        after_npy(X.tobytes(), "auto")
+    assert [len(block.rows) for block in after_npy(X.tobytes(), "f32")] == [9]
+    assert [len(block.rows) for block in after_npy(npy(X), "auto")] == [9]
+    assert [len(block.rows) for block in after_npy(json_lines(X), "auto")] == [9]
+    assert after_npy(b"", "auto") == []
+
+
 def test_numbers_that_float32_cannot_hold_are_infinite() -> None:
     rows = rows_of(npy(np.array([[1.0, 1e300], [-1e300, 2.0]])))
     assert np.array_equal(rows, [[1, np.inf], [-np.inf, 2]])
     assert np.array_equal(rows_of(b"[1, 1e999]\n[NaN, -Infinity]\n"), [[1, np.inf], [np.nan, -np.inf]], equal_nan=True)
+    assert np.array_equal(rows_of(b"[1" + b"0" * 10_000 + b", 2]\n"), [[np.inf, 2]])
+
+
+def test_whole_numbers_in_json_may_be_beyond_64_bits() -> None:
+    assert np.array_equal(rows_of(b"[100000000000000000000, -3]\n"), np.array([[1e20, -3]], dtype=np.float32))
 
 
 def flaw_of(data: bytes, form: str = "auto", dim: int | None = None) -> tuple[int, str]:
@@ -141,7 +170,7 @@ def flaw_of(data: bytes, form: str = "auto", dim: int | None = None) -> tuple[in
         (b"[]\n", 0, "line 1: must be a list of numbers"),
         (b'{"v": [1], "id": 2}\n', 0, "line 1: no field 'vector'. It has 'v', 'id'. Name the field by --field."),
         (b"[" * 100_000, 0, "line 1: JSON that cannot be read"),
-        (b"[1" + b"0" * 10_000 + b"]\n", 0, "line 1: JSON that cannot be read"),
+        (b"[true, 1, 2]\n", 0, "line 1: must be a list of numbers"),
         (b"[1, 2]\n[\xff]\n", 1, "line 2: not UTF-8 at byte 1"),
     ],
     ids=[f"flaw{i}" for i in range(14)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import signal
 from pathlib import Path
 from random import Random
@@ -37,4 +39,34 @@ def test_a_stream_that_is_stopped_at_random_moments_ends_in_the_same_bytes(
     assert 0 < first < len(data)
     with stdin_of(data[first:]):
         assert run("stream", *arguments).code == 0
+    assert files_in(apart) == files_in(whole)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "npy"])
+def test_a_killed_stream_of_any_input_goes_on_by_its_position_or_from_its_start(
+    tmp_path: Path, run: Run, form: str
+) -> None:
+    X = (np.random.default_rng(6).standard_normal((3001, 13)) * np.linspace(3, 1, 13)).astype(np.float64)
+    file = io.BytesIO()
+    np.save(file, X)
+    lines = b"".join(json.dumps({"id": i, "vector": row.tolist()}).encode() + b"\n" for i, row in enumerate(X))
+    data = file.getvalue() if form == "npy" else lines
+    whole, apart = tmp_path / "whole", tmp_path / "apart"
+    arguments: dict[Path, list[object]] = {}
+    for folder in (whole, apart):
+        folder.mkdir()
+        places = ["-o", folder / "codes", "--state", folder / "state"]
+        arguments[folder] = ["--bits", 7, "--epochs", 701, "--save-every", 211, *places]
+    with stdin_of(data):
+        assert run("stream", *arguments[whole]).code == 0
+    run_killed(data, apart / "codes", len(X), arguments[apart], [KILL], Random(1))
+    taken = int(run("stream", "--state", apart / "state", "--position", "vectors").out)
+    assert 0 < taken < len(X)
+    if form == "jsonl":
+        first, more = int(run("stream", "--state", apart / "state", "--position", "bytes").out), []
+        assert json.loads(data[first:].splitlines()[0])["id"] == taken
+    else:
+        first, more = 0, ["--from-start"]
+    with stdin_of(data[first:]):
+        assert run("stream", *arguments[apart], *more).code == 0
     assert files_in(apart) == files_in(whole)

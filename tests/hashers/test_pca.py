@@ -21,6 +21,7 @@ from bitkin.hashers import slots
 from bitkin.hashers.given import hasher_of_directions
 from bitkin.hashers.projections import PCA, limits, spectra
 from bitkin.hashers.rotations import ITQ, IsoHash, Projected, UnifDiag
+from bitkin.hashers.statistics import RowSample
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
@@ -91,7 +92,7 @@ def test_an_iterator_is_read_once_for_the_same_model(cuts: list[int], sparse: bo
 
 
 def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS", 500)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 500)
     X = decaying(1000, 20)
     source = CountingSource(X)
     few = ITQ(max_rows=500)
@@ -106,12 +107,12 @@ def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pyt
 
 def test_of_dense_rows_a_rotation_sees_no_more_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     X = decaying(1000, 20)
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_BYTES", 500 * 20 * 4)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_BYTES", 500 * 20 * 4)
     source = CountingSource(X)
     of_500 = ProjectionHash(6).fit(source)
     assert len(source.gathered) == 500
     assert of_500.fingerprint_ == ProjectionHash(6).fit(open_vectors(once(X, 17, 500))).fingerprint_
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_BYTES", 0)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_BYTES", 0)
     source = CountingSource(X)
     ProjectionHash(6).fit(source)
     assert len(source.gathered) == 64 * 6
@@ -231,8 +232,8 @@ def test_scale_does_not_matter(power: int) -> None:
 def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
     rotation: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS", 10)
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS_A_BIT", 1)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 10)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS_A_BIT", 1)
     monkeypatch.setattr("bitkin.hashers.projections.pca.MOST_SPARSE_FEATURES", 300)
     made: dict[str, Callable[[], Any]] = {
         "tall": lambda: decaying(5000, 40),
@@ -253,10 +254,39 @@ def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
 
 
 def test_a_sample_of_other_projections_still_serves_their_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.hashers.projection_hash._SAMPLE_ROWS", 500)
+    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 500)
     source = CountingSource(decaying(2000, 40))
     pca(6, rotation="unifdiag", projection=PCA("randomized")).fit(source)
     assert len(source.gathered) == 500
+
+
+@pytest.mark.parametrize(
+    "solver, rotation, n_kept",
+    [
+        ("exact", "unifdiag", 0),
+        ("exact", "isohash", 0),
+        ("exact", "random", 0),
+        ("exact", None, 0),
+        ("exact", "itq", 2000),
+        ("randomized", "unifdiag", 2000),
+    ],
+)
+def test_of_an_iterator_no_row_is_kept_for_a_rotation_that_will_not_look(
+    solver: str, rotation: str | None, n_kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, kept = decaying(2000, 40), []
+    update = RowSample.update
+
+    def counting(self: RowSample, first: int, rows: Any) -> RowSample:
+        kept.append(len(rows))
+        return update(self, first, rows)
+
+    monkeypatch.setattr(RowSample, "update", counting)
+    hasher = pca(6, rotation=rotation, projection=PCA(solver))
+    hasher.fit(open_vectors(once(X, 700, 1400), name="rows"))
+    assert sum(kept) == n_kept
+    if solver == "exact":
+        assert np.array_equal(hasher.components_, hasher.fit(X).components_)
 
 
 @pytest.mark.parametrize("solver", ["exact", "randomized"])
@@ -314,14 +344,25 @@ def test_what_is_beyond_memory_is_refused_before_it_is_made(monkeypatch: pytest.
     pca(4, projection=PCA("randomized")).fit(X)
 
 
+@pytest.mark.parametrize("rotation", [ITQ(2), UnifDiag(), IsoHash()], ids=repr)
+def test_a_rotation_beyond_memory_is_refused_before_a_row_is_read(
+    rotation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = CountingSource(decaying(50, 40))
+    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 39 * 39 - 1)
+    with pytest.raises(InvalidInputError, match="A rotation of 39 bits does not fit in memory"):
+        pca(39, rotation=rotation).fit(source)
+    assert source.passes == 0
+
+
 def test_wide_sparse_rows_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = bags(200, 5000)
     monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 200 * 200 - 1)
     with pytest.raises(InvalidInputError, match=r"inner products of 200 rows does not fit.*solver='randomized'"):
         pca(4).fit(X)
-    monkeypatch.setattr(limits, "physical_memory", lambda: 40_000)  # about 6,000 numbers, and their columns
+    monkeypatch.setattr(limits, "physical_memory", lambda: 200_000)  # about 24,000 numbers, and their columns
     with pytest.raises(InvalidInputError, match=r"PCA of so many rows of 5,000 features does not fit"):
-        pca(4).fit(open_vectors(X, batch_rows=50))
+        pca(1).fit(open_vectors(bags(800, 5000), batch_rows=50))
 
 
 def test_parameters_are_checked_by_fit_and_in_files(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin import EpochIndex, Neighbors, ProjectionHash
 from bitkin.index.corrections import scorer_for
+from tests.index.searchers import Answer, Searchers
 
 Rows = dict[int, tuple[ProjectionHash, npt.NDArray[np.float32]]]
 
@@ -23,7 +25,7 @@ def turned(n: int, d: int, seed: int) -> npt.NDArray[np.float32]:
 
 def estimates(
     hasher: ProjectionHash, rows: npt.NDArray[np.float32], queries: npt.NDArray[np.float32], metric: str
-) -> npt.NDArray[np.float32]:
+) -> npt.NDArray[np.float64]:
     """Estimate every distance under one model, (n_queries, n_rows)."""
     scorer = scorer_for(hasher, metric)
     codes, numbers = scorer.rows(rows, "rows")
@@ -36,7 +38,7 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
     ids = np.full((len(queries), k), -1, dtype=np.int64)
     distances = np.full((len(queries), k), np.inf, dtype=np.float32)
     order = sorted(rows)
-    table = np.empty((len(queries), len(order)), dtype=np.float32)
+    table = np.empty((len(queries), len(order)))
     for hasher in {id(hasher): hasher for hasher, _ in rows.values()}.values():
         own = [column for column, number in enumerate(order) if rows[number][0] is hasher]
         table[:, own] = estimates(hasher, np.stack([rows[order[column]][1] for column in own]), queries, metric)
@@ -54,69 +56,38 @@ def stress(seconds: float, n_searchers: int = 8, seed: int = 0) -> int:
     hashers = [ProjectionHash(8).fit(turned(200, 12, s)) for s in range(3)]
     queries = turned(2, 12, 5)
     index = EpochIndex()
-    # history[v] holds the rows after write v. A search that starts after write a was published and ends before write
-    # b + 1 was announced must equal the truth of one of the states a … b.
-    history: list[Rows] = [{}]
-    announced, published = [0], [0]
-    stop = threading.Event()
-    answers: list[tuple[int, int, Neighbors]] = []
-    failures: list[BaseException] = []
-
-    def search() -> None:
-        try:
-            while not stop.is_set():
-                first = published[0]
-                found = index.search(queries, 4, oversample=1000)
-                answers.append((first, announced[0], found))
-                time.sleep(0.002)
-        except BaseException as failure:  # noqa: BLE001  # raised again by the main thread
-            failures.append(failure)
-
-    searchers = [threading.Thread(target=search) for _ in range(n_searchers)]
-    for thread in searchers:
-        thread.start()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not failures:
-        there = dict(history[-1])
-        kind = rng.integers(0, 4)
-        hasher = hashers[rng.integers(0, 3)]
-        others = [epoch.fingerprint for epoch in index.epochs if epoch.fingerprint != hasher.fingerprint_]
-        if kind == 0 and len(there) > 60:
-            gone = rng.permutation(list(there))[: len(there) // 2]
-            for number in gone.tolist():
-                del there[number]
-            _announce(history, announced, there)
-            index.remove(gone)
-        elif kind == 1 and others:
-            ids = index.epoch_ids(others[0])
-            vectors = np.array([there[i][1] for i in ids.tolist()], dtype=np.float32).reshape(-1, 12)
-            there.update({i: (hasher, there[i][1]) for i in ids.tolist()})
-            _announce(history, announced, there)
-            index.retire(others[0], into=hasher, vectors=vectors)
-        else:
-            some = pool[rng.integers(0, len(pool), int(rng.integers(1, 20)))]
-            start = index._state.next_id
-            there.update({start + i: (hasher, row) for i, row in enumerate(some)})
-            _announce(history, announced, there)
-            index.add(hasher, some)
-        published[0] += 1
-    stop.set()
-    for thread in searchers:
-        thread.join()
-    if failures:
-        raise failures[0]
-    _require_truths(queries, history, answers)
-    return len(answers)
+    history: list[Rows] = [{}]  # history[v] holds the rows after write v
+    with Searchers(lambda: index.search(queries, 4, oversample=1000), n_searchers, pause=0.002) as searchers:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not searchers.failures:
+            there = dict(history[-1])
+            kind = rng.integers(0, 4)
+            hasher = hashers[rng.integers(0, 3)]
+            others = [epoch.fingerprint for epoch in index.epochs if epoch.fingerprint != hasher.fingerprint_]
+            write: Callable[[], object]
+            if kind == 0 and len(there) > 60:
+                gone = rng.permutation(list(there))[: len(there) // 2]
+                for number in gone.tolist():
+                    del there[number]
+                write = partial(index.remove, gone)
+            elif kind == 1 and others:
+                ids = index.epoch_ids(others[0])
+                vectors = np.array([there[i][1] for i in ids.tolist()], dtype=np.float32).reshape(-1, 12)
+                there.update({i: (hasher, there[i][1]) for i in ids.tolist()})
+                write = partial(index.retire, others[0], into=hasher, vectors=vectors)
+            else:
+                some = pool[rng.integers(0, len(pool), int(rng.integers(1, 20)))]
+                start = index._state.next_id
+                there.update({start + i: (hasher, row) for i, row in enumerate(some)})
+                write = partial(index.add, hasher, some)
+            history.append(there)
+            with searchers.write():
+                write()
+    _require_truths(queries, history, searchers.answers)
+    return len(searchers.answers)
 
 
-def _announce(history: list[Rows], announced: list[int], rows: Rows) -> None:
-    history.append(rows)
-    announced[0] += 1
-
-
-def _require_truths(
-    queries: npt.NDArray[np.float32], history: list[Rows], answers: list[tuple[int, int, Neighbors]]
-) -> None:
+def _require_truths(queries: npt.NDArray[np.float32], history: list[Rows], answers: list[Answer]) -> None:
     truths: dict[int, Neighbors] = {}
     for first, last, found in answers:
         for version in range(first, last + 1):

@@ -199,7 +199,7 @@ def test_queries_come_in_any_form_and_number(hashers: list[ProjectionHash], monk
     index, _ = filled(hashers)
     queries = turned(9, 12, 9)
     found = index.search(queries, 3)
-    monkeypatch.setattr("bitkin.index.epochs._PAIRS_AT_ONCE", 200)
+    monkeypatch.setattr("bitkin.index.epoch_search._PAIRS_AT_ONCE", 200)
     for form in (csr_array(queries), queries.tolist(), bitkin.io.open_vectors(queries, batch_rows=4), iter([queries])):
         assert np.array_equal(index.search(form, 3).ids, found.ids)
     assert index.search(queries[:0], 3).ids.shape == (0, 3)
@@ -315,7 +315,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
     "rows to retire": (
         lambda i, h: i.retire(h[0].fingerprint_, into=h[1], vectors=np.ones((39, 12))),
         InvalidInputError,
-        "ids must be one a row, got 40 for 39 rows",
+        "vectors must be one a row of the epoch, got 39 for 40",
     ),
     "ids to retire": (
         lambda i, h: i.retire(h[0].fingerprint_, into=h[1], vectors=np.ones((40, 12)), ids=np.arange(40) + 1),

@@ -395,7 +395,7 @@ def test_bad_writes_are_refused_whole() -> None:
         index.add(rows, [1, 2, 2**63])
     with pytest.raises(InvalidInputError, match="from 0 to"):
         index.add(rows, [1, 2, 2**70])
-    with pytest.raises(InvalidInputError, match="got 2 for 3 codes"):
+    with pytest.raises(InvalidInputError, match="got 2 for 3 rows"):
         index.add(rows, [1, 2])
     with pytest.raises(InvalidInputError, match="1-dimensional"):
         index.add(rows, 5)

@@ -316,3 +316,23 @@ def test_numbers_beyond_float32_are_refused() -> None:
     hasher = ProjectionHash(5).fit(X)
     with pytest.raises(InvalidInputError, match="vectors must have smaller numbers: what is kept of row 0"):
         bitkin.corrections(hasher, X)
+
+
+def test_inner_products_beyond_float32_rank_like_smaller_ones() -> None:
+    X, Q = rows_like_real_ones(60), rows_like_real_ones(5, seed=1)
+    found = []
+    for scale in (np.float32(1), np.float32(2.0**66)):
+        hasher = ProjectionHash(9, center=False).fit(X * scale)
+        index = bitkin.EpochIndex("ip")
+        index.add(hasher, X * scale)
+        by_index = index.search(Q * scale, 10, oversample=6)
+        numbers = bitkin.corrections(hasher, X * scale, "ip")
+        by_rescore = bitkin.rescore(
+            every_row(5, 60), Q * scale, stage="estimate", k=10, metric="ip", hasher=hasher,
+            codes=hasher.encode(X * scale), corrections=numbers,
+        )  # fmt: skip
+        assert np.array_equal(by_rescore.ids, by_index.ids)
+        assert by_index.distances.dtype == by_rescore.distances.dtype == np.float32
+        found.append(by_index)
+    assert np.array_equal(found[0].ids, found[1].ids)
+    assert np.isneginf(found[1].distances[:, 0]).all()

@@ -17,7 +17,10 @@ def test_a_file_grows_and_is_cut_back_to_a_known_length(tmp_path: Path) -> None:
         assert file.length == 4
         file.append(b" and lost")
         file.sync()
-    with GrowingFile(path, 4) as file:
+    with GrowingFile(path) as file:
+        assert (file.length, file.begin(6)) == (13, b"kept a")
+        assert path.read_bytes() == b"kept and lost"  # until it is cut
+        file.cut(4)
         assert path.read_bytes() == b"kept"
         file.append(b"!")
         assert file.length == 5
@@ -26,8 +29,11 @@ def test_a_file_grows_and_is_cut_back_to_a_known_length(tmp_path: Path) -> None:
 
 def test_a_file_that_became_shorter_is_refused_and_stays(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
-    with pytest.raises(CorruptFileError, match=r"file has 3 bytes where 4 were written: it was changed since"):
-        GrowingFile(tmp_path / "file", 4)
+    with (
+        GrowingFile(tmp_path / "file") as file,
+        pytest.raises(CorruptFileError, match=r"file has 3 bytes where 4 were written: it was changed since"),
+    ):
+        file.cut(4)
     assert (tmp_path / "file").read_bytes() == b"abc"
 
 

@@ -51,8 +51,28 @@ def feature_maps(tree: bitkin.Taxonomy, d: int, n_buckets: int, seed: int) -> np
     return maps
 
 
+def reached_classes(scores: npt.NDArray[Any], paths: npt.NDArray[Any], beam: int, y: int) -> npt.NDArray[np.bool_]:
+    """Classes below the `beam` best nodes of every level, and below those above class `y`; ties go to the first node.
+
+    `scores` are those of the nodes on the path of every class, summed from the root down: (n_classes, levels).
+    """
+    alive = np.ones(len(paths), dtype=bool)
+    for level in range(paths.shape[1] - 1):
+        lead = {paths[c, level]: (-scores[c, level], paths[c, level]) for c in np.flatnonzero(alive)}
+        best = sorted(lead, key=lambda node: lead[node])[:beam]
+        alive &= np.isin(paths[:, level], [*best, paths[y, level]])
+    return alive
+
+
 def learned_slowly(
-    maps: npt.NDArray[np.float64], X: npt.NDArray[Any], classes: npt.NDArray[Any], *, alpha: float, softmax: bool
+    maps: npt.NDArray[np.float64],
+    X: npt.NDArray[Any],
+    classes: npt.NDArray[Any],
+    *,
+    alpha: float,
+    softmax: bool,
+    beam: int | None = None,
+    paths: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[np.float64]:
     """The average of the weights after every row, the rows learned in order: the definition, step by step."""
     weights = np.zeros((maps.shape[1], maps.shape[3]))
@@ -61,7 +81,10 @@ def learned_slowly(
     shared = np.array([[(np.abs(a - b).sum(axis=(1, 2)) == 0).sum() for a in maps] for b in maps])
     for t, (x, y) in enumerate(zip(X, classes, strict=True)):
         psi = np.einsum("j,cljb->clb", x, maps)
-        scores = np.einsum("clb,lb->c", psi, weights)
+        on_path = np.einsum("clb,lb->cl", psi, weights).cumsum(axis=1)
+        scores = on_path[:, -1]
+        if beam is not None and paths is not None:
+            scores = np.where(reached_classes(on_path, paths, beam, y), scores, -np.inf)
         step = first_step / np.sqrt(1 + alpha * first_step * t)
         if softmax:
             p = np.exp(scores - scores.max())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bitkin import Taxonomy
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
+from bitkin.learn.growing import fits_memory
 from tests.learn.trees import Parents, climb, leaves_of, parent_maps, path_lists
 
 FIGURE_2A = {2: 1, 3: 1, 4: 2, 5: 2, 6: 2, 7: 3, 8: 3}
@@ -209,3 +210,18 @@ def test_the_order_of_paths_changes_numbers_only(paths: list[tuple[int, ...]], r
         tree.lca_heights(tree.classes, other.classes).tolist()
         == other.lca_heights(tree.classes, other.classes).tolist()
     )
+
+
+def test_deep_trees_of_many_classes_are_refused_before_they_fill_memory(tmp_path: Path) -> None:
+    n = 30_000
+    chain = [(f"a{i}", f"a{i + 1}") for i in range(n)]
+    for leaves in ([(f"a{n}", f"b{i}") for i in range(n)], [("a0", f"b{i}") for i in range(n - 1)]):
+        with pytest.raises(InvalidInputError, match="paths of up to 64 levels, got 30,000 classes and a path of 30,00"):
+            Taxonomy.from_edges(chain + leaves)
+        (tmp_path / "tree.csv").write_text("node,parent\n" + "".join(f"{b},{a}\n" for a, b in chain + leaves))
+        with pytest.raises(InvalidInputError, match="got 30,000 classes and a path of 30,00"):
+            Taxonomy.from_csv(tmp_path / "tree.csv", layout="parents")
+    with pytest.raises(InvalidInputError, match="Leave inner nodes out"):
+        Taxonomy.from_paths([tuple(range(n)), *((0, -i) for i in range(1, n))])
+    assert Taxonomy.from_edges(chain[:3000]).n_levels == 3001
+    assert fits_memory(10**6, 64, 10**6)

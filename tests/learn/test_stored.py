@@ -73,6 +73,19 @@ def test_a_stored_taxonomy_that_no_paths_could_have_grown_is_refused(change: dic
     assert Taxonomy.from_dict(STORED).classes == ("x", "y", "b", "z")
 
 
+def test_a_small_file_cannot_ask_for_much_memory() -> None:
+    n = 40_000
+    chain = {"labels": list(range(n)), "parents": [-1, *range(n - 1)], "copies": []}
+    fan = {"labels": chain["labels"] + list(range(n, 2 * n)), "parents": chain["parents"] + [n - 1] * n, "copies": []}
+    with pytest.raises(CorruptFileError, match="a stored taxonomy"):
+        Taxonomy.from_dict({"root": "r", **fan, "ends": list(range(n, 2 * n))})
+    with pytest.raises(CorruptFileError, match="a stored taxonomy"):
+        Taxonomy.from_dict({"root": "r", **chain, "ends": list(range(n))})
+    with pytest.raises(CorruptFileError, match="a stored taxonomy"):
+        Taxonomy.from_dict({"root": "r", **chain, "ends": [n - 1] * n})
+    assert Taxonomy.from_dict({"root": "r", **chain, "ends": [n - 1]}).n_levels == n + 1
+
+
 def test_a_label_nested_without_end_is_refused() -> None:
     label: Any = "x"
     for _ in range(100_000):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,14 +20,13 @@ from bitkin.cli.arguments import (
     out_option,
     require_other_file,
 )
-from bitkin.cli.classifying.inputs import Input, Options, Truths, open_input
+from bitkin.cli.classifying.inputs import Options, Truths, open_input
+from bitkin.cli.classifying.learning import learning_bars, read_all
+from bitkin.cli.classifying.models import columns_of, load_classifier, require_kind
+from bitkin.cli.classifying.numbers import positive, whole
 from bitkin.cli.classifying.report import figures_of, memory_rows, peak_bytes, show
 from bitkin.cli.classifying.trees import require_one_way, tree_of
 from bitkin.cli.output import print_json, print_table, progress_bar
-from bitkin.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from bitkin.learn.heshing import HeshingClassifier
 
 app = typer.Typer(
     help="Classify texts or vectors into a taxonomy, by one small table of weights.\n\n"
@@ -102,22 +100,22 @@ def train(
     one_of_choices(loss, "--loss", ["hinge", "softmax"])
     require_one_way(path is not None or example is not None, taxonomy, layout, separator)
     model = HeshingClassifier(
-        n_buckets=_whole(buckets, "--buckets"),
-        max_bytes=None if max_bytes is None else _whole(max_bytes, "--max-bytes"),
+        n_buckets=whole(buckets, "--buckets"),
+        max_bytes=None if max_bytes is None else whole(max_bytes, "--max-bytes"),
         loss=loss,
-        alpha=alpha if alpha == "auto" else _positive(alpha, "--alpha"),
+        alpha=alpha if alpha == "auto" else positive(alpha, "--alpha"),
         max_iter=passes,
-        beam={"auto": "auto", "all": None}[beam] if beam in ("auto", "all") else _whole(beam, "--beam"),
+        beam={"auto": "auto", "all": None}[beam] if beam in ("auto", "all") else whole(beam, "--beam"),
         early_stopping=early_stopping,
         random_state=seed,
     )
     options = Options(text, label, path, labels, column, dataset, features, zero_based)
     rows = open_input(files or [], example, options, labelled=True, held_out=False)
     require_other_file(out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)])
-    X, truths = _read(rows)
+    X, truths = read_all(rows)
     model.taxonomy = tree_of(truths, taxonomy, layout, separator)
-    with progress_bar("choosing alpha, learning" if alpha == "auto" else "learning", passes * len(truths)) as done:
-        model.progress = lambda learned, _: done(learned)
+    with learning_bars(passes * len(truths), chooses_alpha=alpha == "auto") as told:
+        model.progress = told
         model.fit(X, [truth[-1] for truth in truths])
     model.save(out)
     figures = {
@@ -171,8 +169,8 @@ def predict(
     from bitkin.dedup.files import require_writable, write_records
 
     start = time.perf_counter()
-    classifier = _load(model)
-    options = Options(text, None, None, None, column, dataset, _columns(classifier, files, features), zero_based)
+    classifier = load_classifier(model)
+    options = Options(text, None, None, None, column, dataset, columns_of(classifier, files, features), zero_based)
     rows = open_input(files or [], example, options, labelled=False, held_out=True)
     require_other_file(out, [model, *(files or [])])
     require_writable(out)
@@ -184,7 +182,7 @@ def predict(
         nonlocal count
         with progress_bar("predicting", rows.total, rows.unit) as done:
             for X, _ in rows.batches(done):
-                _require_kind(classifier, X)
+                require_kind(classifier, X)
                 for record in predictions_of(classifier, X, top, min_margin):
                     yield {"row": count, **record}
                     count += 1
@@ -220,15 +218,15 @@ def evaluate(
     Example: bitkin classify evaluate model.bitkin more.jsonl --text description --label category
     """
     start = time.perf_counter()
-    classifier = _load(model)
-    options = Options(text, label, path, labels, column, dataset, _columns(classifier, files, features), zero_based)
+    classifier = load_classifier(model)
+    options = Options(text, label, path, labels, column, dataset, columns_of(classifier, files, features), zero_based)
     rows = open_input(files or [], example, options, labelled=True, held_out=True)
     truths: Truths = []
     predicted: list[Any] = []
     n_empty = 0
     with progress_bar("predicting", rows.total, rows.unit) as done:
         for X, part in rows.batches(done):
-            _require_kind(classifier, X)
+            require_kind(classifier, X)
             truths += part
             predicted += classifier.predict_path(X, min_margin=min_margin).tolist()
             n_empty += int(classifier.empty_rows(X).sum())
@@ -238,66 +236,3 @@ def evaluate(
         print_json(model=str(model), **figures, seconds=round(seconds, 3))
     else:
         show(figures, seconds)
-
-
-def _read(rows: Input) -> tuple[Any, Truths]:
-    """Return all rows at once."""
-    import numpy as np
-    from scipy.sparse import issparse, vstack
-
-    with progress_bar("reading", rows.total, rows.unit) as done:
-        parts = list(rows.batches(done))
-    truths = [truth for _, part in parts for truth in part]
-    if not truths:
-        raise InvalidInputError("there are no rows to learn. Give files with at least one row.")
-    batches = [batch for batch, _ in parts]
-    return (vstack(batches, format="csr") if issparse(batches[0]) else np.concatenate(batches)), truths
-
-
-def _load(path: Path) -> HeshingClassifier:
-    from bitkin._load import load
-    from bitkin.learn.heshing import HeshingClassifier
-
-    model = load(path)
-    if not isinstance(model, HeshingClassifier):
-        raise InvalidInputError(
-            f"{path} holds {type(model).__name__}, not a classifier. Make one with bitkin classify train."
-        )
-    return model
-
-
-def _columns(classifier: HeshingClassifier, files: list[Path] | None, features: int | None) -> int | None:
-    """Return the number of columns to read svmlight text with: what the model was fitted on, unless said."""
-    from bitkin.io.vectors.formats import is_svmlight
-
-    return classifier.n_features_in_ if features is None and any(map(is_svmlight, files or [])) else features
-
-
-def _require_kind(classifier: HeshingClassifier, X: Any) -> None:
-    """Raise where texts meet a model of vectors, or the other way round."""
-    from bitkin.learn.texts import TEXT_COLUMNS
-
-    want, got = classifier.n_features_in_, X.shape[1]
-    if want != got and TEXT_COLUMNS in (want, got):
-        kinds = ("texts", "vectors") if want == TEXT_COLUMNS else ("vectors", "texts")
-        raise InvalidInputError(f"the model was trained on {kinds[0]} and cannot classify {kinds[1]}.")
-
-
-def _whole(text: str, option: str) -> int:
-    """Read a whole number, or a power such as 2^18."""
-    if not (found := re.fullmatch(r"(\d{1,12})(?:(?:\^|\*\*)(\d{1,2}))?", text.strip())):
-        raise typer.BadParameter(f"{text!r} is no whole number such as 262144 or 2^18.", param_hint=f"'{option}'")
-    number = int(found[1]) ** int(found[2] or 1)
-    if number < 1:
-        raise typer.BadParameter(f"{text} is not at least 1.", param_hint=f"'{option}'")
-    return number
-
-
-def _positive(text: str, option: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise typer.BadParameter(f"{text!r} is no number above 0, and not auto.", param_hint=f"'{option}'")
-    return number

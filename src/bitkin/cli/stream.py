@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from bitkin.cli.streaming.news import News
     from bitkin.cli.streaming.opening import Opened, Places
     from bitkin.cli.streaming.run import StreamRun
-    from bitkin.cli.streaming.signals import StopRequests
+    from bitkin.cli.streaming.signals import EpochRequests, StopRequests
+    from bitkin.cli.streaming.state import Position
     from bitkin.cli.streaming.vectors_in import Block
 
 _SAVE_EVERY = 10_000
@@ -63,6 +63,15 @@ def stream(
         Path | None,
         typer.Option(help="The folder that keeps the model of every epoch. [default: OUT.epochs, or STATE.epochs]"),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write two float32 a vector here, by which bitkin.EpochIndex scores codes whose vectors are gone."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Of the distances that they are for: l2, cosine or ip. [default: l2]")
+    ] = None,
     save_every: Annotated[
         int | None, typer.Option(min=1, help="Vectors between two saved states. [default: 10000]")
     ] = None,
@@ -91,6 +100,8 @@ def stream(
     With --state the run can be stopped, or killed, at any time: the same command cuts the output back to the last
     state and goes on from the vector that it names. On stdout nothing can be cut back: drop the codes from that on.
 
+    SIGUSR1 begins an epoch at the next vector, whatever --epochs says.
+
     Example: bitkin stream --dim 128 --bits 32 -o codes.bin --state state.bitkin < vectors.f32
 
     Example: bitkin stream --format jsonl --field embedding --json < vectors.jsonl
@@ -98,23 +109,26 @@ def stream(
     Example: tail -c +$(($(bitkin stream --state state.bitkin --position bytes) + 1)) vectors.f32 | bitkin stream
     --dim 128 --bits 32 -o codes.bin --state state.bitkin
     """
+    from bitkin.cli.streaming import usage
     from bitkin.cli.streaming.opening import Places
 
-    places = Places(out, state, epochs_to or _beside(out or state))
+    places = Places(out, state, epochs_to or _beside(out or state), corrections)
     if position is not None:
         _print_position(state, one_of_choices(position, "--position", ["vectors", "bytes"]), json)
         return
     code_format = output_format or ("jsonl" if json and out is None else "raw")
     one_of_choices(format, "--format", ["auto", "f32", "npy", "jsonl"])
     one_of_choices(code_format, "--output-format", ["raw", "jsonl"])
-    _require_state(state, {"--save-every": save_every, "--from-start": from_start or None})
-    _require_different(places, model)
-    _require_no_terminal(out, code_format, format)
+    one_of_choices(metric or "l2", "--metric", ["l2", "cosine", "ip"])
+    usage.require_given("--state", state, {"--save-every": save_every, "--from-start": from_start or None})
+    usage.require_given("--corrections", corrections, {"--metric": metric})
+    usage.require_different(places, model)
+    usage.require_no_terminal(out, code_format, format)
     from bitkin.cli.streaming.news import News
     from bitkin.cli.streaming.opening import open_stream
     from bitkin.cli.streaming.options import hasher_for
     from bitkin.cli.streaming.run import Saving, StreamRun
-    from bitkin.cli.streaming.signals import StopRequests
+    from bitkin.cli.streaming.signals import EpochRequests, StopRequests
     from bitkin.cli.streaming.vectors_in import stdin_reader, vectors_in
 
     hasher, options = hasher_for(
@@ -134,18 +148,24 @@ def stream(
     options["--output-format"] = code_format
     options["--out"] = "stdout" if out is None else _seen_from(state, out)
     options["--epochs-to"] = None if places.epochs is None else _seen_from(state, places.epochs)
+    if corrections is not None:
+        usage.require_epochs(hasher)
+        options |= {"--corrections": _seen_from(state, corrections), "--metric": metric or "l2"}
     news = News(json)
-    with StopRequests() as stop, ExitStack() as closing:
+    with StopRequests() as stop, EpochRequests() as epoch, ExitStack() as closing:
         opened = open_stream(places, options, fresh, stop, closing)
         hasher = hasher if opened.hasher is None else opened.hasher
         saving = None if state is None else Saving(state, save_every or _SAVE_EVERY, options)
-        run = StreamRun(hasher, opened.position, opened.out, code_format, opened.kept, saving, strict, news)
+        run = StreamRun(
+            hasher, opened.position, opened.out, code_format, opened.kept, opened.corrections, saving, strict, news
+        )
         _announce(opened, places, hasher.epochs is not None, from_start, news)
         width = getattr(hasher, "n_features_in_", None)
-        blocks = vectors_in(stdin_reader(stop), format, dim, width, field)
+        before = "" if from_start else opened.position.form
+        blocks = vectors_in(stdin_reader(stop), format, dim, width, field, before)
         if from_start:
-            blocks = _after(blocks, opened.position.n_vectors)
-        _run(run, blocks, stop)
+            blocks = _after(blocks, opened.position)
+        _run(run, blocks, stop, epoch)
         news.end(hasher if hasattr(hasher, "n_features_in_") else None)
         _say_end(run, stop, places, news)
     if stop.number is not None:
@@ -154,13 +174,19 @@ def stream(
         die_of(stop.number)
 
 
-def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests) -> None:
+def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests, epoch: EpochRequests) -> None:
     """Take all blocks, or those that come before a request to stop; what is whole in the end is saved."""
     from bitkin.cli.streaming.signals import Stopped
 
+    def heed_requests() -> None:
+        if epoch.take():
+            run.begin_epoch()
+        stop.raise_if_any()
+
     try:
         for block in blocks:
-            run.take(block, stop.raise_if_any)
+            heed_requests()
+            run.take(block, heed_requests)
     except Stopped:
         pass
     except (InvalidInputError, CorruptFileError):
@@ -171,14 +197,17 @@ def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests) -> None:
         run.save()
 
 
-def _after(blocks: Iterator[Block], n_skipped: int) -> Iterator[Block]:
-    """Yield what comes after the first vectors."""
-    passed = 0
+def _after(blocks: Iterator[Block], position: Position) -> Iterator[Block]:
+    """Yield what comes after the vectors that were taken; their bytes are from here on those of this input."""
+    n_skipped, passed, passed_bytes = position.n_vectors, 0, 0
     for block in blocks:
         skip = min(len(block.rows), n_skipped - passed)
+        before = int(block.ends[skip - 1]) if skip else 0
         passed += skip
+        passed_bytes += before
+        if skip and passed == n_skipped:
+            position.input_bytes, position.form = passed_bytes, block.form
         if skip < len(block.rows):
-            before = int(block.ends[skip - 1]) if skip else 0
             yield block._replace(rows=block.rows[skip:], ends=block.ends[skip:] - before)
     if passed < n_skipped:
         raise InvalidInputError(
@@ -199,7 +228,7 @@ def _announce(opened: Opened, places: Places, has_epochs: bool, from_start: bool
         )
         news.say(
             "resume", f"{places.state}: {feed}; {cut}.",
-            vectors=at.n_vectors, bytes=at.input_bytes, output_bytes=at.output_bytes,
+            vectors=at.n_vectors, bytes=at.byte, output_bytes=at.output_bytes,
         )  # fmt: skip
     if has_epochs and opened.kept is None:
         news.say(
@@ -215,7 +244,7 @@ def _say_end(run: StreamRun, stop: StopRequests, places: Places, news: News) -> 
         cut = "" if run.whole else " Drop the codes from that on."
         at = run.saved
         news.say(
-            "saved", f"{places.state}: feed again from {at}.{cut}", vectors=at.n_vectors, bytes=at.input_bytes,
+            "saved", f"{places.state}: feed again from {at}.{cut}", vectors=at.n_vectors, bytes=at.byte,
             output_bytes=at.output_bytes,
         )  # fmt: skip
     if stop.number is not None and places.state is None:
@@ -223,15 +252,23 @@ def _say_end(run: StreamRun, stop: StopRequests, places: Places, news: News) -> 
 
 
 def _print_position(state: Path | None, unit: str, json: bool) -> None:
+    import numpy as np
+
     from bitkin.cli.streaming.state import Position, load_state
+    from bitkin.cli.streaming.vectors_in import NPY
 
     if state is None:
         raise typer.BadParameter("needs --state.", param_hint="'--position'")
     at = load_state(state)[1] if state.exists() else Position()
     if json:
-        print_json(vectors=at.n_vectors, bytes=at.input_bytes, output_bytes=at.output_bytes)
+        print_json(vectors=at.n_vectors, bytes=at.byte, output_bytes=at.output_bytes)
+    elif unit == "vectors" or at.byte is not None:
+        print(at.n_vectors if unit == "vectors" else at.byte)
     else:
-        print(at.n_vectors if unit == "vectors" else at.input_bytes)
+        raise InvalidInputError(
+            f"{state} is of a stream that came as an .npy array of {np.dtype(at.form[len(NPY) :]).name} numbers, "
+            "which cannot be fed from the middle. Feed the whole array again with --from-start."
+        )
 
 
 def _beside(path: Path | None) -> Path | None:
@@ -244,32 +281,3 @@ def _seen_from(state: Path | None, path: Path) -> str:
         return os.path.relpath(path.resolve(), None if state is None else state.resolve().parent)
     except ValueError:  # on another drive
         return str(path.resolve())
-
-
-def _require_state(state: Path | None, options: dict[str, object]) -> None:
-    for option, value in options.items():
-        if state is None and value is not None:
-            raise typer.BadParameter("means nothing without --state.", param_hint=f"'{option}'")
-
-
-def _require_different(places: Places, model: Path | None) -> None:
-    """End with a usage error where two of the files are one."""
-    seen: dict[Path, str] = {}
-    files = {"--model": model, "--out": places.out, "--state": places.state, "--epochs-to": places.epochs}
-    for option, path in files.items():
-        if path is None:
-            continue
-        if path.resolve() in seen:
-            raise typer.BadParameter(f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'")
-        seen[path.resolve()] = option
-
-
-def _require_no_terminal(out: Path | None, code_format: str, form: str) -> None:
-    if out is None and code_format == "raw" and sys.stdout.isatty():
-        raise typer.BadParameter(
-            "codes are bytes, not text for a terminal. Give a file, or --json.", param_hint="'--out'"
-        )
-    if form != "jsonl" and sys.stdin is not None and sys.stdin.isatty():
-        raise typer.BadParameter(
-            "vectors come on stdin, which is a terminal: bitkin stream ... < vectors", param_hint="stdin"
-        )

@@ -1,4 +1,4 @@
-"""Distances of chosen pairs in float64, by direct differences and dot products: the ones that are reported.
+"""Distances of chosen pairs in float64, scaled so that none of them overflows or vanishes.
 
 Rows are first multiplied by powers of two, which is exact, so that no square or product leaves the range of a float.
 Order and ties are those of the scaled distances; only what is reported is scaled back.
@@ -10,21 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.evaluate.rows import Rows
-from bitkin.kernels.ranking import (
-    dot_products_into,
-    sparse_dot_products_into,
-    sparse_squared_distances_into,
-    squared_distances_into,
-)
+from bitkin.index.pair_distances import METRICS, Floats, Ids, pair_distances
 
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
-
-METRICS = ("l2", "cosine", "ip")
+__all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
 
 _PIECE = 2**17  # values gathered at a time: they stay in the cache
 _COMFORT = range(-30, 61)  # norms between these powers of two need no scaling, even squared in float32
@@ -82,17 +73,7 @@ class Pairing:
     def _measure(self, ids: Ids, query_ids: Ids) -> Floats:
         asked, query_of = np.unique(query_ids, return_inverse=True)
         rows, queries = self.take_rows(ids), self.take_queries(asked)
-        if self.metric == "l2":
-            return np.sqrt(_sums(rows, queries, query_of, squares=True))
-        products = _sums(rows, queries, query_of, squares=False)
-        if self.metric == "ip":
-            return 0.0 - products
-        of_rows = _sums(rows, rows, np.arange(ids.size), squares=False)
-        of_queries = _sums(queries, queries, np.arange(asked.size), squares=False)[query_of]
-        # One root of the product, not two roots: a row is then at distance 0 from itself, exactly.
-        norms = np.sqrt(of_rows * of_queries)
-        cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0.0)
-        return 1.0 - np.clip(cosines, -1.0, 1.0)
+        return pair_distances(rows, queries, query_of, self.metric)
 
     def _take(self, source: Rows, ids: Ids, scale: float) -> Any:
         taken: Any = source.take_csr(ids) if self.both_sparse else source.take(ids)
@@ -115,24 +96,6 @@ def own_scales(rows: Any) -> Floats:
     exponents = np.frexp(largest)[1]
     scales: Floats = np.ldexp(1.0, -np.maximum(exponents, -1000))
     return scales
-
-
-def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool) -> Floats:
-    """Return Σ (row − query)² for `squares`, else Σ row · query, for every row and its query."""
-    out = np.empty(query_of.size, dtype=np.float64)
-    lanes = np.empty(8, dtype=np.float64)
-    if isinstance(rows, np.ndarray):
-        dense_sums_into = squared_distances_into if squares else dot_products_into
-        dense_sums_into(rows, queries, query_of, lanes, out)
-    else:
-        sparse_sums_into = sparse_squared_distances_into if squares else sparse_dot_products_into
-        sparse_sums_into(*_plain(rows), *_plain(queries), query_of, lanes, out)
-    return out
-
-
-def _plain(csr: Any) -> tuple[Ids, Ids, Floats]:
-    """Return the three arrays of a CSR matrix, of one type whatever SciPy chose."""
-    return csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int64, copy=False), csr.data
 
 
 def _norm_exponent(largest: float, n_columns: int) -> int:

@@ -30,7 +30,7 @@ def hasher_of_directions(directions: npt.ArrayLike, mean: npt.ArrayLike | None =
     if centre is not None and centre.shape != components.shape[:1]:
         raise InvalidInputError(f"mean must have shape {components.shape[:1]}, one a feature, got {centre.shape}.")
     hasher = ProjectionHash(components.shape[1], projection=Given(), rotation=None, center=centre is not None)
-    hasher._adopt(SignModel(components, centre, normalize=False))
+    hasher._adopt(SignModel(components, centre, normalize=False).require_smaller_mean())
     return hasher
 
 

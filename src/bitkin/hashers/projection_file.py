@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,9 @@ def save_hasher(hasher: ProjectionHash, path: str | os.PathLike[str], more: Mapp
 
     `more` are JSON values that the file keeps beside the hasher's parameters, for whoever looks for them.
     """
-    model = hasher._model
+    live = hasher._live
+    with nullcontext() if live is None else live.lock:  # another thread may go on learning while the file is written
+        model, stream = hasher._model, live_tensors(live)
     parameters = {
         "n_bits": model.spec.n_symbols,
         "projection": slots.describe(hasher._projection),
@@ -42,7 +45,7 @@ def save_hasher(hasher: ProjectionHash, path: str | os.PathLike[str], more: Mapp
     tensors: dict[str, npt.NDArray[Any]] = {"components": model.components}
     if model.mean is not None:
         tensors["mean"] = model.mean
-    tensors |= names_tensor(hasher) | live_tensors(hasher._live)
+    tensors |= names_tensor(hasher) | stream
     write_file(path, "ProjectionHash", parameters | dict(more or {}), model.fingerprint, tensors)
 
 
@@ -71,10 +74,10 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     restore_names(hasher, stored)
     hasher._projection, hasher._rotation = hasher.projection, hasher.rotation
     try:
-        hasher._set_model(SignModel(components, mean, bool(hasher.normalize)))
+        hasher._set_model(SignModel(components, mean, bool(hasher.normalize), random=hasher._slots.random))
         live = live_from_file(stored, hasher)
-    except InvalidInputError:
-        raise damaged(stored.name, "holds numbers that are not finite") from None
+    except InvalidInputError as error:
+        raise damaged(stored.name, f"holds an impossible model: {str(error).rstrip('.')}") from None
     stored.require_no_more_tensors()
     if live is not None:
         hasher._still, hasher._live = None, live

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from bitkin import threads
 from bitkin.checks import whole_number
 from bitkin.code_spec import MAX_SYMBOLS, CodeSpec
 from bitkin.codes import Codes
@@ -18,12 +17,10 @@ from bitkin.hashers import slots
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection_file import load_hasher, save_hasher
 from bitkin.hashers.projections.given import Given
-from bitkin.hashers.rotations import Projected, Rotation
+from bitkin.hashers.sign_learning import Slots, learn_signs, training_vectors
 from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.streams.settings import Settings, epochs_rule, refresh_count
 from bitkin.hashers.streams.streaming import Streaming, follow_streams
-from bitkin.hashers.training import TrainingVectors
-from bitkin.io.memory import physical_memory
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.mapped import MappedRows, is_whole_map
 from bitkin.randomness import Draws, resolve_seed
@@ -31,11 +28,6 @@ from bitkin.randomness import Draws, resolve_seed
 if TYPE_CHECKING:
     from bitkin.hashers.streams.live import LiveModel
     from bitkin.io.reader import StoredFile
-
-
-_SAMPLE_ROWS = 1 << 15
-_SAMPLE_BYTES = 1 << 28
-_SAMPLE_ROWS_A_BIT = 64
 
 
 class ProjectionHash(Streaming, Hasher):
@@ -60,8 +52,10 @@ class ProjectionHash(Streaming, Hasher):
         Of a stream: vectors between two updates of the rotation, counted across calls. 1 is the streaming paper's way.
     epochs : "request", int, float or None, default "request"
         Of a stream: when the model that makes codes is replaced by that of now. "request": when `new_epoch` is called.
-        int: after so many vectors. float: where such a share of the variance would be lost, such as 0.05. None: codes
-        are made by the model as it moves, which is the streaming paper's way; they cannot be compared.
+        int: after so many vectors. float: where such a share of the variance is lost, such as 0.05: the epoch's
+        directions capture so much less of the recent stream than those of now, or than they did when the epoch began;
+        looked at every max(256, `refresh`) vectors. None: codes are made by the model as it moves, which is the
+        streaming paper's way; they cannot be compared.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -90,7 +84,8 @@ class ProjectionHash(Streaming, Hasher):
     A rotation learns from a sample of projected rows: 32,768, of dense ones no more than 256 MB, and in any case 64 for
     each bit. More did not help (CIFAR-10 GIST and Fashion-MNIST, 64 and 128 bits); 3,000 rows lost 4 %. They are chosen
     by a keyed hash of the row number, so that any batches, and any machines that share the work, choose the same. An
-    iterator's are kept while it is read.
+    iterator's are kept while it is read. After exact PCA, "unifdiag" and "isohash" learn from the covariance of all
+    rows instead, and none are kept.
 
     **Streams.** With "opast" or "frequent-directions" and a rotation other than "itq", a hasher goes on learning after
     `fit`, or without: `partial_fit` learns; `sketch` and `sketch_stream` return codes and learn, and a code has always
@@ -99,12 +94,12 @@ class ProjectionHash(Streaming, Hasher):
     are coded by epochs: the model of one moment, held still while learning goes on. `drift` tells when it is time for
     another. A stream that no `fit` began is coded by random directions at first; its first learned epoch begins after
     32 vectors a bit (Fashion-MNIST and CIFAR-10 GIST, 16 to 128 bits: at least 96 % of the recall that 128 a bit give;
-    at 32 bits, 1 a bit gives half of it).
+    at 32 bits, 1 a bit gives half of it), and until then no other rule counts.
 
     However a stream is cut into calls, models and codes are the same to the last bit. Memory stays the same however
-    long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One thread at a time may call what learns.
-    Codes of a stream are summed up in another order than by `transform`: they may differ where
-    abs(projection) < 1e-5 · ‖x‖.
+    long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One thread at a time may call what learns;
+    others may read and save meanwhile, and see the model between two batches. Codes of a stream are summed up in
+    another order than by `transform`: they may differ where abs(projection) < 1e-5 · ‖x‖.
 
     Examples
     --------
@@ -123,13 +118,13 @@ class ProjectionHash(Streaming, Hasher):
 
     A stream:
 
-    >>> live = bitkin.ProjectionHash(n_bits=16, projection="opast", rotation="unifdiag", epochs=500)
+    >>> live = bitkin.ProjectionHash(n_bits=16, projection="opast", rotation="unifdiag", epochs=500).fit(X)
     >>> [len(codes) for codes in live.sketch_stream(X)]
     [500, 500]
     >>> live.sketch(X[0]).fingerprint == live.epoch_.fingerprint_
     True
     >>> print(live.drift(live.epoch_))
-    100.0 % of the variance kept, ... % of bits flipped, variances of bits spread by ..., after 1,001 vectors
+    100.0 % of the variance kept, ... % captured, ... % of bits flipped, bits spread by ..., after 2,001 vectors
     """
 
     notices_not_finite = True  # whatever is not finite shows in the product
@@ -202,33 +197,22 @@ class ProjectionHash(Streaming, Hasher):
 
     def _learn(self, source: VectorSource) -> None:
         self._settle_parameters()
-        self._require_memory(source.shape[1])
         follows = follow_streams(self._projection, self._rotation)
-        wants_rows = not follows and self._rotation is not None and self._rotation.needs_rows
-        vectors = TrainingVectors(
+        self._slots.require_memory(source.shape[1])
+        vectors = training_vectors(
             source,
             center=bool(self.center),
             normalize=bool(self.normalize),
-            key=int(Draws(self.seed_, "rows").words(1)[0]),
-            sample_rows=_sample_rows(source, self.n_bits, self._rotation) if wants_rows else 0,
+            seed=self.seed_,
+            sample_rows=0 if follows else self._slots.sample_rows(source),
         )
-        self.rotation_losses_ = np.empty(0)
-        if follows:
-            live = self._new_live(source.shape[1])
-            live.learn(batch for _, batch in vectors.batches())
-            self._still, self._live = None, live
+        if not follows:
+            model, self.rotation_losses_ = learn_signs(self._slots, vectors, self.seed_)
+            self._set_model(model)
             return
-        learned = self._projection.learn(vectors, self.n_bits, Draws(self.seed_, "projection"))
-        components = learned.directions
-        if self._rotation is not None:
-            enough = self._rotation.needs_covariance_only and learned.covariance is not None
-            sample = () if enough else vectors.sample_batches()
-            rows = np.concatenate([np.empty((0, self.n_bits), dtype=np.float32), *map(learned.project, sample)])
-            projected, draws = Projected(rows, learned.covariance), Draws(self.seed_, "rotation")
-            rotation, self.rotation_losses_ = self._rotation.matrix_and_losses(projected, self.n_bits, draws)
-            with threads.blas_in_one_thread():
-                components = components @ rotation
-        self._set_model(SignModel(components.astype(np.float32), learned.mean, bool(self.normalize)))
+        live = self._new_live(source.shape[1])
+        live.learn(batch for _, batch in vectors.batches())
+        self._still, self._live, self.rotation_losses_ = None, live, np.empty(0)
 
     def _training_source(self, X: Any) -> VectorSource:
         source = super()._training_source(X)
@@ -250,13 +234,17 @@ class ProjectionHash(Streaming, Hasher):
         self._projection, self._rotation = slots.projection_for(self.projection), slots.rotation_for(self.rotation)
         self.seed_ = resolve_seed(self.random_state)
 
+    @property
+    def _slots(self) -> Slots:
+        return Slots(self.n_bits, self._projection, self._rotation)
+
     def _set_model(self, model: SignModel) -> None:
         self.spec_, self._still, self._live = model.spec, model, None
 
     def _start_live(self, n_features: int) -> LiveModel:
         """Return a model that has seen no vector yet."""
         self._settle_parameters()
-        self._require_memory(n_features)
+        self._slots.require_memory(n_features)
         return self._new_live(n_features)
 
     def _new_live(self, n_features: int) -> LiveModel:
@@ -273,7 +261,11 @@ class ProjectionHash(Streaming, Hasher):
         """Return a hasher of its own with this model, which cannot learn any more."""
         centred = model.mean is not None
         hasher = type(self)(
-            model.spec.n_symbols, projection=Given(), rotation=None, center=centred, normalize=model.normalize
+            model.spec.n_symbols,
+            projection=Given(model.random),
+            rotation=None,
+            center=centred,
+            normalize=model.normalize,
         )
         hasher._adopt(model)
         if hasattr(self, "feature_names_in_"):
@@ -288,13 +280,6 @@ class ProjectionHash(Streaming, Hasher):
             return follow_streams(slots.projection_for(self.projection), slots.rotation_for(self.rotation))
         except InvalidInputError:
             return False
-
-    def _require_memory(self, n_features: int) -> None:
-        memory = physical_memory()
-        if memory is not None and 24 * n_features * self.n_bits > memory:  # float64 draws, twice, and the result
-            raise InvalidInputError(
-                f"n_bits must be smaller: {self.n_bits} directions of {n_features} numbers do not fit in memory."
-            )
 
     def _require_parameters(self) -> None:
         whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
@@ -311,11 +296,3 @@ class ProjectionHash(Streaming, Hasher):
         words = self._model.words(batch)
         words.flags.writeable = False
         return Codes(words[:, None, :], self.spec_)
-
-
-def _sample_rows(source: VectorSource, n_bits: int, rotation: Rotation | None) -> int:
-    """Return how many rows a rotation may learn from: 32,768 or what it asks for, within 256 MB."""
-    most = max(_SAMPLE_ROWS, getattr(rotation, "max_rows", None) or 0)
-    if not source.sparse:
-        most = min(most, _SAMPLE_BYTES // (4 * source.shape[1]))
-    return max(most, _SAMPLE_ROWS_A_BIT * n_bits)

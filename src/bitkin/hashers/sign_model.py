@@ -33,21 +33,38 @@ class SignModel:
         Subtracted after the projection, so that sparse rows stay sparse.
     normalize : bool
         Whether rows are scaled to length 1 first.
+    random : bool, default False
+        Whether the directions were drawn, not learned. It changes no code: what codes tell about distances depends on
+        it, see `bitkin.corrections`.
     """
 
     def __init__(
-        self, components: npt.NDArray[np.float32], mean: npt.NDArray[np.float64] | None, normalize: bool
+        self,
+        components: npt.NDArray[np.float32],
+        mean: npt.NDArray[np.float64] | None,
+        normalize: bool,
+        *,
+        random: bool = False,
     ) -> None:
         self.components = _unchanging(components)
         self.mean = None if mean is None else _unchanging(mean)
         self.normalize = normalize
+        self.random = random
         self.spec = CodeSpec(components.shape[1])
-        self.offset = np.zeros(components.shape[1], dtype=np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
+        self.exact_offset = np.zeros(components.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"), threads.blas_in_one_thread():
             if mean is not None:
-                self.offset = (mean @ components.astype(np.float64)).astype(np.float32)
-        if not (np.isfinite(components).all() and np.isfinite(self.offset).all()):
+                self.exact_offset = mean @ components.astype(np.float64)
+            self.offset = self.exact_offset.astype(np.float32)  # infinite where no product of float32 reaches it
+            within = mean is None or np.isfinite(mean.astype(np.float32)).all()  # where means of float32 rows are
+        if not (within and np.isfinite(components).all()):
+            raise InvalidInputError("components or mean hold numbers that are not finite in float32.")
+
+    def require_smaller_mean(self) -> SignModel:
+        """Return this model, whose mean must not project beyond float32 where it is to be fitted to rows at hand."""
+        if not np.isfinite(self.offset).all():
             raise InvalidInputError("X must have smaller numbers: their mean projects beyond float32. Scale it down.")
+        return self
 
     @cached_property
     def fingerprint(self) -> str:
@@ -57,15 +74,15 @@ class SignModel:
             arrays["mean"] = self.mean
         return fingerprint("ProjectionHash", {"normalize": self.normalize}, arrays)
 
-    def project(self, batch: Batch) -> npt.NDArray[np.float32]:
-        """Return what the signs are taken of: float32 (n, n_bits)."""
+    def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
+        """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""
         out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
 
         def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
             np.subtract(product, self.offset, out=out[rows])
-            return all_finite(product)
+            return all_finite(out[rows])
 
-        self._over_blocks(batch, subtract)
+        self._over_blocks(batch, subtract, name)
         return out
 
     def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
@@ -74,7 +91,9 @@ class SignModel:
         self._over_blocks(batch, lambda rows, product: pack_signs(product, self.offset, words[rows]))
         return words
 
-    def _over_blocks(self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool]) -> None:
+    def _over_blocks(
+        self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool], name: str = "X"
+    ) -> None:
         """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were finite.
 
         The blocks do not depend on the number of threads, and the next block overwrites the product.
@@ -85,9 +104,10 @@ class SignModel:
             which = slice(first, min(first + step, batch.shape[0]))
             rows = row_slice(batch, which.start, which.stop)
             with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
-                product = _product(prepared(rows, self.normalize, first=first), self.components)
-            if not work(which, product):
-                _raise_not_finite(rows, first)
+                product = _product(prepared(rows, self.normalize, name, first), self.components)
+                finite = work(which, product)
+            if not finite:
+                _raise_not_finite(rows, name, first)
 
         with threads.blas_in_one_thread():
             threads.run(block, range(0, batch.shape[0], step))
@@ -119,16 +139,16 @@ def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     return np.matmul(rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32))
 
 
-def _raise_not_finite(rows: Any, first: int) -> None:
+def _raise_not_finite(rows: Any, name: str, first: int) -> None:
     """Say why a projection is not finite: a number that is not, or numbers too large."""
     found = first_not_finite(rows)
     if found is not None:
         row, column, value = found
         raise InvalidInputError(
-            f"X: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
+            f"{name}: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
             "drop or replace such rows first."
         )
     raise InvalidInputError(
-        f"X must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows float32. "
-        "Scale the data down."
+        f"{name} must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows "
+        "float32. Scale the data down."
     )

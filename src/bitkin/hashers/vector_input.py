@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from bitkin.io.vectors.batch import Batch, plain_batch
 from bitkin.io.vectors.rows import as_rows
 
 
-class TakesVectors(BaseEstimator, ABC):  # type: ignore[misc]
+class VectorInput(BaseEstimator):  # type: ignore[misc]
     """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their names."""
 
     n_features_in_: int
@@ -30,15 +32,12 @@ class TakesVectors(BaseEstimator, ABC):  # type: ignore[misc]
                 f"{self.n_features_in_} features as input. Give it vectors of the kind it was fitted on."
             )
 
-    @abstractmethod
-    def _learn(self, source: VectorSource) -> None:
-        """Set everything that ends in `_` from at least one row."""
-
-    def _learn_or_stay(self, X: Any) -> None:
-        """Learn from `X`; where that fails, be what was learned earlier, which still holds together."""
+    @contextmanager
+    def _or_stay(self) -> Iterator[None]:
+        """Where what follows fails, be what was learned earlier: it must put new things in place of those it found."""
         before = dict(self.__dict__)
         try:
-            self._learn(self._training_source(X))
+            yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -73,3 +72,16 @@ class TakesVectors(BaseEstimator, ABC):  # type: ignore[misc]
             raise InvalidInputError(str(error)) from error
         checked = as_rows(checked, "X")
         return plain_batch(checked, checked.dtype) if issparse(checked) else checked
+
+
+class TakesVectors(VectorInput, ABC):
+    """Learns from vectors alone, in one place."""
+
+    @abstractmethod
+    def _learn(self, source: VectorSource) -> None:
+        """Set everything that ends in `_` from at least one row."""
+
+    def _learn_or_stay(self, X: Any) -> None:
+        """Learn from `X`; where that fails, be what was learned earlier, which still holds together."""
+        with self._or_stay():
+            self._learn(self._training_source(X))

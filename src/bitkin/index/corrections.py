@@ -11,11 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin.checks import one_of
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.hashers import slots
 from bitkin.hashers.projection_hash import ProjectionHash
-from bitkin.hashers.projections import RandomProjection
 from bitkin.hashers.sign_model import SignModel
-from bitkin.index.estimate import METRICS, Corrections, Scorer
+from bitkin.index.estimate import Corrections, Scorer
+from bitkin.index.pair_distances import METRICS
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import Batch
 
@@ -31,7 +30,8 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
     Parameters
     ----------
     hasher : ProjectionHash
-        Fitted, with orthonormal directions (PCA, Nystrom, OPAST, FrequentDirections) or a random projection.
+        Fitted, with orthonormal directions (PCA, Nystrom, OPAST, FrequentDirections) or a random projection; or a
+        snapshot of such a one.
     vectors : array, CSR matrix, data frame or VectorSource
         The rows that were hashed.
     metric : {"l2", "cosine", "ip"}
@@ -40,8 +40,9 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
     Notes
     -----
     l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² / ‖y‖₁ for principal directions
-    and ‖x − μ‖² / ‖y‖₁ for random ones, y = `hasher.project(x)`. Distances are those of the vectors as given. With
-    `normalize=True` use cosine or ip: l2 would need a third number, and is estimated less well without it.
+    and ‖x − μ‖² / ‖y‖₁ for random ones, y = `hasher.project(x)`; random are those of "random", and those with which a
+    stream begins. Distances are those of the vectors as given. With `normalize=True` use cosine or ip: l2 would need a
+    third number, and is estimated less well without it.
 
     Examples
     --------
@@ -65,14 +66,13 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
         )
     check_is_fitted(hasher)
     model = hasher._model
-    random = isinstance(slots.projection_for(hasher.projection), RandomProjection)
-    if not random and not _orthonormal(model):
+    if not model.random and not _orthonormal(model):
         raise InvalidInputError(
             f"{name} must have orthonormal directions or a random projection for its codes to be scored, got "
             f"{hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or FrequentDirections, or rescore with "
             "stage='exact'."
         )
-    return Scorer(model, random, metric)
+    return Scorer(model, metric)
 
 
 def encoded(scorer: Scorer, vectors: Any, name: str = "vectors") -> tuple[Codes, Corrections]:

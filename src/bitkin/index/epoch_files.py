@@ -1,4 +1,4 @@
-"""The file of an EpochIndex: every epoch's rows as a FlatIndex keeps them, its corrections, and its model.
+"""The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its model.
 
 The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`, `i.components` and `i.mean`.
 """
@@ -6,7 +6,6 @@ The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.correct
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,15 +14,13 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sign_model import SignModel
-from bitkin.index import bitmap
 from bitkin.index.epoch import Epoch, Kept
-from bitkin.index.estimate import METRICS, Scorer
-from bitkin.index.flat import FlatIndex
-from bitkin.index.segment import Words, merged_blocks
+from bitkin.index.estimate import Scorer
+from bitkin.index.pair_distances import METRICS
+from bitkin.index.row_files import parameters_of, rows_from, tensors_of
 from bitkin.io.layout import Header, damaged
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import Chunks, write_file
-from bitkin.kernels.blocks import BLOCK
 
 
 class _Part(StoredFile):
@@ -45,44 +42,18 @@ def save(path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[
     tensors: dict[str, npt.NDArray[Any] | Chunks] = {}
     described = []
     for number, epoch in enumerate(epochs):
-        model, spec = epoch.scorer.model, epoch.rows.spec
+        model = epoch.scorer.model
         tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(epoch).items()}
         described.append(
-            {
-                "fingerprint": epoch.fingerprint,
-                "n_symbols": spec.n_symbols,
-                "bits_per_symbol": spec.bits_per_symbol,
-                "next_id": epoch.rows.next_id,
-                "normalize": model.normalize,
-                "random": epoch.scorer.random,
-            }
+            parameters_of(epoch.rows)
+            | {"fingerprint": epoch.fingerprint, "normalize": model.normalize, "random": model.random}
         )
     write_file(path, "EpochIndex", {"metric": metric, "next_id": next_id, "epochs": described}, None, tensors)
 
 
 def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | Chunks]:
-    ids = epoch.rows.ids()
-    spec, model = epoch.rows.spec, epoch.scorer.model
-    n_blocks = bitmap.n_blocks(len(ids))
-    searchable = np.ones(len(ids), dtype=bool)
-
-    def blocks() -> Iterator[Words]:
-        done = 0
-        for piece, flags in merged_blocks(epoch.rows.segments, ids, spec):
-            searchable[done : done + len(flags)] = flags
-            done += len(flags)
-            yield piece
-
-    def marks() -> Iterator[Words]:
-        yield bitmap.pack(searchable)
-
-    tensors: dict[str, npt.NDArray[Any] | Chunks] = {
-        "blocks": Chunks(np.dtype(np.uint64), (n_blocks, spec.bits_per_symbol, spec.plane_words, BLOCK), blocks),
-        "ids": ids,
-        "searchable": Chunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
-        "corrections": epoch.kept.of(ids),
-        "components": model.components,
-    }
+    model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
+    tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
     return tensors if model.mean is None else tensors | {"mean": model.mean}
 
 
@@ -118,16 +89,16 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
     if part.mapped:
         part.verify("components", "mean")
     try:
-        model = SignModel(components, mean, normalize)
+        model = SignModel(components, mean, normalize, random=random)
     except InvalidInputError:
         raise damaged(part.name, "holds numbers that are not finite") from None
     if model.fingerprint != part.fingerprint:
         raise damaged(part.name, "holds a model that does not fit its fingerprint")
-    rows = FlatIndex._from_file(part)._snapshot
+    rows = rows_from(part)
     ids = rows.ids()
     if len(numbers) != len(ids):
         raise damaged(part.name, f"has {len(numbers)} corrections for {len(ids)} rows")
-    epoch = Epoch(Scorer(model, random, metric), rows, Kept(ids, numbers, len(ids)))
+    epoch = Epoch(Scorer(model, metric), rows, Kept(ids, numbers, len(ids)))
     if not part.mapped:
         require_sound(epoch, part.name)
     return epoch

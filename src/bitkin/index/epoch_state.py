@@ -6,19 +6,19 @@ A state never changes, so a search needs no lock.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import id_array
 from bitkin.codes import Codes
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.index.corrections import scorer_for
 from bitkin.index.epoch import Epoch
 from bitkin.index.estimate import Corrections, Scorer
+from bitkin.index.limits import ids_for
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
-
-MAX_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,10 +67,23 @@ def begun(state: State, scorer: Scorer) -> State:
     return state.put(Epoch.of(scorer))
 
 
-def with_codes(
-    state: State, codes: Codes, numbers: Corrections, ids: npt.ArrayLike | None
-) -> tuple[State, npt.NDArray[np.int64]]:
-    """Return the state with new rows, and their ids."""
+def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
+    """Return the scorer of a snapshot: the one that is here already where there is one."""
+    known = state.find(getattr(snapshot, "fingerprint_", None))
+    return scorer_for(snapshot, metric, name) if known is None else known.scorer
+
+
+def new_ids(state: State, n_rows: int, ids: npt.ArrayLike | None) -> Ids:
+    """Return the ids of so many new rows: those given, none of them in any epoch, or the next numbers."""
+    new = ids_for(n_rows, ids, state.next_id)
+    there = state.present(new) if ids is not None else np.zeros(0, dtype=bool)
+    if there.any():
+        raise DuplicateIdError(f"ids must be new, already in the index: {some_of(new[there])}. Remove them first.")
+    return new
+
+
+def with_codes(state: State, codes: Codes, numbers: Corrections, new: Ids) -> State:
+    """Return the state with new rows; `new` are their ids, from `new_ids`."""
     epoch = state.find(codes.fingerprint)
     if epoch is None:
         raise CodeMismatchError(
@@ -79,22 +92,16 @@ def with_codes(
         )
     if codes.spec != epoch.rows.spec:
         raise CodeMismatchError(f"codes must be {epoch.rows.spec} codes like their epoch's, got {codes.spec}.")
-    if ids is None:
-        if state.next_id + len(codes) - 1 > MAX_ID:
-            raise InvalidInputError("ids are used up to 2**63 - 1. Give ids of your own.")
-        new = np.arange(state.next_id, state.next_id + len(codes), dtype=np.int64)
-    else:
-        new = id_array(ids).copy()
-        if len(new) != len(codes):
-            raise InvalidInputError(f"ids must be one a row, got {len(new)} for {len(codes)} rows.")
-        values, counts = np.unique(new, return_counts=True)
-        if len(values) < len(new):
-            raise DuplicateIdError(f"ids must differ, given more than once: {some_of(values[counts > 1])}.")
-        there = state.present(new)
-        if there.any():
-            raise DuplicateIdError(f"ids must be new, already in the index: {some_of(new[there])}. Remove them first.")
     next_id = max(state.next_id, int(new.max()) + 1) if len(new) else state.next_id
-    return replace(state.put(epoch.with_codes(codes, numbers, new)), next_id=next_id), new
+    return replace(state.put(epoch.with_codes(codes, numbers, new)), next_id=next_id)
+
+
+def without(state: State, ids: Ids) -> State:
+    """Return the state without these rows, all of which must be there; empty epochs stay."""
+    missing = ids[~state.present(ids)]
+    if len(missing):
+        raise UnknownIdError(f"ids must be in the index; not there: {some_of(missing)}.")
+    return replace(state, epochs=tuple(epoch.without(ids) for epoch in state.epochs))
 
 
 def require_epoch(state: State, fingerprint: str) -> Epoch:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import weakref
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,25 +11,22 @@ import numpy.typing as npt
 
 from bitkin.checks import id_array, one_of, whole_number
 from bitkin.codes import Codes, require_codes
-from bitkin.errors import CorruptFileError, InvalidInputError, UnknownIdError
+from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index import epoch_files
-from bitkin.index.corrections import encoded, scorer_for
-from bitkin.index.epoch import Epoch
-from bitkin.index.epoch_state import MAX_ID, State, begun, require_epoch, with_codes
-from bitkin.index.estimate import METRICS, Corrections, Scorer
-from bitkin.index.flat import FlatIndex
-from bitkin.index.rescore import nearest_first, reported, require_corrections
+from bitkin.index.corrections import encoded
+from bitkin.index.epoch_following import followed, undone_on_error
+from bitkin.index.epoch_search import nearest_rows
+from bitkin.index.epoch_state import State, begun, new_ids, require_epoch, scorer_in, with_codes, without
+from bitkin.index.estimate import Corrections
+from bitkin.index.limits import is_id
+from bitkin.index.pair_distances import METRICS
+from bitkin.index.rescore import require_corrections
 from bitkin.index.results import Neighbors
+from bitkin.index.row_files import read_index, verify_rows
 from bitkin.index.segment import Ids
-from bitkin.index.snapshot import some_of
-from bitkin.io.memory import physical_memory
-from bitkin.io.reader import StoredFile, read_file
-from bitkin.io.vectors import open_vectors
-from bitkin.io.vectors.batch import Batch, row_slice
-
-_PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
-_all_indexes: weakref.WeakSet[EpochIndex] = weakref.WeakSet()
+from bitkin.index.writer import WriterLock
+from bitkin.io.reader import StoredFile
 
 
 class EpochRows(NamedTuple):
@@ -80,6 +75,16 @@ class EpochIndex:
     >>> index.retire(first.fingerprint_, into=second, vectors=early)
     >>> [epoch.n_rows for epoch in index.epochs]
     [1000]
+
+    A stream, whose model goes on learning:
+
+    >>> live = bitkin.ProjectionHash(n_bits=16, projection="opast", rotation="unifdiag", epochs=400).fit(early[:100])
+    >>> followed = bitkin.EpochIndex()
+    >>> ids = followed.add(live.epoch_, early[:100])
+    >>> for batch in (early[100:], late):
+    ...     ids = followed.follow(live, batch)
+    >>> [epoch.n_rows for epoch in followed.epochs]
+    [500, 400, 100]
     """
 
     def __init__(self, metric: str = "l2") -> None:
@@ -88,8 +93,7 @@ class EpochIndex:
     def _start(self, metric: str, state: State) -> None:
         self.metric = metric
         self._state = state
-        self._writer = threading.Lock()
-        _all_indexes.add(self)
+        self._writer = WriterLock()
 
     @property
     def epochs(self) -> list[EpochRows]:
@@ -110,9 +114,7 @@ class EpochIndex:
         return sum(map(len, self._state.epochs))
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or isinstance(id, bool) or not 0 <= id <= MAX_ID:
-            return False
-        return bool(self._state.present(np.array([id], dtype=np.int64))[0])
+        return is_id(id) and bool(self._state.present(np.array([id], dtype=np.int64))[0])
 
     def __repr__(self) -> str:
         n = len(self._state.epochs)
@@ -125,43 +127,63 @@ class EpochIndex:
     def begin(self, snapshot: ProjectionHash) -> str:
         """Begin an epoch without rows, for `add_codes`, and return its fingerprint; one that is there already stays."""
         with self._writer:
-            scorer = self._scorer(self._state, snapshot, "snapshot")
+            scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
             self._state = begun(self._state, scorer)
         return scorer.model.fingerprint
 
     def add(self, snapshot: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None) -> Ids:
         """Encode vectors by a snapshot, add them, and return their ids: the ones given, else the next numbers.
 
-        What happens to `snapshot` later, such as another `fit`, does not reach the index.
+        What happens to `snapshot` later, such as another `fit`, does not reach the index. Rows of the random directions
+        with which an unfitted stream begins are scored far less well than others and push those out of the merged
+        answer: `retire` such an epoch as soon as there is a learned one.
         """
-        scorer = self._scorer(self._state, snapshot, "snapshot")
+        scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
         codes, numbers = encoded(scorer, vectors)
         with self._writer:
             state = begun(self._state, scorer)
-            self._state, new = with_codes(state, codes, numbers, ids)
+            new = new_ids(state, len(codes), ids)
+            self._state = with_codes(state, codes, numbers, new)
         return new
 
     def add_codes(self, codes: Codes, corrections: Corrections, ids: npt.ArrayLike | None = None) -> Ids:
         """Add codes whose vectors need not be there any more, with what `bitkin.corrections` made of those.
 
         The codes carry the fingerprint of their snapshot, whose epoch has begun: see `begin`. Corrections are those of
-        the index's metric. Empty rows are kept and never found.
+        the index's metric. Empty rows are kept and never found. Of the random directions with which an unfitted stream
+        begins `add` says what to do.
         """
         require_codes(codes, "codes")
         numbers = require_corrections(corrections, codes, self.metric)
         with self._writer:
-            self._state, new = with_codes(self._state, codes, numbers, ids)
+            new = new_ids(self._state, len(codes), ids)
+            self._state = with_codes(self._state, codes, numbers, new)
+        return new
+
+    def follow(
+        self, hasher: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None, *, strict: bool = False
+    ) -> Ids:
+        """Let a live hasher code vectors and learn from them, add the codes, and return their ids as `add` does.
+
+        The hasher has learned directions already: `fit` it on the first vectors and `add` those by its `epoch_`. Each
+        vector is coded by the hasher's current epoch, then learned from; epochs that begin on the way begin here too.
+        `vectors` is all that `sketch_stream` takes, and the whole of it is one write: on an error nothing is added and
+        the hasher is as before; without one, all rows can be found when the call returns. Undoing needs a copy of the
+        model, 0.4 MB of 960 features and 32 bits: hand over batches, not vectors one by one.
+
+        A vector that is not finite in float32 gets an id too, but an empty code, which is never found; it is warned of
+        and not learned from, or is an error with `strict`. While the call runs, no other may use the hasher.
+        """
+        with self._writer, undone_on_error(hasher):
+            before = self._state
+            after, new = followed(before, hasher, vectors, ids, self.metric, strict)
+            self._become(after, before)
         return new
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty epochs stay."""
         with self._writer:
-            state = self._state
-            numbers = np.unique(id_array(ids))
-            missing = numbers[~state.present(numbers)]
-            if len(missing):
-                raise UnknownIdError(f"ids must be in the index; not there: {some_of(missing)}.")
-            self._state = replace(state, epochs=tuple(epoch.without(numbers) for epoch in state.epochs))
+            self._state = without(self._state, np.unique(id_array(ids)))
 
     def retire(
         self,
@@ -187,7 +209,7 @@ class EpochIndex:
                 raise InvalidInputError(
                     f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to encode anew."
                 )
-            scorer = self._scorer(state, into, "into")
+            scorer = scorer_in(state, into, self.metric, "into")
             if scorer.model.fingerprint == fingerprint:
                 raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
             codes, numbers = encoded(scorer, vectors)
@@ -195,38 +217,22 @@ class EpochIndex:
             new = there if ids is None else id_array(ids)
             if not np.array_equal(np.sort(new), there):
                 raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
-            self._state = with_codes(begun(fewer, scorer), codes, numbers, new)[0]
+            if len(codes) != len(new):
+                raise InvalidInputError(f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.")
+            self._become(with_codes(begun(fewer, scorer), codes, numbers, new), state)
 
     def search(self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest rows of every query by the estimate, nearest first, ties by lower id.
 
         Every epoch puts its k · oversample nearest rows by codes on the shortlist. Distances are float32; estimates of
-        l2 and cosine that fall below 0 rank by how far, and are reported as 0. Where fewer than k can be returned, the
-        rest is id −1 at infinity. `allow` lists the ids that may be returned; unknown ones are passed over.
+        l2 and cosine that fall below 0 rank by how far, and are reported as 0; those beyond float32 rank by how far,
+        and are reported as infinity. Where fewer than k can be returned, the rest is id −1 at infinity. `allow` lists
+        the ids that may be returned; unknown ones are passed over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
         allowed = None if allow is None else id_array(allow, "allow")
-        state = self._state
-        source = open_vectors(queries, name="queries")
-        state.require_length(source.shape[1], source.name)
-        parts = [Neighbors(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32))]
-        epochs = [epoch for epoch in state.epochs if len(epoch)]
-        pairs = max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs))
-        _require_fitting(source.shape[0] or 1, k)
-        for _, batch in source.batches():
-            step = max(1, _PAIRS_AT_ONCE // pairs)
-            for first in range(0, batch.shape[0], step):
-                some = row_slice(batch, first, min(first + step, batch.shape[0]))
-                parts.append(self._nearest(epochs, some, k, n_candidates, allowed))
-        ids, distances = map(np.concatenate, zip(*parts, strict=True))
-        return Neighbors(ids, distances)
-
-    def _nearest(self, epochs: list[Epoch], queries: Batch, k: int, n_candidates: int, allow: Ids | None) -> Neighbors:
-        found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
-        nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0), dtype=np.float32))
-        ids, distances = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
-        return reported(nearest_first(ids, distances, k), self.metric)
+        return nearest_rows(self._state, queries, k, n_candidates, allowed, self.metric)
 
     def compact(self) -> None:
         """Give the space of removed rows back."""
@@ -245,10 +251,7 @@ class EpochIndex:
         With `mmap` everything is verified now but codes and corrections, and those by `verify()`; the file must stay as
         it is while the index is in use. Without it everything is read and verified.
         """
-        stored = read_file(path, mmap=mmap)
-        if stored.class_name != cls.__name__:
-            raise InvalidInputError(f"{stored.name} holds {stored.class_name}, not {cls.__name__}. Use bitkin.load.")
-        return cls._from_file(stored)
+        return cls._from_file(read_index(path, cls.__name__, mmap))
 
     @classmethod
     def _from_file(cls, stored: StoredFile) -> EpochIndex:
@@ -261,18 +264,17 @@ class EpochIndex:
         """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
         state = self._state
         for epoch in state.epochs:
-            flat = FlatIndex(epoch.rows.spec)
-            flat._snapshot = epoch.rows
-            flat.verify()
+            verify_rows(epoch.rows)
             epoch_files.require_sound(epoch, "the index")
         ids = state.ids()
         if not (ids[1:] > ids[:-1]).all():
             raise CorruptFileError("the index holds an id in two epochs. Build it again from its vectors.")
 
-    def _scorer(self, state: State, snapshot: Any, name: str) -> Scorer:
-        """Return the scorer of a snapshot: the one that is here already where there is one."""
-        known = state.find(getattr(snapshot, "fingerprint_", None))
-        return scorer_for(snapshot, self.metric, name) if known is None else known.scorer
+    def _become(self, after: State, before: State) -> None:
+        """Take the state that was made of an earlier one; reading vectors, which may run any code, came between."""
+        if self._state is not before:
+            raise InvalidInputError("vectors must not change the index while they are read. Write before or after.")
+        self._state = after
 
     def __getstate__(self) -> dict[str, Any]:
         state = self._state
@@ -282,22 +284,3 @@ class EpochIndex:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         sealed = tuple(epoch.sealed() for epoch in state["state"].epochs)
         self._start(state["metric"], replace(state["state"], epochs=sealed))
-
-
-def _require_fitting(n_queries: int, k: int) -> None:
-    """Raise where the result alone would not fit this machine's memory."""
-    memory = physical_memory()
-    if memory is not None and 12 * n_queries * k > memory:
-        raise InvalidInputError(
-            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
-        )
-
-
-def _after_fork_in_child() -> None:
-    # A writer of the parent may have held the lock; it does not exist here.
-    for index in _all_indexes:
-        index._writer = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

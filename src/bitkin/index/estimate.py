@@ -28,14 +28,13 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.training import prepared
+from bitkin.index.pair_distances import Floats
 from bitkin.index.segment import Ids, Words
 from bitkin.io.vectors.batch import Batch
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import estimates_into
 
-METRICS = ("l2", "cosine", "ip")
-
-Floats = npt.NDArray[np.float64]
+Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
 _PAIRS_A_PIECE = 1 << 14  # scored by one thread at a time
@@ -45,7 +44,7 @@ class Questions(NamedTuple):
     """What a model makes of queries: their codes, and what their estimates are computed from."""
 
     codes: Codes
-    projected: npt.NDArray[np.float32]
+    projected: Projections
     """Pᵀv of every query, float32 (q, n_bits), times the power of two that makes its largest number about 1."""
     terms: Floats
     """constant, onto, root and factor of every query, float64 (q, 4); see `kernels.estimate`."""
@@ -53,21 +52,29 @@ class Questions(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scorer:
-    """A model, the metric, and whether its directions are random ones; nothing of it ever changes."""
+    """A model and the metric; nothing of it ever changes."""
 
     model: SignModel
-    random: bool
     metric: str
 
     def rows(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of its first row."""
-        model = self.model
-        projected = model.project(batch)
-        y = projected.astype(np.float64)
-        hashed = prepared(batch, model.normalize, name)
+        projected = self.model.project(batch, name)
+        numbers = self._corrections(projected, batch, name, first)
+        return Codes.from_symbols(projected >= 0, 1, fingerprint=self.model.fingerprint), numbers
+
+    def corrections(self, batch: Batch, name: str, first: int | Ids = 0) -> Corrections:
+        """Return what `rows` does, without the codes; `first` may be the numbers of all rows."""
+        return self._corrections(self.model.project(batch, name), batch, name, first)
+
+    def _corrections(
+        self, projected: npt.NDArray[np.float32], batch: Batch, name: str, first: int | Ids
+    ) -> Corrections:
+        model, y = self.model, projected.astype(np.float64)
+        hashed = prepared(batch, model.normalize, name, first)
         squares = CentredRows(hashed, self._mean).lengths_squared()
         scale = np.abs(y).sum(axis=1)
-        factor = _ratio(squares if self.random else np.square(y).sum(axis=1), scale)
+        factor = _ratio(squares if model.random else np.square(y).sum(axis=1), scale)
         lengths = _lengths(batch, name)
         if model.normalize:
             factor *= lengths
@@ -78,18 +85,19 @@ class Scorer:
         if self.metric == "cosine":
             kept, factor = _ratio(kept, lengths), _ratio(factor, lengths)
         with np.errstate(over="ignore"):
-            corrections = np.stack([kept, factor], axis=1).astype(np.float32)
-        if not np.isfinite(corrections).all():
-            row = first + int(np.argmin(np.isfinite(corrections).all(axis=1)))
+            numbers: Corrections = np.stack([kept, factor], axis=1).astype(np.float32)
+        if not np.isfinite(numbers).all():
+            at = int(np.argmin(np.isfinite(numbers).all(axis=1)))
+            row = first + at if isinstance(first, int) else first[at]
             raise InvalidInputError(
                 f"{name} must have smaller numbers: what is kept of row {row} is beyond float32. Scale the data down."
             )
-        return Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint), corrections
+        return numbers
 
     def questions(self, batch: Batch, name: str = "queries") -> Questions:
         """Return what the estimates of a batch of queries are computed from."""
         model, mean = self.model, self._mean
-        projected = model.project(batch)
+        projected = model.project(batch, name)
         seen = projected.astype(np.float64)
         terms = np.zeros((len(projected), 4))
         constant, onto, root, factor = terms.T
@@ -116,15 +124,14 @@ class Scorer:
         codes = Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint)
         return Questions(codes, np.ldexp(seen, -exponents[:, None]).astype(np.float32), terms)
 
-    def distances(
-        self, asked: Questions, words: Words, corrections: Corrections, places: Ids
-    ) -> npt.NDArray[np.float32]:
+    def distances(self, asked: Questions, words: Words, corrections: Corrections, places: Ids) -> Floats:
         """Return the estimated distance of query i from row `places[i, k]`; infinity where that is −1.
 
-        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m); float32 (q, m) comes
-        back. l2 is not squared. Where its square is estimated below 0, it comes as −√(−square), which keeps the order.
+        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m); float64 (q, m) comes
+        back, since float32 would make ties of what is beyond its range. l2 is not squared. Where its square is
+        estimated below 0, it comes as −√(−square), which keeps the order.
         """
-        out = np.empty(places.shape)
+        out: Floats = np.empty(places.shape)
         n_bytes = -(-asked.projected.shape[1] // 8)
         step = max(1, _PAIRS_A_PIECE // max(1, places.shape[1]))
         words, corrections, places = read_only(words), read_only(corrections), read_only(places)
@@ -136,10 +143,7 @@ class Scorer:
             estimates_into(words, corrections, places[some], projected[some], terms[some], tables, out[some])
 
         threads.run(score, range(0, len(places), step))
-        if self.metric == "l2":
-            out = np.copysign(np.sqrt(np.abs(out)), out)
-        with np.errstate(over="ignore"):
-            return out.astype(np.float32)
+        return np.copysign(np.sqrt(np.abs(out)), out) if self.metric == "l2" else out
 
     @property
     def _mean(self) -> Floats:

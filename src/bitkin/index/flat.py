@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,23 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import id_array, whole_number
-from bitkin.code_spec import CodeSpec, require_spec, unused_bits
-from bitkin.codes import Codes, require_codes, require_comparable, spec_from_file
-from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError
-from bitkin.index import bitmap, scan
+from bitkin.code_spec import CodeSpec, require_spec
+from bitkin.codes import Codes, require_codes, require_comparable
+from bitkin.errors import DuplicateIdError, InvalidInputError
+from bitkin.index import scan
 from bitkin.index.growth import in_one_segment, tidied, with_rows, without_ids
+from bitkin.index.limits import ids_for, is_id, require_fitting
 from bitkin.index.results import Neighbors, RaggedNeighbors
-from bitkin.index.segment import Ids, Segment, Words, merged_blocks
+from bitkin.index.row_files import parameters_of, read_index, rows_from, tensors_of, verify_rows
+from bitkin.index.segment import Ids
 from bitkin.index.snapshot import Snapshot, some_of
-from bitkin.io.layout import damaged
-from bitkin.io.memory import physical_memory
-from bitkin.io.reader import StoredFile, read_file
-from bitkin.io.writer import Chunks, write_file
+from bitkin.index.writer import WriterLock
+from bitkin.io.reader import StoredFile
+from bitkin.io.writer import write_file
 from bitkin.kernels.blocks import BLOCK
 
-_MAX_ID = 2**63 - 1
 _SMALL_MERGE = 8 * BLOCK  # rows; so few are copied, or many small merges would leave many small segments
-_all_indexes: weakref.WeakSet[FlatIndex] = weakref.WeakSet()
 
 
 class FlatIndex:
@@ -63,8 +59,7 @@ class FlatIndex:
 
     def _start(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._writer = threading.Lock()
-        _all_indexes.add(self)
+        self._writer = WriterLock()
 
     @property
     def spec(self) -> CodeSpec:
@@ -90,9 +85,7 @@ class FlatIndex:
         return len(self._snapshot)
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or isinstance(id, bool) or not 0 <= id <= _MAX_ID:
-            return False
-        return bool(self._snapshot.present(np.array([id], dtype=np.int64))[0])
+        return is_id(id) and bool(self._snapshot.present(np.array([id], dtype=np.int64))[0])
 
     def __repr__(self) -> str:
         return f"FlatIndex({len(self):,} codes, {self.spec})"
@@ -140,9 +133,8 @@ class FlatIndex:
         their_ids = theirs.ids()
         with self._writer:
             mine = self._snapshot
-            probe = Codes(
-                np.empty((0, *_row_shape(theirs.spec)), dtype=np.uint64), theirs.spec, fingerprint=theirs.fingerprint
-            )
+            nothing = np.empty((0, theirs.spec.bits_per_symbol, theirs.spec.plane_words), dtype=np.uint64)
+            probe = Codes(nothing, theirs.spec, fingerprint=theirs.fingerprint)
             require_comparable(mine.spec, mine.fingerprint, probe, "other")
             shared = their_ids[mine.present(their_ids)]
             if len(shared):
@@ -171,7 +163,7 @@ class FlatIndex:
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
-        _require_fitting(len(queries), k)
+        require_fitting(len(queries), k)
         return scan.k_nearest(snapshot, queries, k, allowed)
 
     def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
@@ -183,32 +175,7 @@ class FlatIndex:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all codes in order of id to `path`: aside first, then in place at once."""
         snapshot = self._snapshot
-        ids = snapshot.ids()
-        searchable = np.ones(len(ids), dtype=bool)
-
-        def blocks() -> Iterator[Words]:
-            done = 0
-            for piece, flags in merged_blocks(snapshot.segments, ids, snapshot.spec):
-                searchable[done : done + len(flags)] = flags
-                done += len(flags)
-                yield piece
-
-        def marks() -> Iterator[Words]:
-            yield bitmap.pack(searchable)
-
-        n_blocks = bitmap.n_blocks(len(ids))
-        spec = snapshot.spec
-        tensors: dict[str, npt.NDArray[Any] | Chunks] = {
-            "blocks": Chunks(np.dtype(np.uint64), (n_blocks, *_row_shape(spec), BLOCK), blocks),
-            "ids": ids,
-            "searchable": Chunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
-        }
-        parameters = {
-            "n_symbols": spec.n_symbols,
-            "bits_per_symbol": spec.bits_per_symbol,
-            "next_id": snapshot.next_id,
-        }
-        write_file(path, "FlatIndex", parameters, snapshot.fingerprint, tensors)
+        write_file(path, "FlatIndex", parameters_of(snapshot), snapshot.fingerprint, tensors_of(snapshot))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True) -> FlatIndex:
@@ -217,61 +184,23 @@ class FlatIndex:
         With `mmap` the header, all sizes and the ids are verified now, the codes by `verify()`; the file must stay as
         it is while the index is in use. Without it everything is read and verified.
         """
-        stored = read_file(path, mmap=mmap)
-        if stored.class_name != cls.__name__:
-            raise InvalidInputError(f"{stored.name} holds {stored.class_name}, not {cls.__name__}. Use bitkin.load.")
-        return cls._from_file(stored)
+        return cls._from_file(read_index(path, cls.__name__, mmap))
 
     @classmethod
     def _from_file(cls, stored: StoredFile) -> FlatIndex:
-        spec = spec_from_file(stored)
-        ids = stored.tensor("ids", np.int64, (None,))
-        n_blocks = bitmap.n_blocks(len(ids))
-        blocks = stored.tensor("blocks", np.uint64, (n_blocks, *_row_shape(spec), BLOCK))
-        marks = stored.tensor("searchable", np.uint64, (8 * n_blocks,))
-        stored.require_no_more_tensors()
-        next_id = stored.parameter("next_id")
-        if stored.mapped:
-            stored.verify("ids", "searchable")
-        largest = int(ids[-1]) if len(ids) else -1
-        if type(next_id) is not int or not largest < next_id <= _MAX_ID + 1:
-            raise damaged(stored.name, f"has an impossible next id, {next_id}")
-        searchable = marks if not bitmap.unpack(marks, 0, len(ids)).all() else None
-        source = stored if stored.mapped else None
-        segment = Segment(blocks, ids, len(ids), len(ids), searchable=searchable, source=source)
-        _require_sound(segment, spec, stored.name, codes_too=not stored.mapped)
         index = cls.__new__(cls)
-        index._start(Snapshot(spec, stored.fingerprint, (segment,) if len(ids) else (), next_id))
+        index._start(rows_from(stored))
         return index
 
     def verify(self) -> None:
         """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
-        snapshot = self._snapshot
-        for segment in snapshot.segments:
-            name = "the index in memory" if segment.source is None else segment.source.name
-            if segment.source is not None:
-                segment.source.verify()
-            _require_sound(segment, snapshot.spec, name, codes_too=True)
-        ids = snapshot.ids()
-        if not (ids[1:] > ids[:-1]).all():
-            raise CorruptFileError("the index holds an id twice. Build it again from its codes.")
+        verify_rows(self._snapshot)
 
     def _accept(self, codes: Codes, ids: npt.ArrayLike | None) -> tuple[Snapshot, Ids]:
         """Check what a writer was given; return the snapshot to build on and the ids of the new rows."""
         snapshot = self._snapshot
         require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(codes, "codes"), "codes")
-        if ids is None:
-            if snapshot.next_id + len(codes) - 1 > _MAX_ID:
-                raise InvalidInputError("ids are used up to 2**63 - 1. Give ids of your own.")
-            numbers = np.arange(snapshot.next_id, snapshot.next_id + len(codes), dtype=np.int64)
-        else:
-            numbers = id_array(ids).copy()
-            if len(numbers) != len(codes):
-                raise InvalidInputError(f"ids must be one a code, got {len(numbers)} for {len(codes)} codes.")
-            values, counts = np.unique(numbers, return_counts=True)
-            if len(values) < len(numbers):
-                raise DuplicateIdError(f"ids must differ, given more than once: {some_of(values[counts > 1])}.")
-        return snapshot, numbers
+        return snapshot, ids_for(len(codes), ids, snapshot.next_id)
 
     def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
         snapshot = self._snapshot
@@ -285,38 +214,3 @@ class FlatIndex:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         snapshot = state["snapshot"]
         self._start(replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments)))
-
-
-def _require_fitting(n_queries: int, k: int) -> None:
-    """Raise where the result alone would not fit this machine's memory."""
-    memory = physical_memory()
-    if memory is not None and 12 * n_queries * k > memory:
-        raise InvalidInputError(
-            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
-        )
-
-
-def _row_shape(spec: CodeSpec) -> tuple[int, int]:
-    return spec.bits_per_symbol, spec.plane_words
-
-
-def _require_sound(segment: Segment, spec: CodeSpec, name: str, *, codes_too: bool) -> None:
-    """Raise unless ids ascend from 0 up and, when asked, no code has bits beyond its symbols."""
-    ids = segment.row_ids
-    if len(ids) and (ids[0] < 0 or not (ids[1:] > ids[:-1]).all()):
-        raise damaged(name, "has ids that are not in order")
-    beyond = unused_bits(spec)
-    if codes_too and beyond:
-        for first in range(0, bitmap.n_blocks(segment.n), 128):
-            if (segment.blocks[first : first + 128, :, -1, :] & beyond).any():
-                raise damaged(name, "has codes with bits set where none may be")
-
-
-def _after_fork_in_child() -> None:
-    # A writer of the parent may have held the lock; it does not exist here.
-    for index in _all_indexes:
-        index._writer = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -13,8 +13,9 @@ from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError, UnknownIdError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index.corrections import batches_for, scorer_for
-from bitkin.index.estimate import METRICS, Corrections
+from bitkin.index.estimate import Corrections
 from bitkin.index.exact import exact_distances
+from bitkin.index.pair_distances import METRICS
 from bitkin.index.results import Neighbors
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
@@ -71,7 +72,8 @@ def rescore(
     -------
     Neighbors
         Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine that fall below 0
-        rank by how far, and are reported as 0.
+        rank by how far, and are reported as 0; those beyond float32 rank by how far, and are
+        reported as infinity.
 
     Examples
     --------
@@ -110,7 +112,7 @@ def rescore(
     places[places >= 0] = np.where(rows.empty_rows()[places[places >= 0]], -1, places[places >= 0])
     _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist))
     if not batches:
-        return nearest_first(shortlist, np.empty(shortlist.shape, dtype=np.float32), k)
+        return reported(nearest_first(shortlist, np.empty(shortlist.shape), k), metric)
     distances = scorer.distances(scorer.questions(stack(batches)), rows.words[:, 0], numbers, places)
     return reported(nearest_first(np.where(places < 0, -1, shortlist), distances, k), metric)
 
@@ -129,10 +131,10 @@ def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neig
 
 
 def reported(found: Neighbors, metric: str) -> Neighbors:
-    """Return estimates as they are reported: no l2 or cosine distance is below 0."""
-    if metric != "ip":
-        np.maximum(found.distances, 0, out=found.distances)
-    return found
+    """Return estimates, ranked in float64, as they are reported: float32, and no l2 or cosine distance below 0."""
+    distances = found.distances if metric == "ip" else np.maximum(found.distances, 0)
+    with np.errstate(over="ignore"):
+        return Neighbors(found.ids, distances.astype(np.float32))
 
 
 def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:

@@ -55,7 +55,9 @@ def _faiss() -> Any:
     try:
         return importlib.import_module("faiss")
     except ImportError:
-        raise MissingExtraError("FAISS objects need faiss, which is not installed: pip install 'bitkin[faiss]'") from None
+        raise MissingExtraError(
+            "FAISS objects need faiss, which is not installed: pip install 'bitkin[faiss]'"
+        ) from None
 
 
 def _index_of(codes: Codes) -> Any:

@@ -1,4 +1,4 @@
-"""A file that only grows, and is cut back to a length that is known to be good when the work on it goes on."""
+"""A file that only grows, and can be cut back to a length that is known to be good when the work on it goes on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ class GrowingFile:
     Parameters
     ----------
     path : path
-        Made where it is missing. No second process can open it so, where files can be locked.
-    length : int, default 0
-        Bytes that stay. What the file has beyond them goes; a shorter one is a CorruptFileError, and stays as it is.
+        Made where it is missing; what is there stays until it is `cut`. No second process can open it so, where files
+        can be locked.
     """
 
-    def __init__(self, path: str | os.PathLike[str], length: int = 0) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         try:
             self._target = regular_target(path)
@@ -32,21 +31,40 @@ class GrowingFile:
             raise self._cannot_write(error) from error
         try:
             lock(self._file, self._path)
-            size = os.fstat(self._file.fileno()).st_size
-            if size < length:
-                raise CorruptFileError(
-                    f"{self._path} has {size:,} bytes where {length:,} were written: it was changed since. "
-                    "Restore it from a copy, or begin anew."
-                )
-            self._file.truncate(length)
-            self._file.seek(length)
+            self.length = self._file.seek(0, os.SEEK_END)
         except BaseException as error:
             self._file.close()
             if isinstance(error, OSError) and not isinstance(error, FileAccessError):
                 raise self._cannot_write(error) from error
             raise
-        self.length = length
         self._is_listed = False  # for sure, in its folder on disk
+
+    def require_length(self, length: int) -> None:
+        """Raise CorruptFileError where fewer bytes are there."""
+        if self.length < length:
+            raise CorruptFileError(
+                f"{self._path} has {self.length:,} bytes where {length:,} were written: it was changed since. "
+                "Restore it from a copy, or begin anew."
+            )
+
+    def cut(self, length: int) -> None:
+        """Drop what comes after the first `length` bytes, which must be there."""
+        self.require_length(length)
+        try:
+            self._file.truncate(length)
+            self._file.seek(length)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        self.length = length
+
+    def begin(self, length: int) -> bytes:
+        """Return the first `length` bytes, which must be there."""
+        self.require_length(length)
+        try:
+            with self._target.open("rb") as file:
+                return file.read(length)
+        except OSError as error:
+            raise self._cannot_write(error) from error
 
     def append(self, data: bytes) -> None:
         """Write at the end. After an error there may be a part of `data` beyond `length`."""

@@ -20,9 +20,14 @@ import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 
+MOST_BUCKETS = 2**31
+"""The hash has 31 bits for the bucket and one for the sign."""
+
 _INTERCEPT = np.uint64(2**32 - 1)  # the feature that stands for the constant; columns end before it
 _LEAST_GRADIENT = 1e-6  # of the softmax: what is smaller than this share of a row changes no float32 weight
-_LEAST_SCALE = 0.01
+LEAST_SCALE = 0.01
+"""Below it the scale goes into the weights."""
+
 _C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
 _ADD, _F1, _F2 = np.uint64(0xE6546B64), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _LOW_32, _LOW_31 = np.uint64(2**32 - 1), np.uint64(2**31 - 1)
@@ -182,20 +187,45 @@ def _node_score(n, seed, level, weights, keys, values, buckets, signed):
     return np.float64((a + b) + (c + d))
 
 
+@inlined_kernel
+def _is_worse(a, b, scores):
+    """Whether node `a` comes after node `b`: a lower score, or the same and a later place."""
+    return scores[a] < scores[b] or (scores[a] == scores[b] and a > b)
+
+
+@kernel
+def _sift_down(heap, n, scores):
+    """Bring the first of `n` nodes to its place in a heap with the worst node on top."""
+    node, place = heap[0], 0
+    while 2 * place + 1 < n:
+        below = 2 * place + 1
+        if below + 1 < n and _is_worse(heap[below + 1], heap[below], scores):
+            below += 1
+        if not _is_worse(heap[below], node, scores):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = node
+
+
 @kernel
 def _keep_best(frontier, scores, beam, kept):
-    """Write the `beam` best of `frontier` to `kept`, the best first and ties in order; return how many."""
+    """Write the `beam` best of `frontier` to `kept`, the best first and equal ones by number; return how many."""
     n = 0
     for node in frontier:
-        score = scores[node]
-        if n == beam and not score > scores[kept[n - 1]]:
-            continue
-        place = n if n < beam else n - 1
-        while place > 0 and score > scores[kept[place - 1]]:
-            kept[place] = kept[place - 1]
-            place -= 1
-        kept[place] = node
-        n = min(n + 1, beam)
+        if n < beam:
+            place = n
+            while place > 0 and _is_worse(node, kept[(place - 1) // 2], scores):
+                kept[place] = kept[(place - 1) // 2]
+                place = (place - 1) // 2
+            kept[place] = node
+            n += 1
+        elif _is_worse(kept[0], node, scores):
+            kept[0] = node
+            _sift_down(kept, n, scores)
+    for last in range(n - 1, 0, -1):
+        kept[0], kept[last] = kept[last], kept[0]
+        _sift_down(kept, last, scores)
     return n
 
 
@@ -261,15 +291,76 @@ def score_classes_into(rows, first, tree, weights, factor, intercept, work, scor
 
 
 @kernel
+def _take_best(n_leaves, tree, first, work, classes, scores):
+    """Fill the places of a row from `first` on with the best leaves of the frontier; return the first place left."""
+    n = _keep_best(work.frontier[:n_leaves], work.scores, classes.size - first, work.kept)
+    for k in range(n):
+        classes[first + k] = tree.leaf_classes[work.kept[k]]
+        scores[first + k] = work.scores[work.kept[k]]
+    return first + n
+
+
+@kernel
 def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work, classes, scores):
-    """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and float32[n, k] scores."""
+    """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and float32[n, k] scores.
+
+    Where the beam reaches fewer than k classes, those it reaches come first, and after them the best of all others.
+    """
     for r in range(classes.shape[0]):
         n = _take_row(rows, first + r, intercept, work)
         n_leaves, _ = _search(n, tree, weights, factor, beam, -1, work)
-        _keep_best(work.frontier[:n_leaves], work.scores, classes.shape[1], work.kept)
-        for k in range(classes.shape[1]):
-            classes[r, k] = tree.leaf_classes[work.kept[k]]
-            scores[r, k] = work.scores[work.kept[k]]
+        done = _take_best(n_leaves, tree, 0, work, classes[r], scores[r])
+        if done < classes.shape[1]:
+            n_leaves, _ = _search(n, tree, weights, factor, tree.seeds.size, -1, work)
+            for k in range(done):
+                work.scores[tree.class_leaves[classes[r, k]]] = -np.inf
+            _take_best(n_leaves, tree, done, work, classes[r], scores[r])
+
+
+@kernel
+def sure_depths_into(rows, first, tree, weights, factor, intercept, beam, margin, work, classes, depths):
+    """Rows from `first` on -> the best class by the beam, int32[n], and how many nodes of its path are sure, int64[n].
+
+    A node is sure when the best class leads every class outside the node by `margin`, whether the beam reaches them
+    or not.
+    """
+    leaf_level = tree.levels[tree.levels.size - 1]
+    for r in range(classes.size):
+        n = _take_row(rows, first + r, intercept, work)
+        n_leaves, n_visited = _search(n, tree, weights, factor, beam, -1, work)
+        _keep_best(work.frontier[:n_leaves], work.scores, 1, work.kept)
+        leaf = work.kept[0]
+        classes[r] = tree.leaf_classes[leaf]
+        if n_visited < tree.seeds.size:
+            _search(n, tree, weights, factor, tree.seeds.size, -1, work)
+        depths[r] = _sure_depth(leaf, leaf_level, margin, tree, work)
+
+
+@kernel
+def _sure_depth(leaf, leaf_level, margin, tree, work):
+    """How many nodes of the path to `leaf` lead all that is outside them; every node's score is in `work.scores`."""
+    scores, best = work.scores, work.shares  # best: of the leaves below a node
+    for node in range(scores.size - 1, -1, -1):
+        if tree.levels[node] == leaf_level:
+            best[node] = scores[node]
+        else:
+            best[node] = -np.inf
+            for child in range(tree.children[node + 1], tree.children[node + 2]):
+                best[node] = max(best[node], best[child])
+    for level in range(leaf_level, -1, -1):  # the path from the root down, into `kept`
+        work.kept[level] = leaf
+        leaf = tree.parents[leaf]
+    lead = np.inf
+    score = scores[work.kept[leaf_level]]
+    for level in range(leaf_level + 1):
+        node = work.kept[level]
+        parent = tree.parents[node]
+        for child in range(tree.children[parent + 1], tree.children[parent + 2]):
+            if child != node:
+                lead = min(lead, score - best[child])
+        if lead < margin:
+            return level
+    return leaf_level + 1
 
 
 @kernel
@@ -303,9 +394,10 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
     good, bad, apart = true_leaf, rival, 0
     while good != bad:
         good, bad, apart = tree.parents[good], tree.parents[bad], apart + 1
-    # Never farther than to a loss of 0: the step of the proximal method, safe whatever the scale of the rows.
+    # About as far as to a loss of 0 and no farther: the step of the proximal method, safe whatever the scale of the
+    # rows. The length is that of the hashed features on average over hashes; collisions within one row change it.
     length = 2.0 * apart * square * factor * factor
-    amount = step if step * length < loss else loss / length
+    amount = step if step * length <= loss else loss / length
     amount *= factor / tables.numbers[0]
     good, bad = true_leaf, rival
     while good != bad:
@@ -344,7 +436,7 @@ def _softmax_step(n, true_leaf, n_leaves, n_visited, step, factor, square, tree,
         steepness += shares[node] * shares[node]
     # The loss falls by at least as much as a line cut off at 0 would: beyond that point lies only overshooting.
     length = steepness * square * factor * factor
-    amount = step if step * length < loss else loss / length
+    amount = step if step * length <= loss else loss / length  # both are 0 where no other class has a share
     amount *= factor / tables.numbers[0]
     for node in work.visited[:n_visited]:
         if abs(shares[node]) > _LEAST_GRADIENT:
@@ -386,7 +478,7 @@ def learn_rows_into(rows, classes, tree, tables, softmax, alpha, first_step, ave
                 loss = _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work)
             numbers[4] += loss
         numbers[0] /= 1.0 + step * alpha
-        if numbers[0] < _LEAST_SCALE:
+        if numbers[0] < LEAST_SCALE:
             _settle(tables, averaging)
         numbers[1] += numbers[0]
         numbers[2] += 1.0

@@ -20,7 +20,7 @@ LANES = 16  # numbers a vector instruction takes at once
 GROUP = 4  # directions taken at once
 
 # What is kept of a stream besides matrices: places in float64[N_NUMBERS] and int64[N_COUNTS].
-SCALE, REFERENCE, WEIGHT, TOTAL, RECENT_WEIGHT, RECENT_TOTAL, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6
+SCALE, REFERENCE, WEIGHT, TOTAL, RECENT_WEIGHT, RECENT_TOTAL, SPREAD_WEIGHT, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6, 7
 SEEN, CLIPPED, N_COUNTS = 0, 1, 2
 
 RECENT = 1.0 - 1.0 / 1024.0  # forgetting factor of the recent past
@@ -213,10 +213,13 @@ def _pack_into(numbers, offset, words):
 
 
 @kernel
-def signs_into(rows, blocks, offset, room, words):
-    """Signs of float32[N, D] · blocks − float64[C] -> uint64[N, W], each row as if it came alone."""
+def signs_into(rows, blocks, offset, vector, sums, words):
+    """Signs of float32[N, D] · blocks − float64[C] -> uint64[N, W], each row as if it came alone.
+
+    `vector`, float32[B, V] and zero beyond the features, and `sums`, float64[C4], are room.
+    """
     for r in range(len(rows)):
-        _sign_into(rows[r], blocks, offset, room.vector, room.columns[0], words[r])
+        _sign_into(rows[r], blocks, offset, vector, sums, words[r])
 
 
 @kernel
@@ -249,8 +252,11 @@ def _square_of(deviation):
 
 @kernel
 def _mean_square(numbers):
-    """Mean squared distance so far, the reference counted as one vector more: it is never zero."""
-    return (numbers[TOTAL] + numbers[REFERENCE]) / (numbers[WEIGHT] + 1.0)
+    """Mean squared distance so far, the reference counted as one vector more: it is never zero.
+
+    Equal vectors that came before any other weigh nothing here: they tell where a stream is, not how far it spreads.
+    """
+    return (numbers[TOTAL] + numbers[REFERENCE]) / (numbers[SPREAD_WEIGHT] + 1.0)
 
 
 @kernel
@@ -281,6 +287,7 @@ def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vect
         flat[i] = np.float32(factor * deviation[i])
     square = part * length * part * length
     numbers[WEIGHT] = weight
+    numbers[SPREAD_WEIGHT] = forgetting * numbers[SPREAD_WEIGHT] + 1.0
     numbers[TOTAL] = forgetting * numbers[TOTAL] + square
     numbers[RECENT_WEIGHT] = RECENT * numbers[RECENT_WEIGHT] + 1.0
     numbers[RECENT_TOTAL] = RECENT * numbers[RECENT_TOTAL] + square

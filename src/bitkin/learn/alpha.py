@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from bitkin.kernels.heshing import Tree
+from bitkin.learn.held_out import split_rows
 from bitkin.learn.sgd import Labelled, Method, error_of, train
-from bitkin.randomness import Draws
 
 USUAL_ALPHA = 1e-4
 """For rows of length 1; the right strength grows with the square of their length."""
@@ -17,13 +15,6 @@ _STEPS = (1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 3e-5, USUAL_ALPHA, 3e-4, 1e-3, 3e-3, 1e-
 _MOST_ROWS = 20_000  # for a choice among strengths a factor of 3 apart
 _SHARE = 0.2
 _MOST_PASSES = 5
-
-
-def split_rows(data: Labelled, share: float, seed: int, most: int | None = None) -> tuple[Labelled, Labelled]:
-    """Return the rows to learn and those held out, drawn at random, of at most `most` rows in all."""
-    order = Draws(seed, "heshing held out").permutation(len(data))[:most]
-    n_held = max(1, round(share * len(order)))
-    return data.take(np.sort(order[n_held:])), data.take(np.sort(order[:n_held]))
 
 
 def choose_alpha(
@@ -35,15 +26,15 @@ def choose_alpha(
     """
     grid = [step * method.mean_square for step in _STEPS]
     start = _STEPS.index(USUAL_ALPHA)
-    if len(data) < 2:
+    learned, held_out = split_rows(data, _SHARE, seed, "alpha", _MOST_ROWS)
+    if not len(held_out):
         return grid[start]
-    learned, held_out = split_rows(data, _SHARE, seed, _MOST_ROWS)
 
     def error(place: int) -> float:
         strength = replace(method, alpha=grid[place])
         passes = min(max_iter, _MOST_PASSES)
         trained = train(learned, tree, n_buckets, strength, max_iter=passes, beam=beam, seed=seed)
-        return error_of(trained.tables, tree, strength, held_out, beam)
+        return error_of(trained.weights, tree, strength, held_out, beam)
 
     best, least = start, error(start)
     for direction in (1, -1):

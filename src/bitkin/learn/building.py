@@ -5,10 +5,12 @@ One rule for all of them: what every path starts with is the root; where paths s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bitkin.errors import InvalidInputError
+from bitkin.learn.growing import fits_memory, too_large
 from bitkin.learn.labels import Path, plain_label, plain_labels, shown
 
 
@@ -72,12 +74,15 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
     if classes is None:
         inner = set(parent_of.values())
         wanted = [node for node in nodes if node not in inner]
-        _require_no_cycle(nodes, parent_of, name)
+        depths = _depths(nodes, parent_of, name)
     else:
         wanted = plain_labels(classes, "classes")
         if unknown := [label for label in wanted if label not in nodes]:
             raise InvalidInputError(f"classes must be nodes of {name}, got {shown(unknown)}, which are not.")
-        _require_no_cycle(wanted, parent_of, name)
+        depths = _depths(wanted, parent_of, name)
+    depth = max((depths[node] for node in wanted), default=0)
+    if not fits_memory(len(wanted), depth, len(nodes)):
+        raise too_large(len(wanted), depth)
     return [_climb(node, parent_of) for node in wanted]
 
 
@@ -119,13 +124,13 @@ def _edge(edge: Any, name: str) -> tuple[Hashable, Hashable]:
     return pair[0], pair[1]
 
 
-def _require_no_cycle(nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], name: str) -> None:
-    """Raise where climbing from a node comes back to it: such a ring hangs below no root."""
-    safe: set[Hashable] = set()
+def _depths(nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], name: str) -> dict[Hashable, int]:
+    """Return how many nodes there are from the top down to each; raise for a cycle, which hangs below no top."""
+    depths: dict[Hashable, int] = {None: 0}  # what is above a top
     for start in nodes:
         climbed: dict[Hashable, None] = {}
         node = start
-        while node is not None and node not in safe and node not in climbed:
+        while node not in depths and node not in climbed:
             climbed[node] = None
             node = parent_of.get(node)
         if node in climbed:
@@ -135,7 +140,8 @@ def _require_no_cycle(nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Ha
                 f"{name} must form a tree, but no root is above the cycle {' → '.join(map(repr, ring))}. "
                 f"Give the topmost of them the parent None."
             )
-        safe.update(climbed)
+        depths.update(zip(reversed(climbed), itertools.count(depths[node] + 1)))
+    return depths
 
 
 def _climb(node: Hashable, parent_of: Mapping[Hashable, Hashable]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def object_array(values: Sequence[Any]) -> npt.NDArray[np.object_]:
 def label_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
     """Return labels as an array of strings or numbers where they are all of one such kind, else of objects."""
     kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and kinds <= set(_PLAIN):
+    if len(kinds) == 1 and kinds <= set(_PLAIN) and not any(map(_ends_in_nul, labels)):
         array = np.array(labels)
         if array.dtype.kind in "Ubif":  # not whole numbers beyond 64 bits
             return array
@@ -40,7 +41,9 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
         raise InvalidInputError(
             "HeshingClassifier requires y to be passed, but the target y is None. Give a label a row."
         )
-    if isinstance(y, (list, tuple)) and (len(set(map(type, y))) > 1 or any(isinstance(label, tuple) for label in y)):
+    if isinstance(y, (list, tuple)) and (
+        len(set(map(type, y))) > 1 or any(isinstance(label, tuple) or _ends_in_nul(label) for label in y)
+    ):
         y = object_array(y)  # NumPy would make another axis of tuples, and texts of numbers beside texts
     try:
         flat = column_or_1d(y, warn=True)
@@ -56,12 +59,21 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
 
 
 def in_order(labels: Iterable[Hashable]) -> list[Hashable]:
-    """Return the different labels, sorted where they can be, else in order of appearance."""
+    """Return the different labels, sorted: as texts or numbers or tuples of them, else by type and how they print.
+
+    The order never depends on that of the rows.
+    """
     different = list(dict.fromkeys(labels))
-    try:
-        return sorted(different)  # type: ignore[type-var]
-    except TypeError:
-        return different
+    kinds = {type(label) for label in different}
+    if kinds <= {bool, int, float} or (len(kinds) == 1 and kinds <= {str, bytes, tuple}):
+        with suppress(TypeError):  # tuples of unlike things
+            return sorted(different)  # type: ignore[type-var]
+    return sorted(different, key=lambda label: (type(label).__name__, repr(label)))
+
+
+def _ends_in_nul(label: object) -> bool:
+    """Tell whether NumPy's texts, which are filled up with NUL, would cut the label short."""
+    return isinstance(label, (str, bytes)) and label[-1:] in ("\0", b"\0")
 
 
 def require_classes(taxonomy: Taxonomy, labels: Iterable[Hashable], hint: str) -> None:

@@ -14,13 +14,11 @@ from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import plain_batch
 from bitkin.io.vectors.rows import as_rows
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import place_features_into
+from bitkin.kernels.heshing import MOST_BUCKETS, place_features_into
 from bitkin.learn.growing import ROOT
 from bitkin.learn.node_seeds import node_seeds
 from bitkin.learn.taxonomy import Taxonomy
 from bitkin.randomness import resolve_seed
-
-_MOST_BUCKETS = 2**31  # the hash has 31 bits for the bucket and one for the sign
 
 
 def hierarchical_features(
@@ -47,7 +45,7 @@ def hierarchical_features(
     """
     rows = _rows(X, "X")
     numbers = _class_numbers(labels, rows.shape[0], taxonomy)
-    n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=_MOST_BUCKETS)
+    n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=MOST_BUCKETS)
     seed = resolve_seed(random_state)
     paths = taxonomy.class_paths[numbers]
     if root:
@@ -84,7 +82,7 @@ def hashed_node_weights(
         raise InvalidInputError(
             f"weights must have a row for each of the {taxonomy.n_nodes} nodes below the root, got {rows.shape[0]}."
         )
-    n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=_MOST_BUCKETS)
+    n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=MOST_BUCKETS)
     seed = resolve_seed(random_state)
     table = np.zeros((taxonomy.n_levels - 1, n_buckets), dtype=np.float64)
     seeds = node_seeds(np.arange(taxonomy.n_nodes), seed)

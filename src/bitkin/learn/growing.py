@@ -14,6 +14,8 @@ from bitkin.errors import InvalidInputError
 from bitkin.learn.labels import Path
 
 ROOT = -1
+_FEW_NUMBERS = 2**22
+_DEEP = 64
 _COPY: Path = ()  # what a copy is called among its parent's children; a child of its own is called (label,)
 
 
@@ -28,6 +30,28 @@ class Grown(NamedTuple):
     classes: tuple[Hashable, ...]
     class_ends: tuple[int, ...]
     """The node a class's path leads to, before its copies."""
+
+
+def copies_below(tree: Grown) -> dict[int, int]:
+    """Return the copy below each node that has one."""
+    return {parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]}
+
+
+def fits_memory(n_classes: int, depth: int, n_nodes: int) -> bool:
+    """Tell whether the paths of all classes, extended to one depth, take memory in proportion to the nodes given.
+
+    A chain of n nodes above n classes has n² numbers in its paths: a small file must not fill all memory. Every tree of
+    up to 64 levels fits.
+    """
+    return n_classes * depth <= max(_FEW_NUMBERS, _DEEP * n_nodes)
+
+
+def too_large(n_classes: int, depth: int) -> InvalidInputError:
+    """Return the error for a tree that does not fit."""
+    return InvalidInputError(
+        f"a taxonomy of many classes must have paths of up to {_DEEP} levels, got {n_classes:,} classes and a path of "
+        f"{depth:,} levels. Leave inner nodes out."
+    )
 
 
 class GrowingTree:
@@ -66,6 +90,8 @@ class GrowingTree:
                 f"a taxonomy must have classes below its root, got one node, {self._root_label!r}. "
                 f"Give the paths of two or more classes."
             )
+        if not fits_memory(len(self._ends), depth, self._is_copy.count(False)):
+            raise too_large(len(self._ends), depth)
         for name, end in self._ends.items():
             node = end
             while self._level(node) < depth:

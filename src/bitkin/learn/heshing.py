@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -14,19 +14,21 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin.checks import whole_number
+from bitkin.errors import InvalidInputError
 from bitkin.hashers.feature_names import restore_names
-from bitkin.hashers.vector_input import TakesVectors
+from bitkin.hashers.vector_input import VectorInput
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.kernels.heshing import Rows
-from bitkin.learn.class_labels import in_order, label_array, object_array, row_labels
-from bitkin.learn.inner_nodes import sure_depths
+from bitkin.learn.class_labels import label_array, object_array, row_labels
+from bitkin.learn.inner_nodes import sure_depth
 from bitkin.learn.labels import plain_labels
-from bitkin.learn.model import Model, continued, fitted, started
+from bitkin.learn.metrics import flat_error
+from bitkin.learn.model import Model, continued, first_taxonomy, fitted, started
 from bitkin.learn.scoring import rows_of
 from bitkin.learn.settings import margin_of, settings_of
 from bitkin.learn.sgd import Progress
 from bitkin.learn.taxonomy import Taxonomy
-from bitkin.learn.training_rows import TrainingRows, looked_at
+from bitkin.learn.training_rows import TrainingRows, gathered, looked_at
 from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
@@ -48,10 +50,11 @@ class TopClasses(NamedTuple):
 
 
 def _has_probabilities(classifier: HeshingClassifier) -> bool:
-    return bool(classifier.loss == "softmax")
+    learned: Model | None = getattr(classifier, "_model", None)
+    return bool(classifier.loss == "softmax") if learned is None else learned.method.softmax
 
 
-class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
+class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     """Classify into a taxonomy by hashed weights: `n_buckets` numbers a level, however many classes and features.
 
     Every node of the tree hashes a row in its own way into the table of its level, and the score of a class is the sum
@@ -64,7 +67,8 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
     n_buckets : int, default 2**18
         Weights of a level, the paper's m; up to 2**31, any number.
     max_bytes : int, optional
-        Memory of `weights_`, which then decides `n_buckets`.
+        Memory of `weights_`, which then decides `n_buckets`. A class that would make the tree so deep that they no
+        longer fit is an error of `partial_fit`.
     loss : "hinge" or "softmax", default "hinge"
         Crammer–Singer's multi-class hinge, or cross entropy, which has `predict_proba` and learns more slowly.
     alpha : float or "auto", default "auto"
@@ -78,12 +82,14 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
         Give every row a constant feature. For rows that are not centred; bags of words need none.
     beam : int, "auto" or None, default "auto"
         Learn and predict below this many of the best nodes of a level only. None scores every node. "auto" does for up
-        to 256 nodes, and takes 8 beyond; `beam_gap` tells how often its answer is another.
+        to 256 nodes and with "softmax", whose probabilities are shares of all classes, and takes 8 beyond; `beam_gap`
+        tells how often its answer is another.
     min_margin : float, optional
         Predict an inner node where the leaf is not sure: the lowest one on the best path that leads every class
-        outside it by this much.
+        outside it by this much, for which every node is scored, whatever the beam.
     early_stopping : bool, default False
-        Stop when the error on a tenth of the rows, which are not learned, has not fallen for two passes.
+        Stop when the error on a tenth of the rows of every class, which are not learned, has not fallen for two passes,
+        and keep the weights of the pass where it was least.
     progress : callable, optional
         Called as `progress(rows_learned, rows_in_all)` while `fit` makes its passes.
     random_state : int or None, default 0
@@ -92,12 +98,14 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
     Attributes
     ----------
     classes_ : array
-        The labels met, those of a taxonomy in its order, else sorted; columns of scores are in this order.
+        The labels met, those of a taxonomy in its order, else sorted, unlike kinds one after another; classes added
+        later come last. Columns of scores are in this order.
     class_counts_ : int64 (n_classes,)
-        Rows learned of each.
+        Rows learned of each, those held out for early stopping left out.
     taxonomy_ : Taxonomy
     weights_ : float32 (n_levels − 1, n_buckets)
-        One table a level below the root, which is common to all classes.
+        One table a level below the root, which is common to all classes. So the T of `theory.expected_feature_loss`
+        is `n_levels` − 1 here: a feature is lost where it meets others in every table.
     alpha_ : float
     n_iter_ : int
         Passes made by `fit`; 0 after `partial_fit` alone.
@@ -109,10 +117,16 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
     Notes
     -----
     A row without a feature says nothing: it is answered by the prior, the share of each class among the rows learned,
-    and `predict_top` and `empty_rows` tell which they are.
+    and `predict_top` and `empty_rows` tell which they are. Its scores are the logarithms of the prior, and those are
+    what `min_margin` compares.
 
     Learning is one row after another in one thread, so that one seed is one model; predicting uses all threads.
-    `partial_fit` learns rows in the order given, once. Its average starts anew with every new class.
+    `partial_fit` learns rows in the order given, once. Its average starts anew with every new class, from the weights
+    averaged before. It learns on a copy of the tables, and the first prediction after it makes the average: both cost
+    as much as several passes over `weights_`, so give it some hundred rows at a time where you can.
+
+    Parameters set after `fit` count from the next `fit`. `partial_fit` takes on changes of `beam`, `min_margin`,
+    `max_iter` and `early_stopping`, and refuses all others, since its weights depend on them.
 
     References
     ----------
@@ -175,7 +189,7 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn rows of an array, a CSR matrix, a data frame or a `VectorSource`, which is read whole; a label each."""
-        with self._as_it_was_if_this_fails():
+        with self._or_stay():
             settings = settings_of(self)
             rows = self._rows_to_learn(X, reset=True)
             labels = row_labels(y, len(rows))
@@ -197,18 +211,18 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
         paths : list of tuples of labels, optional
             Where in the tree new classes are, as for `Taxonomy.with_paths`.
         """
-        with self._as_it_was_if_this_fails():
+        with self._or_stay():
             first = not hasattr(self, "_model")
             settings = settings_of(self)
             rows = self._rows_to_learn(X, reset=first)
             labels = row_labels(y, len(rows))
             known = [] if classes is None else plain_labels(classes, "classes")
             if first:
-                known = [*known, *labels] if settings.taxonomy is None else known
-                taxonomy = settings.taxonomy or Taxonomy.from_classes(in_order(known))
+                taxonomy = settings.taxonomy or first_taxonomy([*known, *labels], paths)
                 model = started(settings, resolve_seed(self.random_state), taxonomy, rows)
             else:
-                model = self._model
+                self._require_same_seed()
+                model = replace(self._model, settings=self._model.settings.continued_by(settings))
             self._take_on(continued(model, rows, labels, known, paths))
         return self
 
@@ -217,24 +231,38 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
         check_is_fitted(self)
         if self._model.settings.min_margin is None:
             return self.predict_top(X, 1).labels[:, 0]
-        return label_array([path[-1] for path in self.predict_path(X)])
+        paths = [self._model.taxonomy.path_of(label) for label in self._model.labels]
+        kind = label_array([label for path in paths for label in path]).dtype  # of all there are, not of those found
+        return object_array([path[-1] for path in self.predict_path(X)]).astype(kind)
 
     def predict_path(self, X: Any, min_margin: float | None = None) -> npt.NDArray[np.object_]:
-        """Return the labels from the root to the prediction: (n,), a tuple a row; None is the model's `min_margin`."""
+        """Return the labels from the root to the prediction: (n,), a tuple a row; None is the model's `min_margin`.
+
+        With a margin it is what it is without one, or the first labels of that.
+        """
         check_is_fitted(self)
         model = self._model
         label_paths = [model.taxonomy.path_of(label) for label in model.labels]
-        node_paths = model.taxonomy.class_paths[model.class_numbers]
         margin = model.settings.min_margin if min_margin is None else margin_of(min_margin)
-        n_candidates = 1 if margin is None else min(len(label_paths), model.beam or len(label_paths))
+        if margin is None:
+            return object_array([label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]])
+        scorer, prior = model.scorer(), model.log_prior()
+        usual = int(np.argmax(prior))
+        usual_depth = sure_depth(model.taxonomy.class_paths[model.class_numbers], prior, margin)
         found: list[tuple[Hashable, ...]] = []
-        for classes, scores, _ in self._best(X, n_candidates):
-            depths = sure_depths(node_paths, classes, scores, margin or 0.0)
-            found += [label_paths[best][: depth + 1] for best, depth in zip(classes[:, 0], depths, strict=True)]
+        for rows in self._rows(X):
+            classes, depths = scorer.best_and_sure(rows, model.beam, margin)
+            empty = _without_feature(rows)
+            classes[empty], depths[empty] = usual, usual_depth
+            found += [label_paths[best][: depth + 1] for best, depth in zip(classes, depths, strict=True)]
         return object_array(found)
 
     def predict_top(self, X: Any, k: int) -> TopClasses:
-        """Return the `k` best classes of every row, best first; equal ones in the order of their nodes."""
+        """Return the `k` best classes of every row, best first; equal ones in the order of their nodes.
+
+        The first of them is what `predict` answers, and a smaller `k` gives the first columns of a larger one. So where
+        the beam reaches fewer than `k` classes, they come first, and the best of all others follow.
+        """
         check_is_fitted(self)
         k = whole_number(k, "k", low=1, high=len(self.classes_))
         parts = list(self._best(X, k))
@@ -246,18 +274,34 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the scores of all classes, (n, n_classes), without a beam; of two classes their difference, (n,).
 
-        That is scikit-learn's custom. The scores of an empty row are the logarithms of the prior.
+        That is scikit-learn's custom. The scores of an empty row are the logarithms of the prior. A model learned with
+        a beam has compared few classes at a time: scores of those that the beam does not reach say little, and may be
+        above that of the class `predict` answers.
         """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the probabilities of all classes, (n, n_classes); only with `loss="softmax"`."""
+        """Return the probabilities of all classes, (n, n_classes), without a beam; only learned by "softmax"."""
         scores = self._scores(X)
         shares: npt.NDArray[np.float32] = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted, 1 − `flat_error`; rows may count by weights."""
+        predicted = self.predict(X).tolist()
+        labels = row_labels(y, len(predicted))
+        if sample_weight is None:
+            return 1.0 - flat_error(labels, predicted)
+        hits = np.array([label == guess for label, guess in zip(labels, predicted, strict=True)], dtype=np.float64)
+        try:
+            return float(np.average(hits, weights=sample_weight))
+        except (ValueError, TypeError, ZeroDivisionError) as error:
+            raise InvalidInputError(
+                f"sample_weight must be {len(hits)} numbers, one a row, that do not add up to 0: {error}"
+            ) from error
 
     def empty_rows(self, X: Any) -> npt.NDArray[np.bool_]:
         """Tell which rows have no feature, so that the prior answers them."""
@@ -296,18 +340,12 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
         stored.require_no_more_tensors()
         return made
 
-    def _learn(self, source: VectorSource) -> None:
-        raise NotImplementedError("rows are learned with their labels, by fit and partial_fit")
-
-    @contextmanager
-    def _as_it_was_if_this_fails(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _require_same_seed(self) -> None:
+        if self.random_state is not None and resolve_seed(self.random_state) != self.seed_:
+            raise InvalidInputError(
+                f"random_state must stay what it was when the model was begun, {self.seed_}, since its hashes come "
+                f"from it, got {self.random_state}. Set it back, or fit anew."
+            )
 
     def _take_on(self, model: Model) -> None:
         """Make `model` the one that predicts."""
@@ -327,7 +365,10 @@ class HeshingClassifier(ClassifierMixin, TakesVectors):  # type: ignore[misc]
             self._training_source(X)
         else:
             self.require_features(X)
-        return looked_at(X.gather(np.arange(len(X))))
+        rows = gathered(X)
+        if reset and not rows.shape[0]:
+            raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
+        return looked_at(rows)
 
     def _rows(self, X: Any) -> Iterator[Rows]:
         """Yield the rows to predict."""

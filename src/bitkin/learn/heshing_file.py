@@ -21,10 +21,11 @@ from bitkin.io.writer import write_file
 from bitkin.kernels.heshing import Tables
 from bitkin.learn.model import Model
 from bitkin.learn.searched_tree import searched_tree
-from bitkin.learn.settings import MOST_BUCKETS, Settings, settings_of
+from bitkin.learn.settings import Settings, settings_of
 from bitkin.learn.sgd import Method
-from bitkin.learn.tables import steps_of
+from bitkin.learn.tables import are_possible, steps_of
 from bitkin.learn.taxonomy import Taxonomy
+from bitkin.learn.training_rows import is_usable
 from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ def write_model(classifier: HeshingClassifier, model: Model, path: str | os.Path
         "steps": model.steps,
     }
     tensors: dict[str, npt.NDArray[Any]] = {
-        "taxonomy": np.frombuffer(json.dumps(model.taxonomy.to_dict()).encode(), dtype=np.uint8),
+        "taxonomy": _as_bytes(model.taxonomy),
         "class_numbers": model.class_numbers,
         "class_counts": model.class_counts,
         "weights": model.weights,
     }
+    if settings.taxonomy not in (None, model.taxonomy):  # classes were added since
+        tensors["given_taxonomy"] = _as_bytes(settings.taxonomy)
     if model.tables is not None:  # so that partial_fit goes on as if nothing had happened
         tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
     write_file(path, "HeshingClassifier", parameters, _fingerprint(model), tensors | names_tensor(classifier))
@@ -68,7 +71,8 @@ def parameters_of(stored: StoredFile) -> dict[str, Any]:
     names = [*_PLAIN, "loss", "alpha", "random_state"]
     parameters = {name: stored.parameter(name) for name in names}
     if stored.parameter("has_taxonomy") is True:
-        parameters["taxonomy"] = _taxonomy(stored)
+        tensor = stored.optional_tensor("given_taxonomy", np.uint8, (None,))
+        parameters["taxonomy"] = _taxonomy(stored) if tensor is None else _from_bytes(stored, tensor)
     return parameters
 
 
@@ -89,6 +93,12 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
             mean_square=_positive(stored, "mean_square"),
             intercept=_positive(stored, "intercept") if settings.fit_intercept else 0.0,
         )
+        if settings.alpha not in (None, method.alpha):
+            raise InvalidInputError(f"chosen_alpha must be alpha, got {method.alpha}.")
+        squares = [method.mean_square, method.intercept * method.intercept or 1.0]
+        if not all(map(is_usable, squares)):
+            raise InvalidInputError(f"mean_square and intercept must be those of rows, got {squares} squared.")
+        n_buckets = settings.buckets_for(taxonomy)
     except CorruptFileError:
         raise
     except ValueError as error:
@@ -99,11 +109,13 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
     numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
     counts = stored.tensor("class_counts", np.int64, (len(numbers),)).copy()
     in_range = len(numbers) and numbers[0] >= 0 and numbers[-1] < taxonomy.n_classes
-    if not in_range or (np.diff(numbers) <= 0).any() or counts.min() < 0:
+    if not in_range or (np.diff(numbers) <= 0).any():
         raise damaged(stored.name, "has classes that its taxonomy does not have")
-    weights = stored.tensor("weights", np.float32, (taxonomy.n_levels - 1, None))
-    if not 1 <= weights.shape[1] <= MOST_BUCKETS:
-        raise damaged(stored.name, f"has {weights.shape[1]} buckets a level")
+    if counts.min() < 0 or counts.max() > _MOST_STEPS // len(counts):
+        raise damaged(stored.name, "has counts of rows that cannot be")
+    weights = stored.tensor("weights", np.float32, (taxonomy.n_levels - 1, n_buckets))
+    if not all(np.isfinite(level).all() for level in weights):
+        raise damaged(stored.name, "has weights that are not finite")
     tree = searched_tree(taxonomy, numbers, seed)
     tables = _tables(stored, weights.shape, steps, average=method.average)
     model = Model(settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights)
@@ -120,13 +132,20 @@ def _tables(stored: StoredFile, shape: tuple[int, ...], steps: int, *, average: 
     sums = stored.tensor("learned_sums", np.float32, shape if average else (1, 1))
     numbers = stored.tensor("learned_numbers", np.float64, (5,))
     tables = Tables(weights.copy(), sums.copy(), numbers.copy())
-    if not np.isfinite(numbers).all() or numbers[0] <= 0 or steps_of(tables) != steps:
+    if not are_possible(tables) or steps_of(tables) != steps:
         raise damaged(stored.name, "has counts of learning that cannot be")
     return tables
 
 
+def _as_bytes(taxonomy: Taxonomy) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(taxonomy.to_dict()).encode(), dtype=np.uint8)
+
+
 def _taxonomy(stored: StoredFile) -> Taxonomy:
-    tensor = stored.tensor("taxonomy", np.uint8, (None,))
+    return _from_bytes(stored, stored.tensor("taxonomy", np.uint8, (None,)))
+
+
+def _from_bytes(stored: StoredFile, tensor: npt.NDArray[np.uint8]) -> Taxonomy:
     try:
         return Taxonomy.from_dict(json.loads(tensor.tobytes()))
     except (ValueError, RecursionError) as error:

@@ -46,15 +46,20 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
     if not labels:
         return []
     places: dict[Hashable, list[int]] = {label: [] for label in labels}
-    full_paths: list[tuple[Hashable, ...]] = []
+    children: dict[tuple[int, Hashable], int] = {}
     for node, (label, parent) in enumerate(zip(taxonomy.node_labels, taxonomy.node_parents.tolist(), strict=True)):
-        full_paths.append(((taxonomy.root_label,) if parent == ROOT else full_paths[parent]) + (label,))
-        for name in (label, full_paths[node]):
-            if name in places and not taxonomy.node_is_copy[node]:
-                places[name].append(node)
-    for name in (taxonomy.root_label, (taxonomy.root_label,)):
-        if name in places:
-            places[name].append(ROOT)
+        if not taxonomy.node_is_copy[node]:
+            children[parent, label] = node
+            if label in places:
+                places[label].append(node)
+    if taxonomy.root_label in places:
+        places[taxonomy.root_label].append(ROOT)
+    for name, nodes in places.items():
+        if isinstance(name, tuple) and name and name[0] == taxonomy.root_label:
+            at: int | None = ROOT
+            for label in name[1:]:
+                at = None if at is None else children.get((at, label))
+            nodes += [] if at is None else [at]
     if unknown := [label for label, nodes in places.items() if not nodes]:
         raise InvalidInputError(
             f"labels must be classes or inner nodes of the taxonomy, got {shown(unknown)}. Add classes by with_paths."

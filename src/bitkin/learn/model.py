@@ -11,22 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
+from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import Tables, Tree
-from bitkin.learn.alpha import USUAL_ALPHA, choose_alpha, split_rows
+from bitkin.learn.alpha import USUAL_ALPHA, choose_alpha
+from bitkin.learn.building import new_root
 from bitkin.learn.class_labels import in_order, require_classes
+from bitkin.learn.growing import grow
+from bitkin.learn.held_out import split_rows
+from bitkin.learn.labels import plain_paths
 from bitkin.learn.scoring import Scorer
 from bitkin.learn.searched_tree import searched_tree
 from bitkin.learn.settings import Settings
-from bitkin.learn.sgd import Labelled, Method, Progress, chunk_rows, learn_in_order, train
-from bitkin.learn.tables import (
-    copied,
-    deepened,
-    finished_weights,
-    new_tables,
-    restart_average,
-    resumed_tables,
-    steps_of,
-)
+from bitkin.learn.sgd import Labelled, Method, Progress, learn_in_order, train
+from bitkin.learn.tables import copied, deepened, finished_weights, new_tables, resumed_tables, steps_of
 from bitkin.learn.taxonomy import Taxonomy
 from bitkin.learn.training_rows import TrainingRows
 
@@ -35,7 +32,10 @@ _HELD_OUT = 0.1  # of the rows, for early stopping
 
 @dataclass
 class Model:
-    """A model at one moment. Tables exist between calls of `partial_fit` only; all else needs just the weights."""
+    """A model at one moment; learning makes another and never writes to it.
+
+    Tables exist between calls of `partial_fit` only; all else needs just the weights.
+    """
 
     settings: Settings
     seed: int
@@ -50,6 +50,12 @@ class Model:
     tables: Tables | None = None
     finished: npt.NDArray[np.float32] | None = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what was pickled, read-only as before: for arrays that can be written kernels would be compiled again."""
+        self.__dict__.update(state)
+        self.tree = Tree._make(read_only(array) for array in self.tree)
+        self.finished = None if self.finished is None else read_only(self.finished)
+
     @property
     def weights(self) -> npt.NDArray[np.float32]:
         """The weights to predict with, read-only; made when they are first wanted."""
@@ -57,10 +63,14 @@ class Model:
         if weights is None:
             if self.tables is None:
                 raise RuntimeError("a model has weights, or tables to make them of")
-            weights = finished_weights(self.tables)
-            weights.flags.writeable = False
+            weights = read_only(finished_weights(self.tables))
             self.finished = weights
         return weights
+
+    @property
+    def n_buckets(self) -> int:
+        """Weights of a level."""
+        return int((self.weights if self.tables is None else self.tables.weights).shape[1])
 
     @property
     def labels(self) -> list[Hashable]:
@@ -102,12 +112,25 @@ def fitted(
     common: dict[str, Any] = {"max_iter": settings.max_iter, "beam": beam, "seed": seed}
     if settings.alpha is None:
         method = replace(method, alpha=choose_alpha(data, tree, n_buckets, method, **common))
-    learned, held_out = split_rows(data, _HELD_OUT, seed) if settings.early_stopping else (data, None)
+    learned, held_out = data, None
+    if settings.early_stopping:
+        learned, put_aside = split_rows(data, _HELD_OUT, seed, "early stopping")
+        held_out = put_aside if len(put_aside) else None
     trained = train(learned, tree, n_buckets, method, held_out=held_out, progress=progress, **common)
-    counts = np.bincount(data.classes, minlength=len(class_numbers)).astype(np.int64)
-    steps = steps_of(trained.tables)
-    model = Model(settings, seed, taxonomy, class_numbers, counts, method, tree, steps, trained.losses, trained.tables)
-    return replace(model, finished=model.weights, tables=None)
+    counts = np.bincount(learned.classes, minlength=len(class_numbers)).astype(np.int64)
+    weights = read_only(trained.weights)
+    return Model(
+        settings, seed, taxonomy, class_numbers, counts, method, tree, trained.steps, trained.losses, finished=weights
+    )
+
+
+def first_taxonomy(labels: Sequence[Hashable], paths: Any) -> Taxonomy:
+    """Return the tree to begin with where none was given: labels below one root, those of `paths` where these lead."""
+    placed = [] if paths is None else plain_paths(paths)
+    ends = {path[-1] for path in placed}
+    others = [(label,) for label in in_order(labels) if label not in ends]
+    root = new_root(label for (label,) in others)
+    return Taxonomy(grow(root, [*others, *(path[1:] if path[0] == root else path for path in placed)]))
 
 
 def started(settings: Settings, seed: int, taxonomy: Taxonomy, rows: TrainingRows) -> Model:
@@ -128,24 +151,23 @@ def continued(
     """Return the model after learning rows once, in order; `classes` and those of `paths` may be new."""
     taxonomy = model.taxonomy if paths is None else model.taxonomy.with_paths(paths)
     if model.settings.taxonomy is None:
-        unknown = [(label,) for label in in_order(classes) if label not in taxonomy]
+        unknown = [(taxonomy.root_label, label) for label in in_order(classes) if label not in taxonomy]
         taxonomy = taxonomy.with_paths(unknown) if unknown else taxonomy
     hint = "Give the path of a new class in paths." if model.settings.taxonomy else "List new classes in classes."
     require_classes(taxonomy, [*labels, *classes], hint)
     known = np.union1d(model.class_numbers, taxonomy.index_of([*labels, *classes])).astype(np.int64)
     counts = np.zeros(len(known), dtype=np.int64)
     counts[np.searchsorted(known, model.class_numbers)] = model.class_counts
-    tables = model.tables
-    if tables is None:
+    model.settings.require_room(taxonomy.n_levels, model.n_buckets)
+    if model.tables is None or len(known) > len(model.class_numbers):
+        # Weights from before a class was known would hold it down in an average, which starts anew, from the old one.
         tables = resumed_tables(model.weights.copy(), model.steps, average=model.method.average)
-    elif len(rows) > chunk_rows(rows.batch):
-        tables = copied(tables)  # an interruption between chunks must leave the model as it was
+    else:
+        tables = copied(model.tables)
     tables = deepened(tables, taxonomy.n_levels - 1)
     tree = model.tree
     if len(known) > len(model.class_numbers) or taxonomy is not model.taxonomy:
         tree = searched_tree(taxonomy, known, model.seed)
-        if len(known) > len(model.class_numbers):
-            restart_average(tables)
     data = Labelled(rows.batch, _places(taxonomy, known, labels))
     learn_in_order(tables, tree, model.method, data, np.arange(len(data)), model.settings.beam_for(tree))
     return replace(

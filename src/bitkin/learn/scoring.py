@@ -13,7 +13,7 @@ from bitkin import threads
 from bitkin.hashers.training import prepared
 from bitkin.io.vectors.batch import Batch
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import Rows, Tree, best_classes_into, score_classes_into, work_for
+from bitkin.kernels.heshing import Rows, Tree, best_classes_into, score_classes_into, sure_depths_into, work_for
 
 _BLOCK_ROWS = 256  # a thread's piece; rows do not know of each other, so it changes no result
 
@@ -74,11 +74,14 @@ class Scorer:
         return out
 
     def best(self, rows: Rows, k: int, beam: int | None) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes a level only."""
+        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes a level only.
+
+        Classes that the beam reaches come before all others, so that fewer of them are the first of more.
+        """
         n = len(rows.indptr) - 1
         classes, scores = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
         weights = read_only(self.weights)
-        width = beam_width(self.tree, beam, k)
+        width = beam_width(self.tree, beam)
 
         def block(first: int) -> None:
             part: Any = slice(first, first + _BLOCK_ROWS)
@@ -90,7 +93,29 @@ class Scorer:
         threads.run(block, range(0, n, _BLOCK_ROWS))
         return classes, scores
 
+    def best_and_sure(
+        self, rows: Rows, beam: int | None, margin: float
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Return the best class by the beam, and how many nodes of its path lead all classes outside by `margin`.
 
-def beam_width(tree: Tree, beam: int | None, k: int = 1) -> int:
-    """Return how many nodes of a level to go on with: never fewer than the classes wanted; None means all."""
-    return len(tree.seeds) if beam is None else min(max(beam, k), len(tree.seeds))
+        Every node is scored for it.
+        """
+        n = len(rows.indptr) - 1
+        classes, depths = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
+        weights, width = read_only(self.weights), beam_width(self.tree, beam)
+
+        def block(first: int) -> None:
+            part: Any = slice(first, first + _BLOCK_ROWS)
+            work = work_for(len(self.tree.seeds), longest_row(rows))
+            sure_depths_into(
+                rows, first, self.tree, weights, self.factor, self.intercept, width, margin, work, classes[part],
+                depths[part],
+            )  # fmt: skip
+
+        threads.run(block, range(0, n, _BLOCK_ROWS))
+        return classes, depths
+
+
+def beam_width(tree: Tree, beam: int | None) -> int:
+    """Return how many nodes of a level to go on with; None means all."""
+    return len(tree.seeds) if beam is None else min(beam, len(tree.seeds))

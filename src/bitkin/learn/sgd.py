@@ -1,7 +1,8 @@
 """Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row a step.
 
-A step never goes farther than to where the loss of its row is 0 (the implicit, or proximal, method), so its first size
-needs no tuning and rows may have any scale; it falls with one over the root of the steps taken.
+A step goes no farther than to where the loss of its row would be 0 (the implicit, or proximal, method), so its first
+size needs no tuning and rows may have any scale; it falls with one over the root of the steps taken. How far that is
+holds on average over hashes: where features of one row share a bucket, a step may end a little before or beyond.
 """
 
 from __future__ import annotations
@@ -104,7 +105,10 @@ def learn_in_order(
 class Trained:
     """What training came to."""
 
-    tables: Tables
+    weights: npt.NDArray[np.float32]
+    """To predict with: those after the last pass, or after the one with the least error on held-out rows."""
+    steps: int
+    """Taken until then."""
     losses: list[float]
     """Mean loss of a row, by pass, each row's before its step."""
 
@@ -121,11 +125,15 @@ def train(
     held_out: Labelled | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error stops falling."""
+    """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error stops falling.
+
+    The pass with the least error then counts, the earliest of equal ones.
+    """
     tables = new_tables(int(tree.levels[-1]) + 1, n_buckets, average=method.average)
     draws = Draws(seed, "heshing order")
     losses: list[float] = []
     errors: list[float] = []
+    best: tuple[npt.NDArray[np.float32], int] | None = None
     n = len(data)
     for number in range(max_iter):
         loss_before = loss_of(tables)
@@ -137,18 +145,21 @@ def train(
         learn_in_order(tables, tree, method, data, draws.permutation(n), beam, told)
         losses.append((loss_of(tables) - loss_before) / n)
         if held_out is not None:
-            errors.append(error_of(tables, tree, method, held_out, beam))
+            weights = finished_weights(tables)
+            errors.append(error_of(weights, tree, method, held_out, beam))
+            if errors[-1] < min(errors[:-1], default=math.inf):
+                best = weights, steps_of(tables)
             if len(errors) - 1 - int(np.argmin(errors)) >= _PATIENCE:
                 break
     if progress is not None and steps_of(tables) < max_iter * n:
         progress(max_iter * n, max_iter * n)
-    return Trained(tables, losses)
+    weights, steps = best or (finished_weights(tables), steps_of(tables))
+    return Trained(weights, steps, losses)
 
 
-def error_of(tables: Tables, tree: Tree, method: Method, data: Labelled, beam: int | None) -> float:
-    """Return the share of rows that the weights so far put into a wrong class."""
-    factor = 1.0 / math.sqrt(len(tables.weights) + 1)
-    scorer = Scorer(tree, finished_weights(tables), factor, method.intercept)
+def error_of(weights: npt.NDArray[np.float32], tree: Tree, method: Method, data: Labelled, beam: int | None) -> float:
+    """Return the share of rows that these weights put into a wrong class."""
+    scorer = Scorer(tree, weights, 1.0 / math.sqrt(len(weights) + 1), method.intercept)
     step = chunk_rows(data.batch)
     wrong = 0
     for first in range(0, len(data), step):

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.learn.growing import ROOT, Grown
+from bitkin.learn.growing import ROOT, Grown, copies_below, fits_memory
 
 _FIELDS = ("root", "labels", "parents", "copies", "ends")
 _MOST_NESTED = 16
@@ -49,32 +49,37 @@ def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
 
 
 def _holds_together(tree: Grown) -> bool:
-    """Tell whether classes are different, all equally deep once extended, and reach every node; no node is twice."""
+    """Tell whether classes are different, all equally deep once extended, and reach every node; no node is twice.
+
+    Every node is looked at a few times only, and no path is kept: a small file may have a deep tree.
+    """
+    n_nodes = len(tree.node_labels)
     places = set(zip(tree.node_parents, tree.node_is_copy, tree.node_labels, strict=True))
-    above = [_climb(tree, end) for end in tree.class_ends]
-    depth = max(map(len, above), default=0)
-    copy_below = {parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]}
+    if not 0 < n_nodes == len(places) or len(set(tree.classes)) != len(tree.classes):
+        return False
+    levels = [0] * (n_nodes + 1)  # the last is the root's, so that −1 finds it
+    for node, parent in enumerate(tree.node_parents):
+        levels[node] = levels[parent] + 1
+    depth = max((levels[end] for end in tree.class_ends), default=0)
+    if not fits_memory(len(tree.classes), depth, tree.node_is_copy.count(False)):
+        return False
+    copy_below = copies_below(tree)
     reached: set[int] = set()
-    for end, nodes in zip(tree.class_ends, above, strict=True):
-        if any(tree.node_is_copy[node] for node in nodes):
-            return False
-        reached.update(nodes)
+    for end in tree.class_ends:
         node = end
-        for _ in range(depth - len(nodes)):
+        while node != ROOT and node not in reached:
+            if tree.node_is_copy[node]:
+                return False
+            reached.add(node)
+            node = tree.node_parents[node]
+    for end in tree.class_ends:
+        node = end
+        for _ in range(depth - levels[end]):
             if node not in copy_below:
                 return False
             node = copy_below[node]
             reached.add(node)
-    n_nodes = len(tree.node_labels)
-    return 0 < n_nodes == len(places) == len(reached) and len(set(tree.classes)) == len(tree.classes)
-
-
-def _climb(tree: Grown, node: int) -> list[int]:
-    nodes = []
-    while node != ROOT:
-        nodes.append(node)
-        node = tree.node_parents[node]
-    return nodes
+    return len(reached) == n_nodes
 
 
 def _stored_label(label: Hashable, nested: int = 0) -> Any:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.kernels.heshing import Tables
+from bitkin.kernels.heshing import LEAST_SCALE, Tables
 
 _SCALE, _CARRIED, _AVERAGED, _STEPS, _LOSS = range(5)
 
@@ -23,6 +23,16 @@ def resumed_tables(weights: npt.NDArray[np.float32], steps: int, *, average: boo
     return Tables(weights, sums, np.array([1.0, 0.0, 0.0, steps, 0.0]))
 
 
+def are_possible(tables: Tables) -> bool:
+    """Tell whether learning could have left tables like these."""
+    if not np.isfinite(tables.numbers).all():
+        return False
+    scale, carried, averaged, steps, loss = tables.numbers.tolist()
+    counted = averaged.is_integer() and steps.is_integer() and 0 <= averaged <= steps and loss >= 0
+    scaled = LEAST_SCALE <= scale <= 1 and 0 <= carried <= averaged * (1 + 1e-9)  # a sum of scales
+    return counted and scaled and all(np.isfinite(level).all() for level in (*tables.weights, *tables.sums))
+
+
 def copied(tables: Tables) -> Tables:
     """Return tables with memory of their own."""
     return Tables(tables.weights.copy(), tables.sums.copy(), tables.numbers.copy())
@@ -33,19 +43,14 @@ def finished_weights(tables: Tables) -> npt.NDArray[np.float32]:
     weights, sums, numbers = tables
     if sums.shape != weights.shape or not numbers[_AVERAGED]:
         return weights * np.float32(numbers[_SCALE])
-    finished = weights * np.float32(numbers[_CARRIED] / numbers[_AVERAGED])
-    finished += sums * np.float32(1.0 / numbers[_AVERAGED])
+    finished = weights * np.float32(numbers[_CARRIED])
+    finished += sums  # in place: tables may be large
+    finished *= np.float32(1.0 / numbers[_AVERAGED])
     return finished
 
 
-def restart_average(tables: Tables) -> None:
-    """Average over what comes from here on: weights from before a class was known would only hold it down."""
-    tables.sums[:] = 0.0
-    tables.numbers[[_CARRIED, _AVERAGED]] = 0.0
-
-
 def deepened(tables: Tables, n_levels: int) -> Tables:
-    """Return tables for so many levels below the root, the same scores coming from them."""
+    """Return tables for so many levels below the root, the same scores coming from them; the same where they fit."""
     weights, sums, numbers = tables
     if n_levels == len(weights):
         return tables

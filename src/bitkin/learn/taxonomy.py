@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.learn import building
-from bitkin.learn.growing import Grown, extend, grow
+from bitkin.learn.growing import Grown, copies_below, extend, grow
 from bitkin.learn.labels import Path, plain_label, plain_labels, plain_paths, shown
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Taxonomy:
     - Leaves at different depths are extended as the paper does (figure 2(c)): a copy of the leaf, a node in its own
       right, on every level down to the deepest.
     - Classes and nodes are numbered in order of appearance, and a node's parent before it.
+    - Paths longer than 64 levels are for small trees: of many classes they are an error, since memory is for the paths
+      of all classes, each extended to the longest.
 
     Attributes
     ----------
@@ -343,7 +345,7 @@ class Taxonomy:
 
 def _class_paths(tree: Grown, levels: _Nodes, n_levels: int) -> _Nodes:
     """Return the extended paths of all classes, filled from the leaves up."""
-    copy_below = {parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]}
+    copy_below = copies_below(tree)
     leaves = []
     for end in tree.class_ends:
         node = end

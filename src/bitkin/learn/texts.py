@@ -39,15 +39,16 @@ def text_features(texts: Iterable[str]) -> csr_array:
     indices = np.concatenate([np.empty(0, dtype=np.int32), *(part.indices for part in parts)])
     data = np.concatenate([np.empty(0, dtype=np.float32), *(part.data for part in parts)])
     if len(indices) <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)  # else SciPy makes both kinds of numbers 64 bits wide
+        indptr = indptr.astype(np.int32)
     return csr_array((data, indices, indptr), shape=(len(indptr) - 1, TEXT_COLUMNS))
 
 
 def _rows(texts: list[str]) -> csr_array:
     """Return the rows of one piece of texts."""
     cleaned = [_BETWEEN_WORDS.sub(" ", text.lower()) for text in texts]
+    numbers = np.arange(len(texts), dtype=np.int32)  # as narrow as the columns, else SciPy widens both
     words, pairs = (shingles_of(cleaned, "words", size) for size in (1, 2))
-    rows_of_words, rows_of_pairs = (np.repeat(np.arange(len(texts)), found.sizes()) for found in (words, pairs))
+    rows_of_words, rows_of_pairs = (np.repeat(numbers, found.sizes()) for found in (words, pairs))
     real = words.sizes()[rows_of_pairs] > 1  # a text of one word has it for its only shingle of two
     columns = np.concatenate([_column(words.members), _column(pairs.members)[real]])
     rows = np.concatenate([rows_of_words, rows_of_pairs[real]])
@@ -56,7 +57,7 @@ def _rows(texts: list[str]) -> csr_array:
     features.sum_duplicates()
     features.data = 1 + np.log(features.data)
     sizes = np.diff(features.indptr)
-    lengths = np.sqrt(np.bincount(np.repeat(np.arange(len(texts)), sizes), features.data**2, len(texts)))
+    lengths = np.sqrt(np.bincount(np.repeat(numbers, sizes), features.data**2, len(texts)))
     features.data /= np.repeat(lengths, sizes).astype(np.float32)
     return features
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors import open_vectors
-from bitkin.io.vectors.batch import Batch
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import Batch, stack
 from bitkin.learn.scoring import rows_of
 
 
@@ -23,6 +23,19 @@ class TrainingRows:
         return int(self.batch.shape[0])
 
 
+def is_usable(mean_square: float) -> bool:
+    """Tell whether rows of this mean squared length can be learned in float32."""
+    return 1e-30 < mean_square < 1e30
+
+
+def gathered(source: VectorSource) -> Batch:
+    """Return all rows of a source, of an iterator too, in memory."""
+    if source.shape[0] is not None:
+        return source.gather(np.arange(len(source)))
+    parts = [batch for _, batch in source.batches()]
+    return stack(parts) if parts else np.empty((0, source.shape[1]), dtype=source.dtype)
+
+
 def looked_at(batch: Batch) -> TrainingRows:
     """Return rows of an array or CSR array, not copied, once all numbers in them have proved good."""
     squares, n_filled = 0.0, 0
@@ -31,7 +44,7 @@ def looked_at(batch: Batch) -> TrainingRows:
         squares += float(np.square(rows.values, dtype=np.float64).sum())
         n_filled += int((np.diff(rows.indptr) > 0).sum())
     mean_square = squares / n_filled if n_filled else 1.0
-    if not 1e-30 < mean_square < 1e30:
+    if not is_usable(mean_square):
         raise InvalidInputError(
             f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. Scale the data."
         )

@@ -200,3 +200,14 @@ def test_a_hasher_fitted_otherwise_does_not_turn_into_a_stream() -> None:
     assert not hasattr(hasher, "n_seen_")
     assert hasattr(hasher.fit(turning(300)), "partial_fit")
     assert not hasattr(hasher.set_params(projection="pca").fit(turning(300)), "partial_fit")
+
+
+def test_what_an_index_cannot_project_is_named_as_its_own_argument() -> None:
+    X = turning(300)
+    hasher, index = live().fit(X), bitkin.EpochIndex()
+    index.add(hasher.epoch_, X)
+    for huge in (np.full((1, 13), 3e38), scipy.sparse.csr_matrix(np.full((1, 13), 3e38))):
+        with pytest.raises(InvalidInputError, match=r"^vectors must have smaller numbers: a projection of rows 0 to 0"):
+            index.add(hasher.epoch_, huge)
+        with pytest.raises(InvalidInputError, match=r"^queries must have smaller numbers: a projection of rows 0 to 0"):
+            index.search(huge, 2)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin import ProjectionHash
+from bitkin import Drift, ProjectionHash
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.given import hasher_of_directions
-from bitkin.hashers.streams.drift import Drift
 from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
 from tests.hashers.streams.data import live, turning
 
@@ -98,7 +97,7 @@ def test_any_hasher_of_the_shape_can_be_compared_with() -> None:
 
 def test_drift_of_a_stream_without_variance_is_none() -> None:
     hasher = live().partial_fit(np.ones((50, 13), dtype=np.float32))
-    assert hasher.drift(hasher.epoch_) == Drift(1.0, 0.0, 0.0, 50)
+    assert hasher.drift(hasher.epoch_) == Drift(1.0, 1.0, 0.0, 0.0, 50)
 
 
 def test_the_probe_keeps_recent_vectors_by_their_positions() -> None:
@@ -120,3 +119,40 @@ def test_the_probe_keeps_recent_vectors_by_their_positions() -> None:
     few = Probe(1)
     few.update(rows[:5])
     assert few.rows.ravel().tolist() == [0, 1, 2, 3, 4]
+
+
+def turned_late(n: int, d: int = 64) -> Any:
+    """Rows with eight strong directions, and eight others in the last 4,000."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((n, d)) * 0.3
+    rows[:-4000, :8] *= 10
+    rows[-4000:, 8:16] *= 10
+    return rows.astype(np.float32)
+
+
+def test_what_the_old_directions_capture_is_told_where_those_of_now_have_not_followed() -> None:
+    X = turned_late(34_000)
+    hasher = live(8).fit(X[:-4000])
+    old = hasher.snapshot()
+    before = hasher.drift(old)
+    hasher.partial_fit(X[-4000:])
+    after = hasher.drift(old)
+    assert before.variance_captured == pytest.approx(0.93, abs=0.02)
+    assert after.variance_kept > 0.95  # neither model is any good
+    recent = X[-1024:] - hasher.mean_
+    captured = np.linalg.norm(recent @ old.components_) ** 2 / np.linalg.norm(recent) ** 2
+    assert after.variance_captured == pytest.approx(captured, abs=0.03)
+    assert after.variance_captured < 0.05
+    assert " % captured, " in str(after)
+
+
+def test_a_vector_that_overflows_float32_does_not_end_a_report() -> None:
+    X = turning(40)
+    X[3] = 3e38
+    hasher = live(epochs=None).partial_fit(X)
+    drift = hasher.drift(hasher.snapshot())
+    assert drift.bits_flipped == 0
+    other = hasher_of_directions(-hasher.components_, hasher.mean_)
+    assert hasher.drift(other).bits_flipped == 1
+    normalizing = live(normalize=True).partial_fit(X)
+    assert 0 <= hasher.drift(normalizing.snapshot()).bits_flipped < 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -107,3 +109,47 @@ def test_a_snapshot_keeps_the_names_of_features() -> None:
     assert hasher.snapshot().encode(frame) == hasher.encode(frame)
     (codes,) = hasher.new_epoch() and hasher.sketch_stream(frame)
     assert len(codes) == 100
+
+
+def test_an_epoch_begins_when_its_directions_capture_less_than_they_did_though_none_are_better() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24_000, 40)).astype(np.float32)
+    X[:20_000, :5] *= 10
+    X[20_000:, 5:10] *= 10
+    hasher = live(epochs=0.05).fit(X[:10_000])
+    hasher.partial_fit(X[10_000:20_000])
+    assert hasher.n_epochs_ == 1
+    hasher.partial_fit(X[20_000:])
+    assert 1 < hasher.n_epochs_ <= 5
+
+
+@pytest.mark.parametrize("epochs", ["request", 0.05, 300, 7])
+def test_while_directions_are_random_only_the_warm_up_counts(epochs: int | float | str) -> None:
+    X = turning(3000, d=40)
+    parts = list(live(32, epochs=epochs, refresh=10_000).sketch_stream(X))
+    assert len(parts[0]) == _WARM_UP * 32
+    if epochs == 300:
+        assert [len(part) for part in parts] == [1024, *[300] * 6, 176]
+
+
+@pytest.mark.parametrize("rotation", ["unifdiag", "isohash", "random", None])
+@pytest.mark.parametrize("projection", ["opast", bitkin.projections.FrequentDirections(chunk_rows=50)])
+@pytest.mark.parametrize("epochs", [100, 0.05, None])
+def test_a_mean_that_projects_beyond_float32_ends_no_stream(
+    rotation: str | None, projection: object, epochs: object, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    X = (3e38 * np.sign(rng.standard_normal((1, 64))) * (1 - 0.01 * rng.random((600, 64)))).astype(np.float32)
+    hasher = live(8, epochs=epochs, rotation=rotation, projection=projection)
+    parts = list(hasher.sketch_stream(X))
+    assert sum(map(len, parts)) == hasher.n_seen_ == 600
+    assert len(hasher.sketch(X[0])) == 1
+    assert hasher.drift(hasher.snapshot()).bits_flipped == 0
+    hasher.save(tmp_path / "state")
+    assert bitkin.load(tmp_path / "state").fingerprint_ == hasher.fingerprint_
+    last = np.asarray(parts[-1])
+    assert 0.2 < last.mean() < 0.8  # about the mean, not about zero
+    with pytest.raises(InvalidInputError, match="X must have smaller numbers"):
+        hasher.transform(X)
+    with pytest.raises(InvalidInputError, match="smaller numbers: their mean projects beyond float32"):
+        live(8, epochs=epochs).fit(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from bitkin import ProjectionHash
 from bitkin.errors import CorruptFileError
 from bitkin.hashers import projection_file
 from bitkin.hashers.streams import state
+from bitkin.kernels import streaming
 from tests.hashers.streams.data import live, turning
 
 Tensors = dict[str, Any]
@@ -27,8 +29,8 @@ def test_a_file_cut_short_or_of_another_version_is_refused(tmp_path: Path, monke
         (tmp_path / "cut").write_bytes(data[:length])
         with pytest.raises(CorruptFileError):
             bitkin.load(tmp_path / "cut")
-    monkeypatch.setattr(state, "_VERSION", 2)
-    with pytest.raises(CorruptFileError, match="stream of version 1, and this bitkin reads 2"):
+    monkeypatch.setattr(state, "_VERSION", 3)
+    with pytest.raises(CorruptFileError, match="stream of version 2, and this bitkin reads 3"):
         bitkin.load(tmp_path / "state")
 
 
@@ -86,9 +88,25 @@ def with_tensor(name: str, tensor: Any) -> Callable[[Tensors], Tensors]:
         (with_tensor("stream.turn", None), "lacks the tensor stream.turn"),
         (with_tensor("stream.turn", np.eye(4)), "has a tensor stream.turn"),
         (with_tensor("stream.epoch", None), "lacks the tensor stream.epoch"),
-        (with_tensor("stream.epoch", np.full((13, 5), np.nan, np.float32)), "not finite"),
+        (with_tensor("stream.epoch", np.full((13, 5), np.nan, np.float32)), "impossible model: .* not finite"),
         (with_tensor("stream.epoch_mean", None), "lacks the tensor stream.epoch_mean"),
         (with_tensor("stream.probe", np.zeros((15, 13), np.float32)), "has a tensor stream.probe"),
+        (telling(warming_up="no"), "impossible stream: warming_up must be true or false, got 'no'"),
+        (telling(captured_at_start=float("nan")), "impossible stream: captured_at_start must be a share, got nan"),
+        (telling(captured_at_start=-1.0), "captured_at_start must be a share"),
+        (telling(epoch_start=301), "epoch_start must be between 0 and 300, got 301"),
+        (telling(n_epochs=10**30), "n_epochs must be between 0 and"),
+        (telling(n_skipped=10**30), "n_skipped must be between 0 and"),
+        (with_tensor("stream.turn", np.full((5, 5), np.nan)), "stream.turn must have orthonormal columns"),
+        (with_tensor("stream.turn", np.zeros((5, 5))), "stream.turn must have orthonormal columns"),
+        (with_tensor("stream.probe", np.full((16, 13), np.nan, np.float32)), "stream.probe must be finite"),
+        (with_tensor("stream.tracker.inverse", np.zeros((5, 5))), "inverse must have a diagonal above zero"),
+        (with_tensor("stream.tracker.inverse", np.full((5, 5), 1e300)), "inverse must be finite and below 1e"),
+        (with_tensor("stream.tracker.moment", np.full((5, 5), -1e300)), "moment must be finite and below 1e"),
+        (with_tensor("stream.tracker.directions", np.zeros((13, 5), np.float32)), "directions must have orthonormal"),
+        (with_tensor("stream.tracker.counts", np.array([2**63 - 1, 0])), "seen vectors must be between 0 and"),
+        (with_tensor("stream.tracker.counts", np.array([-1, 0])), "seen vectors must be between 0 and"),
+        (with_tensor("stream.tracker.counts", np.array([300, 301])), "clipped vectors must be between 0 and 300"),
         (with_tensor("stream.other", np.zeros(3)), "tensors that do not belong there: stream.other"),
     ],
 )
@@ -111,3 +129,57 @@ def test_more_vectors_held_back_than_there_is_room_for_are_refused(tmp_path: Pat
 def test_a_stream_in_the_file_of_a_hasher_that_follows_none_is_refused(tmp_path: Path) -> None:
     tensors = state.live_tensors(live().partial_fit(turning(300))._live)
     refused(ProjectionHash(5).fit(turning(300)), lambda _: tensors, "impossible stream", tmp_path / "bad")
+
+
+@pytest.mark.parametrize("place", range(streaming.N_NUMBERS))
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1e300, np.nan])
+def test_impossible_numbers_of_a_tracker_are_refused(place: int, value: float, tmp_path: Path) -> None:
+    if value == 0 and place in (streaming.TOTAL, streaming.RECENT_TOTAL):
+        return  # which equal vectors have
+
+    def forge(tensors: Tensors) -> Tensors:
+        numbers = tensors["stream.tracker.numbers"].copy()
+        numbers[place] = value
+        return tensors | {"stream.tracker.numbers": numbers}
+
+    refused(live().partial_fit(turning(300)), forge, "numbers (must|is not)", tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (telling(tracker_n=float("inf")), "n must be a whole number, got inf"),
+        (telling(tracker_n=1e300), "n must be a whole number"),
+        (telling(tracker_n="7"), "n must be a whole number, got '7'"),
+        (telling(tracker_n=-5), "n must be between 0 and"),
+        (telling(tracker_n=10**30), "n must be between 0 and"),
+        (telling(tracker_total=float("nan")), "total must be finite"),
+        (telling(tracker_total=-1.0), "total must be finite and not negative, got -1.0"),
+        (telling(tracker_total="x"), "impossible stream: .*'x'"),
+        (telling(tracker_total=None), "impossible stream"),
+        (telling(tracker_chunk_rows=8.0), "chunk_rows must be a whole number, got 8.0"),
+        (with_tensor("stream.tracker.sketch", np.zeros((41, 13))), "rows of the sketch must be between 0 and 40"),
+        (with_tensor("stream.tracker.sketch", np.full((6, 13), 1e300)), "sketch must be finite and below 1e"),
+        (with_tensor("stream.tracker.start", np.zeros((13, 5), np.float32)), "start must have orthonormal columns"),
+    ],
+)
+def test_impossible_sketches_are_refused(forge: Callable[[Tensors], Tensors], words: str, tmp_path: Path) -> None:
+    chunks = live(projection=bitkin.projections.FrequentDirections(chunk_rows=8)).partial_fit(turning(50))
+    refused(chunks, forge, words, tmp_path / "bad")
+
+
+@pytest.mark.parametrize("name", ["sketch_size", "chunk_rows"])
+def test_sizes_that_fit_no_memory_are_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
+    projection = bitkin.projections.FrequentDirections(sketch_size=20, chunk_rows=8)
+    chunks = live(projection=projection).partial_fit(turning(50))
+    setattr(chunks._projection, name, 10**13)
+    refused(chunks, telling(**{f"tracker_{name}": 10**13}), "impossible stream: .*fit in memory", tmp_path / "bad")
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 31, 32, 500])
+def test_the_whole_state_is_below_400_kilobytes_at_any_time(n: int) -> None:
+    X = np.random.default_rng(0).standard_normal((n, 960), dtype=np.float32)
+    for rows in (X, np.ones_like(X)):
+        hasher = live(32).partial_fit(rows)
+        list(hasher.sketch_stream(rows[:1]))
+        assert len(pickle.dumps(hasher)) < 400_000

@@ -168,9 +168,11 @@ def test_a_tracker_goes_on_from_its_state_and_from_a_pickle(n: int) -> None:
         (FrequentDirections(0), 3, "sketch_size must be at least 1, got 0"),
         (FrequentDirections(2.5), 3, "sketch_size must be a whole number, got 2.5"),  # type: ignore[arg-type]
         (FrequentDirections(chunk_rows=0), 3, "chunk_rows must be at least 1, got 0"),
+        (FrequentDirections(10**13), 3, "sketch_size=10000000000000 and 20 features does not fit in memory.*smaller"),
+        (FrequentDirections(chunk_rows=10**13), 3, "chunk_rows=10000000000000 and 20 features does not fit in memory"),
         (FrequentDirections(), 20, "n_bits must be below n_features = 20 for frequent directions, got 20.*'pca'"),
     ],
-    ids=["short sketch", "no sketch", "half a row", "no chunk", "all features"],
+    ids=["short sketch", "no sketch", "half a row", "no chunk", "huge sketch", "huge chunk", "all features"],
 )
 def test_what_cannot_be_sketched_is_named(projection: FrequentDirections, c: int, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):

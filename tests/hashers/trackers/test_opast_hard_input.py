@@ -141,3 +141,54 @@ def test_directions_that_are_off_are_mended_at_the_next_look() -> None:
     off.update(np.concatenate([rows, rows]))
     assert deviation(off.directions) < 1e-5
     assert captured(off.directions, rows) > 0.98
+
+
+def test_a_great_turn_leaves_directions_orthonormal_at_once() -> None:
+    """A vector along the strongest direction, a little along one Z knows nothing of: rounding grows with it."""
+    rng = np.random.default_rng(0)
+    for outside in (1e-4, 1e-2):
+        tracker = tracker_of(300, 6, forgetting=0.5)
+        tracker.update(stream(100, 300, rank=1))
+        for _ in range(6):
+            W = tracker.directions.astype(np.float64)
+            away = rng.standard_normal(300)
+            away -= W @ (W.T @ away)
+            axes = W @ np.linalg.eigh(tracker.covariance)[1]
+            row = 9 * axes[:, -1] + 1e-6 * axes[:, 0] + outside * away / np.linalg.norm(away)
+            tracker.update((tracker.mean + np.sqrt(tracker.total_variance) * row).astype(np.float32)[None])
+            assert deviation(tracker.directions) < 3e-5
+
+
+@pytest.mark.parametrize("d", [20, 300])
+def test_vectors_that_lie_within_the_directions_do_not_move_them(d: int) -> None:
+    rows = stream(10_000, d, rank=3)
+    tracker = tracker_of(d, 6, forgetting=0.5)
+    tracker.update(rows[:1000])
+    before = tracker.directions
+    tracker.update(rows[1000:])
+    assert np.abs(tracker.directions - before).max() < 1e-6
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("forgetting", [1.0, 0.999])
+def test_equal_vectors_at_the_start_do_not_make_others_look_far_away(center: bool, forgetting: float) -> None:
+    rows = stream(3000, 20)
+    first = np.repeat(rows[:1] if center else 0 * rows[:1], 100_000, axis=0)
+    tracker = tracker_of(20, 4, center=center, forgetting=forgetting)
+    tracker.update(first)
+    tracker.update(rows)
+    assert tracker.n_clipped <= 3
+    about = rows - (first[0] if forgetting == 1 else rows.mean(axis=0)) if center else rows
+    scatter = about.T.astype(np.float64) @ about
+    kept = np.trace(tracker.directions.T @ scatter @ tracker.directions)
+    assert kept > 0.98 * np.linalg.eigvalsh(scatter)[-4:].sum()
+
+
+def test_what_is_recent_counts_the_equal_vectors_at_the_start_too() -> None:
+    rows = stream(100, 20)
+    first = np.repeat(rows[:1], 1000, axis=0)
+    tracker = tracker_of(20, 4)
+    tracker.update(np.concatenate([first, rows]))
+    weights = (1 - 1 / 1024) ** np.arange(1099, -1, -1)
+    squares = np.concatenate([np.zeros(1000), ((rows - rows[0]) ** 2).sum(axis=1)])
+    assert tracker.recent_total_variance == pytest.approx((weights * squares).sum() / weights.sum(), rel=0.2)

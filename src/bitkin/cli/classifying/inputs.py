@@ -110,7 +110,7 @@ class VectorInput:
         from bitkin.cli.classifying.labels import read_labels
 
         self._source = open_files(files, options.column, options.dataset, options.features, options.zero_based)
-        self.total = self._source.shape[0]
+        self.total = len(self._source)
         self._labels = [] if options.labels is None else read_labels(options.labels)
         if options.labels is not None and len(self._labels) != self.total:
             raise InvalidInputError(

@@ -21,6 +21,12 @@ class CodesOut(Protocol):
     def length(self) -> int:
         """Bytes written."""
 
+    def require_length(self, length: int) -> None:
+        """Raise CorruptFileError where fewer bytes are known to be there."""
+
+    def cut(self, length: int) -> None:
+        """Go on after so many bytes."""
+
     def append(self, data: bytes) -> None:
         """Hand bytes on at once."""
 
@@ -34,8 +40,15 @@ class CodesOut(Protocol):
 class StandardOut:
     """Stdout, unbuffered; a request to stop ends the wait for a reader that does not read."""
 
-    def __init__(self, stop: StopRequests, length: int = 0) -> None:
+    def __init__(self, stop: StopRequests) -> None:
         self._stop = stop
+        self.length = 0
+
+    def require_length(self, length: int) -> None:
+        """Do nothing: what became of bytes that left is not known."""
+
+    def cut(self, length: int) -> None:
+        """Count from here on: what left cannot be cut."""
         self.length = length
 
     def append(self, data: bytes) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from bitkin.errors import CorruptFileError, FileAccessError
 from bitkin.io.growing import GrowingFile, has_content
-from bitkin.io.writer import remove_leftovers
+from bitkin.io.writer import remove_leftovers, sync_folder
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
@@ -25,38 +27,50 @@ _MODEL = re.compile(r"(\d{5,})-([0-9a-f]{32})\.bitkin")
 
 
 class EpochsKept:
-    """The folder, made where it is missing and cut back to what is known to be good.
+    """The folder, made where it is missing; what is in it stays until it is `cut`.
 
     Parameters
     ----------
     folder : Path
-    n_epochs : int, default 0
-        Models that stay.
-    rows_bytes : int, default 0
-        Bytes of `rows.jsonl` that stay.
     """
 
-    def __init__(self, folder: Path, n_epochs: int = 0, rows_bytes: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.n_epochs = n_epochs
+        self.n_epochs = 0
         self._fingerprint: str | None = None
-        try:
-            folder.mkdir(exist_ok=True)
-            self._rows = GrowingFile(rows_file(folder), rows_bytes)
-            remove_leftovers(folder, "*.bitkin")
-            models = {int(found[1]): found for path in folder.iterdir() if (found := _MODEL.fullmatch(path.name))}
-            for number, found in models.items():
-                if number >= n_epochs:
-                    (folder / found[0]).unlink()
-        except FileAccessError:
-            raise
-        except OSError as error:
-            raise FileAccessError(f"{folder} cannot be written: {error.strerror or error}.") from error
-        if n_epochs:
-            if n_epochs - 1 not in models:
-                self.close()
-                raise CorruptFileError(f"{folder} lacks the model of epoch {n_epochs - 1}. Restore it, or begin anew.")
-            self._fingerprint = models[n_epochs - 1][2]
+        with self._naming_failures():
+            if not folder.is_dir():
+                folder.mkdir(exist_ok=True)
+                sync_folder(folder.parent)
+            self._rows = GrowingFile(rows_file(folder))
+
+    def require(self, n_epochs: int, rows_bytes: int, hasher: ProjectionHash | None) -> None:
+        """Raise CorruptFileError unless the models of so many epochs are there, as listed, and are this hasher's."""
+        listed = self._listed(rows_bytes)
+        if len(listed) != n_epochs:
+            raise self._changed(f"lists {len(listed)} models where {n_epochs} were kept")
+        for number, name in enumerate(listed):
+            found = _MODEL.fullmatch(name)
+            if found is None or int(found[1]) != number:
+                raise self._changed(f"lists {name!r} as the model of epoch {number}")
+            if not (self._folder / name).is_file():
+                raise CorruptFileError(
+                    f"{self._folder} lacks the model of epoch {number}, {name}. Restore it, or begin anew."
+                )
+        if listed and hasher is not None and not _may_be_last(hasher, _fingerprint_in(listed[-1])):
+            raise self._changed(f"ends with {listed[-1]}, which is not the model that the state goes on with")
+
+    def cut(self, n_epochs: int, rows_bytes: int) -> None:
+        """Drop what came after so many epochs and so many bytes of `rows.jsonl`, which `require` has found there."""
+        listed = self._listed(rows_bytes)
+        with self._naming_failures():
+            self._rows.cut(rows_bytes)
+            remove_leftovers(self._folder, "*.bitkin")
+            for path in list(self._folder.iterdir()):
+                if _MODEL.fullmatch(path.name) and path.name not in listed:
+                    path.unlink()
+        self.n_epochs = n_epochs
+        self._fingerprint = _fingerprint_in(listed[-1]) if listed else None
 
     @property
     def rows_bytes(self) -> int:
@@ -87,6 +101,39 @@ class EpochsKept:
     def close(self) -> None:
         """Let go of the files."""
         self._rows.close()
+
+    def _listed(self, rows_bytes: int) -> list[str]:
+        """Return the names of models in so many bytes of `rows.jsonl`."""
+        try:
+            lines = [json.loads(line) for line in self._rows.begin(rows_bytes).splitlines()]
+            return [str(line["model"]) for line in lines if "model" in line]
+        except (ValueError, TypeError):
+            raise self._changed("has lines that are not those of a stream") from None
+
+    def _changed(self, how: str) -> CorruptFileError:
+        return CorruptFileError(
+            f"{rows_file(self._folder)} {how}: it was changed since. Restore it from a copy, or begin anew."
+        )
+
+    @contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except FileAccessError:
+            raise
+        except OSError as error:
+            raise FileAccessError(f"{self._folder} cannot be written: {error.strerror or error}.") from error
+
+
+def _fingerprint_in(name: str) -> str:
+    return name.partition("-")[2].removesuffix(".bitkin")
+
+
+def _may_be_last(hasher: ProjectionHash, fingerprint: str) -> bool:
+    """Tell whether a model can be the last that a hasher coded by: its epoch, or any where that has coded nothing."""
+    live = hasher._live
+    coded_nothing = live is not None and live.epoch_start == live.n_seen
+    return coded_nothing or hasher.epoch_.fingerprint_ == fingerprint
 
 
 def rows_file(folder: Path) -> Path:

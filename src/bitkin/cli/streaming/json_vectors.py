@@ -79,32 +79,28 @@ class JsonVectors:
         if flaw is not None:
             raise flaw
 
-    def _vector(self, line: bytes) -> npt.NDArray[Any]:
+    def _vector(self, line: bytes) -> Vectors:
         value = _parsed(line)
         if isinstance(value, dict):
             if self._field not in value:
                 fields = ", ".join(map(repr, list(value)[:8])) or "no fields"
                 raise InvalidInputError(f"no field {self._field!r}. It has {fields}. Name the field by --field.")
             value = value[self._field]
-        try:
-            vector = np.asarray(value if isinstance(value, list) else None)
-        except ValueError:  # ragged
-            vector = np.asarray(None)
-        if vector.ndim != 1 or not len(vector) or vector.dtype.kind not in "iuf":
+        if not isinstance(value, list) or set(map(type, value)) != {float}:
             raise InvalidInputError(f"must be a list of numbers, or an object with one as {self._field!r}.")
         if self._width is None:
-            self._width = len(vector)
-        if len(vector) != self._width:
-            raise InvalidInputError(f"must be a vector of {self._width} numbers, got {len(vector)}.")
-        return vector
+            self._width = len(value)
+        if len(value) != self._width:
+            raise InvalidInputError(f"must be a vector of {self._width} numbers, got {len(value)}.")
+        return np.array(value, dtype=np.float64)
 
 
 def _parsed(line: bytes) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, parse_int=float)  # whole numbers may have any length
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"not UTF-8 at byte {error.start}.") from None
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"not JSON: {error.msg} at column {error.colno}.") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+    except RecursionError as error:  # thousands of brackets
         raise InvalidInputError(f"JSON that cannot be read: {error}.") from None

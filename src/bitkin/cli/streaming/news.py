@@ -27,7 +27,7 @@ class News:
         self._json = as_json
         self._rewrites = not as_json and sys.stderr.isatty()
         self._every = _SECONDS_ON_A_TERMINAL if self._rewrites else _SECONDS
-        self._start = self._said_at = time.perf_counter()
+        self._begun = self._start = self._said_at = time.perf_counter()
         self._start_vectors = self._said_vectors = 0
         self._vectors = 0
         self._reference: ProjectionHash | None = None
@@ -46,6 +46,8 @@ class News:
 
     def end(self, hasher: ProjectionHash | None) -> None:
         """Say what the whole run did; no hasher where no vector ever came."""
+        if self._vectors == self._start_vectors:  # all came at once: there is no later time to measure
+            self._start, self._start_vectors = self._begun, 0
         seconds = max(time.perf_counter() - self._start, 1e-9)
         self._say_figures("end", (self._vectors - self._start_vectors) / seconds, hasher)
 
@@ -64,7 +66,8 @@ class News:
             text += f", {hasher.n_skipped_:,} skipped" if hasher.n_skipped_ else ""
             if "variance_kept" in values:
                 kept, flipped = values["variance_kept"], values["bits_flipped"]
-                text += f"; {kept:.1%} of the variance kept, {flipped:.1%} of bits flipped"
+                text += f"; {values['variance_captured']:.1%} of the variance captured"
+                text += f", {kept:.1%} of the variance kept, {flipped:.1%} of bits flipped"
                 text += " since the epoch began" if hasher.epochs is not None else " since the last report"
         if self._rewrites and event == "progress":
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
@@ -81,7 +84,7 @@ class News:
         if since is None:
             return {}
         drift = hasher.drift(since)
-        names = ("variance_kept", "bits_flipped", "diagonal_spread")
+        names = ("variance_kept", "variance_captured", "bits_flipped", "diagonal_spread")
         return {name: round(float(getattr(drift, name)), 4) for name in names}
 
     def _close_line(self) -> None:

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a request to stop: work under way is finished, waiting ends at once."""
+"""Signals as requests: SIGINT and SIGTERM to stop, SIGUSR1 to begin an epoch; work under way is always finished."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
+
+_NEW_EPOCH: Any = getattr(signal, "SIGUSR1", None)  # Windows has none
 
 
 class Stopped(BaseException):
@@ -53,6 +55,31 @@ class StopRequests:
         self.number = number
         if self._interrupting:
             raise Stopped
+
+
+class EpochRequests:
+    """Notes SIGUSR1 while the block runs, where the platform has it."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if _NEW_EPOCH is not None:
+            self._before = signal.signal(_NEW_EPOCH, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if _NEW_EPOCH is not None:
+            signal.signal(_NEW_EPOCH, self._before)
+
+    def take(self) -> bool:
+        """Return whether there was a request since the last look."""
+        asked, self._asked = self._asked, False
+        return asked
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
 
 
 def die_of(number: int) -> NoReturn:

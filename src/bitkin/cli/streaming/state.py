@@ -5,11 +5,13 @@ It is the hasher's own file with one parameter more, so that `bitkin.load` opens
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitkin.checks import whole_number
+from bitkin.cli.streaming.vectors_in import NPY
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.layout import damaged
 from bitkin.io.reader import read_file
@@ -18,9 +20,10 @@ from bitkin.io.writer import write_file
 if TYPE_CHECKING:
     from bitkin.hashers.projection_hash import ProjectionHash
 
-_VERSION = 1
+_VERSION = 2
 _KEY = "stream"
 _START = "StreamStart"
+_FORM = re.compile(rf"|f32|jsonl|{NPY}[<>|](b1|[iu][1248]|f(2|4|8|16))")
 
 
 @dataclass(slots=True)
@@ -30,15 +33,26 @@ class Position:
     n_vectors: int = 0
     """Vectors taken, skipped ones included."""
     input_bytes: int = 0
-    """Bytes of input that they took; the header of an .npy does not count."""
+    """Bytes of input that they took, the header of an .npy included."""
     output_bytes: int = 0
     """Length of the codes."""
     rows_bytes: int = 0
     """Length of `rows.jsonl`."""
     n_epochs: int = 0
     """Models kept."""
+    form: str = ""
+    """What the input was, as `Block.form` says it; empty before the first vector."""
+
+    @property
+    def byte(self) -> int | None:
+        """From where to feed again; None where the rest of the input could not be read without its header."""
+        headless = self.form.startswith(NPY) and self.form != f"{NPY}<f4"
+        return None if headless else self.input_bytes
 
     def __str__(self) -> str:
+        if self.form.startswith(NPY):
+            rest = "" if self.byte is None else f", or from byte {self.byte:,} with --format f32"
+            return f"vector {self.n_vectors:,} (the whole .npy with --from-start{rest})"
         return f"vector {self.n_vectors:,} (byte {self.input_bytes:,})"
 
 
@@ -70,9 +84,10 @@ def load_state(path: Path) -> tuple[ProjectionHash | None, Position, dict[str, A
         )
     try:
         numbers, options = kept["position"], kept["options"]
-        position = Position(**{f.name: whole_number(numbers[f.name], f.name, low=0) for f in fields(Position)})
-        if not isinstance(options, dict):
-            raise TypeError("options are an object")
+        counts = {f.name: whole_number(numbers[f.name], f.name, low=0) for f in fields(Position) if f.name != "form"}
+        position = Position(**counts, form=numbers["form"])
+        if not isinstance(options, dict) or not _FORM.fullmatch(position.form):
+            raise TypeError("options are an object, and a form is one of few words")
     except (KeyError, TypeError, InvalidInputError):
         raise damaged(str(path), "has a position that cannot be") from None
     if stored.class_name == _START:

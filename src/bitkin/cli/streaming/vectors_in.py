@@ -21,6 +21,7 @@ from bitkin.io.vectors.npy_header import PREFIX_BYTES, NpyHeader, parse_npy_head
 from bitkin.io.vectors.rows import number_dtype, row_shape
 
 NAME = "stdin"
+NPY = "npy "
 
 _MAGIC = b"\x93NUMPY"
 _READ_BYTES = 1 << 20
@@ -35,7 +36,9 @@ class Block(NamedTuple):
     rows: npt.NDArray[np.float32]
     """float32 (n, n_features), good until the next block is asked for; what float32 cannot hold is infinite."""
     ends: npt.NDArray[np.int64]
-    """Bytes of input from the start of the block to the end of each vector; the header of an .npy does not count."""
+    """Bytes of input from the end of the block before to the end of each vector, the header of an .npy included."""
+    form: str
+    """What the input is: "f32", "jsonl", or "npy " and the dtype."""
 
 
 def stdin_reader(stop: StopRequests) -> ReadInto:
@@ -59,7 +62,9 @@ def stdin_reader(stop: StopRequests) -> ReadInto:
     return read_into
 
 
-def vectors_in(read_into: ReadInto, form: str, dim: int | None, width: int | None, field: str) -> Iterator[Block]:
+def vectors_in(
+    read_into: ReadInto, form: str, dim: int | None, width: int | None, field: str, before: str = ""
+) -> Iterator[Block]:
     """Yield the vectors that `read_into` delivers, in blocks as they come.
 
     Parameters
@@ -75,6 +80,9 @@ def vectors_in(read_into: ReadInto, form: str, dim: int | None, width: int | Non
         The length that a model has, if there is one.
     field : str
         The field of a JSON object that holds the vector.
+    before : str, default ""
+        The `form` of the blocks that this input goes on after. After an .npy array, bytes that are nothing else are not
+        taken for raw float32 unless `form` says so: they may be the rest of an array of any numbers.
     """
     if dim is not None and width is not None and dim != width:
         raise InvalidInputError(f"--dim must be {width}, the number of features of the model, got {dim}.")
@@ -87,15 +95,21 @@ def vectors_in(read_into: ReadInto, form: str, dim: int | None, width: int | Non
     pending = bytearray()
     if form == "auto":
         form = _recognized(read, pending, dim is None)
+        if form == "f32" and pending and before.startswith(NPY):
+            raise InvalidInputError(
+                f"{NAME} has no header, and the stream so far was an .npy array of {np.dtype(before[len(NPY) :]).name} "
+                "numbers. Feed the whole array again with --from-start; or give --format f32, if raw float32 numbers "
+                "come now."
+            )
     if form == "npy":
         yield from _npy(read, read_into, pending, known)
     elif form == "jsonl":
         for vectors, ends in JsonVectors(NAME, known, field).blocks(read, bytes(pending)):
-            yield Block(_float32(vectors), ends)
+            yield Block(_float32(vectors), ends, "jsonl")
     elif known is None:
         raise InvalidInputError("--dim is missing: raw float32 does not say how many numbers a vector has.")
     else:
-        yield from _fixed(read_into, pending, np.dtype("<f4"), known, None)
+        yield from _fixed(read_into, pending, np.dtype("<f4"), known)
 
 
 def _recognized(read: Callable[[], bytes], pending: bytearray, may_be_text: bool) -> str:
@@ -122,7 +136,7 @@ def _npy(read: Callable[[], bytes], read_into: ReadInto, pending: bytearray, kno
         )
     if known is not None and d != known:
         raise InvalidInputError(f"{NAME} must have vectors of {known} numbers, got an .npy array of {d} columns.")
-    yield from _fixed(read_into, pending, header.dtype, d, n_rows)
+    yield from _fixed(read_into, pending, header.dtype, d, n_rows, header.offset)
 
 
 def _npy_header(read: Callable[[], bytes], pending: bytearray) -> NpyHeader:
@@ -140,9 +154,15 @@ def _npy_header(read: Callable[[], bytes], pending: bytearray) -> NpyHeader:
 
 
 def _fixed(
-    read_into: ReadInto, begun: bytearray, dtype: np.dtype[np.generic], d: int, n_rows: int | None
+    read_into: ReadInto,
+    begun: bytearray,
+    dtype: np.dtype[np.generic],
+    d: int,
+    n_rows: int | None = None,
+    header_bytes: int = 0,
 ) -> Iterator[Block]:
-    """Yield rows of d numbers; where `n_rows` were announced, there must be so many."""
+    """Yield rows of d numbers; where a header announced `n_rows`, there must be so many."""
+    form = "f32" if n_rows is None else f"{NPY}{dtype.str}"
     row_bytes = d * dtype.itemsize
     room = np.empty(row_bytes * -(-max(_READ_BYTES, len(begun)) // row_bytes), dtype=np.uint8)
     room[: len(begun)] = np.frombuffer(begun, dtype=np.uint8)
@@ -153,7 +173,8 @@ def _fixed(
             n = min(n, n_rows - done)
         if n:
             used = n * row_bytes
-            yield Block(_float32(room[:used].view(dtype).reshape(n, d)), row_bytes * np.arange(1, n + 1))
+            ends = row_bytes * np.arange(1, n + 1) + (0 if done else header_bytes)
+            yield Block(_float32(room[:used].view(dtype).reshape(n, d)), ends, form)
             done += n
             filled -= used
             room[:filled] = room[used : used + filled].copy()

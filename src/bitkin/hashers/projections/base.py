@@ -53,6 +53,11 @@ class Projection(BaseEstimator, ABC):  # type: ignore[misc]
     reads_all_rows: ClassVar[bool] = True
     """Whether `learn` comes across every row, and so across every number that is not finite."""
 
+    @property
+    def knows_covariance(self) -> bool:
+        """Whether `learn` will hand on the covariance of all projected rows, so that no sample is needed for it."""
+        return False
+
     @abstractmethod
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return `n_bits` directions and the mean; the projection decides which rows are read for them."""

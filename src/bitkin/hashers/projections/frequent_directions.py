@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projections.base import StreamingProjection, require_more_features
+from bitkin.hashers.projections.limits import require_memory
 from bitkin.randomness import Draws
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class FrequentDirections(StreamingProjection):
                 f"sketch_size must be at least n_bits = {n_bits}, got {size}: a sketch has no more directions than "
                 f"rows. Use sketch_size={4 * n_bits}, or fewer bits."
             )
+        _require_memory(n_features, size, int(self.chunk_rows))
         return FrequentDirectionsTracker(
             n_features, n_bits, sketch_size=size, chunk_rows=int(self.chunk_rows), center=center, draws=draws
         )
@@ -70,3 +72,18 @@ class FrequentDirections(StreamingProjection):
         if self.sketch_size is not None:
             whole_number(self.sketch_size, "sketch_size", low=1)
         whole_number(self.chunk_rows, "chunk_rows", low=1)
+
+
+def _require_memory(n_features: int, sketch_size: int, chunk_rows: int) -> None:
+    """Raise unless the sketch, which has room for twice its rows, or a chunk can be held, and what is made of them."""
+    rows = 2 * sketch_size
+    require_memory(
+        8 * rows * (2 * n_features + 3 * rows),  # the rows and shrunk ones; inner products and what the solver needs
+        f"A sketch of sketch_size={sketch_size} and {n_features} features",
+        "Use a smaller sketch_size.",
+    )
+    require_memory(
+        16 * chunk_rows * n_features,  # what waits, all of it as one array, and that in float64
+        f"A chunk of chunk_rows={chunk_rows} and {n_features} features",
+        "Use a smaller chunk_rows.",
+    )

@@ -13,8 +13,22 @@ from bitkin.randomness import Draws
 class Given(Projection):
     """Stands in the slot of a hasher whose directions came from elsewhere; it cannot find any.
 
-    See `bitkin.interop.from_faiss`.
+    See `bitkin.interop.from_faiss` and `ProjectionHash.snapshot`.
+
+    Parameters
+    ----------
+    random : bool, default False
+        Whether the directions were drawn at random: then they need not be orthonormal for their codes to be scored, see
+        `bitkin.corrections`.
     """
+
+    def __init__(self, random: bool = False) -> None:
+        self.random = random
+
+    def require_parameters(self) -> None:
+        """Raise unless every parameter can be used."""
+        if not isinstance(self.random, bool):
+            raise InvalidInputError(f"random must be True or False, got {self.random!r}.")
 
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> NoReturn:
         """Raise: there is nothing to learn by."""

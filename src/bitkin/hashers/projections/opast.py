@@ -23,18 +23,19 @@ class OPAST(StreamingProjection):
     Parameters
     ----------
     forgetting : float, default 1.0
-        Weight of the past at each step (the paper's β), above 0 and up to 1. 1: all vectors weigh the same. Below 1,
-        about the last 1 / (1 − forgetting) vectors count: for streams that change.
+        Weight of the past at each step (the paper's β), above 0 and up to 1. 1: all vectors weigh the same, so that
+        after 50,000 of them a turn of the stream is hardly followed any more. Below 1, about the last
+        1 / (1 − forgetting) vectors count: for streams that change.
 
     Notes
     -----
-    The first max(n_bits, 8) vectors are held back: the median of their distances to their median tells how long a
-    vector is, so that neither the scale of a stream matters nor a wild vector at its start. Until then directions are
-    random.
+    The first eight vectors are held back: the median of their distances to their median tells how long a vector is, so
+    that neither the scale of a stream matters nor a wild vector at its start. Until then directions are random.
 
     A vector farther from the mean than ten times the root mean square of those before it is pulled back to that
     distance, and counted: one vector of 10¹⁸ weighs as much as 100 ordinary ones, and no more. A stream that truly
-    grows is followed, a factor of ten within about a twentieth as many vectors as it had.
+    grows is followed, a factor of ten within about a twentieth as many vectors as it had. Equal vectors at the start
+    of a stream count for its mean, not for that distance.
 
     Directions span the principal subspace, but are no principal axes one by one: the covariance along them, which is
     followed too, is not diagonal.

@@ -71,6 +71,11 @@ class PCA(Projection):
     def __init__(self, solver: str = "exact") -> None:
         self.solver = solver
 
+    @property
+    def knows_covariance(self) -> bool:
+        """Whether the solver is "exact": a sketch does not tell it."""
+        return self.solver == "exact"
+
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return principal directions and the mean of all rows."""
         self.require_parameters()

@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
+from bitkin.code_spec import WORD
 from bitkin.hashers.sign_model import SignModel
-from bitkin.hashers.trackers.base import Tracker
+from bitkin.hashers.trackers import FrozenSigns, Tracker
+from bitkin.hashers.training import prepared
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,9 +22,9 @@ class Drift:
 
     Examples
     --------
-    >>> from bitkin.hashers.streams.drift import Drift
-    >>> print(Drift(variance_kept=0.93, bits_flipped=0.21, diagonal_spread=0.8, n_vectors=5000))
-    93.0 % of the variance kept, 21.0 % of bits flipped, variances of bits spread by 0.80, after 5,000 vectors
+    >>> from bitkin import Drift
+    >>> print(Drift(0.93, 0.61, bits_flipped=0.21, diagonal_spread=0.8, n_vectors=5000))
+    93.0 % of the variance kept, 61.0 % captured, 21.0 % of bits flipped, bits spread by 0.80, after 5,000 vectors
     """
 
     variance_kept: float
@@ -31,6 +33,16 @@ class Drift:
     Near 1, the earlier model is as good as the one of now, and a new epoch gains nothing. Below about 0.95, its codes
     lose neighbours that codes of now would find: begin an epoch (`new_epoch`, or `epochs=0.05`). Below about 0.7 it is
     time to re-encode what the earlier model coded, where vectors are still there.
+
+    It compares two models, so that it says nothing where neither is any good: see `variance_captured`.
+    """
+
+    variance_captured: float
+    """Share of the variance of about the last 1,000 vectors, all of it, that the earlier directions capture.
+
+    How much is usual depends on the data: compare with the share that the same model had when its epoch began. Where it
+    has fallen though `variance_kept` is near 1, the stream has turned and the model of now does not follow either: with
+    `forgetting=1` it cannot any more after so many vectors. Begin anew by `fit`, or use `OPAST(forgetting=0.999)`.
     """
 
     bits_flipped: float
@@ -52,8 +64,9 @@ class Drift:
 
     def __str__(self) -> str:
         return (
-            f"{self.variance_kept:.1%} of the variance kept, {self.bits_flipped:.1%} of bits flipped, variances of "
-            f"bits spread by {self.diagonal_spread:.2f}, after {self.n_vectors:,} vectors"
+            f"{self.variance_kept:.1%} of the variance kept, {self.variance_captured:.1%} captured, "
+            f"{self.bits_flipped:.1%} of bits flipped, bits spread by {self.diagonal_spread:.2f}, "
+            f"after {self.n_vectors:,} vectors"
         ).replace("%", " %")
 
 
@@ -79,20 +92,26 @@ class RecentStream:
         self._covariance = tracker.recent_covariance
         n_features, n_bits = self._directions.shape
         self._captured = float(self._covariance.trace())
-        outside = max(0.0, tracker.recent_total_variance - self._captured)
-        self._each_outside = outside / (n_features - n_bits)
+        self._total = max(self._captured, tracker.recent_total_variance)
+        self._each_outside = (self._total - self._captured) / (n_features - n_bits)
 
     def variance_kept(self, earlier: Earlier) -> float:
-        """Return the variance in the span of the earlier directions, the trace of (AᵀA)⁺ AᵀCA, over that in W."""
-        if self._captured <= 0:
-            return 1.0
-        return float(np.sum(earlier.inverse * self._along(earlier))) / self._captured
+        """Return the variance in the span of the earlier directions over that in W; 1 where there is none."""
+        return self._within(earlier) / self._captured if self._captured > 0 else 1.0
+
+    def variance_captured(self, earlier: Earlier) -> float:
+        """Return the variance in the span of the earlier directions over all there is; 1 where there is none."""
+        return self._within(earlier) / self._total if self._total > 0 else 1.0
 
     def diagonal_spread(self, earlier: Earlier) -> float:
         """Return (largest − smallest) / mean of the variances along the earlier directions."""
         variances = self._along(earlier).diagonal()
         mean = float(variances.mean())
         return float(variances.max() - variances.min()) / mean if mean > 0 else 0.0
+
+    def _within(self, earlier: Earlier) -> float:
+        """Return the variance in the span of the earlier directions, the trace of (AᵀA)⁺ AᵀCA."""
+        return float(np.sum(earlier.inverse * self._along(earlier)))
 
     def _along(self, earlier: Earlier) -> Floats:
         """Return AᵀCA."""
@@ -103,7 +122,13 @@ class RecentStream:
 
 
 def bits_flipped(a: SignModel, b: SignModel, rows: npt.NDArray[np.float32]) -> float:
-    """Return the share of bits that differ between two models' codes of some rows; 0 of no rows."""
-    if not len(rows):
-        return 0.0
-    return float(((a.project(rows) >= 0) != (b.project(rows) >= 0)).mean())
+    """Return the share of bits that differ between two models' codes of some rows, however large; 0 of no rows."""
+    differ = np.unpackbits((_words(a, rows) ^ _words(b, rows)).view(np.uint8))
+    return int(differ.sum()) / max(1, len(rows) * a.spec.n_symbols)
+
+
+def _words(model: SignModel, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """Return packed codes as a stream gets them, for `SignModel.words` would refuse what overflows float32."""
+    words = np.empty((len(rows), model.spec.plane_words), dtype=WORD)
+    FrozenSigns(model.components, model.exact_offset).write(prepared(rows, model.normalize), words)
+    return words

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bitkin.codes import Codes
 from bitkin.hashers.streams.rows import Flags, Skipped
+from bitkin.io.vectors.batch import Batch, row_slice
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection_hash import ProjectionHash
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class EpochCodes:
-    """Sketches batch after batch, as `sketch_stream` does, and names the snapshot behind each piece of codes.
+    """Sketches batch after batch, as `sketch_stream` does, and names the snapshot and the rows behind each piece.
 
     Vectors that are not finite get empty codes, without a warning: whoever keeps codes sees them.
 
@@ -25,30 +25,38 @@ class EpochCodes:
     ----------
     hasher : ProjectionHash
         A live one, or one that can start.
+    strict : bool, default False
+        Whether a vector that is not finite is an error.
 
     Examples
     --------
     >>> import numpy as np, bitkin
     >>> from bitkin.hashers.streams.epoch_codes import EpochCodes
     >>> X = np.random.default_rng(0).standard_normal((100, 20), dtype=np.float32)
-    >>> hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=60)
-    >>> [(len(codes), codes.fingerprint == model.fingerprint_) for model, codes in EpochCodes(hasher).of(X)]
-    [(60, True), (40, True)]
+    >>> hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=60).fit(X)
+    >>> for snapshot, codes, rows in EpochCodes(hasher).of(X):
+    ...     print(len(codes), rows.shape, codes.fingerprint == snapshot.fingerprint_)
+    60 (60, 20) True
+    40 (40, 20) True
     """
 
-    def __init__(self, hasher: ProjectionHash) -> None:
+    def __init__(self, hasher: ProjectionHash, *, strict: bool = False) -> None:
         self._hasher = hasher
+        self._strict = strict
         self._skipped = _Unsaid()
         self._model: SignModel | None = None
         self._snapshot: ProjectionHash | None = None
 
-    def of(self, rows: npt.NDArray[np.float32]) -> Iterator[tuple[ProjectionHash | None, Codes]]:
-        """Yield snapshot and codes for each epoch that the rows fall in; no snapshot where there are no epochs."""
-        for model, codes in self._hasher._coded_with_models(rows, False, self._skipped):
+    def of(self, X: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
+        """Yield snapshot, codes and rows for each epoch that rows fall in; no snapshot where there are no epochs."""
+        live, batch = self._hasher._started(X)
+        first = 0
+        for model, codes in self._hasher._coded_by_models(live, batch, self._strict, self._skipped):
             if model is not self._model:
                 self._model = model
                 self._snapshot = None if model is None else self._hasher._frozen_hasher(model)
-            yield self._snapshot, codes
+            yield self._snapshot, codes, row_slice(batch, first, first + len(codes))
+            first += len(codes)
 
 
 class _Unsaid(Skipped):

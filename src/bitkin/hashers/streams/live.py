@@ -5,6 +5,7 @@ Everything happens by counts of vectors: however a stream is cut into calls, mod
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,19 +22,21 @@ from bitkin.hashers.streams.rows import stream_rows
 from bitkin.hashers.streams.settings import Settings
 from bitkin.hashers.trackers import FrozenSigns, OPASTTracker, Tracker
 from bitkin.io.vectors.batch import Batch
-from bitkin.kernels import streaming
-from bitkin.kernels.blocks import read_only
+from bitkin.locks import ForkSafeLock
 from bitkin.randomness import Draws
 
 Words = npt.NDArray[np.uint64]
 
 _CHECK_EVERY = 256  # vectors, at least, between two looks at the drift
+_RECENT = 1024  # vectors after which most of what is known of the recent stream is of the epoch
 _WARM_UP = 32  # vectors a bit, after which the first directions are worth an epoch
 _ALL = 1 << 62
 
 
 class LiveModel:
     """Tracker, rotation and epochs of a stream, moved on by `advance`.
+
+    One thread at a time learns; others may read meanwhile, and see the model between two calls of `advance`.
 
     Parameters
     ----------
@@ -52,6 +55,7 @@ class LiveModel:
         self.epoch: SignModel | None = None
         self.n_epochs = 0
         self.epoch_start = 0
+        self.captured_at_start = 1.0
         self.n_skipped = 0
         self.warming_up = True
         self.probe = Probe(tracker.n_features)
@@ -65,13 +69,20 @@ class LiveModel:
         self._now: SignModel | None = None
         self._frozen: FrozenSigns | None = None
         self._watched: Earlier | None = None
+        self.lock = ForkSafeLock()
         self._find_turn()
         if settings.epochs is not None:
             self.begin_epoch()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again: it would be a third copy of the directions."""
-        return self.__dict__ | {"_now": None, "_frozen": None, "_watched": None}
+        with self.lock:
+            moving = {name: copy.deepcopy(getattr(self, name)) for name in ("tracker", "turn", "probe")}
+            made_again = {"_now": None, "_frozen": None, "_watched": None, "lock": None}
+            return self.__dict__ | moving | made_again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=ForkSafeLock())
 
     @property
     def n_seen(self) -> int:
@@ -81,17 +92,21 @@ class LiveModel:
     @property
     def model(self) -> SignModel:
         """The model as it is now."""
-        if self._now is None:
-            components = self.tracker.directions
-            if self.turn is not None:
-                with threads.blas_in_one_thread():
-                    components = (components.astype(np.float64) @ self.turn).astype(np.float32)
-            mean = self.tracker.mean if self.settings.center else None
-            self._now = SignModel(components, mean, self.settings.normalize)
-        return self._now
+        with self.lock:
+            if self._now is None:
+                components = self.tracker.directions
+                if self.turn is not None:
+                    with threads.blas_in_one_thread():
+                        components = (components.astype(np.float64) @ self.turn).astype(np.float32)
+                mean = self.tracker.mean if self.settings.center else None
+                self._now = SignModel(components, mean, self.settings.normalize, random=not self.tracker.ready)
+            return self._now
 
     def learn(self, batches: Iterable[Batch]) -> None:
-        """Learn from float32 batches, normalized already, and begin one epoch after all of them."""
+        """Learn from float32 batches, normalized already, and begin one epoch after all of them.
+
+        No other thread knows of the model yet.
+        """
         for batch in batches:
             for rows, _ in stream_rows(batch, normalize=False):
                 self.advance(rows, emit=False, epochs=False)
@@ -101,6 +116,7 @@ class LiveModel:
         self._forget_now()
         if (self.tracker.covariance != known).any():
             self._find_turn()
+        self.model.require_smaller_mean()
         if self.epoch is not None:
             self.n_epochs = 0
             self.begin_epoch()
@@ -121,21 +137,27 @@ class LiveModel:
 
     def begin_epoch(self) -> SignModel:
         """Let the model of now make the codes from here on."""
-        self.epoch, self._frozen, self._watched = self.model, None, None
-        self.epoch_start = self.n_seen
-        self.n_epochs += 1
-        self.warming_up = not self.tracker.ready
-        return self.epoch
+        with self.lock:
+            self.epoch, self._frozen, self._watched = self.model, None, None
+            self.epoch_start = self.n_seen
+            self.n_epochs += 1
+            self.warming_up = not self.tracker.ready
+            if isinstance(self.settings.epochs, float):
+                self.captured_at_start = RecentStream(self.tracker).variance_captured(self._watch(self.epoch))
+            return self.epoch
 
     def drift(self, earlier: SignModel) -> Drift:
         """Return how far the model of now is from an earlier one."""
-        stream, model = RecentStream(self.tracker), Earlier(earlier)
-        return Drift(
-            variance_kept=stream.variance_kept(model),
-            bits_flipped=bits_flipped(earlier, self.model, self.probe.rows),
-            diagonal_spread=stream.diagonal_spread(model),
-            n_vectors=self.n_seen,
-        )
+        model = Earlier(earlier)
+        with self.lock:
+            stream = RecentStream(self.tracker)
+            return Drift(
+                variance_kept=stream.variance_kept(model),
+                variance_captured=stream.variance_captured(model),
+                bits_flipped=bits_flipped(earlier, self.model, self.probe.rows),
+                diagonal_spread=stream.diagonal_spread(model),
+                n_vectors=self.n_seen,
+            )
 
     def advance(
         self, rows: npt.NDArray[np.float32], *, emit: bool, epochs: bool = True
@@ -145,6 +167,10 @@ class LiveModel:
         There is one part for every epoch, or one of no model where there are none. Without `emit` codes are not made;
         without `epochs` none begins.
         """
+        with self.lock:
+            return self._advance(rows, emit, epochs)
+
+    def _advance(self, rows: npt.NDArray[np.float32], emit: bool, epochs: bool) -> list[tuple[SignModel | None, Words]]:
         words = np.empty((len(rows), -(-self.tracker.n_bits // 64) if emit else 0), dtype=WORD)
         parts: list[tuple[SignModel | None, Words]] = []
         begun, at = 0, 0
@@ -191,7 +217,7 @@ class LiveModel:
         if epochs and self.epoch is not None:
             if self.warming_up:
                 waits.append(_WARM_UP * self.tracker.n_bits - n)
-            if isinstance(self.settings.epochs, int):
+            elif isinstance(self.settings.epochs, int):
                 waits.append(self.epoch_start + self.settings.epochs - n)
             elif isinstance(self.settings.epochs, float):
                 waits.append(self._check_every - n % self._check_every)
@@ -201,15 +227,23 @@ class LiveModel:
         n, epochs = self.n_seen, self.settings.epochs
         if self.epoch is None or not self._ready:
             return False
-        if self.warming_up and n >= _WARM_UP * self.tracker.n_bits:
-            return True
+        if self.warming_up:
+            return n >= _WARM_UP * self.tracker.n_bits
         if isinstance(epochs, int):
             return n - self.epoch_start >= epochs
         if isinstance(epochs, float) and n % self._check_every == 0:
-            if self._watched is None:
-                self._watched = Earlier(self.epoch)
-            return RecentStream(self.tracker).variance_kept(self._watched) < 1 - epochs
+            stream, watched = RecentStream(self.tracker), self._watch(self.epoch)
+            return stream.variance_kept(watched) < 1 - epochs or (
+                n - self.epoch_start >= _RECENT
+                and stream.variance_captured(watched) < (1 - epochs) * self.captured_at_start
+            )
         return False
+
+    def _watch(self, epoch: SignModel) -> Earlier:
+        """Return the directions of the current epoch, prepared once to be compared with."""
+        if self._watched is None:
+            self._watched = Earlier(epoch)
+        return self._watched
 
     def _follow(self, rows: npt.NDArray[np.float32], words: Words) -> None:
         """Write codes, if words have room for them, and learn: each vector is coded before it is learned from."""
@@ -218,14 +252,12 @@ class LiveModel:
             self.tracker.follow(rows, words, frozen=frozen, rotation=self.turn, refresh=self._refresh_inside)
             return
         if words.shape[1]:
-            signs = self._signs()
-            room = streaming.room_for(self.tracker.n_features, self.tracker.n_bits)
-            streaming.signs_into(read_only(rows), read_only(signs.blocks), read_only(signs.offset), room, words)
+            self._signs().write(rows, words)
         self.tracker.update(rows)
 
     def _signs(self) -> FrozenSigns:
         """Return what makes codes: the epoch, or else the model of now."""
         if self._frozen is None:
             maker = self.model if self.epoch is None else self.epoch
-            self._frozen = FrozenSigns(maker.components, maker.offset)
+            self._frozen = FrozenSigns(maker.components, maker.exact_offset)
         return self._frozen

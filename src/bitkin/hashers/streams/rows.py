@@ -71,19 +71,28 @@ class Skipped:
         return int(np.count_nonzero(~usable))
 
 
-def aligned(parts: list[tuple[Maker, Words]], usable: Flags | None) -> Iterator[tuple[Maker, Words, Flags | None]]:
-    """Yield parts with rows of zeros, marked empty, where vectors were left out before the end of an epoch."""
+def aligned(
+    parts: list[tuple[Maker, Words]], usable: Flags | None, now: tuple[Maker, Words]
+) -> Iterator[tuple[Maker, Words, Flags | None]]:
+    """Yield parts with rows of zeros, marked empty, where vectors were left out.
+
+    Such a row belongs to the epoch at its time, however the stream is cut: where an epoch ended with the vector before,
+    to the next. `now` is the one after all rows, with no words.
+    """
     if usable is None:
         yield from ((model, words, None) for model, words in parts)
         return
-    places = np.append(np.flatnonzero(usable), len(usable))
+    if not parts or parts[-1][0] is not now[0]:
+        parts = [*parts, now]
+    places = np.flatnonzero(usable)
     first, done = 0, 0
     for model, words in parts:
         done += len(words)
-        stop = int(places[done])
-        whole = np.zeros((stop - first, words.shape[1]), dtype=WORD)
-        whole[usable[first:stop]] = words
-        yield model, whole, ~usable[first:stop]
+        stop = int(places[done - 1]) + 1 if model is not now[0] else len(usable)
+        if stop > first:
+            whole = np.zeros((stop - first, words.shape[1]), dtype=WORD)
+            whole[usable[first:stop]] = words
+            yield model, whole, ~usable[first:stop]
         first = stop
 
 

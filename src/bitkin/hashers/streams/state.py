@@ -7,6 +7,7 @@ arrays of the tracker, the rotation, the epoch, the probe, and `stream.state`, w
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
 from bitkin.hashers.streams.settings import epochs_rule, refresh_count
+from bitkin.hashers.trackers.base import require_orthonormal
 from bitkin.io.layout import damaged
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from bitkin.hashers.trackers import Tracker
     from bitkin.io.reader import StoredFile
 
-_VERSION = 1
+_VERSION = 2
 _STATE = "stream.state"
 _COUNTS = ("n_epochs", "epoch_start", "n_skipped")
+_MOST = 2**62
 _GIVEN = {"center", "forgetting", "sketch_size", "chunk_rows"}  # what a tracker's numbers repeat of its projection
 
 
@@ -41,16 +44,17 @@ def live_tensors(live: LiveModel | None) -> dict[str, npt.NDArray[Any]]:
         "refresh": live.settings.refresh,
         "epochs": live.settings.epochs,
         "warming_up": live.warming_up,
+        "captured_at_start": live.captured_at_start,
         **{name: getattr(live, name) for name in _COUNTS},
         "tracker": numbers,
     }
     tensors: dict[str, npt.NDArray[Any]] = {
         _STATE: np.frombuffer(json.dumps(state).encode(), dtype=np.uint8),
-        "stream.probe": live.probe.rows,
+        "stream.probe": live.probe.rows.copy(),
     }
     tensors |= {f"stream.tracker.{name}": array for name, array in arrays.items()}
     if live.turn is not None:
-        tensors["stream.turn"] = live.turn
+        tensors["stream.turn"] = live.turn.copy()
     if live.epoch is not None:
         tensors["stream.epoch"] = live.epoch.components
         if live.epoch.mean is not None:
@@ -73,21 +77,32 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
     try:
         hasher.refresh, hasher.epochs = refresh_count(state["refresh"]), epochs_rule(state["epochs"])
         live = hasher._new_live(hasher.n_features_in_)
-        for name in _COUNTS:
-            setattr(live, name, whole_number(state[name], name, low=0))
         tracker = _tracker_from(stored, live.tracker, state["tracker"])
-        warming_up = bool(state["warming_up"])
+        for name, most in (("n_epochs", _MOST), ("epoch_start", tracker.n_seen), ("n_skipped", _MOST)):
+            setattr(live, name, whole_number(state[name], name, low=0, high=most))
+        warming_up, live.captured_at_start = state["warming_up"], state["captured_at_start"]
+        if type(warming_up) is not bool:
+            raise InvalidInputError(f"warming_up must be true or false, got {warming_up!r}.")
+        if not (type(live.captured_at_start) is float and 0 <= live.captured_at_start < math.inf):
+            raise InvalidInputError(f"captured_at_start must be a share, got {live.captured_at_start!r}.")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CorruptFileError):
             raise
         raise damaged(stored.name, f"has an impossible stream: {str(error).rstrip('.')}") from None
     d, c = tracker.n_features, tracker.n_bits
     turn = None if live.turn is None else np.array(stored.tensor("stream.turn", np.float64, (c, c)))
+    if turn is not None:
+        require_orthonormal(turn, "stream.turn", within=1e-6)
     probe = stored.tensor("stream.probe", np.float32, (min(tracker.n_seen, PROBE_ROWS), d))
+    if not np.isfinite(probe).all():
+        raise InvalidInputError("stream.probe must be finite, got NaN or infinity.")
     epoch = None
     if live.epoch is not None:
         mean = stored.tensor("stream.epoch_mean", np.float64, (d,)) if live.settings.center else None
-        epoch = SignModel(stored.tensor("stream.epoch", np.float32, (d, c)), mean, live.settings.normalize)
+        components = stored.tensor("stream.epoch", np.float32, (d, c))
+        # An epoch that began before anything was learned is what is warming up.
+        epoch = SignModel(components, mean, live.settings.normalize, random=warming_up)
+    now = SignModel(now.components, now.mean, now.normalize, random=not tracker.ready)
     live.go_on(tracker, turn, epoch, Probe(d, tracker.n_seen, probe), now, warming_up=warming_up)
     return live
 

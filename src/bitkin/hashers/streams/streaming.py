@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -110,22 +111,11 @@ class Streaming(TakesVectors):
         `vectors` is an iterable of vectors or of batches, and the codes of each are yielded before the next is asked
         for; or an array, a CSR matrix, a data frame or a `VectorSource`, whose codes come some thousand rows at a time.
         All rows of one `Codes` belong to one epoch: where one ends, the codes of a batch come in two. Rows and codes
-        stay aligned: a vector that is not finite has an empty row.
+        stay aligned: a vector that is not finite has an empty row, under the epoch at its time.
 
         Learning happens as codes are asked for. Where an error ends the stream, all earlier vectors have been learned.
         """
-        whole = issparse(vectors) or hasattr(vectors, "__array__") or isinstance(vectors, VectorSource)
-        if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
-            raise InvalidInputError(
-                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of vectors or batches, "
-                f"got {type(vectors).__name__}."
-            )
-        if isinstance(vectors, VectorSource):
-            self._require_width(vectors)
-            batches: Iterator[Any] = (batch for _, batch in vectors.batches())
-        else:
-            batches = iter((vectors,)) if whole else map(as_batch, vectors)
-        return self._sketched(batches, strict)
+        return self._sketched(self._stream_batches(vectors), strict)
 
     def snapshot(self) -> ProjectionHash:
         """Return the model as it is now, as a hasher of its own that never changes; its fingerprint is that of now."""
@@ -190,16 +180,35 @@ class Streaming(TakesVectors):
     def _learn_source(self, source: VectorSource) -> None:
         """Learn from all batches, or stay as before where one of them fails."""
         self._require_width(source)
-        before, live = dict(self.__dict__), copy.deepcopy(self._live)
-        try:
+        with self._as_before_on_error():
             for _, batch in source.batches():
                 started, batch = self._started(batch)
                 for rows, _ in stream_rows(batch, started.settings.normalize):
                     started.advance(rows, emit=False)
+
+    @contextmanager
+    def _as_before_on_error(self) -> Iterator[None]:
+        """Forget what is learned within where an error ends it; this costs a copy of the model."""
+        before, live = dict(self.__dict__), copy.deepcopy(self._live)
+        try:
+            yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before | {"_live": live})
             raise
+
+    def _stream_batches(self, vectors: Any) -> Iterator[Any]:
+        """Return the batches of what `sketch_stream` takes."""
+        whole = issparse(vectors) or hasattr(vectors, "__array__") or isinstance(vectors, VectorSource)
+        if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
+            raise InvalidInputError(
+                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of vectors or batches, "
+                f"got {type(vectors).__name__}."
+            )
+        if isinstance(vectors, VectorSource):
+            self._require_width(vectors)
+            return (batch for _, batch in vectors.batches())
+        return iter((vectors,)) if whole else map(as_batch, vectors)
 
     def _sketched(self, batches: Iterator[Any], strict: bool) -> Iterator[Codes]:
         skipped = Skipped()
@@ -208,18 +217,21 @@ class Streaming(TakesVectors):
 
     def _coded(self, X: Any, strict: bool, skipped: Skipped) -> Iterator[Codes]:
         """Yield the codes of a batch, block by block and epoch by epoch, and learn from it."""
-        return (codes for _, codes in self._coded_with_models(X, strict, skipped))
-
-    def _coded_with_models(self, X: Any, strict: bool, skipped: Skipped) -> Iterator[tuple[SignModel | None, Codes]]:
-        """Yield what `_coded` does, each with the epoch's model that made it."""
         live, batch = self._started(X)
+        return (codes for _, codes in self._coded_by_models(live, batch, strict, skipped))
+
+    def _coded_by_models(
+        self, live: LiveModel, batch: Batch, strict: bool, skipped: Skipped
+    ) -> Iterator[tuple[SignModel | None, Codes]]:
+        """Yield what `_coded` does of what `_started` returned, each with the epoch's model that made it."""
         if strict:
             require_finite(batch, live.n_seen + live.n_skipped)
         for rows, usable in stream_rows(batch, live.settings.normalize):
-            parts = live.advance(rows, emit=True) or [(live.epoch, np.empty((0, self.spec_.plane_words), dtype=WORD))]
+            parts = live.advance(rows, emit=True)
+            now = live.epoch, np.empty((0, self.spec_.plane_words), dtype=WORD)
             if usable is not None:
                 live.n_skipped += skipped.among(usable)
-            for model, words, empty in aligned(parts, usable):
+            for model, words, empty in aligned(parts, usable, now):
                 fingerprint = None if model is None else model.fingerprint
                 yield model, Codes._from_parts(words[:, None, :], self.spec_, empty, fingerprint)
 

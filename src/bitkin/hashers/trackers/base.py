@@ -113,3 +113,12 @@ def restored(arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | N
             f"arrays must have {name!r} of {like.dtype} and shape {shape}, got {array.dtype} and {array.shape}."
         )
     return np.array(array, order="C")
+
+
+def require_orthonormal(columns: npt.NDArray[Any], name: str, *, within: float) -> None:
+    """Raise unless inner products of columns are those of orthonormal ones, or nearly."""
+    wide = columns.astype(np.float64)
+    with threads.blas_in_one_thread(), np.errstate(all="ignore"):
+        off = np.abs(wide.T @ wide - np.eye(wide.shape[1])).max(initial=0.0)
+    if not off <= within:
+        raise InvalidInputError(f"{name} must have orthonormal columns, got inner products that are off by {off:g}.")

@@ -8,14 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
+from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projections.spectra import leading_eigenvectors, orthonormal, signed
 from bitkin.hashers.statistics.products import Floats, column_sums
-from bitkin.hashers.trackers.base import Arrays, Numbers, Tracker, random_basis, restored
+from bitkin.hashers.trackers.base import Arrays, Numbers, Tracker, random_basis, require_orthonormal, restored
 from bitkin.hashers.trackers.sketch import FrequentDirectionsSketch
 from bitkin.randomness import Draws
 
 Rows = npt.NDArray[np.float32]
+
+_MOST_SEEN = 2**62
+_LARGEST = 1e60  # of what a sketch of float32 rows may hold: squares of it are far from beyond float64
 
 
 class FrequentDirectionsTracker(Tracker):
@@ -162,11 +166,22 @@ class FrequentDirectionsTracker(Tracker):
         tracker = cls.__new__(cls)
         tracker.n_features, tracker.n_bits = d, _ = arrays["start"].shape
         tracker._start = restored(arrays, "start", np.empty((d, tracker.n_bits), dtype=np.float32))
-        tracker.chunk_rows, tracker.center = int(numbers["chunk_rows"]), bool(numbers["center"])
-        tracker._sketch = FrequentDirectionsSketch(d, int(numbers["sketch_size"]))
-        tracker._sketch.add(_rows(arrays, "sketch", np.empty((0, d))))
+        require_orthonormal(tracker._start, "start", within=0.1)
+        tracker.chunk_rows = whole_number(numbers["chunk_rows"], "chunk_rows", low=1)
+        tracker.center = bool(numbers["center"])
+        size = whole_number(numbers["sketch_size"], "sketch_size", low=tracker.n_bits)
+        sketch = _rows(arrays, "sketch", np.empty((0, d)))
+        whole_number(len(sketch), "rows of the sketch", low=0, high=2 * size)
+        tracker._sketch = FrequentDirectionsSketch(d, size)
+        tracker._sketch.add(sketch)
         tracker._mean = restored(arrays, "mean", np.empty(d))
-        tracker._n, tracker._total = int(numbers["n"]), float(numbers["total"])
+        tracker._n = whole_number(numbers["n"], "n", low=0, high=_MOST_SEEN)
+        tracker._total = float(numbers["total"])
+        if not 0 <= tracker._total <= _LARGEST**2:
+            raise InvalidInputError(f"total must be finite and not negative, got {tracker._total}.")
+        for name, array in (("sketch", sketch), ("mean", tracker._mean)):
+            if not (np.abs(array) <= _LARGEST).all():
+                raise InvalidInputError(f"{name} must be finite and below {_LARGEST:g}.")
         nothing = np.empty((0, d), dtype=np.float32)
         held, tracker._last = (_rows(arrays, name, nothing) for name in ("held", "last"))
         tracker._held, tracker._n_held = [held], len(held)

@@ -9,12 +9,15 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.checks import whole_number
-from bitkin.hashers.trackers.base import Arrays, Numbers, Tracker, random_basis, restored
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.trackers.base import Arrays, Numbers, Tracker, random_basis, require_orthonormal, restored
 from bitkin.kernels import streaming
 from bitkin.kernels.blocks import read_only
 from bitkin.randomness import Draws
 
-_FEWEST_HELD = 8  # so that one wild vector among the first cannot be their median
+_N_FIRST = 8  # so that one wild vector among the first cannot be their median
+_MOST_SEEN = 2**62
+_LARGEST = 1e60  # of what a sound state holds: squares of float32 numbers, in any units, times a weight
 
 
 class FrozenSigns:
@@ -26,6 +29,12 @@ class FrozenSigns:
     def __init__(self, components: npt.NDArray[np.float32], offset: npt.NDArray[Any]) -> None:
         self.blocks = streaming.in_blocks(components)
         self.offset = np.asarray(offset, dtype=np.float64)
+        n_blocks, n_directions, width = self.blocks.shape
+        self._room = np.zeros((n_blocks, width), dtype=np.float32), np.empty(n_directions)
+
+    def write(self, rows: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]) -> None:
+        """Write the codes of rows, float32 (n, n_features), C-contiguous and finite, to `words`, uint64 (n, words)."""
+        streaming.signs_into(read_only(rows), read_only(self.blocks), read_only(self.offset), *self._room, words)
 
 
 class OPASTTracker(Tracker):
@@ -64,7 +73,7 @@ class OPASTTracker(Tracker):
 
     @property
     def ready(self) -> bool:
-        """Whether the first vectors, max(n_bits, 8) of them, have been learned from."""
+        """Whether the first eight vectors have been learned from."""
         return self._held is None
 
     @property
@@ -121,7 +130,7 @@ class OPASTTracker(Tracker):
         """
         done = 0
         while not self.ready and done < len(rows):
-            stop = min(len(rows), done + self._n_first - self._n_held)
+            stop = min(len(rows), done + _N_FIRST - self._n_held)
             if words.shape[1]:
                 self._sign(rows[done:stop], words[done:stop], frozen, rotation)
             if self._hold(rows[done:stop]) and rotation is not None and refresh:
@@ -160,7 +169,8 @@ class OPASTTracker(Tracker):
         for name, array in tracker._model._asdict().items():
             if name != "blocks":
                 array[:] = restored(arrays, name, array)
-        tracker._n_held = whole_number(numbers["n_held"], "n_held", low=0, high=tracker._n_first - 1)
+        _require_sound(tracker._model, arrays["directions"])
+        tracker._n_held = whole_number(numbers["n_held"], "n_held", low=0, high=_N_FIRST - 1)
         if tracker._model.numbers[streaming.SCALE]:
             tracker._held = None
         else:
@@ -180,11 +190,7 @@ class OPASTTracker(Tracker):
             np.zeros(streaming.N_NUMBERS),
             np.zeros(streaming.N_COUNTS, dtype=np.int64),
         )
-        return model, np.empty((self._n_first, self.n_features), dtype=np.float32)
-
-    @property
-    def _n_first(self) -> int:
-        return max(self.n_bits, _FEWEST_HELD)
+        return model, np.empty((_N_FIRST, self.n_features), dtype=np.float32)
 
     def _average(self, sums: Any, weight: int) -> Any:
         """Return sums divided by their weight, in the units of the stream; zero before there is any."""
@@ -206,7 +212,7 @@ class OPASTTracker(Tracker):
                 with threads.blas_in_one_thread():
                     components = (components @ rotation).astype(np.float32)
             frozen = FrozenSigns(components, np.zeros(self.n_bits))
-        streaming.signs_into(read_only(rows), read_only(frozen.blocks), read_only(frozen.offset), self._room, words)
+        frozen.write(rows, words)
 
     def _hold(self, rows: npt.NDArray[np.float32]) -> bool:
         """Keep the first vectors back until they tell how large vectors are; return whether that is now."""
@@ -236,10 +242,11 @@ class OPASTTracker(Tracker):
         distances = np.sqrt(((wide - model.mean) ** 2).sum(axis=1))
         reference = float(np.median(distances[distances > 0]))
         scale = 2.0 ** -int(np.frexp(reference)[1])
-        n_dropped, past = self.n_seen - len(held), 1.0 - self.forgetting
+        n_dropped = self.n_seen - len(held)
         model.numbers[streaming.SCALE] = scale
         model.numbers[streaming.REFERENCE] = (reference * scale) ** 2
-        model.numbers[streaming.WEIGHT] = (1.0 - self.forgetting**n_dropped) / past if past else n_dropped
+        model.numbers[streaming.WEIGHT] = _weight_of(n_dropped, self.forgetting)
+        model.numbers[streaming.RECENT_WEIGHT] = _weight_of(n_dropped, streaming.RECENT)
         np.fill_diagonal(model.inverse, 1.0 / model.numbers[streaming.REFERENCE])
         model.counts[streaming.SEEN] -= len(held)
         self._held, self._n_held = None, 0
@@ -265,3 +272,26 @@ class OPASTTracker(Tracker):
             refresh if rotation is not None else 0,
             words,
         )
+
+
+def _weight_of(n: int, forgetting: float) -> float:
+    """Return what `n` vectors weigh together."""
+    return n if forgetting == 1 else (1.0 - forgetting**n) / (1.0 - forgetting)
+
+
+def _require_sound(model: streaming.Model, directions: npt.NDArray[np.float32]) -> None:
+    """Raise for what no stream leads to and kernels would stumble over: they do not check."""
+    seen, clipped = (int(count) for count in model.counts)
+    whole_number(clipped, "clipped vectors", low=0, high=whole_number(seen, "seen vectors", low=0, high=_MOST_SEEN))
+    require_orthonormal(directions, "directions", within=0.1)
+    for name in ("inverse", "moment", "recent", "mean", "numbers"):
+        if not (np.abs(getattr(model, name)) <= _LARGEST).all():
+            raise InvalidInputError(f"{name} must be finite and below {_LARGEST:g}.")
+    totals = [streaming.TOTAL, streaming.RECENT_TOTAL]
+    if not model.numbers[streaming.SCALE]:
+        if model.numbers.any():
+            raise InvalidInputError("numbers must be zero where nothing has been learned.")
+    elif (np.delete(model.numbers, totals) < 1 / _LARGEST).any() or (model.numbers[totals] < 0).any():
+        raise InvalidInputError("numbers must not be negative, and scale, reference and weights must be above zero.")
+    elif not model.inverse.diagonal().max() > 0:
+        raise InvalidInputError("inverse must have a diagonal above zero.")

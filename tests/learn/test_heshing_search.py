@@ -1,0 +1,138 @@
+"""Beams and margins: one answer however it is asked for, in trees of any size."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitkin import HeshingClassifier, Taxonomy
+from bitkin.kernels._kernel import JIT_DISABLED
+from bitkin.kernels.heshing import _keep_best
+from bitkin.learn.inner_nodes import sure_depth
+from bitkin.learn.searched_tree import searched_tree
+from bitkin.learn.settings import FEW_NODES, USUAL_BEAM
+from bitkin.learn.sgd import Labelled, Method, learn_in_order
+from bitkin.learn.tables import finished_weights, new_tables
+from tests.learn.heshing_truth import feature_maps, learned_slowly
+
+WIDE = 3 if JIT_DISABLED else 17
+PLACES = itertools.product("abc", range(WIDE), range(7))
+LARGE = Taxonomy.from_paths([(a, f"{a}{b}", f"{a}{b}.{c}") for a, b, c in PLACES])
+
+
+def rows(n: int, seed: int) -> tuple[Any, Any]:
+    """Rows of noise, and of signs of the nodes on the path of their class."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.permutation(n) % LARGE.n_classes
+    X = rng.poisson(0.01, (n, LARGE.n_nodes)).astype(np.float32)
+    np.put_along_axis(X, LARGE.class_paths[numbers], 1.0, axis=1)
+    return X, np.array(LARGE.classes)[numbers]
+
+
+@functools.cache
+def learned(**parameters: Any) -> HeshingClassifier:
+    """A model of the large tree; tests must not change it."""
+    n = LARGE.n_classes if JIT_DISABLED else 4 * LARGE.n_classes
+    parameters = {"n_buckets": 2**15, "alpha": 1e-4, "max_iter": 3, **parameters}
+    return HeshingClassifier(LARGE, **parameters).fit(*rows(n, 0))
+
+
+def test_a_large_tree_is_searched_by_the_usual_beam() -> None:
+    if JIT_DISABLED:
+        pytest.skip("plain Python is too slow for a large tree")
+    assert LARGE.n_nodes > FEW_NODES
+    X, y = rows(300, 1)
+    model = learned()
+    assert model._model.beam == USUAL_BEAM
+    assert model.score(X, y) > 0.6
+    assert 0 < model.beam_gap(X, 1) < 0.8
+    assert np.array_equal(model.weights_, learned(beam=USUAL_BEAM).weights_)
+    assert not np.array_equal(model.weights_, learned(beam=None).weights_)
+
+
+def test_fewer_classes_are_the_first_of_more() -> None:
+    X, _ = rows(40, 1)
+    model = learned(beam=2)
+    all_of_them = model.predict_top(X, len(model.classes_))
+    assert np.array_equal(all_of_them.labels[:, 0], model.predict(X))
+    assert all(len(set(row)) == len(model.classes_) for row in all_of_them.labels.tolist())
+    for k in (1, 2, 7, 14, 15, len(model.classes_) - 1):
+        top = model.predict_top(X, k)
+        assert np.array_equal(top.labels, all_of_them.labels[:, :k])
+        assert np.array_equal(top.scores, all_of_them.scores[:, :k])
+    scores = model.decision_function(X)
+    columns = np.searchsorted(np.sort(model.classes_), all_of_them.labels)
+    columns = np.argsort(model.classes_, kind="stable")[columns]
+    assert np.array_equal(np.take_along_axis(scores, columns, axis=1), all_of_them.scores)
+    reached = 14  # two nodes of the level above, of seven classes each
+    assert (np.diff(all_of_them.scores[:, :reached]) <= 0).all()
+    assert (np.diff(all_of_them.scores[:, reached:]) <= 0).all()
+
+
+def test_probabilities_and_predictions_agree_in_a_large_tree() -> None:
+    X, _ = rows(40, 1)
+    model = learned(loss="softmax", max_iter=1)
+    assert model._model.beam is None
+    assert np.array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
+
+
+@pytest.mark.parametrize("beam", [None, 1, 3])
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.3, 1e6])
+def test_a_margin_is_kept_from_all_classes_whatever_the_beam(beam: int | None, margin: float) -> None:
+    X, _ = rows(60, 1)
+    X[7] = 0
+    model = learned(beam=beam)
+    scores, whole, found = (
+        model.decision_function(X).astype(np.float64), model.predict_path(X), model.predict_path(X, margin)
+    )  # fmt: skip
+    paths = {path: LARGE.class_paths[LARGE.class_number(path[-1])] for path in whole}
+    known = LARGE.class_paths[LARGE.index_of(model.classes_)]
+    for row, (path, full) in enumerate(zip(found, whole, strict=True)):
+        assert path == full[: len(path)]
+        best = scores[row][(known == paths[full]).all(axis=1)][0]
+        for depth in range(1, 4):
+            outside = known[:, depth - 1] != paths[full][depth - 1]
+            lead = best - scores[row][outside].max()
+            if abs(lead - margin) > 1e-5:
+                assert (len(path) > depth) == (lead >= margin)
+
+
+def test_the_definition_of_a_sure_depth() -> None:
+    paths = np.array([[0, 1], [0, 2], [3, 4]], dtype=np.int32)
+    scores = np.array([1.0, 0.5, -1.0], dtype=np.float32)
+    assert [sure_depth(paths, scores, margin) for margin in (0.0, 0.5, 0.6, 2.0, 2.1)] == [2, 2, 1, 1, 0]
+
+
+@given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 45))
+def test_the_best_nodes_come_in_order_and_ties_by_number(values: list[int], k: int) -> None:
+    scores = np.array(values, dtype=np.float64)
+    frontier = np.random.default_rng(0).permutation(len(values)).astype(np.int32)
+    kept = np.empty(k, dtype=np.int32)
+    n = _keep_best(frontier, scores, k, kept)
+    assert kept[:n].tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("beam", [1, 2])
+def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> None:
+    taxonomy = Taxonomy.from_paths([(a, f"{a}{b}", f"{a}{b}{c}") for a in "pqr" for b in range(2) for c in "xy"])
+    rng = np.random.default_rng(0)
+    n = 20 if JIT_DISABLED else 80
+    classes = rng.integers(0, 12, n).astype(np.int32)
+    X = rng.standard_normal((n, 9)).astype(np.float32)
+    tables = new_tables(3, 200, average=True)
+    square = float((X.astype(np.float64) ** 2).sum(axis=1).mean())
+    method = Method(softmax, average=True, alpha=1e-2, mean_square=square, intercept=0.0)
+    tree = searched_tree(taxonomy, np.arange(12), 0)
+    learn_in_order(tables, tree, method, Labelled(X, classes), np.arange(n), beam)
+    maps = feature_maps(taxonomy, 9, 200, 0)
+    slow = learned_slowly(
+        maps, X.astype(np.float64), classes, alpha=1e-2, softmax=softmax, beam=beam, paths=taxonomy.class_paths
+    )
+    assert np.allclose(finished_weights(tables), slow, atol=2e-4 * np.abs(slow).max())
