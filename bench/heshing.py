@@ -23,13 +23,13 @@ import bitkin
 from _label_trees import SETS, TreeSet, load_set
 from _timing import interleaved, report
 from _tree_run import SEEDLESS, measured
+from bitkin.learn.settings import USUAL_BEAM
 
 Runs = list[dict[str, Any]]
 
 SIZES = (2**14, 2**16, 2**18)
 MANY_CLASSES = ("onet", "tinyimagenet", "icd10cm")
 FULL_RIVALS = ("ovr", "crammer_singer", "hierarchical_svm", "top_down", "hiclass")
-BEAM = 16  # what "auto" takes
 NEWSGROUPS_GOALS = {2**18: (0.265, 0.435), 2**16: (0.305, 0.510)}
 
 
@@ -176,7 +176,7 @@ def speed(bench: Bench, names: list[str]) -> None:
 def beam_speed(data: TreeSet) -> None:
     """Beam search against scoring every node: training, in CPU seconds of one thread, then prediction."""
     alpha, y = 1e-6, data.labels[data.y]
-    made = {beam: bitkin.HeshingClassifier(data.taxonomy, alpha=alpha, beam=beam) for beam in (BEAM, None)}
+    made = {beam: bitkin.HeshingClassifier(data.taxonomy, alpha=alpha, beam=beam) for beam in (USUAL_BEAM, None)}
     few = np.arange(2000)
     errors, seconds = {}, {}
     for beam, model in made.items():
@@ -185,9 +185,13 @@ def beam_speed(data: TreeSet) -> None:
         model.fit(data.X, y)
         seconds[beam] = time.process_time() - start
         errors[beam] = data.errors(data.taxonomy.index_of(model.predict(data.X_test)))
-    ratio, lost = seconds[None] / seconds[BEAM], errors[BEAM][0] - errors[None][0]
-    verdict("icd10cm: training with a beam at least 3 times faster", ratio >= 3, ratio=ratio, seconds=seconds[BEAM])
-    verdict("icd10cm: training with a beam loses at most 0.5 points", lost <= 0.005, flat=errors[BEAM][0], lost=lost)
+    ratio, lost = seconds[None] / seconds[USUAL_BEAM], errors[USUAL_BEAM][0] - errors[None][0]
+    verdict(
+        "icd10cm: training with a beam at least 3 times faster", ratio >= 3, ratio=ratio, seconds=seconds[USUAL_BEAM]
+    )
+    verdict(
+        "icd10cm: training with a beam loses at most 0.5 points", lost <= 0.005, flat=errors[USUAL_BEAM][0], lost=lost
+    )
     for learned, model in made.items():
         beam_prediction(data, model, f"a model learned {'with a beam' if learned else 'on every node'}")
 
@@ -195,14 +199,14 @@ def beam_speed(data: TreeSet) -> None:
 def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) -> None:
     scorer, rows = model._model.scorer(), next(iter(model._rows(data.X_test)))
     jobs: dict[str, Callable[[], Any]] = {
-        "beam": lambda: scorer.best(rows, 1, BEAM)[0],
+        "beam": lambda: scorer.best(rows, 1, USUAL_BEAM)[0],
         "all": lambda: scorer.best(rows, 1, None)[0],
     }
     times = interleaved(jobs, rounds=3)
     ratio = times["all"] / times["beam"]
     true = data.y_test[: len(rows.indptr) - 1]
     wrong = {name: (data.taxonomy.index_of(model.classes_[job()[:, 0]]) != true).mean() for name, job in jobs.items()}
-    lost, gap = float(wrong["beam"] - wrong["all"]), model.beam_gap(data.X_test, BEAM)
+    lost, gap = float(wrong["beam"] - wrong["all"]), model.beam_gap(data.X_test, USUAL_BEAM)
     verdict(f"icd10cm, {which}: prediction with a beam at least 5 times faster", ratio >= 5, ratio=ratio)
     verdict(
         f"icd10cm, {which}: prediction with a beam loses less than 0.5 points", lost < 0.005,
