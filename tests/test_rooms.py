@@ -84,6 +84,16 @@ def test_import_loads_numpy_at_most() -> None:
     assert not loaded_by("import bitkin; bitkin.Codes, bitkin.CodeSpec, bitkin.load, bitkin.errors") & heavy
 
 
+def test_a_process_that_only_encodes_does_not_load_numba(tmp_path: Path) -> None:
+    fitting = """
+import numpy as np, bitkin
+X = np.random.default_rng(0).standard_normal((40, 9))
+hasher = bitkin.ProjectionHash(4, rotation="itq").fit(X)
+hasher.save("model.bitkin")
+bitkin.load("model.bitkin").encode(X)"""
+    assert "numba" not in loaded_by(f"import os; os.chdir({str(tmp_path)!r}){fitting}")
+
+
 def test_every_error_is_a_bitkin_error_and_the_builtin_it_promises() -> None:
     import builtins
 

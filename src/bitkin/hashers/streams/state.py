@@ -18,7 +18,6 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
 from bitkin.hashers.streams.settings import epochs_rule, refresh_count
-from bitkin.hashers.trackers.base import require_orthonormal
 from bitkin.io.layout import damaged
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
     d, c = tracker.n_features, tracker.n_bits
     turn = None if live.turn is None else np.array(stored.tensor("stream.turn", np.float64, (c, c)))
     if turn is not None:
+        from bitkin.hashers.trackers.base import require_orthonormal  # with it comes Numba, 100 MB that others need not
+
         require_orthonormal(turn, "stream.turn", within=1e-6)
     probe = stored.tensor("stream.probe", np.float32, (min(tracker.n_seen, PROBE_ROWS), d))
     if not np.isfinite(probe).all():
