@@ -102,6 +102,10 @@ def test_the_first_bytes_decide_what_a_stream_is() -> None:
         assert np.array_equal(rows_of(data, "auto", dim), X)
     like_json = np.frombuffer(b"[1, 2, 3", dtype="<f4").reshape(1, 2)
     assert np.array_equal(rows_of(like_json.tobytes(), "auto", 2), like_json)  # --dim says that it is raw
+    other_words = b'{"name": "caf\xc3\xa9", "vector": [1, 2, 3]}\n'
+    assert np.array_equal(rows_of(other_words), [[1, 2, 3]])
+    with pytest.raises(InvalidInputError, match="looks like JSON lines, and --dim says that it is raw float32"):
+        rows_of(json_lines(X), "auto", 5)
 
 
 def test_no_bytes_are_no_vectors() -> None:

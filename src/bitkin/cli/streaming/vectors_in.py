@@ -26,6 +26,7 @@ NPY = "npy "
 _MAGIC = b"\x93NUMPY"
 _READ_BYTES = 1 << 20
 _TEXT = bytes(range(0x20, 0x7F)) + b"\t\r\n"
+_SURELY_TEXT = 64  # so many bytes of float32 numbers are never all printable
 
 ReadInto = Callable[[memoryview], int]
 
@@ -121,8 +122,12 @@ def _recognized(read: Callable[[], bytes], pending: bytearray, may_be_text: bool
         may_be_npy, is_blank = _MAGIC.startswith(pending), may_be_text and not pending.strip()
         if not (may_be_npy or is_blank):
             break
-    is_text = pending.lstrip().startswith((b"[", b"{")) and not pending.translate(None, _TEXT)
-    return "jsonl" if may_be_text and is_text else "f32"
+    begins_as_json = pending.lstrip().startswith((b"[", b"{"))
+    if begins_as_json and not may_be_text and len(pending) >= _SURELY_TEXT and not pending.translate(None, _TEXT):
+        raise InvalidInputError(
+            f"{NAME} looks like JSON lines, and --dim says that it is raw float32. Give --format jsonl or --format f32."
+        )
+    return "jsonl" if may_be_text and begins_as_json else "f32"
 
 
 def _npy(read: Callable[[], bytes], read_into: ReadInto, pending: bytearray, known: int | None) -> Iterator[Block]:
