@@ -340,7 +340,7 @@ def test_merging_shares_rows_and_keeps_both_apart() -> None:
         left.merge(right)
     with pytest.raises(CodeMismatchError, match="other must be 64 × 1-bit codes"):
         left.merge(FlatIndex(CodeSpec(65)))
-    with pytest.raises(InvalidInputError, match="other must be a FlatIndex, got list"):
+    with pytest.raises(InvalidInputError, match="other must be an index of codes, such as FlatIndex, got list"):
         left.merge([])  # type: ignore[arg-type]
 
 

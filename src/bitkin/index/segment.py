@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,18 @@ Words = npt.NDArray[np.uint64]
 ROWS_PER_PIECE = 128 * BLOCK
 
 
+class Tables(Protocol):
+    """What an index builds over the first rows of a segment; good as long as its rows are where they were."""
+
+    @property
+    def n(self) -> int:
+        """Rows covered; those that were appended later are not."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Segment:
     """`n` rows with ascending ids, some of them perhaps dead (not `alive`) or empty (alive, not `searchable`)."""
@@ -39,6 +52,8 @@ class Segment:
     searchable: Bitmap | None = None
     source: StoredFile | None = None
     """The file whose mapped bytes `blocks` and `ids` are."""
+    tables: Tables | None = None
+    """Rows are appended and die, but never move or change: the tables of a segment are those of all that follow it."""
 
     @property
     def room(self) -> int:
@@ -49,7 +64,7 @@ class Segment:
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
         bitmaps = sum(b.nbytes for b in (self.alive, self.searchable) if b is not None)
-        return self.blocks.nbytes + self.ids.nbytes + bitmaps
+        return self.blocks.nbytes + self.ids.nbytes + bitmaps + (0 if self.tables is None else self.tables.nbytes)
 
     @property
     def row_ids(self) -> Ids:
@@ -96,10 +111,10 @@ class Segment:
         return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
 
     def sealed(self) -> Segment:
-        """Return the same rows over arrays that nobody can append to."""
+        """Return the same rows, without tables, over arrays that nobody can append to."""
         blocks = self.blocks[: bitmap.n_blocks(self.n)]
         blocks.flags.writeable = False
-        return replace(self, blocks=blocks, ids=self.row_ids)
+        return replace(self, blocks=blocks, ids=self.row_ids, tables=None)
 
 
 def new_segment(spec: CodeSpec, capacity: int) -> Segment:

@@ -1,0 +1,35 @@
+"""Tables over the rows of a snapshot, kept up while rows come and go: few segments, and little outside their tables.
+
+Rows that no table covers yet are scanned, so a search is right at every moment. A table is built anew over all rows of
+its segment once enough have come behind it, and segments are merged once there are many, so that over the life of an
+index a row is put into tables a bounded number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from bitkin.index.segment import Segment, Tables, compacted
+from bitkin.index.snapshot import Snapshot
+
+MOST_SEGMENTS = 8  # every one has tables of its own to look into; each is an eighth of the rows before it, or more
+FEW_ROWS = 1 << 13  # are scanned in less time than a table takes to look into
+_SHARE_OUTSIDE = 16  # at most a sixteenth of a segment stays outside its tables
+
+
+def with_tables(snapshot: Snapshot, build: Callable[[Segment], Tables]) -> Snapshot:
+    """Return the snapshot with tables over nearly all rows; `build` makes those of a segment."""
+    segments = snapshot.segments
+    if len(segments) > MOST_SEGMENTS:
+        mapped = tuple(segment for segment in segments if segment.source is not None)  # stay where they are
+        merged = [segment for segment in segments if segment.source is None]
+        segments = (*mapped, compacted(merged, snapshot.spec))
+    return replace(snapshot, segments=tuple(_tabled(segment, build) for segment in segments))
+
+
+def _tabled(segment: Segment, build: Callable[[Segment], Tables]) -> Segment:
+    outside = segment.n - (0 if segment.tables is None else segment.tables.n)
+    if outside <= max(FEW_ROWS, segment.n // _SHARE_OUTSIDE):
+        return segment
+    return replace(segment, tables=build(segment))
