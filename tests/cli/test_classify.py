@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,8 @@ def test_texts_go_through_train_predict_and_evaluate(texts: list[dict[str, Any]]
     said = done.objects[0]
     assert (said["rows"], said["classes"], said["levels"], said["buckets"]) == (203, 4, 3, 4096)
     assert said["weight_bytes"] == 2 * 4096 * 4
+    told = run("classify", "train", "train.jsonl", "--text", "about", *tree, "-o", "m", *FAST).out.splitlines()
+    assert told[-1] == f"next: bitkin classify evaluate m FILES --text about {' '.join(tree[:2])}"
     model = bitkin.load("m")
     assert {model.taxonomy_.path_of(kind) for kind in PARENTS} == {("root", PARENTS[kind], kind) for kind in PARENTS}
 
@@ -113,6 +117,7 @@ def test_vectors_with_labels_in_a_file_give_what_python_gives(
     done = run("classify", "evaluate", "m1", file, "--labels", "labels.txt")
     assert (done.code, done.err) == (0, "")
     assert all(len(line) <= 80 for line in done.out.splitlines())
+    assert "FILES --labels LABELS" in run("classify", "train", file, "--labels", "labels.txt", "-o", "m3", *FAST).out
     for words in ("131 rows", "level 1", "level 2", "flat error", "weights", "peak of this program"):
         assert words in done.out
 
@@ -205,6 +210,8 @@ def test_flaws_of_files_are_one_line_that_says_where(texts: list[dict[str, Any]]
     write_lines("one.jsonl", [{"text": "one", "label": "a"}])
     train = ("classify", "train", "-o", "m", *FAST)
     require_failure(run(*train, "null.jsonl", "--label", "label"), "null.jsonl, line 2", "got null")
+    nowhere = ("--label", "label", "-o", "no/m")  # told before anything is read
+    require_failure(run("classify", "train", "null.jsonl", *nowhere), "no/m cannot be written", "there is no folder")
     require_failure(run(*train, "number.jsonl", "--label", "label"), "line 1", "must be a string")
     require_failure(run(*train, "one.jsonl", "--label", "lable"), "line 1", "no field 'lable'", "'label'")
     require_failure(run(*train, "one.jsonl", "--label", "label"), "two classes", "'a'")
@@ -220,6 +227,11 @@ def test_flaws_of_files_are_one_line_that_says_where(texts: list[dict[str, Any]]
 
 def test_models_of_another_kind_and_unknown_classes_are_refused(texts: list[dict[str, Any]], run: Run) -> None:
     np.save("x.npy", np.ones((3, 2)))
+    np.save("none.npy", np.ones((0, 2)))
+    Path("none.txt").write_text("")
+    Path("three.txt").write_text("a\nb\na\n")
+    assert run("classify", "train", "x.npy", "--labels", "three.txt", "-o", "v", *FAST).code == 0
+    require_failure(run("classify", "evaluate", "v", "none.npy", "--labels", "none.txt"), "no rows to compare")
     assert run("classify", "train", "train.jsonl", "--text", "about", "--path", "all", "-o", "m", *FAST).code == 0
     require_failure(run("classify", "predict", "m", "x.npy", "-o", "p"), "trained on texts", "classify vectors")
     write_lines("new.jsonl", [{"text": "fins", "kind": "fish"}])
@@ -243,3 +255,29 @@ def test_alpha_is_chosen_where_nobody_gives_it(texts: list[dict[str, Any]], run:
     model = bitkin.load("m")
     assert (model.alpha, model.weights_.shape) == ("auto", (2, 512))
     assert f"alpha {model.alpha_:.2g}" in done.out
+
+
+def test_bars_move_while_alpha_is_chosen_and_while_it_learns(
+    texts: list[dict[str, Any]], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[str, int | None, list[int]]] = []
+    is_open = [0]
+
+    @contextmanager
+    def bar(what: str, total: int | None, unit: str = "rows") -> Iterator[Callable[[int], None]]:
+        shown.append((what, total, []))
+        is_open[0] += 1
+        assert is_open[0] == 1, "one bar at a time"
+        yield shown[-1][2].append
+        is_open[0] -= 1
+
+    monkeypatch.setattr("bitkin.cli.classifying.learning.progress_bar", bar)
+    options = ("--text", "about", "--path", "all", "-o", "m", "--buckets", 512, "--passes", 3)
+    assert run("classify", "train", "train.jsonl", *options).code == 0
+    assert is_open == [0]
+    assert shown[0][0] == "reading"
+    trials = shown[1:-1]
+    assert 2 <= len(trials) <= 8
+    for number, (what, total, moved) in enumerate(trials, start=1):
+        assert (what, total, moved) == (f"choosing alpha, trial {number}", 486, [162, 324, 486])
+    assert shown[-1] == ("learning", 609, [203, 406, 609])

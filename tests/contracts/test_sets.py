@@ -297,7 +297,7 @@ def test_encode_needs_sets_and_fit_looks_at_their_form(hasher: Any) -> None:
     for wrong in ("abc", 5, {1, 2}):
         with pytest.raises(InvalidInputError, match="X must be a list of sets"):
             clone(hasher).fit(wrong)
-    with pytest.raises(InvalidInputError, match="Expected 2D array, got 1D"):
+    with pytest.raises(InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"):
         hasher.encode(np.array([1, 2, 3]))
     with pytest.raises(InvalidInputError, match="NaN at row 1, column 2"):
         hasher.encode(scipy.sparse.csr_array(np.array([[0, 1.0, 0], [1, 0, np.nan]])))

@@ -421,7 +421,7 @@ def test_bad_vectors_are_one_clear_error() -> None:
         fitted.transform(X[:, :8])
     with pytest.raises(InvalidInputError, match="is expecting 9 features"):
         fitted.transform(open_vectors(X[:, :8]))
-    with pytest.raises(InvalidInputError, match="Expected 2D array, got 1D"):
+    with pytest.raises(InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"):
         fitted.transform(X[0])
     with pytest.raises(InvalidInputError, match="0 sample"):
         clone(fitted).fit(X[:0])

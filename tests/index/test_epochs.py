@@ -239,7 +239,7 @@ def test_a_retired_epoch_is_encoded_anew_under_the_ids_it_had(hashers: list[Proj
     assert np.array_equal(index.search(queries, 9, oversample=100).ids, truth.nearest(rows, queries, 9).ids)
     index.verify()
     index.remove(index.ids)
-    index.retire(third.fingerprint_)
+    index.retire(index.epochs[0])
     assert index.epochs == []
     assert index.add(first, queries[:1]).tolist() == [120]
 

@@ -120,6 +120,14 @@ def test_a_vector_that_is_not_finite_gets_an_id_and_is_never_found() -> None:
     with pytest.raises(InvalidInputError, match="NaN at row 0"):
         index.follow(hasher, rows[:3], strict=True)
     assert everything(hasher) == before
+    old = index.epochs[0]
+    of_old = index.epoch_ids(old)
+    for vectors in (rows[of_old], rows[of_old[1:]][:1]):
+        with pytest.raises(InvalidInputError, match="no code; remove them first, by their ids: 0, "):
+            index.retire(old, into=hasher.epoch_, vectors=vectors)
+    index.remove(of_old[np.isnan(rows[of_old]).any(axis=1)])
+    index.retire(old, into=hasher.epoch_, vectors=rows[index.epoch_ids(old)])
+    assert old.fingerprint not in [epoch.fingerprint for epoch in index.epochs]
 
 
 def broken(rows: Any) -> Iterator[Any]:

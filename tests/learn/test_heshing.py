@@ -235,7 +235,7 @@ def test_the_memory_chooses_the_buckets() -> None:
     assert model.weights_.nbytes == 10_000 // 12 * 12
     assert small(max_bytes=12).fit(X, y).weights_.shape == (3, 1)
     with pytest.raises(
-        InvalidInputError, match="max_bytes must be at least 12, one bucket for each of 3 levels, got 11"
+        InvalidInputError, match="max_bytes must be at least 12, one bucket for each level below the root, got 11"
     ):
         small(max_bytes=11).fit(X, y)
 
@@ -248,6 +248,42 @@ def test_early_stopping_and_progress() -> None:
     assert told[0] == (180, 50 * 180)
     assert told[-1] == (50 * 180, 50 * 180)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+class Listener:
+    """Listens to both: the search for alpha, and learning."""
+
+    def __init__(self) -> None:
+        self.trials: list[tuple[int, int, int]] = []
+        self.learned: list[tuple[int, int]] = []
+
+    def choosing_alpha(self, *now: int) -> None:
+        assert not self.learned
+        self.trials.append(now)  # type: ignore[arg-type]
+
+    def __call__(self, *now: int) -> None:
+        self.learned.append(now)  # type: ignore[arg-type]
+
+
+def test_progress_may_listen_while_alpha_is_chosen_and_changes_nothing() -> None:
+    X, y = bags(200)
+    listener = Listener()
+    model = small(alpha="auto", max_iter=3, progress=listener).fit(X, y)
+    numbers = [trial for trial, _, _ in listener.trials]
+    assert sorted(set(numbers)) == list(range(1, numbers[-1] + 1))
+    assert numbers == sorted(numbers)
+    for number in set(numbers):
+        rows = [(learned, total) for trial, learned, total in listener.trials if trial == number]
+        assert rows == [(160, 480), (320, 480), (480, 480)]  # 40 of 200 rows are held out
+    assert listener.learned == [(200, 600), (400, 600), (600, 600)]
+    quiet = small(alpha="auto", max_iter=3).fit(X, y)
+    assert np.array_equal(model.weights_, quiet.weights_)
+    given = Listener()
+    small(alpha=1e-3, max_iter=3, progress=given).fit(X, y)
+    assert (given.trials, len(given.learned)) == ([], 3)
+    given.choosing_alpha = "no method"  # type: ignore[assignment,method-assign]
+    with pytest.raises(InvalidInputError, match=r"progress\.choosing_alpha must be a method, got 'no method'"):
+        small(alpha="auto", progress=given).fit(X, y)
 
 
 def test_the_last_weights_without_an_average() -> None:

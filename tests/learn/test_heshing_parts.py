@@ -155,6 +155,8 @@ def test_probabilities_are_those_of_the_learned_model() -> None:
     X, y = bags(100)
     hinge, softmax = small().fit(X, y), small(loss="softmax").fit(X, y)
     assert not hasattr(hinge.set_params(loss="softmax"), "predict_proba")
+    with pytest.raises(AttributeError, match="no attribute 'predict_proba': scores learned by loss='hinge' are"):
+        hinge.predict_proba(X)
     assert softmax.set_params(loss="hinge").predict_proba(X).shape == (100, 5)
     assert hasattr(small(loss="softmax"), "predict_proba")
 

@@ -12,7 +12,7 @@ from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.hashers import Hasher
-    from bitkin.index.flat import FlatIndex
+    from bitkin.index.row_index import RowIndex
     from bitkin.io.vectors import VectorSource
 
 FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
@@ -28,9 +28,25 @@ ZeroBased = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
+STDOUT = Path("-")
+
+
 def out_option(default_help: str) -> Any:
-    """Return the option for the file to write."""
-    return typer.Option("--out", "-o", help=default_help, show_default=False)
+    """Return the option for the file to write, which must be one: nothing that it holds is text."""
+    return typer.Option("--out", "-o", help=default_help, show_default=False, callback=a_file)
+
+
+def a_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Return the path of an option that must name a file: `-` stands for stdout everywhere else."""
+    if path == STDOUT:
+        option = param.opts[0]
+        raise typer.BadParameter(f"{option} cannot write to stdout. Give a file.", param_hint=f"'{option}'")
+    return path
+
+
+def file_or_stdout(path: Path | None) -> Path | None:
+    """Return the path of an option whose default is stdout: None for `-` too."""
+    return None if path == STDOUT else path
 
 
 def open_files(
@@ -50,11 +66,11 @@ def open_files(
     return open_vectors(paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based)
 
 
-def require_other_file(out: Path, inputs: list[Path]) -> None:
+def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> None:
     """End with a usage error when the output would replace an input."""
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
-            raise typer.BadParameter(f"{out} is an input and would be replaced.", param_hint="'--out'")
+            raise typer.BadParameter(f"{out} is an input and would be replaced.", param_hint=f"'{option}'")
 
 
 def load_hasher(path: Path) -> Hasher:
@@ -68,13 +84,13 @@ def load_hasher(path: Path) -> Hasher:
     return model
 
 
-def load_index(path: Path) -> FlatIndex:
-    """Map an index."""
+def load_index(path: Path) -> RowIndex:
+    """Map an index of any kind."""
     from bitkin._load import load
-    from bitkin.index.flat import FlatIndex
+    from bitkin.index.row_index import RowIndex
 
     opened = load(path, mmap=True)
-    if not isinstance(opened, FlatIndex):
+    if not isinstance(opened, RowIndex):
         raise InvalidInputError(f"{path} holds {type(opened).__name__}, not an index. Make one with bitkin index.")
     return opened
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +18,14 @@ from bitkin.cli.arguments import (
     Features,
     Json,
     ZeroBased,
+    file_or_stdout,
     one_of_choices,
     out_option,
+    repeated_options,
     require_other_file,
 )
 from bitkin.cli.classifying.inputs import Options, Truths, open_input
-from bitkin.cli.classifying.learning import learning_bars, read_all
+from bitkin.cli.classifying.learning import LearningBars, read_all
 from bitkin.cli.classifying.models import columns_of, load_classifier, require_kind
 from bitkin.cli.classifying.numbers import positive, whole
 from bitkin.cli.classifying.report import figures_of, memory_rows, peak_bytes, show
@@ -89,11 +93,13 @@ def train(
     """Learn to classify rows into a taxonomy.
 
     Texts become words and pairs of words, hashed; labels become text. Without a tree, classes hang below one root.
+    With --path, classes of one name at several places are told apart by their whole paths.
 
     Example: bitkin classify train notes.jsonl --text description --path chapter/section/category -o model.bitkin
 
     Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o model.bitkin
     """
+    from bitkin.dedup.files import require_writable
     from bitkin.learn.heshing import HeshingClassifier
 
     start = time.perf_counter()
@@ -112,11 +118,11 @@ def train(
     options = Options(text, label, path, labels, column, dataset, features, zero_based)
     rows = open_input(files or [], example, options, labelled=True, held_out=False)
     require_other_file(out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)])
+    require_writable(out)
     X, truths = read_all(rows)
-    model.taxonomy = tree_of(truths, taxonomy, layout, separator)
-    with learning_bars(passes * len(truths), chooses_alpha=alpha == "auto") as told:
-        model.progress = told
-        model.fit(X, [truth[-1] for truth in truths])
+    model.taxonomy, named = tree_of(truths, taxonomy, layout, separator)
+    with LearningBars() as model.progress:
+        model.fit(X, named)
     model.save(out)
     figures = {
         "model": str(out),
@@ -141,14 +147,23 @@ def train(
         f"in {figures['passes']} passes with alpha {figures['alpha']:.2g}, {figures['seconds']:.1f} s"
     )
     print_table("memory", ("", "bytes"), memory_rows(figures))
-    print(f"next: bitkin classify evaluate {out} {'--example icd10' if example else 'FILES'}")
+    what = "--example icd10" if example else f"FILES{options.repeated()}{repeated_options(column, dataset, features)}"
+    print(f"next: bitkin classify evaluate {out} {what}")
 
 
 @app.command()
 def predict(
     model: Model,
-    out: Annotated[Path, out_option("The predictions to write, JSON lines; packed if the name ends in .gz.")],
     files: Files = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write JSON lines here, packed if the name ends in .gz. [default: stdout]",
+            callback=file_or_stdout,
+        ),
+    ] = None,
     text: Text = None,
     example: Example = None,
     top: Annotated[int, typer.Option(min=1, help="Best classes a row.")] = 1,
@@ -159,34 +174,43 @@ def predict(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Write the class of every row, its path and its score.
+    """Write the class of every row, its path and its score: a JSON line a row.
 
-    Example: bitkin classify predict model.bitkin notes.jsonl --text description -o predictions.jsonl
+    Of classes that share a name, the label is the whole path, joined by slashes.
+
+    Example: bitkin classify predict model.bitkin notes.jsonl --text description
 
     Example: bitkin classify predict model.bitkin bags.npz --top 5 -o predictions.jsonl
     """
-    from bitkin.cli.classifying.predictions import predictions_of
+    from bitkin.cli.classifying.predictions import predictions_of, print_records
     from bitkin.dedup.files import require_writable, write_records
 
-    start = time.perf_counter()
     classifier = load_classifier(model)
+    start = time.perf_counter()
     options = Options(text, None, None, None, column, dataset, columns_of(classifier, files, features), zero_based)
     rows = open_input(files or [], example, options, labelled=False, held_out=True)
-    require_other_file(out, [model, *(files or [])])
-    require_writable(out)
+    if out is not None:
+        require_other_file(out, [model, *(files or [])])
+        require_writable(out)
     if top > len(classifier.classes_):
         raise typer.BadParameter(f"the model has {len(classifier.classes_)} classes.", param_hint="'--top'")
     count = 0
+    fills_terminal = out is None and sys.stdout.isatty()
 
     def records() -> Iterator[dict[str, Any]]:
         nonlocal count
-        with progress_bar("predicting", rows.total, rows.unit) as done:
+        with (
+            nullcontext(_show_nothing) if fills_terminal else progress_bar("predicting", rows.total, rows.unit) as done
+        ):
             for X, _ in rows.batches(done):
                 require_kind(classifier, X)
                 for record in predictions_of(classifier, X, top, min_margin):
                     yield {"row": count, **record}
                     count += 1
 
+    if out is None:
+        print_records(records())
+        return
     write_records(out, records(), None)
     seconds = time.perf_counter() - start
     if json:
@@ -213,12 +237,15 @@ def evaluate(
 ) -> None:
     """Compare predictions with the truth: errors by level, and the memory used.
 
+    With --path whole paths are compared, with --label and --labels names. Rows of a class that the model never met are
+    counted, and count as wrong on every level but the upper ones of their path that the model knows.
+
     Example: bitkin classify evaluate model.bitkin --example icd10
 
-    Example: bitkin classify evaluate model.bitkin more.jsonl --text description --label category
+    Example: bitkin classify evaluate model.bitkin more.jsonl --text description --path chapter/section/category
     """
-    start = time.perf_counter()
     classifier = load_classifier(model)
+    start = time.perf_counter()
     options = Options(text, label, path, labels, column, dataset, columns_of(classifier, files, features), zero_based)
     rows = open_input(files or [], example, options, labelled=True, held_out=True)
     truths: Truths = []
@@ -230,9 +257,13 @@ def evaluate(
             truths += part
             predicted += classifier.predict_path(X, min_margin=min_margin).tolist()
             n_empty += int(classifier.empty_rows(X).sum())
-    figures = figures_of(classifier, model, truths, predicted, n_empty)
+    figures = figures_of(classifier, model, truths, predicted, n_empty, by_path=rows.by_path)
     seconds = time.perf_counter() - start
     if json:
         print_json(model=str(model), **figures, seconds=round(seconds, 3))
     else:
         show(figures, seconds)
+
+
+def _show_nothing(_: int) -> None:
+    """Be a bar that is not there."""

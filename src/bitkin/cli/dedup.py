@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json, one_of_choices
+from bitkin.cli.arguments import Json, a_file, one_of_choices
 from bitkin.cli.output import print_json, print_table, printable, progress_bar
 
 if TYPE_CHECKING:
@@ -26,12 +26,16 @@ def dedup(
     threshold: Annotated[
         float, typer.Option("--threshold", "-t", help="Jaccard similarity of shingles that makes two texts one.")
     ] = 0.8,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the lines to keep, byte for byte.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the lines to keep, byte for byte.", callback=a_file)
+    ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a JSON line for every dropped line: what is kept for it, and why.")
+        Path | None,
+        typer.Option(help="Write a JSON line for every dropped line: what is kept for it, and why.", callback=a_file),
     ] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="Write a JSON line for every pair found; equal texts by the first of them.")
+        Path | None,
+        typer.Option(help="Write a JSON line for every pair found; equal texts by the first of them.", callback=a_file),
     ] = None,
     id_field: Annotated[str | None, typer.Option("--id", help="A field that names lines in reports.")] = None,
     shingle: Annotated[str, typer.Option(help="What texts are cut into: words or chars.")] = "words",

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from bitkin.cli.arguments import Json
+from bitkin.cli.arguments import Json, a_file
 from bitkin.cli.output import print_json, print_table, progress_bar
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("bitkin-demo.png"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.", callback=a_file)] = Path(
+        "bitkin-demo.png"
+    ),
     json: Json = False,
 ) -> None:
     """Encode and search 10,000 Fashion-MNIST images that ship with bitkin, and draw what is found.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitkin.cli.arguments import Json, one_of_choices
+from bitkin.cli.arguments import Json, a_file, file_or_stdout, one_of_choices
 from bitkin.cli.output import print_json
 from bitkin.errors import CorruptFileError, InvalidInputError
 
@@ -27,10 +27,14 @@ _SAVE_EVERY = 10_000
 
 def stream(
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file of codes, a packed code a row; stdout if absent.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The file of codes, a packed code a row; stdout if absent.", callback=file_or_stdout
+        ),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Save the model and the position here, and go on from it if it is there.")
+        Path | None,
+        typer.Option(help="Save the model and the position here, and go on from it if it is there.", callback=a_file),
     ] = None,
     dim: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers a vector: raw float32.")] = None,
     format: Annotated[str, typer.Option(help="What stdin holds: f32, npy, jsonl or auto.")] = "auto",
@@ -66,7 +70,8 @@ def stream(
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Also write two float32 a vector here, by which bitkin.EpochIndex scores codes whose vectors are gone."
+            help="Also write two float32 a vector here: bitkin.EpochIndex scores codes by them, without the vectors.",
+            callback=a_file,
         ),
     ] = None,
     metric: Annotated[
@@ -239,12 +244,16 @@ def _announce(opened: Opened, places: Places, has_epochs: bool, from_start: bool
 
 
 def _say_end(run: StreamRun, stop: StopRequests, places: Places, news: News) -> None:
-    """Say from where to feed again, where that matters."""
+    """Say what the state knows of: all of the stream, or from where to feed again."""
     if places.state is not None:
-        cut = "" if run.whole else " Drop the codes from that on."
         at = run.saved
+        if run.whole and stop.number is None:
+            said = f"the whole stream is saved; what comes later goes on from {at}"
+        else:
+            said = f"feed again from {at}"
+        cut = "" if run.whole else " Drop the codes from that on."
         news.say(
-            "saved", f"{places.state}: feed again from {at}.{cut}", vectors=at.n_vectors, bytes=at.byte,
+            "saved", f"{places.state}: {said}.{cut}", vectors=at.n_vectors, bytes=at.byte,
             output_bytes=at.output_bytes,
         )  # fmt: skip
     if stop.number is not None and places.state is None:

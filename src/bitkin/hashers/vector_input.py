@@ -69,6 +69,11 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 ensure_min_samples=1 if reset else 0,
             )
         except ValueError as error:
+            if _is_flat(X):
+                raise InvalidInputError(
+                    f"X must have two dimensions, a vector a row, got one dimension of {np.shape(X)[0]}. Reshape your "
+                    "data: X[None, :] is one vector, X[:, None] are many of one feature."
+                ) from error
             raise InvalidInputError(str(error)) from error
         checked = as_rows(checked, "X")
         return plain_batch(checked, checked.dtype) if issparse(checked) else checked
@@ -85,3 +90,10 @@ class TakesVectors(VectorInput, ABC):
         """Learn from `X`; where that fails, be what was learned earlier, which still holds together."""
         with self._or_stay():
             self._learn(self._training_source(X))
+
+
+def _is_flat(X: Any) -> bool:
+    try:
+        return int(np.ndim(X)) == 1
+    except ValueError:  # ragged
+        return False

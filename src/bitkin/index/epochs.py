@@ -15,16 +15,18 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index import epoch_files
 from bitkin.index.corrections import encoded
+from bitkin.index.epoch import Epoch
 from bitkin.index.epoch_following import followed, undone_on_error
 from bitkin.index.epoch_search import nearest_rows
 from bitkin.index.epoch_state import State, begun, new_ids, require_epoch, scorer_in, with_codes, without
 from bitkin.index.estimate import Corrections
 from bitkin.index.limits import is_id
 from bitkin.index.pair_distances import METRICS
-from bitkin.index.rescore import require_corrections
 from bitkin.index.results import Neighbors
 from bitkin.index.row_files import read_index, verify_rows
+from bitkin.index.scored_rows import require_corrections
 from bitkin.index.segment import Ids
+from bitkin.index.snapshot import some_of
 from bitkin.index.writer import WriterLock
 from bitkin.io.reader import StoredFile
 
@@ -120,9 +122,9 @@ class EpochIndex:
         n = len(self._state.epochs)
         return f"EpochIndex({len(self):,} codes in {n} epoch{'s' if n != 1 else ''}, {self.metric})"
 
-    def epoch_ids(self, fingerprint: str) -> Ids:
-        """Return the ids of one epoch, ascending."""
-        return require_epoch(self._state, fingerprint).rows.ids().copy()
+    def epoch_ids(self, fingerprint: str | EpochRows) -> Ids:
+        """Return the ids of one epoch, ascending; one of `epochs` may stand for its fingerprint."""
+        return require_epoch(self._state, _fingerprint_of(fingerprint)).rows.ids().copy()
 
     def begin(self, snapshot: ProjectionHash) -> str:
         """Begin an epoch without rows, for `add_codes`, and return its fingerprint; one that is there already stays."""
@@ -187,7 +189,7 @@ class EpochIndex:
 
     def retire(
         self,
-        fingerprint: str,
+        fingerprint: str | EpochRows,
         *,
         into: ProjectionHash | None = None,
         vectors: Any = None,
@@ -196,12 +198,16 @@ class EpochIndex:
         """Encode the rows of an epoch by another snapshot, under the ids they have; a search sees all of that or none.
 
         `vectors` are the rows in ascending order of id, as in `epoch_ids`, or in the order of `ids`, which then must be
-        exactly those of the epoch. An epoch without rows needs neither `into` nor `vectors`.
+        exactly those of the epoch. An epoch without rows needs neither `into` nor `vectors`. Rows whose vectors are not
+        finite, which `follow` skipped, cannot be encoded: `remove` them first.
+
+        One of `epochs` may stand for its fingerprint.
         """
+        fingerprint = _fingerprint_of(fingerprint)
         with self._writer:
             state = self._state
             old = require_epoch(state, fingerprint)
-            fewer = replace(state, epochs=tuple(epoch for epoch in state.epochs if epoch is not old))
+            fewer = replace(state, epochs=tuple(other for other in state.epochs if other is not old))
             if into is None and vectors is None and len(old) == 0:
                 self._state = fewer
                 return
@@ -212,13 +218,18 @@ class EpochIndex:
             scorer = scorer_in(state, into, self.metric, "into")
             if scorer.model.fingerprint == fingerprint:
                 raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
-            codes, numbers = encoded(scorer, vectors)
+            try:
+                codes, numbers = encoded(scorer, vectors)
+            except InvalidInputError as flaw:
+                raise InvalidInputError(f"{flaw}{_about_skipped(old)}") from flaw
             there = old.rows.ids()
             new = there if ids is None else id_array(ids)
             if not np.array_equal(np.sort(new), there):
                 raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
             if len(codes) != len(new):
-                raise InvalidInputError(f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.")
+                raise InvalidInputError(
+                    f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.{_about_skipped(old)}"
+                )
             self._become(with_codes(begun(fewer, scorer), codes, numbers, new), state)
 
     def search(self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None) -> Neighbors:
@@ -284,3 +295,16 @@ class EpochIndex:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         sealed = tuple(epoch.sealed() for epoch in state["state"].epochs)
         self._start(state["metric"], replace(state["state"], epochs=sealed))
+
+
+def _fingerprint_of(epoch: str | EpochRows) -> str:
+    return epoch.fingerprint if isinstance(epoch, EpochRows) else epoch
+
+
+def _about_skipped(epoch: Epoch) -> str:
+    """Return what to do about rows that have no code; nothing where there are none."""
+    ids = epoch.rows.ids()
+    skipped = ids[epoch.rows.codes(ids).empty_rows()]
+    if not len(skipped):
+        return ""
+    return f" Rows whose vectors were not finite have no code; remove them first, by their ids: {some_of(skipped)}."

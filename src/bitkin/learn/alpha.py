@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from bitkin.kernels.heshing import Tree
 from bitkin.learn.held_out import split_rows
+from bitkin.learn.progress import Choosing, of_trial
 from bitkin.learn.sgd import Labelled, Method, error_of, train
 
 USUAL_ALPHA = 1e-4
@@ -18,11 +20,20 @@ _MOST_PASSES = 5
 
 
 def choose_alpha(
-    data: Labelled, tree: Tree, n_buckets: int, method: Method, *, max_iter: int, beam: int | None, seed: int
+    data: Labelled,
+    tree: Tree,
+    n_buckets: int,
+    method: Method,
+    *,
+    max_iter: int,
+    beam: int | None,
+    seed: int,
+    choosing: Choosing | None = None,
 ) -> float:
     """Return the strength to use, looked for downhill from the usual one in steps of about three.
 
-    Strengths are learned with fewer passes than the model will make, and of equal ones the larger is taken.
+    Strengths are learned with fewer passes than the model will make, and of equal ones the larger is taken. `choosing`
+    is told of every trial.
     """
     grid = [step * method.mean_square for step in _STEPS]
     start = _STEPS.index(USUAL_ALPHA)
@@ -30,10 +41,13 @@ def choose_alpha(
     if not len(held_out):
         return grid[start]
 
+    trials = itertools.count(1)
+
     def error(place: int) -> float:
+        told = of_trial(choosing, next(trials))
         strength = replace(method, alpha=grid[place])
         passes = min(max_iter, _MOST_PASSES)
-        trained = train(learned, tree, n_buckets, strength, max_iter=passes, beam=beam, seed=seed)
+        trained = train(learned, tree, n_buckets, strength, max_iter=passes, beam=beam, seed=seed, progress=told)
         return error_of(trained.weights, tree, strength, held_out, beam)
 
     best, least = start, error(start)

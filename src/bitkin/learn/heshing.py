@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.available import unless
 from bitkin.hashers.feature_names import restore_names
 from bitkin.hashers.vector_input import VectorInput
 from bitkin.io.vectors import VectorSource, open_vectors
@@ -24,9 +24,9 @@ from bitkin.learn.inner_nodes import sure_depth
 from bitkin.learn.labels import plain_labels
 from bitkin.learn.metrics import flat_error
 from bitkin.learn.model import Model, continued, first_taxonomy, fitted, started
+from bitkin.learn.progress import Progress
 from bitkin.learn.scoring import rows_of
 from bitkin.learn.settings import margin_of, settings_of
-from bitkin.learn.sgd import Progress
 from bitkin.learn.taxonomy import Taxonomy
 from bitkin.learn.training_rows import TrainingRows, gathered, looked_at
 from bitkin.randomness import resolve_seed
@@ -49,9 +49,10 @@ class TopClasses(NamedTuple):
     """(n,): rows without a feature, answered by the prior."""
 
 
-def _has_probabilities(classifier: HeshingClassifier) -> bool:
+def _why_no_probabilities(classifier: HeshingClassifier) -> str | None:
     learned: Model | None = getattr(classifier, "_model", None)
-    return bool(classifier.loss == "softmax") if learned is None else learned.method.softmax
+    softmax = classifier.loss == "softmax" if learned is None else learned.method.softmax
+    return None if softmax else "scores learned by loss='hinge' are no probabilities. Fit with loss='softmax'."
 
 
 class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
@@ -91,7 +92,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         Stop when the error on a tenth of the rows of every class, which are not learned, has not fallen for two passes,
         and keep the weights of the pass where it was least.
     progress : callable, optional
-        Called as `progress(rows_learned, rows_in_all)` while `fit` makes its passes.
+        Called as `progress(rows_learned, rows_in_all)` while `fit` makes its passes. Where it also has a method
+        `choosing_alpha`, that is called as `choosing_alpha(trial, rows_learned, rows_of_the_trial)` while "auto" tries
+        one strength after another; trials count from 1, and there are at most 8.
     random_state : int or None, default 0
         The seed of hashes and orders; None takes a fresh one, kept as `seed_` and in files.
 
@@ -281,7 +284,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the probabilities of all classes, (n, n_classes), without a beam; only learned by "softmax"."""
         scores = self._scores(X)

@@ -19,10 +19,11 @@ from bitkin.learn.class_labels import in_order, require_classes
 from bitkin.learn.growing import grow
 from bitkin.learn.held_out import split_rows
 from bitkin.learn.labels import plain_paths
+from bitkin.learn.progress import Progress, choosing_of
 from bitkin.learn.scoring import Scorer
 from bitkin.learn.searched_tree import searched_tree
 from bitkin.learn.settings import Settings
-from bitkin.learn.sgd import Labelled, Method, Progress, learn_in_order, train
+from bitkin.learn.sgd import Labelled, Method, learn_in_order, train
 from bitkin.learn.tables import copied, deepened, finished_weights, new_tables, resumed_tables, steps_of
 from bitkin.learn.taxonomy import Taxonomy
 from bitkin.learn.training_rows import TrainingRows
@@ -111,7 +112,8 @@ def fitted(
     beam = settings.beam_for(tree)
     common: dict[str, Any] = {"max_iter": settings.max_iter, "beam": beam, "seed": seed}
     if settings.alpha is None:
-        method = replace(method, alpha=choose_alpha(data, tree, n_buckets, method, **common))
+        chosen = choose_alpha(data, tree, n_buckets, method, choosing=choosing_of(progress), **common)
+        method = replace(method, alpha=chosen)
     learned, held_out = data, None
     if settings.early_stopping:
         learned, put_aside = split_rows(data, _HELD_OUT, seed, "early stopping")

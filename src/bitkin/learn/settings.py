@@ -51,7 +51,7 @@ class Settings:
         least = n_tables * _WEIGHT_BYTES
         if self.max_bytes < least:
             raise InvalidInputError(
-                f"max_bytes must be at least {least}, one bucket for each of {n_tables} levels, got {self.max_bytes}."
+                f"max_bytes must be at least {least}, one bucket for each level below the root, got {self.max_bytes}."
             )
         return min(self.max_bytes // least, MOST_BUCKETS)
 

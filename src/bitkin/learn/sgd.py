@@ -18,11 +18,10 @@ from scipy.sparse import issparse
 from bitkin.io.vectors.batch import Batch
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import Tables, Tree, learn_rows_into, work_for
+from bitkin.learn.progress import Progress
 from bitkin.learn.scoring import Scorer, beam_width, longest_row, rows_of
 from bitkin.learn.tables import finished_weights, loss_of, new_tables, steps_of
 from bitkin.randomness import Draws
-
-Progress = Callable[[int, int], object]
 
 _FIRST_STEP = 4.0  # over the mean squared length of a row: mostly cut short by the proximal limit
 _CHUNK_ROWS = 4096

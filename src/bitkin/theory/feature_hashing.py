@@ -1,7 +1,8 @@
 """Hierarchical feature hashing: what collisions lose, how exact hashed inner products are, how many buckets that takes.
 
 The paper's letters: d features, m buckets a level, T levels with the root's, Ψ(x, y) the hashed pair of a vector and a
-class.
+class. `HeshingClassifier` keeps no table for the root, which is common to all classes: what it loses is that of
+T = n_levels − 1, the rows of its `weights_`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def expected_feature_loss(d: int, m: int, T: int, *, exact: bool = False) -> flo
     """Return how many of `d` features of a vector lose their bucket to others on all `T` levels, on average at most.
 
     A feature is lost where every hash of a path puts it into one bucket with another (Theorem 2). The paper's bound is
-    d · ((d − 1) / m)ᵀ, here never above d; `exact` gives the expectation itself, d · (1 − (1 − 1/m)ᵈ⁻¹)ᵀ.
+    d · ((d − 1) / m)ᵀ, here never above d; `exact` gives the expectation itself, d · (1 − (1 − 1/m)ᵈ⁻¹)ᵀ. For a
+    `HeshingClassifier` T is the `n_levels` of its taxonomy − 1, since it has no table for the root.
 
     Examples
     --------

@@ -23,6 +23,17 @@ def test_nothing_has_moved_since_just_now() -> None:
     assert drift.n_vectors == 1000
 
 
+def test_without_an_earlier_model_drift_is_since_the_epoch_began() -> None:
+    X = turning(2000)
+    hasher = live(epochs="request").fit(X[:1000])
+    hasher.partial_fit(X[1000:])
+    assert hasher.drift() == hasher.drift(hasher.epoch_)
+    hasher.new_epoch()
+    assert hasher.drift().bits_flipped == 0
+    with pytest.raises(InvalidInputError, match=r"since must be a snapshot .* epochs=None there is no epoch"):
+        live(epochs=None).fit(X[:1000]).drift()
+
+
 def turned(n: int, d: int = 60) -> Any:
     """Rows with four strong directions, others in the second half, and the same variance along all the rest."""
     rows = np.random.default_rng(0).standard_normal((2, n // 2, d))

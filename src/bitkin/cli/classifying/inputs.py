@@ -32,12 +32,20 @@ class Options(NamedTuple):
     features: int | None = None
     zero_based: bool | None = None
 
+    def repeated(self) -> str:
+        """Write the options that the next command needs too."""
+        named = {"--text": self.text, "--label": self.label, "--path": self.path}
+        labels = " --labels LABELS" if self.labels is not None else ""
+        return "".join(f" {option} {value}" for option, value in named.items() if value is not None) + labels
+
 
 class Input(Protocol):
     """Rows in batches, and how many steps `batches` will report: kB or rows."""
 
     total: int
     unit: str
+    by_path: bool
+    """Whether classes are given by their paths, and not by their labels alone."""
 
     def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
         """Yield a CSR or dense batch and, where labels were asked for, as many paths from the top to the class."""
@@ -76,6 +84,7 @@ class TextInput:
         from bitkin.dedup.json_lines import JsonLines
 
         self._lines = JsonLines(files, options.text or "text")
+        self.by_path = options.path is not None
         self._fields = [options.label] if options.label else options.path.split("/") if options.path else []
         self.total = self._lines.n_bytes // _KB
 
@@ -105,6 +114,7 @@ class VectorInput:
     """Vectors in files, and their labels in another."""
 
     unit = "rows"
+    by_path = False
 
     def __init__(self, files: list[Path], options: Options) -> None:
         from bitkin.cli.classifying.labels import read_labels
@@ -129,6 +139,7 @@ class ExampleInput:
     """The descriptions that ship with the package: the part to learn, or the part held out."""
 
     unit = "rows"
+    by_path = True
 
     def __init__(self, *, held_out: bool) -> None:
         from bitkin.data.icd10cm import load_icd10cm

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
 
 from bitkin.cli.classifying.inputs import Input, Truths
 from bitkin.cli.output import progress_bar
@@ -25,19 +26,32 @@ def read_all(rows: Input) -> tuple[Any, Truths]:
     return (vstack(batches, format="csr") if issparse(batches[0]) else np.concatenate(batches)), truths
 
 
-@contextmanager
-def learning_bars(total: int, *, chooses_alpha: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show that something goes on while alpha is chosen, then how far learning is."""
-    learning: Callable[[int], None] | None = None
-    with ExitStack() as bars:
-        if chooses_alpha:
-            bars.enter_context(progress_bar("choosing alpha", None))
+class LearningBars:
+    """The `progress` of a classifier: a bar for every trial while alpha is chosen, then one for learning."""
 
-        def told(learned: int, _: int) -> None:
-            nonlocal learning
-            if learning is None:
-                bars.close()
-                learning = bars.enter_context(progress_bar("learning", total))
-            learning(learned)
+    def __init__(self) -> None:
+        self._bar = ExitStack()
+        self._shown = ""
+        self._done: Callable[[int], None] | None = None
 
-        yield told
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def choosing_alpha(self, trial: int, learned: int, total: int) -> None:
+        """Show how far a trial is."""
+        self._show(f"choosing alpha, trial {trial}", learned, total)
+
+    def __call__(self, learned: int, total: int) -> None:
+        """Show how far learning is."""
+        self._show("learning", learned, total)
+
+    def _show(self, what: str, learned: int, total: int) -> None:
+        if self._done is None or what != self._shown:
+            self._bar.close()
+            self._done, self._shown = self._bar.enter_context(progress_bar(what, total)), what
+        self._done(learned)

@@ -1,9 +1,13 @@
-"""Predictions as records for a file."""
+"""Predictions as records, for a file or stdout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from bitkin.cli.classifying.classes import name_of, shown
 
 if TYPE_CHECKING:
     from bitkin.learn.heshing import HeshingClassifier
@@ -12,13 +16,25 @@ if TYPE_CHECKING:
 def predictions_of(model: HeshingClassifier, X: Any, k: int, min_margin: float | None) -> Iterator[dict[str, Any]]:
     """Yield for every row the node answered, its path and score, and the `k` best classes where more than one."""
     top = model.predict_top(X, k)
-    paths = model.predict_path(X, min_margin=min_margin)
+    best = top.labels[:, 0].tolist()
+    if min_margin is None and model.min_margin is None:
+        path_of = {label: model.taxonomy_.path_of(label) for label in dict.fromkeys(best)}
+        paths = [path_of[label] for label in best]
+    else:
+        paths = model.predict_path(X, min_margin=min_margin).tolist()  # every node is scored for a margin
     for labels, scores, path, empty in zip(top.labels, top.scores.tolist(), paths, top.empty.tolist(), strict=True):
-        record: dict[str, Any] = {"label": path[-1], "path": list(path[1:]), "score": scores[0]}
+        record: dict[str, Any] = {"label": shown(path[-1]), "path": list(map(name_of, path[1:])), "score": scores[0]}
         if empty:
             record["empty"] = True
         if k > 1:
             record["top"] = [
-                {"label": label, "score": score} for label, score in zip(labels.tolist(), scores, strict=True)
+                {"label": shown(label), "score": score} for label, score in zip(labels.tolist(), scores, strict=True)
             ]
         yield record
+
+
+def print_records(records: Iterable[dict[str, Any]]) -> None:
+    """Write JSON lines to stdout as they come."""
+    for record in records:
+        sys.stdout.write(json.dumps(record, allow_nan=False) + "\n")
+    sys.stdout.flush()

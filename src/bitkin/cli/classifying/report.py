@@ -5,29 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bitkin.cli.classifying.classes import FIRST, compared
 from bitkin.cli.classifying.inputs import Truths
-from bitkin.cli.output import print_table
+from bitkin.cli.output import print_table, printable
 
 if TYPE_CHECKING:
     from bitkin.learn.heshing import HeshingClassifier
 
 
 def figures_of(
-    model: HeshingClassifier, file: Path, truths: Truths, predicted: list[Any], n_empty: int
+    model: HeshingClassifier, file: Path, truths: Truths, predicted: list[Any], n_empty: int, *, by_path: bool
 ) -> dict[str, Any]:
     """Return all numbers of an evaluation; predictions are paths from the root."""
     from bitkin.learn.metrics import hierarchical_scores, level_errors
 
     tree = model.taxonomy_
-    labels = [path[-1] for path in truths]
-    tree.index_of(labels)  # one clear error for classes that the model does not know
-    by_level = level_errors(tree, labels, predicted)
+    truth = compared(model, truths, by_path=by_path)
+    by_level = level_errors(truth.taxonomy, truth.labels, predicted)
     whole = {tree.path_of(label) for label in tree.classes}
     shown = ~tree.node_is_copy
-    scores = hierarchical_scores(tree, labels, predicted)
+    scores = hierarchical_scores(truth.taxonomy, truth.labels, predicted)
     return {
-        "rows": len(labels),
+        "rows": len(truths),
         "empty_rows": n_empty,
+        "unknown_rows": truth.unknown_rows,
+        "unknown_classes": len(truth.unknown),
+        "first_unknown_classes": truth.unknown[:FIRST],
         "flat_error": float(by_level[-1]),
         "hierarchical_error": float(by_level.sum()),
         "hierarchical_f1": scores.f1,
@@ -60,6 +63,12 @@ def show(figures: dict[str, Any], seconds: float) -> None:
         counts.append(("predictions that stop above a class", f"{figures['stopped_above_a_class']:,}"))
     print_table("errors", ("", ""), counts)
     print_table("memory", ("", "bytes"), memory_rows(figures))
+    if n_unknown := figures["unknown_classes"]:
+        first = ", ".join(map(repr, figures["first_unknown_classes"]))
+        print(
+            f"{figures['unknown_rows']:,} of the rows count as wrong because the model never met their class: "
+            f"{printable(first)}{f' and {n_unknown - FIRST:,} more' if n_unknown > FIRST else ''}"
+        )
 
 
 def memory_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:

@@ -62,7 +62,8 @@ class News:
         text = f"{self._vectors:,} vectors, {rate:,.0f}/s"
         if hasher is not None:
             values |= {"skipped": hasher.n_skipped_, "epochs": hasher.n_epochs_} | self._drift(hasher)
-            text += f", {hasher.n_epochs_:,} epochs" if hasher.epochs is not None else ""
+            plural = "" if hasher.n_epochs_ == 1 else "s"
+            text += f", {hasher.n_epochs_:,} epoch{plural}" if hasher.epochs is not None else ""
             text += f", {hasher.n_skipped_:,} skipped" if hasher.n_skipped_ else ""
             if "variance_kept" in values:
                 kept, flipped = values["variance_kept"], values["bits_flipped"]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin.code_spec import WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.available import unless
 from bitkin.hashers.projections.base import Projection, StreamingProjection
 from bitkin.hashers.rotations import CovarianceRotation, Rotation
 from bitkin.hashers.streams.rows import Skipped, aligned, as_batch, one_row, require_finite, stream_rows
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from bitkin.hashers.streams.drift import Drift
     from bitkin.hashers.streams.live import LiveModel
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
 
 def follow_streams(projection: Projection, rotation: Rotation | None) -> bool:
     """Whether two slots can learn vector by vector: directions that move, and a rotation that needs no rows."""
@@ -38,18 +36,18 @@ def follow_streams(projection: Projection, rotation: Rotation | None) -> bool:
     return isinstance(projection, StreamingProjection) and turns
 
 
-def _follows_a_stream(hasher: Any) -> bool:
+def _why_not_follow(hasher: Any) -> str | None:
     if hasher._can_follow():
-        return True
-    raise AttributeError(
-        "Only a ProjectionHash with projection='opast' or 'frequent-directions', and rotation='unifdiag', 'isohash', "
-        "'random' or None, goes on learning; and one that was fitted otherwise does not."
+        return None
+    if hasattr(hasher, "spec_"):
+        return "it is a snapshot, or was fitted without a stream to follow, and stays as it is."
+    return (
+        "to go on learning takes projection='opast' or 'frequent-directions' and rotation='unifdiag', 'isohash', "
+        f"'random' or None, got projection={hasher.projection!r} and rotation={hasher.rotation!r}."
     )
 
 
-def _where_streams(method: Method) -> Method:
-    """Let a method exist only where there is a stream to follow."""
-    return available_if(_follows_a_stream)(method)  # type: ignore[no-any-return]
+_where_streams = unless(_why_not_follow)  # a method exists only where there is a stream to follow
 
 
 class Streaming(TakesVectors):
@@ -131,9 +129,19 @@ class Streaming(TakesVectors):
         return self._frozen_hasher(live.begin_epoch())
 
     @_where_streams
-    def drift(self, since: ProjectionHash) -> Drift:
-        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of the same shape."""
+    def drift(self, since: ProjectionHash | None = None) -> Drift:
+        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of the same shape.
+
+        Without `since` it is since the current epoch began.
+        """
         live = self._require_live()
+        if since is None:
+            if live.epoch is None:
+                raise InvalidInputError(
+                    "since must be a snapshot of this hasher, got None, and with epochs=None there is no epoch to "
+                    "stand for it. Keep hasher.snapshot() of an earlier time."
+                )
+            return live.drift(live.epoch)
         model = getattr(since, "_model", None)
         shape = (live.tracker.n_features, live.tracker.n_bits)
         if model is None or model.components.shape != shape:
