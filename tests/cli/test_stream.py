@@ -200,6 +200,24 @@ def test_a_stream_goes_on_from_its_state(feed: Feed, run: Run) -> None:
     assert bitkin.load("state").n_seen_ == 503  # a hasher like any other
 
 
+def test_the_end_of_a_stream_says_that_all_is_saved_and_counts_epochs(feed: Feed) -> None:
+    options = ("--bits", 7, "-o", "codes", "--state", "state", "--epochs", "request")
+    done = feed(X[:50].tobytes(), "--dim", 13, *options)
+    assert done.err.splitlines()[-1] == (
+        "bitkin: state: the whole stream is saved; what comes later goes on from vector 50 (byte 2,600)."
+    )
+    assert "feed again" not in done.err
+    assert ", 1 epoch;" in done.err or ", 1 epoch\n" in done.err
+
+
+def test_a_hyphen_for_the_output_is_stdout(feed: Feed) -> None:
+    options = ("--bits", 7, "--output-format", "jsonl", "--epochs-to", "models")
+    done = feed(npy(X), *options, "-o", "-")
+    assert done.code == 0
+    assert [line["row"] for line in done.objects] == list(range(len(X)))
+    assert not Path("-").exists()
+
+
 def test_what_the_input_was_does_not_change_the_state(feed: Feed) -> None:
     for form, data, options in (("f32", X.tobytes(), ["--dim", 13]), ("jsonl", json_lines(X), [])):
         assert feed(data, "--bits", 7, "-o", form, "--state", f"{form}.state", *options).code == 0
