@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from bitkin import FlatIndex, set_threads
+from bitkin.collection import memory
 from bitkin.index import scan, segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
-from tests.index.snapshots import stress
+from tests.collection.stress import stress as stress_collection
+from tests.index.snapshots import KINDS, stress
 from tests.truth import random_codes
 
 
@@ -20,9 +22,20 @@ def always_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
 
 
-def test_a_minute_of_searching_beside_a_writer(share: float) -> None:
-    checked = sum(stress(seconds=6 * share, seed=seed, k=k) for seed, k in enumerate((1, 3, 5, 10, 50) * 2))
+@pytest.mark.parametrize("name", KINDS)
+def test_a_minute_of_searching_beside_a_writer(name: str, share: float) -> None:
+    checked = sum(stress(6 * share, name, seed=seed, k=k) for seed, k in enumerate((1, 3, 5, 10, 50) * 2))
     assert checked > 1000 * share
+
+
+@pytest.mark.parametrize("index", ["flat", "multi"])
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_a_minute_of_searching_a_collection_beside_its_writer(
+    kind: str, index: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_FEW", 30)
+    checked = sum(stress_collection(3 * share, kind, seed=seed, index=index) for seed in range(5))
+    assert checked > 500 * share
 
 
 def test_random_shapes_against_the_truth(share: float) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bitkin._load import load
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
+    from bitkin.collection.collection import Collection
+    from bitkin.collection.results import Hits, Records
     from bitkin.hashers import projections, rotations
     from bitkin.hashers.kernel_map import KernelMap
     from bitkin.hashers.minhash import MinHash
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
     from bitkin.hashers.shingles import shingles
     from bitkin.hashers.streams.drift import Drift
     from bitkin.hashers.wta import WTAHash
+    from bitkin.index.band_index import BandIndex
+    from bitkin.index.band_tuning import BandTuning
     from bitkin.index.corrections import corrections
     from bitkin.index.epochs import EpochIndex
     from bitkin.index.flat import FlatIndex
+    from bitkin.index.multi import MultiIndex
     from bitkin.index.rescore import rescore
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.learn.features import hashed_node_weights, hierarchical_features
@@ -37,17 +42,23 @@ if TYPE_CHECKING:
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
+    "BandIndex": "bitkin.index.band_index:BandIndex",
+    "BandTuning": "bitkin.index.band_tuning:BandTuning",
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
+    "Collection": "bitkin.collection.collection:Collection",
     "Drift": "bitkin.hashers.streams.drift:Drift",
     "EpochIndex": "bitkin.index.epochs:EpochIndex",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
     "HeshingClassifier": "bitkin.learn.heshing:HeshingClassifier",
+    "Hits": "bitkin.collection.results:Hits",
     "KernelMap": "bitkin.hashers.kernel_map:KernelMap",
     "MinHash": "bitkin.hashers.minhash:MinHash",
+    "MultiIndex": "bitkin.index.multi:MultiIndex",
     "Neighbors": "bitkin.index.results:Neighbors",
     "ProjectionHash": "bitkin.hashers.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
+    "Records": "bitkin.collection.results:Records",
     "Sets": "bitkin.hashers.sets:Sets",
     "Taxonomy": "bitkin.learn.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
@@ -76,17 +87,23 @@ _HOMES = {
 }
 
 __all__ = [
+    "BandIndex",
+    "BandTuning",
     "CodeSpec",
     "Codes",
+    "Collection",
     "Drift",
     "EpochIndex",
     "FlatIndex",
     "HeshingClassifier",
+    "Hits",
     "KernelMap",
     "MinHash",
+    "MultiIndex",
     "Neighbors",
     "ProjectionHash",
     "RaggedNeighbors",
+    "Records",
     "Sets",
     "Taxonomy",
     "WTAHash",

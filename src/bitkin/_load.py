@@ -10,12 +10,14 @@ from bitkin.errors import CorruptFileError
 from bitkin.io.reader import read_file
 
 _MODULES = {
+    "BandIndex": "bitkin.index.band_index",
     "Codes": "bitkin.codes",
     "EpochIndex": "bitkin.index.epochs",
     "FlatIndex": "bitkin.index.flat",
     "HeshingClassifier": "bitkin.learn.heshing",
     "KernelMap": "bitkin.hashers.kernel_map",
     "MinHash": "bitkin.hashers.minhash",
+    "MultiIndex": "bitkin.index.multi",
     "ProjectionHash": "bitkin.hashers.projection_hash",
     "WTAHash": "bitkin.hashers.wta",
 }

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple, Self
-
-from bitkin import Neighbors
+from typing import Any, NamedTuple, Self
 
 
 class Answer(NamedTuple):
@@ -19,7 +17,8 @@ class Answer(NamedTuple):
     """Writes that had been published when the search began."""
     last: int
     """Writes that had been announced when it ended."""
-    found: Neighbors
+    found: Any
+    """What the search returned."""
 
 
 class Searchers:
@@ -34,7 +33,7 @@ class Searchers:
         Seconds between two searches of a thread.
     """
 
-    def __init__(self, search: Callable[[], Neighbors], n_threads: int, pause: float) -> None:
+    def __init__(self, search: Callable[[], Any], n_threads: int, pause: float) -> None:
         self.answers: list[Answer] = []
         self.failures: list[BaseException] = []
         self._search = search

@@ -66,7 +66,8 @@ def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -
     assert epoch._model.random
     assert scored(epoch._model, X, Q, random=True) > 1.5 * scored(epoch._model, X, Q, random=False)
     kept = bitkin.corrections(epoch, X)
-    expected = np.square(X.astype(np.float64)).sum(axis=1) / np.abs(epoch.project(X).astype(np.float64)).sum(axis=1)
+    y = epoch.project(X).astype(np.float64)
+    expected = np.square(X.astype(np.float64)).sum(axis=1) / np.sqrt(np.abs(y).sum(axis=1) * np.linalg.norm(y, axis=1))
     assert np.allclose(kept[:, 1], expected, rtol=1e-5)
 
 

@@ -17,7 +17,7 @@ from bitkin.evaluate import nearest, recall
 from bitkin.index.corrections import encoded, scorer_for
 from bitkin.index.rescore import nearest_first
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.estimate import estimates_into
+from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 
 METRICS = ["l2", "cosine", "ip"]
 
@@ -31,6 +31,11 @@ def rows_like_real_ones(n: int, d: int = 20, seed: int = 0) -> npt.NDArray[np.fl
 
 def signs(codes: Codes) -> npt.NDArray[np.float64]:
     return np.where(codes.symbols() == 1, 1.0, -1.0)
+
+
+def norms(rows: npt.NDArray[np.float64], order: int) -> npt.NDArray[np.float64]:
+    lengths: npt.NDArray[np.float64] = np.linalg.norm(rows, ord=order, axis=1)
+    return lengths
 
 
 def every_row(n_queries: int, n_rows: int) -> npt.NDArray[np.int64]:
@@ -53,11 +58,13 @@ def test_the_kernel_gives_signed_sums_with_the_corrections_of_rows_and_the_terms
     codes = Codes.from_symbols(rng.integers(0, 2, (9, n_bits)), 1)
     numbers = rng.random((9, 2)).astype(np.float32)
     queries, terms = rng.standard_normal((3, n_bits)).astype(np.float32), rng.standard_normal((3, 4))
-    places = rng.integers(-1, 9, (3, 5))
-    out = np.empty((3, 5))
-    tables = np.empty((-(-n_bits // 8), 256), dtype=np.float32)
+    places = rng.integers(-1, 9, (3, 70))
+    out = np.empty((3, 70))
+    n_words = codes.words.shape[2]
+    work = np.empty((n_words, ENTRIES), np.float32), np.empty((NEAR_ROWS, n_words), np.uint64)
+    near_numbers = np.empty((NEAR_ROWS, 2), np.float32)
     inputs = read_only(places), read_only(queries), read_only(terms)
-    estimates_into(read_only(codes.words[:, 0]), read_only(numbers), *inputs, tables, out)
+    estimates_into(read_only(codes.words[:, 0]), read_only(numbers), *inputs, *work, near_numbers, out)
 
     a, f = numbers.T.astype(np.float64)
     sums = f * (queries.astype(np.float64) @ signs(codes).T)
@@ -72,8 +79,9 @@ def test_the_estimate_of_squared_l2_is_the_three_lines_of_the_formula(projection
     hasher = ProjectionHash(13, projection=projection, rotation="random").fit(X)
     y, z, mean = hasher.project(X).astype(float), hasher.project(Q).astype(float), np.asarray(hasher.mean_)
     squares = ((X - mean) ** 2).sum(axis=1)
-    f = (squares if projection == "random" else (y**2).sum(axis=1)) / np.abs(y).sum(axis=1)
-    truth = squares + ((Q - mean) ** 2).sum(axis=1)[:, None] - 2 * f * (z @ np.where(y >= 0, 1, -1).T)
+    f = (squares if projection == "random" else (y**2).sum(axis=1)) / np.sqrt(norms(y, 1) * norms(y, 2))
+    g = np.sqrt(norms(z, 2) / norms(z, 1))[:, None]
+    truth = squares + ((Q - mean) ** 2).sum(axis=1)[:, None] - 2 * f * g * (z @ np.where(y >= 0, 1, -1).T)
 
     np.testing.assert_allclose(bitkin.corrections(hasher, X), np.stack([squares, f], axis=1), rtol=1e-4)
     got = all_estimates(hasher, X, Q, "l2")

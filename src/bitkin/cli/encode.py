@@ -16,17 +16,25 @@ from bitkin.cli.arguments import (
     Vectors,
     ZeroBased,
     load_hasher,
+    one_of_choices,
     open_files,
     out_option,
     require_other_file,
 )
+from bitkin.cli.correction_files import write_corrections
 from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.searching.plan import METRICS
 
 
 def encode(
     model: Annotated[Path, typer.Argument(help="A model made by bitkin fit.", show_default=False)],
     vectors: Vectors,
     out: Annotated[Path, out_option("The codes to write.")],
+    corrections: Annotated[
+        Path | None,
+        typer.Option(help="Also write two numbers a vector to this .npy file, for bitkin search --stage estimate."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew where an earlier run was interrupted.")] = False,
     column: Column = None,
     dataset: Dataset = None,
@@ -36,23 +44,54 @@ def encode(
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run goes on where it was.
 
+    --corrections reads the vectors once more and needs a projection with orthonormal or random directions.
+
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
     from bitkin.hashers.encoding import encode_to_file
 
     require_other_file(out, [model, *vectors])
+    metric = _metric_of(corrections, metric)
+    if corrections is not None:
+        _require_place(corrections, out, [model, *vectors])
     hasher = load_hasher(model)
     source = open_files(vectors, column, dataset, features, zero_based, hasher)
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors]
     identity = {"files": stamps, "options": [column, dataset, features, zero_based]}
     start = time.perf_counter()
+    if corrections is not None:  # first: codes go on where an interrupted run was, these begin anew
+        from bitkin.index.corrections import scorer_for
+
+        hasher.require_features(source)
+        scorer = scorer_for(hasher, metric, str(model))
+        with progress_bar("corrections", source.shape[0]) as done:
+            write_corrections(corrections, scorer, source, done)
     with progress_bar("encoding", source.shape[0]) as done:
         begun = encode_to_file(hasher, source, out, identity=identity, fresh=fresh, progress=done)
     seconds = time.perf_counter() - start
     rows = len(source)
     if json:
-        print_json(codes=out, rows=rows, resumed_at=begun, bytes=out.stat().st_size, seconds=round(seconds, 3))
+        also = {} if corrections is None else {"corrections": corrections, "metric": metric}
+        print_json(codes=out, rows=rows, resumed_at=begun, bytes=out.stat().st_size, seconds=round(seconds, 3), **also)
     else:
         resumed = f", from row {begun:,} on" if begun else ""
         print(f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, {out.stat().st_size:,} bytes")
+        if corrections is not None:
+            print(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
         print(f"next: bitkin index {out} -o index.bitkin")
+
+
+def _metric_of(corrections: Path | None, metric: str | None) -> str:
+    """Return the metric of the corrections; one without the other is wrong usage."""
+    if corrections is None and metric is not None:
+        raise typer.BadParameter("means nothing without --corrections.", param_hint="'--metric'")
+    return one_of_choices("l2" if metric is None else metric, "--metric", METRICS)
+
+
+def _require_place(corrections: Path, out: Path, inputs: list[Path]) -> None:
+    """End with a usage error unless the file is an .npy file and none of the others."""
+    if corrections.suffix != ".npy":
+        raise typer.BadParameter(f"{corrections} must end in .npy.", param_hint="'--corrections'")
+    if corrections.resolve() == out.resolve():
+        raise typer.BadParameter(f"{corrections} is also given to --out.", param_hint="'--corrections'")
+    require_other_file(corrections, inputs, "--corrections")

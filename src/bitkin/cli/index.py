@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitkin.cli.arguments import Json, out_option, require_other_file
+from bitkin.cli.arguments import Json, one_of_choices, out_option, require_other_file
+from bitkin.cli.id_files import read_ids
 from bitkin.cli.output import print_json, progress_bar
 
+if TYPE_CHECKING:
+    from bitkin.code_spec import CodeSpec
+    from bitkin.index.row_index import RowIndex
+
+KINDS = ["flat", "multi", "bands"]
 _ROWS_AT_ONCE = 1 << 20
 
 
 def index(
     codes: Annotated[list[Path], typer.Argument(help="Codes made by bitkin encode.", show_default=False)],
     out: Annotated[Path, out_option("The index to write.")],
-    ids: Annotated[Path | None, typer.Option(help="An .npy file of ids, one a row; by default 0, 1, 2, …")] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one a line.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="flat, multi or bands; see above.")] = "flat",
+    band_bits: Annotated[int | None, typer.Option(min=1, help="Bits a band; 16 if absent.")] = None,
+    probes: Annotated[int | None, typer.Option(min=0, help="Keys near its own that a query looks up a band.")] = None,
     json: Json = False,
 ) -> None:
-    """Build an exact index over codes.
+    """Build an index over codes.
+
+    flat scans all codes at the speed of memory. multi finds the same without looking at most of them, which pays among
+    millions. bands looks at codes that share a run of bits with the query, and may miss some.
 
     Example: bitkin index codes.bitkin -o index.bitkin
     """
     from bitkin._load import load
     from bitkin.codes import Codes
     from bitkin.errors import InvalidInputError
-    from bitkin.index.flat import FlatIndex
 
+    settings = _settings(kind, band_bits, probes)
     require_other_file(out, codes if ids is None else [*codes, ids])
     parts = [load(path, mmap=True) for path in codes]
     for path, part in zip(codes, parts, strict=True):
@@ -37,7 +51,7 @@ def index(
     numbers = None if ids is None else read_ids(ids)
     if numbers is not None and len(numbers) != total:
         raise InvalidInputError(f"{ids} must hold one id a row, got {len(numbers)} for {total} rows.")
-    built = FlatIndex(parts[0].spec)
+    built = _new_index(kind, parts[0].spec, settings)
     done = 0
     with progress_bar("indexing", total) as report:
         for part in parts:
@@ -54,18 +68,22 @@ def index(
         print(f"next: bitkin search {out} queries.npy --model model.bitkin -k 10")
 
 
-def read_ids(path: Path):  # type: ignore[no-untyped-def]  # NumPy is loaded inside
-    """Return the ids in an .npy file."""
-    import numpy as np
+def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str, int]:
+    """Return what an index of a kind is made with beside its spec; options of another kind are wrong usage."""
+    one_of_choices(kind, "--kind", KINDS)
+    given = {"band_bits": band_bits, "probes": probes}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if settings and kind != "bands":
+        option = next(iter(settings)).replace("_", "-")
+        raise typer.BadParameter("means nothing without --kind bands.", param_hint=f"'--{option}'")
+    return settings
 
-    from bitkin.checks import id_array
-    from bitkin.errors import FileAccessError, InvalidInputError
 
-    try:
-        return id_array(np.load(path, allow_pickle=False), str(path))
-    except OSError as error:
-        raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(f"{path} must be an .npy file of whole numbers: {error}") from error
+def _new_index(kind: str, spec: CodeSpec, settings: dict[str, int]) -> RowIndex:
+    from bitkin.index.band_index import BandIndex
+    from bitkin.index.flat import FlatIndex
+    from bitkin.index.multi import MultiIndex
+
+    if kind == "bands":
+        return BandIndex(spec, **settings)  # type: ignore[arg-type]  # none of them is the score
+    return MultiIndex(spec) if kind == "multi" else FlatIndex(spec)

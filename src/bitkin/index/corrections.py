@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +20,8 @@ from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import Batch
 
 _ORTHONORMAL = 1e-3  # how far PᵀP may be from 1: a tracked subspace is within 1e-4
+# Models never change, and the product takes longer than a search for one query.
+_known_orthonormal: WeakKeyDictionary[SignModel, bool] = WeakKeyDictionary()
 
 
 def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Corrections:
@@ -39,8 +42,9 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
 
     Notes
     -----
-    l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² / ‖y‖₁ for principal directions
-    and ‖x − μ‖² / ‖y‖₁ for random ones, y = `hasher.project(x)`; random are those of "random", and those with which a
+    l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² / √(‖y‖₁‖y‖) for principal
+    directions and ‖x − μ‖² / √(‖y‖₁‖y‖) for random ones, y = `hasher.project(x)`; random are those of "random", and
+    those with which a
     stream begins. Distances are those of the vectors as given. With `normalize=True` use cosine or ip: l2 would need a
     third number, and is estimated less well without it.
 
@@ -95,5 +99,7 @@ def batches_for(model: SignModel, vectors: Any, name: str) -> Iterator[tuple[int
 
 
 def _orthonormal(model: SignModel) -> bool:
-    wide = model.components.astype(np.float64)
-    return bool(np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL)
+    if model not in _known_orthonormal:
+        wide = model.components.astype(np.float64)
+        _known_orthonormal[model] = bool(np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL)
+    return _known_orthonormal[model]

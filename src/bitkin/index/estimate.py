@@ -1,8 +1,11 @@
 """The corrected estimate: what a sign code, two numbers beside it and a real-valued query say about a distance.
 
-A code keeps the signs s of y = Pᵀ(x − μ). For any vector v, ⟨x − μ, v⟩ ≈ f · ⟨s, Pᵀv⟩, where f makes the estimate right
-for v = x − μ. Principal directions are orthonormal and what they leave out hardly matters: f = ‖y‖² / ‖y‖₁. Random ones
-see an even share of every vector: f = ‖x − μ‖² / ‖y‖₁. The other number of a row is what its metric needs exactly:
+A code keeps the signs s of y = Pᵀ(x − μ). For any v with z = Pᵀv, ⟨x − μ, v⟩ ≈ f · g · ⟨s, z⟩, right for v = x − μ.
+Principal directions are orthonormal and what they leave out hardly matters: f = ‖y‖² / √(‖y‖₁‖y‖). Random ones see an
+even share of every vector: f = ‖x − μ‖² / √(‖y‖₁‖y‖). The query's part is g = √(‖z‖ / ‖z‖₁). With all of it on the side
+of the row, f = ‖y‖² / ‖y‖₁, rows that their signs fit badly get large factors, and their errors bring them to the top;
+the query, which is like the rows that matter, knows as well how far signs fit here, and halves rank better. The other
+number of a row is what its metric needs exactly:
 
     l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩                       keeps ‖x − μ‖², f
     ip      ⟨x, q⟩ = a ⟨x, μ⟩ + ⟨x − μ, q − aμ⟩, a = ⟨q, μ⟩ / ‖μ‖²                   keeps ⟨x, μ⟩, f
@@ -32,7 +35,7 @@ from bitkin.index.pair_distances import Floats
 from bitkin.index.segment import Ids, Words
 from bitkin.io.vectors.batch import Batch
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.estimate import estimates_into
+from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
@@ -73,8 +76,8 @@ class Scorer:
         model, y = self.model, projected.astype(np.float64)
         hashed = prepared(batch, model.normalize, name, first)
         squares = CentredRows(hashed, self._mean).lengths_squared()
-        scale = np.abs(y).sum(axis=1)
-        factor = _ratio(squares if model.random else np.square(y).sum(axis=1), scale)
+        of_signs, of_rows = np.abs(y).sum(axis=1), np.square(y).sum(axis=1)
+        factor = _ratio(squares if model.random else of_rows, np.sqrt(of_signs) * of_rows**0.25)
         lengths = _lengths(batch, name)
         if model.normalize:
             factor *= lengths
@@ -118,6 +121,7 @@ class Scorer:
                 share = _ratio(along, np.square(mean).sum())
                 seen -= share[:, None] * model.offset
                 onto[:], factor[:] = -share, -1
+        factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), np.abs(seen).sum(axis=1)))
         # Sums over a float32 table must neither overflow nor vanish; a power of two changes no digit.
         exponents = np.frexp(np.abs(seen).max(axis=1, initial=0.0))[1]
         factor[:] = np.ldexp(factor, exponents)
@@ -132,15 +136,16 @@ class Scorer:
         estimated below 0, it comes as −√(−square), which keeps the order.
         """
         out: Floats = np.empty(places.shape)
-        n_bytes = -(-asked.projected.shape[1] // 8)
+        n_words = words.shape[1]
         step = max(1, _PAIRS_A_PIECE // max(1, places.shape[1]))
         words, corrections, places = read_only(words), read_only(corrections), read_only(places)
         projected, terms = read_only(asked.projected), read_only(asked.terms)
 
         def score(first: int) -> None:
             some = slice(first, first + step)
-            tables = np.empty((n_bytes, 256), dtype=np.float32)
-            estimates_into(words, corrections, places[some], projected[some], terms[some], tables, out[some])
+            tables = np.empty((n_words, ENTRIES), dtype=np.float32)
+            near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=np.float32)
+            estimates_into(words, corrections, places[some], projected[some], terms[some], tables, *near, out[some])
 
         threads.run(score, range(0, len(places), step))
         return np.copysign(np.sqrt(np.abs(out)), out) if self.metric == "l2" else out

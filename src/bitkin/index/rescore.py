@@ -8,17 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.checks import id_array, one_of, whole_number
-from bitkin.codes import Codes, require_codes, require_comparable
-from bitkin.errors import InvalidInputError, UnknownIdError
+from bitkin.checks import one_of, whole_number
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index.corrections import batches_for, scorer_for
 from bitkin.index.estimate import Corrections
-from bitkin.index.exact import exact_distances
+from bitkin.index.exact import exact_distances, require_scale
 from bitkin.index.pair_distances import METRICS
 from bitkin.index.results import Neighbors
+from bitkin.index.row_index import RowIndex
+from bitkin.index.scored_rows import scored_rows
 from bitkin.index.segment import Ids
-from bitkin.index.snapshot import some_of
+from bitkin.index.shortlist import Shortlist, rows_of
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
@@ -36,9 +38,10 @@ def rescore(
     k: int | None = None,
     metric: str = "l2",
     hasher: ProjectionHash | None = None,
-    codes: Codes | None = None,
+    codes: Codes | RowIndex | None = None,
     corrections: Corrections | None = None,
     vectors: Any = None,
+    scale: float | npt.ArrayLike | None = None,
     ids: npt.ArrayLike | None = None,
 ) -> Neighbors:
     """Score a shortlist anew and return the best k of it: nearest first, ties by lower id.
@@ -59,14 +62,19 @@ def rescore(
         that the corrections were made for.
     hasher : ProjectionHash
         The fitted hasher that made the codes.
-    codes : Codes
-        n rows; empty ones are nobody.
+    codes : Codes or index
+        n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are taken, all at once:
+        ids that it no longer has drop out, as nobody, whatever a writer does meanwhile.
     corrections : float32 (n, 2)
-        As `bitkin.corrections` makes them.
+        As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there may be more rows
+        than the index has.
     vectors : array, memory map, CSR matrix or VectorSource
-        n rows.
+        n rows, of any type of number: float16 and int8 take a half and a quarter of the space.
+    scale : float or float32 (n,), optional
+        What stored `vectors`, such as int8, are multiplied by to be those meant: one number, or one a row.
     ids : whole numbers (n,), optional
-        The id of every row of `codes` or `vectors`; by default it is the row number.
+        The id of every row of `codes` or `vectors`, or of `corrections` beside an index; by default it is the row
+        number.
 
     Returns
     -------
@@ -74,6 +82,10 @@ def rescore(
         Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine that fall below 0
         rank by how far, and are reported as 0; those beyond float32 rank by how far, and are
         reported as infinity.
+
+    Notes
+    -----
+    Only shortlisted rows are looked at, each once however many queries share it.
 
     Examples
     --------
@@ -96,25 +108,25 @@ def rescore(
         if (value is not None) != (name in _STAGES[stage]):
             must = "be given" if value is None else "be left out"
             raise InvalidInputError(f"{name} must {must} for stage={stage!r}, which takes {', '.join(_STAGES[stage])}.")
-    shortlist = _shortlist(hits)
-    k = shortlist.shape[1] if k is None else whole_number(k, "k", low=1)
+    if stage != "exact" and scale is not None:
+        raise InvalidInputError("scale must be left out for stage='estimate': it is that of vectors.")
+    shortlist = Shortlist.of(hits)
+    k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
     if stage == "exact":
         source = open_vectors(vectors, name="vectors")
-        asked = _queries(queries, source, len(shortlist))
-        places = _places(shortlist, ids, len(source), "vectors")
-        return nearest_first(shortlist, exact_distances(source, asked, places, metric), k)
+        asked = _queries(queries, source, len(shortlist.ids))
+        places = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
+        distances = exact_distances(source, asked, places, metric, require_scale(scale, source))
+        return nearest_first(shortlist.ids, distances, k)
     scorer = scorer_for(hasher, metric)
-    rows = require_codes(codes, "codes")
-    require_comparable(scorer.model.spec, scorer.model.fingerprint, rows, "codes")
-    numbers = require_corrections(corrections, rows, metric)
     batches = [batch for _, batch in batches_for(scorer.model, queries, "queries")]
-    places = _places(shortlist, ids, len(rows), "codes")
-    places[places >= 0] = np.where(rows.empty_rows()[places[places >= 0]], -1, places[places >= 0])
-    _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist))
+    _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
+    rows = scored_rows(shortlist, codes, corrections, ids, scorer.model, metric)
     if not batches:
-        return reported(nearest_first(shortlist, np.empty(shortlist.shape), k), metric)
-    distances = scorer.distances(scorer.questions(stack(batches)), rows.words[:, 0], numbers, places)
-    return reported(nearest_first(np.where(places < 0, -1, shortlist), distances, k), metric)
+        return reported(nearest_first(shortlist.ids, np.empty(shortlist.ids.shape), k), metric)
+    distances = scorer.distances(scorer.questions(stack(batches)), *rows)
+    ids_left = shortlist.ids if rows.places is shortlist.at else np.where(rows.places < 0, -1, shortlist.ids)
+    return reported(nearest_first(ids_left, distances, k), metric)
 
 
 def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neighbors:
@@ -137,40 +149,6 @@ def reported(found: Neighbors, metric: str) -> Neighbors:
         return Neighbors(found.ids, distances.astype(np.float32))
 
 
-def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:
-    """Return corrections of a metric, two finite numbers a code; those of empty rows do not matter, and become 0."""
-    try:
-        numbers = np.array(corrections, dtype=np.float32, order="C")
-    except (TypeError, ValueError):
-        raise InvalidInputError("corrections must be numbers, as bitkin.corrections makes them.") from None
-    if numbers.shape != (len(codes), 2):
-        raise InvalidInputError(
-            f"corrections must have shape ({len(codes)}, 2), two numbers a code, got {numbers.shape}. "
-            "Make them with bitkin.corrections from the same vectors as the codes."
-        )
-    if codes.empty is not None:
-        numbers[codes.empty] = 0
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
-        raise InvalidInputError(f"corrections must be finite, got {numbers[row].tolist()} in row {row}.")
-    if metric == "l2" and (numbers[:, 0] < 0).any():
-        row = int(np.argmax(numbers[:, 0] < 0))
-        raise InvalidInputError(
-            f"corrections must be those of l2, squares first, got {numbers[row].tolist()} in row {row}. "
-            "Make them with metric='l2'."
-        )
-    return numbers
-
-
-def _shortlist(hits: Any) -> Ids:
-    ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
-    if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"hits must be Neighbors, or whole numbers of shape (n_queries, m), got {ids.dtype} {ids.shape}."
-        )
-    return np.ascontiguousarray(ids, dtype=np.int64)
-
-
 def _queries(queries: Any, source: VectorSource, wanted: int) -> Any:
     asked = open_vectors(queries, name="queries")
     if asked.shape[1] != source.shape[1]:
@@ -183,26 +161,3 @@ def _queries(queries: Any, source: VectorSource, wanted: int) -> Any:
 def _require_rows(n_queries: int, wanted: int) -> None:
     if n_queries != wanted:
         raise InvalidInputError(f"queries must be one a row of hits, got {n_queries} for {wanted} rows.")
-
-
-def _places(shortlist: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> Ids:
-    """Return the row of every shortlisted id, −1 for nobody."""
-    if ids is None:
-        beyond = shortlist[shortlist >= n_rows]
-        if len(beyond):
-            raise UnknownIdError(
-                f"hits must be rows of {name}, which has {n_rows}, got {some_of(beyond)}. Give ids where ids are not "
-                "row numbers."
-            )
-        return np.maximum(shortlist, -1)
-    numbers = id_array(ids)
-    if len(numbers) != n_rows:
-        raise InvalidInputError(f"ids must be one a row of {name}, got {len(numbers)} for {n_rows} rows.")
-    order = np.argsort(numbers, kind="stable")
-    if len(numbers) == 0:
-        order, numbers = np.zeros(1, dtype=np.int64), np.full(1, -1, dtype=np.int64)
-    at = order[np.minimum(np.searchsorted(numbers, shortlist, sorter=order), len(numbers) - 1)]
-    unknown = (numbers[at] != shortlist) & (shortlist >= 0)
-    if unknown.any():
-        raise UnknownIdError(f"hits must be among ids; not there: {some_of(shortlist[unknown])}.")
-    return np.where(shortlist < 0, -1, at)

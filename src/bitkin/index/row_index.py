@@ -131,9 +131,7 @@ class RowIndex(ABC):
     def merge(self, other: RowIndex) -> None:
         """Add all codes of another index under the ids they have there; those of a large one are shared, not copied."""
         if not isinstance(other, RowIndex):
-            raise InvalidInputError(
-                f"other must be an index of codes, such as FlatIndex, got {type(other).__name__}."
-            )
+            raise InvalidInputError(f"other must be an index of codes, such as FlatIndex, got {type(other).__name__}.")
         theirs = other._snapshot
         their_ids = theirs.ids()
         with self._writer:

@@ -2,11 +2,15 @@
 
 Many queries are cut by queries; few queries by rows, and the parts' results merge. A piece takes as many queries at
 once as leave their candidates in the second-level cache.
+
+Of many neighbours most candidates would come early and fall out later. So a sample of the blocks says first how far the
+k-th is about; a query that finds fewer than k within that distance searches again without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +19,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
+from bitkin.index import bitmap
 from bitkin.index.bitmap import Bitmap, n_blocks
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Words
@@ -23,9 +28,12 @@ from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.scan import (
     block_widths,
     blocks_ahead,
+    guess_limits,
     k_smallest_into,
+    many_smallest_into,
     nothing_yet,
     room_for,
+    sample_into,
     sort_best_into,
     within_radius_into,
 )
@@ -33,6 +41,7 @@ from bitkin.kernels.scan import (
 _MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
 _CACHE_BYTES = 1 << 20
 _SMALL_SCAN = 1 << 21  # words; handing less than that to another thread costs more than it saves
+_FEW_ALLOWED = 8  # times fewer than all rows: copying those pays for a single query
 _ALL_ROWS = np.empty(0, dtype=np.uint64)
 
 
@@ -71,9 +80,27 @@ def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> 
     by_id = not snapshot.in_order
 
     def search(part: _Part, out: Neighbors) -> Neighbors:
-        best = nothing_yet(part.last - part.first, reach, n_words)
+        some = words[part.first : part.last]
+        step = _sampled_step(part.stretches, reach) if len(widths[1]) == n_words else None
+        if step is None:
+            return scanned(some, part.stretches, out)
+        best = nothing_yet(len(some), reach, n_words)
+        for s in part.stretches:
+            sample_into(s.blocks, s.first, s.last, s.n, s.mask, some, *widths[:2], step, best)
+        guess_limits(best, _sampled_rank(part.stretches, reach, step))
         for stretch in part.stretches:
-            k_smallest_into(*stretch, words[part.first : part.last], *widths, reach, by_id, best)
+            many_smallest_into(*stretch, some, *widths[:2], reach, by_id, best)
+        missed = np.flatnonzero(best.progress[:, 0] < reach)
+        sort_best_into(best, reach, by_id, *out)
+        if len(missed):
+            nothing = _nothing_found(len(missed), k, snapshot.spec)
+            out.ids[missed], out.distances[missed] = scanned(read_only(some[missed]), part.stretches, nothing)
+        return out
+
+    def scanned(some: Words, stretches: list[_Stretch], out: Neighbors) -> Neighbors:
+        best = nothing_yet(len(some), reach, n_words)
+        for stretch in stretches:
+            k_smallest_into(*stretch, some, *widths, reach, by_id, best)
         sort_best_into(best, reach, by_id, *out)
         return out
 
@@ -117,6 +144,7 @@ def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | 
 
 
 def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
+    snapshot, allow = _narrowed(snapshot, allow)
     return [
         _Stretch(
             read_only(segment.blocks),
@@ -129,6 +157,31 @@ def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
         for segment, mask in zip(snapshot.segments, snapshot.masks(allow), strict=True)
         if segment.n
     ]
+
+
+def _narrowed(snapshot: Snapshot, allow: Ids | None) -> tuple[Snapshot, Ids | None]:
+    """Return a copy of the allowed rows alone where they are few: that and its scan take less than a scan of all."""
+    if allow is None or _FEW_ALLOWED * len(allow) > sum(segment.n for segment in snapshot.segments):
+        return snapshot, allow
+    parts = []
+    for segment in snapshot.segments:
+        rows = np.sort(segment.found(allow))
+        rows = rows[np.diff(rows, prepend=-1) > 0]  # without repeats; np.unique takes ten times as long
+        parts.append(segment.gathered(rows[bitmap.test(segment.searchable, rows)]))
+    return replace(snapshot, segments=tuple(parts)), None
+
+
+def _sampled_step(stretches: list[_Stretch], k: int) -> int | None:
+    """Return how many blocks from one in the sample to the next, or None where a sample costs more than it saves."""
+    rows = BLOCK * sum(s.last - s.first for s in stretches)
+    return max(8, k // 64) if 8 * k <= rows <= k * k // 4 else None
+
+
+def _sampled_rank(stretches: list[_Stretch], k: int, step: int) -> int:
+    """Return how many of a sample to take in, so that most likely the k nearest of all rows are no farther."""
+    sampled = sum(-(-(s.last - s.first) // step) for s in stretches)
+    expected = k * sampled / sum(s.last - s.first for s in stretches)
+    return int(expected + 3 * expected**0.5 + 4)
 
 
 def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> list[_Part]:

@@ -79,16 +79,33 @@ class Segment:
         """Return the row of every id, −1 where it is not alive here."""
         if self.n == 0:
             return np.full(len(ids), -1, dtype=np.int64)
-        rows = np.searchsorted(self.row_ids, ids)
-        rows[rows == self.n] = 0
-        there = (self.row_ids[rows] == ids) & bitmap.test(self.alive, rows)
-        return np.where(there, rows, -1)
+        first = self.ids[0]
+        if self.ids[self.n - 1] - first == self.n - 1:
+            # No number is left out, so nothing has to be looked for.
+            there = (ids >= first) & (ids <= self.ids[self.n - 1])
+            rows = np.where(there, ids - first, 0)
+        else:
+            rows = np.searchsorted(self.row_ids, ids)
+            rows[rows == self.n] = 0
+            there = self.row_ids[rows] == ids
+        return np.where(there & bitmap.test(self.alive, rows), rows, -1)
+
+    def found(self, ids: Ids) -> Ids:
+        """Return the rows of those ids that are alive here, in the order of ids."""
+        rows = self.find(ids)
+        return rows[rows >= 0]
 
     def words(self, rows: Ids) -> Words:
         """Unpack some rows."""
         out = np.empty((len(rows), *self.blocks.shape[1:3]), dtype=np.uint64)
         unpack_rows_into(read_only(self.blocks), read_only(rows), out)
         return out
+
+    def gathered(self, rows: Ids) -> Segment:
+        """Return a copy of some rows, in ascending order."""
+        blocks = np.zeros((bitmap.n_blocks(len(rows)), *self.blocks.shape[1:]), dtype=np.uint64)
+        move_rows_into(read_only(self.blocks), read_only(rows), blocks, read_only(np.arange(len(rows))))
+        return Segment(blocks, self.ids[rows], n=len(rows), n_alive=len(rows))
 
     def without(self, rows: Ids) -> Segment:
         """Return the segment with these live rows dead."""

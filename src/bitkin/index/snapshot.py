@@ -73,9 +73,8 @@ class Snapshot:
             return [segment.searchable for segment in self.segments]
         masks = []
         for segment in self.segments:
-            rows = segment.find(allow)
             flags = np.zeros(segment.n, dtype=bool)
-            flags[rows[rows >= 0]] = True
+            flags[segment.found(allow)] = True
             masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
         return masks
 

@@ -18,18 +18,18 @@ FEW_ROWS = 1 << 13  # are scanned in less time than a table takes to look into
 _SHARE_OUTSIDE = 16  # at most a sixteenth of a segment stays outside its tables
 
 
-def with_tables(snapshot: Snapshot, build: Callable[[Segment], Tables]) -> Snapshot:
-    """Return the snapshot with tables over nearly all rows; `build` makes those of a segment."""
+def with_tables(snapshot: Snapshot, build: Callable[[Segment], Tables], few: int = FEW_ROWS) -> Snapshot:
+    """Return the snapshot with tables over nearly all rows; `build` makes those of a segment of more than `few`."""
     segments = snapshot.segments
     if len(segments) > MOST_SEGMENTS:
         mapped = tuple(segment for segment in segments if segment.source is not None)  # stay where they are
         merged = [segment for segment in segments if segment.source is None]
         segments = (*mapped, compacted(merged, snapshot.spec))
-    return replace(snapshot, segments=tuple(_tabled(segment, build) for segment in segments))
+    return replace(snapshot, segments=tuple(_tabled(segment, build, few) for segment in segments))
 
 
-def _tabled(segment: Segment, build: Callable[[Segment], Tables]) -> Segment:
+def _tabled(segment: Segment, build: Callable[[Segment], Tables], few: int) -> Segment:
     outside = segment.n - (0 if segment.tables is None else segment.tables.n)
-    if outside <= max(FEW_ROWS, segment.n // _SHARE_OUTSIDE):
+    if outside <= max(few, segment.n // _SHARE_OUTSIDE):
         return segment
     return replace(segment, tables=build(segment))

@@ -1,7 +1,7 @@
 """Scoring sign codes with real-valued queries: a signed sum a row, by one table look-up for every byte of its code.
 
 A table has 256 entries for every byte of a code: the sum of the eight numbers of the query at that place, each with the
-sign that the bits of the entry give it. Bits beyond the code are zero in every row and have no number.
+sign that the bits of the entry give it. Bits beyond the code have no number, and what they are does not matter.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import numpy as np
 
 from bitkin.kernels._kernel import kernel
 
+NEAR_ROWS = 64  # gathered at a time: so many misses of the cache overlap
+ENTRIES = 8 * 256  # of the tables of a word
+
 _BYTE = np.uint64(255)
-_EIGHT = np.uint64(8)
+# Where the tables of the second to the eighth byte of a word begin, and how far to shift that byte.
+_AT_1, _AT_2, _AT_3, _AT_4 = np.uint64(256), np.uint64(512), np.uint64(768), np.uint64(1024)
+_AT_5, _AT_6, _AT_7 = np.uint64(1280), np.uint64(1536), np.uint64(1792)
+_U8, _U16, _U24, _U32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)
+_U40, _U48, _U56 = np.uint64(40), np.uint64(48), np.uint64(56)
 
 
 @kernel
 def _fill_tables(query, tables):
-    """float32[C] -> float32[ceil(C / 8), 256], written to `tables`; number j is of bit 7 − j % 8 of byte j // 8."""
+    """float32[C] -> float32[ceil(C / 64), 2048], written to `tables`; number j is of bit 7 − j % 8 of byte j // 8."""
     n_bits = query.shape[0]
-    for b in range(tables.shape[0]):
-        table = tables[b]
+    for b in range(8 * tables.shape[0]):
+        table = tables[b // 8, 256 * (b % 8) : 256 * (b % 8) + 256]
         lowest = np.float32(0.0)
         for j in range(8 * b, min(8 * b + 8, n_bits)):
             lowest -= query[j]
@@ -36,46 +43,45 @@ def _fill_tables(query, tables):
 
 
 @kernel
-def estimates_into(words, corrections, places, queries, terms, tables, out):
+def estimates_into(words, corrections, places, queries, terms, tables, near_words, near_corrections, out):
     """Estimate the distance of query i from row `places[i, k]`; written to `out`, infinity where the place is −1.
 
-    uint64[N, W], float32[N, 2], int64[Q, M], float32[Q, C], float64[Q, 4], work float32[ceil(C / 8), 256]
-    -> float64[Q, M]: constant + onto · a + root · √a + factor · f · ⟨signs, query⟩, where (a, f) are the corrections of
-    the row and (constant, onto, root, factor) are the terms of the query.
+    uint64[N, W], float32[N, 2], int64[Q, M], float32[Q, C], float64[Q, 4]; work float32[W, 2048], uint64[64, W] and
+    float32[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f · ⟨signs, query⟩, where (a, f) are the
+    corrections of the row and (constant, onto, root, factor) are the terms of the query.
     """
-    n_bytes = tables.shape[0]
+    n_words = words.shape[1]
     for i in range(places.shape[0]):
         _fill_tables(queries[i], tables)
         constant, onto, root, factor = terms[i, 0], terms[i, 1], terms[i, 2], terms[i, 3]
-        for k in range(places.shape[1]):
-            row = places[i, k]
-            if row < 0:
-                out[i, k] = math.inf
-                continue
-            even = np.float32(0.0)
-            odd = np.float32(0.0)
-            b = 0
-            w = 0
-            while b + 8 <= n_bytes:
-                word = words[row, w]
-                even += tables[b, word & _BYTE]
-                odd += tables[b + 1, (word >> np.uint64(8)) & _BYTE]
-                even += tables[b + 2, (word >> np.uint64(16)) & _BYTE]
-                odd += tables[b + 3, (word >> np.uint64(24)) & _BYTE]
-                even += tables[b + 4, (word >> np.uint64(32)) & _BYTE]
-                odd += tables[b + 5, (word >> np.uint64(40)) & _BYTE]
-                even += tables[b + 6, (word >> np.uint64(48)) & _BYTE]
-                odd += tables[b + 7, word >> np.uint64(56)]
-                b += 8
-                w += 1
-            if b < n_bytes:
-                word = words[row, w]
-                while b < n_bytes:
-                    even += tables[b, word & _BYTE]
-                    word >>= _EIGHT
-                    b += 1
-            a = np.float64(corrections[row, 0])
-            estimate = constant + onto * a
-            if root != 0.0:
-                estimate += root * math.sqrt(a)
-            out[i, k] = estimate + factor * np.float64(corrections[row, 1]) * np.float64(even + odd)
+        for first in range(0, places.shape[1], NEAR_ROWS):
+            count = min(NEAR_ROWS, places.shape[1] - first)
+            for k in range(count):
+                row = places[i, first + k]
+                if row >= 0:
+                    for w in range(n_words):
+                        near_words[k, w] = words[row, w]
+                    near_corrections[k, 0] = corrections[row, 0]
+                    near_corrections[k, 1] = corrections[row, 1]
+            for k in range(count):
+                if places[i, first + k] < 0:
+                    out[i, first + k] = math.inf
+                    continue
+                sum_0, sum_1, sum_2, sum_3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+                for w in range(n_words):
+                    word, table = near_words[k, w], tables[w]
+                    # Four sums, since an addition waits for the one before; unsigned indexes are not tested for < 0.
+                    sum_0 += table[word & _BYTE]
+                    sum_1 += table[_AT_1 + ((word >> _U8) & _BYTE)]
+                    sum_2 += table[_AT_2 + ((word >> _U16) & _BYTE)]
+                    sum_3 += table[_AT_3 + ((word >> _U24) & _BYTE)]
+                    sum_0 += table[_AT_4 + ((word >> _U32) & _BYTE)]
+                    sum_1 += table[_AT_5 + ((word >> _U40) & _BYTE)]
+                    sum_2 += table[_AT_6 + ((word >> _U48) & _BYTE)]
+                    sum_3 += table[_AT_7 + (word >> _U56)]
+                signed = np.float64((sum_0 + sum_1) + (sum_2 + sum_3))
+                a = np.float64(near_corrections[k, 0])
+                estimate = constant + onto * a
+                if root != 0.0:
+                    estimate += root * math.sqrt(a)
+                out[i, first + k] = estimate + factor * np.float64(near_corrections[k, 1]) * signed

@@ -8,6 +8,9 @@ The k smallest are kept by counting: distances are small integers, so a histogra
 the exact k-th distance at every moment, whatever k is. Candidates go to a buffer of more than k places, which is cut
 back to the best k when it is full. `by_id` says that ids may come out of order, so that equal distances must be
 settled by id; without it the first of equals has the lowest id and later ones are never candidates.
+
+Where k is large, most candidates would be taken early and fall out later. Then a sample of the blocks says first how
+far the k-th is about, and lanes within that are marked by vectors, a bit each: only what is marked is looked at.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _FAR = np.int32(2**31 - 1)
 
 
 class Best(NamedTuple):
-    """The k best of Q queries while a scan goes on; every array has a row a query, except the last three."""
+    """The k best of Q queries while a scan goes on; every array has a row a query, except the last four."""
 
     limits: npt.NDArray[np.int32]
     """[Q]: only distances below this are of interest."""
@@ -52,6 +55,8 @@ class Best(NamedTuple):
     """[512]: distances of the block at hand."""
     hits: npt.NDArray[np.int64]
     """[512]: lanes of the block at hand that are of interest."""
+    marks: npt.NDArray[np.uint64]
+    """[8]: the same, a bit a lane."""
 
 
 def room_for(k: int) -> int:
@@ -73,6 +78,7 @@ def nothing_yet(n_queries: int, k: int, n_words: int) -> Best:
         spare=np.empty(room, dtype=np.int64),
         lanes=np.empty(BLOCK, dtype=np.int32),
         hits=np.empty(BLOCK, dtype=np.int64),
+        marks=np.empty(BLOCK // 64, dtype=np.uint64),
     )
 
 
@@ -343,6 +349,96 @@ def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, 
                 if hit_a if side == 0 else hit_b:
                     _masked_distances_into(block, queries[q + side], ps, ws, mask, b, allowed, best.lanes)
                     _offer_block(best, q + side, k, by_id, ids, mask, start, stop)
+
+
+@kernel
+def sample_into(blocks, first_block, last_block, n, mask, queries, ps, ws, step, best):
+    """Count the distances of the rows of every `step`-th block, for `guess_limits`."""
+    for b in range(first_block, last_block, step):
+        start = b * BLOCK
+        for q in range(len(queries)):
+            _block_distances_into(blocks[b], queries[q], ps, ws, best.lanes)
+            for i in range(min(BLOCK, n - start)):
+                if _is_allowed(mask, start + i):
+                    best.histogram[q, best.lanes[i]] += 1
+
+
+@kernel
+def guess_limits(best, rank):
+    """Set the limit of every query to take in the `rank`-th nearest of its sample, and forget the sample.
+
+    If at least k rows are found below it, they are the right ones; if not, it was set too low.
+    """
+    for q in range(len(best.limits)):
+        count, guess = 0, best.limits[q]
+        for distance in range(best.histogram.shape[1]):
+            if count < rank <= count + best.histogram[q, distance]:
+                guess = distance + 1
+            count += best.histogram[q, distance]
+            best.histogram[q, distance] = 0
+        best.limits[q] = guess
+
+
+@kernel
+def _any_marked(block, query, limit, ps, ws, marks):
+    """Mark the lanes closer than `limit` (uint64) in uint64[8]: a sign bit each, put in its place."""
+    any_mark = np.uint64(0)
+    for group in range(BLOCK // 64):
+        bits = np.uint64(0)
+        for i in range(64):
+            bits |= ((_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63) << np.uint64(i)
+        marks[group] = bits
+        any_mark |= bits
+    return any_mark != _U0
+
+
+@kernel
+def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, ws):
+    """`_offer_block` for the lanes that are marked; their distances are computed here."""
+    limit = best.limits[q]
+    histogram, distances, kept_ids = best.histogram[q], best.distances[q], best.ids[q]
+    n_kept, worst, n_close, last_id = best.progress[q]
+    for group in range(BLOCK // 64):
+        bits = best.marks[group]
+        while bits != _U0:
+            i = 64 * group + np.int64(_popcount((bits & (~bits + _U1)) - _U1))  # the lowest bit that is set
+            bits &= bits - _U1
+            distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
+            if distance >= limit or i >= stop or not _is_allowed(mask, start + i):
+                continue
+            if n_kept == len(kept_ids):
+                n_kept, n_close, last_id = _cut_back(
+                    histogram, distances, kept_ids, best.spare, n_kept, worst, n_close, k, by_id
+                )
+            row_id = ids[start + i]
+            if by_id and distance == worst and row_id > last_id:
+                continue
+            distances[n_kept], kept_ids[n_kept] = distance, row_id
+            n_kept += 1
+            histogram[distance] += 1
+            n_close += 1
+            while n_close - histogram[worst] >= k:
+                n_close -= histogram[worst]
+                worst -= 1
+                last_id = _NO_ID
+            if n_close >= k:
+                limit = worst + by_id
+    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = n_kept, worst, n_close, last_id
+    best.limits[q] = limit
+
+
+@kernel
+def many_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, ws, k, by_id, best):
+    """`k_smallest_into` for a large k and codes of one turn: every block is marked, few lanes have to be looked at."""
+    for b in range(first_block, last_block):
+        if _allowed_in_block(mask, b) == 0:
+            continue
+        start = b * BLOCK
+        stop = min(BLOCK, n - start)
+        block = blocks[b]
+        for q in range(len(queries)):
+            if _any_marked(block, queries[q], np.uint64(best.limits[q]), ps, ws, best.marks):
+                _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, queries[q], ps, ws)
 
 
 @kernel

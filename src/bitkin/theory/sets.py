@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import comb
 
 from bitkin.checks import whole_number
 from bitkin.theory._arguments import Floats, chances, whole_numbers
@@ -41,25 +42,47 @@ def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
 
 
 @overload
-def band_probability(similarity: float, bands: int, rows: int) -> float: ...
+def band_probability(similarity: float, bands: int, rows: int, *, probes: int = 0, alphabet_size: int = 2) -> float: ...
 @overload
-def band_probability(similarity: npt.NDArray[Any], bands: Any, rows: Any) -> Floats: ...
+def band_probability(
+    similarity: npt.NDArray[Any], bands: Any, rows: Any, *, probes: int = 0, alphabet_size: int = 2
+) -> Floats: ...
 @overload
-def band_probability(similarity: Any, bands: npt.NDArray[Any], rows: Any) -> Floats: ...
+def band_probability(
+    similarity: Any, bands: npt.NDArray[Any], rows: Any, *, probes: int = 0, alphabet_size: int = 2
+) -> Floats: ...
 @overload
-def band_probability(similarity: Any, bands: Any, rows: npt.NDArray[Any]) -> Floats: ...
-def band_probability(similarity: Any, bands: Any, rows: Any) -> Any:
-    """Return the chance that at least one of `bands` bands of `rows` symbols is equal: 1 − (1 − sʳ)ᵇ.
+def band_probability(
+    similarity: Any, bands: Any, rows: npt.NDArray[Any], *, probes: int = 0, alphabet_size: int = 2
+) -> Floats: ...
+def band_probability(similarity: Any, bands: Any, rows: Any, *, probes: int = 0, alphabet_size: int = 2) -> Any:
+    """Return the chance that at least one of `bands` bands of `rows` symbols is found: 1 − (1 − h)ᵇ.
 
-    Every symbol is equal with chance `similarity`, independently of the others. Arrays are broadcast.
+    Every symbol is equal with chance s = `similarity`, independently of the others, so a band is equal with chance
+    h = sʳ. With `probes`, keys that differ in m symbols are looked up too, fewest first: each of them adds
+    sʳ⁻ᵐ · ((1 − s) / (K − 1))ᵐ to h, where a symbol that differs is any of the K − 1 others of `alphabet_size` K.
+    Arrays are broadcast.
 
     Examples
     --------
     >>> round(band_probability(0.8, bands=20, rows=5), 4), round(band_probability(0.2, bands=20, rows=5), 4)
     (0.9996, 0.0064)
+    >>> round(band_probability(0.8, bands=2, rows=16), 3), round(band_probability(0.8, bands=2, rows=16, probes=16), 3)
+    (0.056, 0.262)
     """
     similarity = chances(similarity, "similarity")
     bands, rows = whole_numbers(bands, "bands", low=1), whole_numbers(rows, "rows", low=1)
+    probes = whole_number(probes, "probes", low=0)
+    others = whole_number(alphabet_size, "alphabet_size", low=2) - 1
+    found = similarity**rows
+    left = np.full(np.shape(rows), float(probes))
+    changed = 0
+    while (left > 0).any() and changed < rows.max():
+        changed += 1
+        ways = np.minimum(left, comb(rows, changed) * float(others) ** changed)
+        left = np.where(changed < rows, left - ways, 0.0)
+        one = similarity ** np.maximum(rows - changed, 0) * ((1 - similarity) / others) ** changed
+        found = found + ways * one
     with np.errstate(divide="ignore", under="ignore"):  # equal vectors: log 0, and the chance is 1
-        chance = -np.expm1(bands * np.log1p(-(similarity**rows)))
+        chance = -np.expm1(bands * np.log1p(-np.minimum(found, 1.0)))
     return chance if chance.ndim else float(chance)

@@ -1,0 +1,1 @@
+"""Collections: vectors in, neighbours out. A hasher, an index, the vectors and all that a better answer needs."""

@@ -1,0 +1,67 @@
+"""Vectors kept as int8, with one scale a vector: a quarter of the space, and an error of at most half a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.collection.column import Column
+from bitkin.collection.dense_vectors import dense_float32
+from bitkin.index.segment import Ids
+from bitkin.io.vectors.batch import Batch
+
+_MOST = 127
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScaledVectors:
+    """A slot holds whole numbers from −127 to 127; times its scale, they are the vector to within half the scale."""
+
+    steps: Column
+    scales: Column
+    dtype = np.dtype(np.float32)
+    sparse = False
+
+    @classmethod
+    def empty(cls, n_features: int) -> Self:
+        """Return no vectors yet."""
+        return cls(Column.empty(np.int8, n_features), Column.empty(np.float32))
+
+    @property
+    def n_features(self) -> int:
+        """Length of a vector."""
+        return int(self.steps.array.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        return self.steps.array.nbytes + self.scales.array.nbytes
+
+    def accepted(self, batch: Batch, name: str, first: int) -> Batch:
+        """Return a batch as dense rows of float32; numbers beyond that are refused."""
+        return dense_float32(batch, name, first)
+
+    def with_rows(self, batch: Batch) -> ScaledVectors:
+        """Return these vectors and an accepted batch behind them."""
+        steps, scales = _in_steps(batch)
+        return ScaledVectors(self.steps.with_rows(steps), self.scales.with_rows(scales))
+
+    def gather(self, slots: Ids) -> Batch:
+        """Return the vectors in some slots, in that order: steps times scales."""
+        return self.steps.array[slots] * self.scales.array[slots][:, None]
+
+    def taken(self, slots: Ids) -> ScaledVectors:
+        """Return those in some slots alone."""
+        n = len(slots)
+        return ScaledVectors(Column(self.steps.array[slots], n), Column(self.scales.array[slots], n))
+
+
+def _in_steps(batch: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any]]:
+    """Return rows as whole numbers and a scale each; a row of zeros has the scale 0."""
+    scales = (np.abs(batch).max(axis=1, initial=0.0) / np.float32(_MOST)).astype(np.float32)
+    steps = np.zeros(batch.shape, dtype=np.float32)
+    np.divide(batch, scales[:, None], out=steps, where=scales[:, None] > 0)
+    return np.clip(np.rint(steps), -_MOST, _MOST).astype(np.int8), scales

@@ -1,0 +1,301 @@
+"""`bitkin search` by better distances than those of codes; a collection with the same rows is the truth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin import Collection
+from tests.cli.conftest import Outcome, Run
+from tests.cli.formats import WRITERS
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+EXACT = ("--vectors", "vectors.npy")
+ESTIMATE = ("--corrections", "corrections.npy")
+ASK = ("search", "index", "queries.npy", "-m", "model")
+
+
+@pytest.fixture
+def corrections(folder: Path, run: Run) -> None:
+    done = run("encode", "model", "vectors.npy", "-o", "codes-again", "--corrections", "corrections.npy")
+    assert (done.code, done.err) == (0, "")
+
+
+def truth(k: int, ids: Any = None, allow: Any = None, metric: str = "l2", **options: Any) -> Any:
+    collection = Collection.create(None, bitkin.load("model"), metric=metric)
+    collection.add(np.load("vectors.npy"), ids=ids)
+    return collection.search(np.load("queries.npy"), k, allow=allow, **options)
+
+
+def require_same(lines: list[dict[str, Any]], hits: Any) -> None:
+    assert [line["query"] for line in lines] == list(range(len(hits.ids)))
+    assert [line["ids"] for line in lines] == [row[row >= 0].tolist() for row in hits.ids]
+    for line, row, ids in zip(lines, hits.distances, hits.ids, strict=True):
+        assert np.allclose(line["distances"], row[ids >= 0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("oversample", [1, 10])
+@pytest.mark.usefixtures("corrections")
+def test_every_stage_finds_what_a_collection_finds(run: Run, oversample: int) -> None:
+    over = ("--oversample", oversample)
+    assert truth(3, stage="codes").ids.tolist() != truth(3, stage="exact", oversample=oversample).ids.tolist()
+    for options, stage in (
+        (("--stage", "codes"), "codes"),
+        ((*ESTIMATE, *over), "estimate"),
+        (("--stage", "estimate", *ESTIMATE, *over), "estimate"),
+        ((*EXACT, *ESTIMATE, *over), "exact"),
+        (("--stage", "exact", *EXACT, *ESTIMATE, *over), "exact"),
+    ):
+        done = run(*ASK, "-k", 3, *options, "--json")
+        assert (done.code, done.err) == (0, "")
+        require_same(done.objects, truth(3, stage=stage, oversample=oversample))
+
+
+def test_without_corrections_the_vectors_are_measured_right_after_the_codes(run: Run) -> None:
+    hasher = bitkin.load("model")
+    index = bitkin.FlatIndex.load("index")
+    Q, X = np.load("queries.npy"), np.load("vectors.npy")
+    shortlist = index.search(hasher.encode(Q), 30)
+    wanted = bitkin.rescore(shortlist, Q, stage="exact", k=3, vectors=X)
+    require_same(run(*ASK, "-k", 3, *EXACT, "--oversample", 1, "--json").objects, wanted)
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_the_metric_is_that_of_corrections_and_vectors(run: Run, metric: str) -> None:
+    done = run(
+        *("encode", "model", "vectors.npy", "-o", "c", "--corrections", "m.npy", "--metric", metric, "--json")
+    ).objects
+    assert (done[0]["corrections"], done[0]["metric"]) == ("m.npy", metric)
+    assert np.array_equal(np.load("m.npy"), bitkin.corrections(bitkin.load("model"), np.load("vectors.npy"), metric))
+    for options, stage in ((("--corrections", "m.npy"), "estimate"), (EXACT, "exact")):
+        found = run(*ASK, *options, "--metric", metric, "--oversample", 100, "--json")
+        require_same(found.objects, truth(10, metric=metric, stage=stage, oversample=100))
+
+
+@pytest.mark.usefixtures("corrections")
+def test_ids_of_ones_own_go_with_vectors_and_corrections(run: Run) -> None:
+    ids = np.random.default_rng(0).permutation(1000)[:203]
+    Path("ids.txt").write_text("\n".join(map(str, ids.tolist())) + "\n\n")
+    np.save("ids.npy", ids)
+    assert run("index", "codes", "--ids", "ids.txt", "-o", "named").code == 0
+    assert np.array_equal(bitkin.load("named").ids, np.sort(ids))
+    for name in ("ids.txt", "ids.npy"):
+        found = run("search", "named", *ASK[2:], *EXACT, *ESTIMATE, "--ids", name, "--oversample", 1, "--json")
+        require_same(found.objects, truth(10, ids=ids, oversample=1))
+
+
+@pytest.mark.usefixtures("corrections")
+@pytest.mark.parametrize("option", ["--filter", "--allow"])
+def test_a_filter_is_a_file_of_numbers_or_lines(run: Run, option: str) -> None:
+    allow = [3, 77, 5, 999]
+    np.save("allow.npy", np.array(allow))
+    Path("allow.txt").write_text("3\n 77 \n\n5\r\n999\n")
+    for name in ("allow.npy", "allow.txt"):
+        for options, stage in ((("--stage", "codes"), "codes"), (ESTIMATE, "estimate"), (EXACT, "exact")):
+            found = run(*ASK, "-k", 2, option, name, *options, "--json")
+            require_same(found.objects, truth(2, allow=allow, stage=stage))
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.usefixtures("corrections")
+def test_queries_come_in_batches(run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", at_once)
+    require_same(run(*ASK, *EXACT, *ESTIMATE, "--json").objects, truth(10))
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith((".bvecs", ".ivecs"))])  # floats
+def test_vectors_may_be_of_any_format(run: Run, name: str) -> None:
+    WRITERS[name](Path(name), np.load("vectors.npy"))
+    require_same(run(*ASK, "--vectors", name, "--oversample", 100, "--json").objects, truth(10, oversample=100))
+
+
+def test_vectors_in_several_files_are_one(run: Run) -> None:
+    X = np.load("vectors.npy")
+    np.save("a.npy", X[:100])
+    np.savez("b.npz", X[100:])
+    found = run(*ASK, "--vectors", "a.npy", "--vectors", "b.npz", "--oversample", 100, "--json")
+    require_same(found.objects, truth(10, oversample=100))
+
+
+@pytest.mark.usefixtures("corrections")
+def test_results_are_written_with_their_types(run: Run) -> None:
+    np.save("none.npy", np.empty((0, 17), dtype=np.float32))
+    for options, dtype in (((), np.int32), (ESTIMATE, np.float32), (EXACT, np.float64)):
+        for queries, n in (("queries.npy", 9), ("none.npy", 0)):
+            done = run("search", "index", queries, "-m", "model", "-k", 5, *options, "-o", "found.npz")
+            assert (done.code, done.err) == (0, "")
+            with np.load("found.npz") as written:
+                assert written["ids"].shape == written["distances"].shape == (n, 5)
+                assert written["distances"].dtype == dtype
+
+
+@pytest.mark.usefixtures("corrections")
+def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(*ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--explain", "--show", 0).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
+    assert "FlatIndex, 9 queries" in "".join(lines)
+    assert rows["stage"] == ["seconds", "µs", "a", "query", "rows", "in", "rows", "out"]
+    assert [(name, rows[name][2:]) for name in ("encode", "codes", "estimate", "exact")] == [
+        ("encode", ["1", "1"]),
+        ("codes", ["203", "20"]),
+        ("estimate", ["20", "2"]),
+        ("exact", ["2", "2"]),
+    ]
+    only_codes = run("search", "index", "codes", "--radius", 0, "--explain", "--show", 0).out
+    assert "encode" not in only_codes
+    assert "exact" not in only_codes
+
+
+@pytest.mark.usefixtures("corrections")
+def test_explain_with_json_is_the_last_line(run: Run) -> None:
+    *found, last = run(*ASK, *EXACT, *ESTIMATE, "--explain", "--json").objects
+    require_same(found, truth(10))
+    assert list(last) == ["explain"]
+    assert (last["explain"]["index"], last["explain"]["queries"]) == ("FlatIndex", 9)
+    stages = last["explain"]["stages"]
+    assert list(stages) == ["encode", "codes", "estimate", "exact"]
+    for timing in stages.values():
+        assert set(timing) == {"seconds", "microseconds_a_query", "rows_in_a_query", "rows_out_a_query"}
+        assert timing["seconds"] > 0
+    assert stages["codes"]["rows_in_a_query"] == 203
+    assert stages["exact"]["rows_out_a_query"] == 10
+    assert json.dumps(last)
+
+
+def require_wrong_usage(done: Outcome, option: str, *parts: str) -> None:
+    assert done.code == 2
+    for part in (option, *parts):
+        assert part in " ".join(done.err.split())
+
+
+@pytest.mark.usefixtures("corrections")
+def test_options_that_contradict_each_other(run: Run) -> None:
+    np.savez("vectors.npz", np.load("vectors.npy"))
+    for options, option, says in (
+        (("--stage", "exact"), "--stage", "exact needs --vectors"),
+        (("--stage", "estimate"), "--stage", "estimate needs --corrections"),
+        (("--stage", "estimate", *EXACT, *ESTIMATE), "--vectors", "means nothing for --stage estimate"),
+        (("--stage", "codes", *EXACT), "--vectors", "means nothing for --stage codes"),
+        (("--stage", "codes", *ESTIMATE), "--corrections", "means nothing for --stage codes"),
+        (("--oversample", "3"), "--oversample", "means nothing for --stage codes"),
+        (("--metric", "ip"), "--metric", "means nothing for --stage codes"),
+        (("--ids", "ids.npy"), "--ids", "means nothing for --stage codes"),
+        (("--stage", "exat", *EXACT), "--stage", "Did you mean 'exact'?"),
+        ((*EXACT, "--metric", "l1"), "--metric", "'l1' is not one of l2, cosine, ip"),
+        (("--radius", "3", *EXACT), "--vectors", "means nothing with --radius"),
+        (("--radius", "3", "--stage", "exact"), "--stage", "means nothing with --radius"),
+        (("--radius", "3", *ESTIMATE), "--corrections", "means nothing with --radius"),
+        (("--radius", "3", "--oversample", "2"), "--oversample", "means nothing with --radius"),
+        ((*EXACT, "--oversample", "0"), "--oversample", "Invalid value"),
+        (("--vectors", "vectors.npz", "-o", "vectors.npz"), "--out", "is an input and would be replaced"),
+    ):
+        require_wrong_usage(run(*ASK, *options), option, says)
+
+
+def test_better_distances_need_vectors_as_queries(run: Run) -> None:
+    require_wrong_usage(run("search", "index", "codes", *EXACT), "--model", "queries must be vectors, not codes")
+
+
+def test_encode_refuses_places_and_metrics(run: Run) -> None:
+    for options, option, says in (
+        (("--metric", "ip"), "--metric", "means nothing without --corrections"),
+        (("--corrections", "c.npy", "--metric", "l3"), "--metric", "is not one of l2, cosine, ip"),
+        (("--corrections", "c.txt"), "--corrections", "c.txt must end in .npy"),
+        (("--corrections", "vectors.npy"), "--corrections", "vectors.npy is an input and would be replaced"),
+        (("--corrections", "out.npy"), "--corrections", "out.npy is also given to --out"),
+    ):
+        require_wrong_usage(run("encode", "model", "vectors.npy", "-o", "out.npy", *options), option, says)
+    assert not Path("out.npy").exists()
+
+
+def require_failure(done: Outcome, *parts: str) -> None:
+    assert done.code == 1
+    assert done.out == ""
+    assert len(done.err.splitlines()) == 1
+    for part in parts:
+        assert part in done.err
+
+
+@pytest.mark.usefixtures("corrections")
+def test_files_that_do_not_fit_the_index(run: Run) -> None:
+    X = np.load("vectors.npy")
+    np.save("few.npy", X[:200])
+    np.save("narrow.npy", X[:, :16])
+    np.save("few-corrections.npy", np.load("corrections.npy")[:200])
+    np.save("square.npy", np.zeros((203, 3), dtype=np.float32))
+    np.save("double.npy", np.zeros((203, 2)))
+    np.savez("archive.npz", np.zeros((203, 2), dtype=np.float32))
+    np.save("ids.npy", np.arange(203) + 1)
+    np.save("few-ids.npy", np.arange(200))
+    Path("words.txt").write_text("1\ntwo\n3\n")
+    Path("bytes.txt").write_bytes(b"\xff\xfe\x00")
+    np.save("negative.npy", -np.ones((203, 2), dtype=np.float32))
+    for options, says in (
+        (("--vectors", "few.npy"), "few.npy has 200 rows, none of them for the ids 200, 201, 202 of the index"),
+        (("--vectors", "narrow.npy"), "narrow.npy has 16 features"),
+        (("--corrections", "few-corrections.npy"), "few-corrections.npy has 200 rows"),
+        (("--corrections", "square.npy"), "square.npy must be an .npy file of float32 (n, 2)"),
+        (("--corrections", "double.npy"), "got float64 (203, 2)"),
+        (("--corrections", "archive.npz"), "got an archive"),
+        (("--corrections", "words.txt"), "words.txt must be an .npy file"),
+        (("--corrections", "negative.npy"), "corrections must be those of l2"),
+        (("--corrections", "missing.npy"), "missing.npy cannot be read: No such file or directory."),
+        ((*EXACT, "--ids", "ids.npy"), "none of them for the ids 0 of the index"),
+        ((*EXACT, "--ids", "few-ids.npy"), "--ids must be one a row of vectors.npy, got 200 for 203 rows"),
+        (("--filter", "words.txt"), "words.txt must be an .npy file of whole numbers, or text with one a line: line 2"),
+        (("--filter", "bytes.txt"), "bytes.txt must be an .npy file of whole numbers, or text with one a line"),
+        (("--filter", "missing.txt"), "missing.txt cannot be read: No such file or directory."),
+    ):
+        require_failure(run(*ASK, *options), says)
+
+
+def test_a_model_whose_codes_cannot_be_scored_says_so_before_anything_is_written(run: Run) -> None:
+    assert run("fit", "vectors.npy", "-o", "wta", "--method", "wta").code == 0
+    done = run("encode", "wta", "vectors.npy", "-o", "c", "--corrections", "c.npy")
+    require_failure(done, "wta must be a fitted ProjectionHash, got WTAHash")
+    assert not Path("c").exists()
+    assert not Path("c.npy").exists()
+    assert run("encode", "wta", "vectors.npy", "-o", "c").code == 0
+    assert run("index", "c", "-o", "i").code == 0
+    [line, *_] = run("search", "i", "queries.npy", "-m", "wta", *EXACT, "--oversample", 100, "--json").objects
+    assert line["ids"] == truth(10, oversample=100).ids[0].tolist()
+
+
+@pytest.mark.usefixtures("corrections")
+def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
+    assert run("index", "codes", "-o", "flat", "--kind", "flat").code == 0
+    assert Path("flat").read_bytes() == Path("index").read_bytes()
+    assert run("index", "codes", "-o", "multi", "--kind", "multi").code == 0
+    assert isinstance(bitkin.load("multi"), bitkin.MultiIndex)
+    for options in ((), EXACT, (*EXACT, *ESTIMATE), ("--radius", 22)):
+        mine = run("search", "multi", *ASK[2:], *options, "--json")
+        assert mine.code == 0
+        assert mine.out == run(*ASK, *options, "--json").out
+    assert run("index", "codes", "-o", "bands", "--kind", "bands", "--band-bits", 8, "--probes", 1).code == 0
+    bands = bitkin.load("bands")
+    assert isinstance(bands, bitkin.BandIndex)
+    assert (bands.band_bits, bands.probes) == (8, 1)
+    hits = bands.search(bitkin.load("model").encode(np.load("queries.npy")), 10)
+    *found, explained = run("search", "bands", *ASK[2:], "--explain", "--json").objects
+    require_same(found, hits)
+    assert explained["explain"]["index"] == "BandIndex"
+
+
+def test_the_kind_of_an_index_and_what_goes_with_it(run: Run) -> None:
+    for options, option, says in (
+        (("--kind", "flatt"), "--kind", "Did you mean 'flat'?"),
+        (("--band-bits", "8"), "--band-bits", "means nothing without --kind bands"),
+        (("--kind", "multi", "--probes", "8"), "--probes", "means nothing without --kind bands"),
+        (("--kind", "bands", "--band-bits", "0"), "--band-bits", "Invalid value"),
+    ):
+        require_wrong_usage(run("index", "codes", "-o", "other", *options), option, says)
+    assert run("index", "codes", "-o", "other", "--kind", "bands", "--band-bits", 65).code == 1
+    assert not Path("other").exists()

@@ -1,0 +1,90 @@
+"""Searching a collection beside a writer: every answer must be the truth of some state between call and return."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import Collection, ProjectionHash
+from tests.collection.model import Model, rows_like, without_padding
+from tests.index.searchers import Searchers
+
+D, K = 6, 3
+TRAINING, QUERIES = rows_like(200, D), rows_like(2, D, seed=1)
+HASHER = ProjectionHash(5).fit(TRAINING)
+Rows = dict[Any, npt.NDArray[np.float32]]
+
+
+def stress(seconds: float, kind: str, n_searchers: int = 8, seed: int = 0, index: str = "flat") -> int:
+    """Search and read from many threads while one writes; return how many answers were checked."""
+    rng = np.random.default_rng(seed)
+    collection = Collection.create(None, HASHER, ids=kind, index=index)
+    names: list[Any] = list(range(80)) if kind == "int" else [f"name {i}" for i in range(80)]
+    history: list[Rows] = [{}]  # history[v] holds the rows after write v
+    # Ties by codes go to the string that came first, which a dictionary does not know.
+    stages = ["exact", "estimate", "codes"] if kind == "int" else ["exact", "estimate"]
+    questions = [(stage, allow) for stage in stages for allow in (None, names[::3])]
+    turn = itertools.count()
+    other = Collection.create(None, HASHER, ids=kind, index=index)  # so that kernels are compiled when the time begins
+    other.add(TRAINING, ids=[str(i) for i in range(200)] if kind == "str" else None)
+    for stage in stages:
+        other.search(QUERIES, K, stage=stage)
+
+    def ask() -> tuple[int, Any]:
+        number = next(turn) % (len(questions) + 1)
+        if number == len(questions):
+            return number, collection.ids
+        stage, allow = questions[number]
+        return number, collection.search(QUERIES, K, stage=stage, oversample=100, allow=allow)
+
+    with Searchers(ask, n_searchers, pause=0.001) as searchers:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not searchers.failures:
+            there = dict(history[-1])
+            write: Callable[[], object]
+            action = rng.integers(0, 5)
+            chosen = [names[i] for i in rng.permutation(80)[: rng.integers(1, 30)]]
+            if action == 0:
+                gone = [one for one in chosen if one in there]
+                for one in gone:
+                    del there[one]
+                write = partial(collection.remove, gone)
+            elif action == 1:
+                write = collection.compact
+            else:
+                rows = np.asarray(rng.standard_normal((len(chosen), D)) + 1, dtype=np.float32)
+                there.update(zip(chosen, rows, strict=True))
+                write = partial(collection.upsert, rows, ids=chosen)
+            history.append(there)
+            with searchers.write():
+                write()
+            time.sleep(0.002)
+    truths: dict[tuple[int, int], Any] = {}
+    for first, last, (number, found) in searchers.answers:
+        versions = range(first, last + 1)
+        if number == len(questions):
+            assert any(set(found.tolist()) == set(history[version]) for version in versions)
+            continue
+        stage, allow = questions[number]
+        for version in versions:
+            if (version, number) not in truths:
+                truths[version, number] = Model(HASHER, rows=history[version]).search(QUERIES, K, stage, 100, allow)
+            if _same(found, truths[version, number]):
+                break
+        else:
+            raise AssertionError(f"no state between write {first} and {last} gives {found.ids.tolist()} by {stage}")
+    collection.verify()
+    return len(searchers.answers)
+
+
+def _same(found: Any, truth: Any) -> bool:
+    ids, distances = without_padding(found)
+    return ids == truth[0] and all(
+        np.allclose(mine, theirs, rtol=1e-5) for mine, theirs in zip(distances, truth[1], strict=True)
+    )

@@ -1,0 +1,69 @@
+"""Any number of threads beside one writer."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin import Collection, ProjectionHash, rescore
+from bitkin.collection import memory
+from tests.collection.model import rows_like
+from tests.collection.stress import stress
+
+
+@pytest.mark.parametrize("index", ["flat", "multi"])  # which miss nothing
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_every_answer_is_that_of_one_state(
+    kind: str, index: str, few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_FEW", 30)  # so that rows move and strings get other numbers all the time
+    bitkin.set_threads(2)
+    assert stress(1.5, kind, index=index) > 50
+
+
+def test_writers_take_turns_and_no_row_is_lost() -> None:
+    X = rows_like(400, 6)
+    collection = Collection.create(None, ProjectionHash(5).fit(X), ids="str")
+
+    def write(part: int) -> None:
+        for i in range(part, 400, 8):
+            collection.add(X[i : i + 1], ids=[str(i)])
+            if i % 5 == 0:
+                collection.remove([str(i)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    left = [str(i) for i in range(400) if i % 5]
+    assert sorted(collection.ids.tolist()) == sorted(left)
+    assert np.array_equal(collection.get(left).vectors, X[[int(name) for name in left]])
+    collection.verify()
+
+
+def test_a_search_goes_on_over_the_rows_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows_like(100, 6)
+    collection = Collection.create(None, ProjectionHash(5).fit(X))
+    collection.add(X)
+    truth = collection.search(X[:4], 3)
+    began, go_on = threading.Event(), threading.Event()
+
+    def waiting(*arguments: object, **options: object) -> object:
+        began.set()
+        assert go_on.wait(30)
+        return rescore(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("bitkin.collection.funnel.rescore", waiting)
+    with ThreadPoolExecutor(1) as pool:
+        searching = pool.submit(collection.search, X[:4], 3)
+        assert began.wait(30)
+        collection.upsert(-X[:50], ids=np.arange(50))
+        collection.remove(np.arange(40, 100))
+        collection.compact()
+        collection.close()
+        go_on.set()
+        found = searching.result()
+    assert np.array_equal(found.ids, truth.ids)
+    assert np.array_equal(found.distances, truth.distances)

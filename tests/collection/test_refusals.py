@@ -1,0 +1,124 @@
+"""One clear line for what cannot be, or not yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitkin import CodeSpec, Collection, FlatIndex, MinHash, ProjectionHash, WTAHash
+from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.hashers.projections import Nystrom
+from tests.collection.model import rows_like
+
+X = rows_like(60, 9)
+HASHER = ProjectionHash(8).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"path": "folder"}, "path must be None in this version"),
+        ({"fields": {"year": "int"}}, "fields must be None in this version: collections have no metadata yet"),
+        ({"hasher": ProjectionHash(8)}, r"hasher must be fitted, got ProjectionHash\(n_bits=8\).*Call its fit"),
+        ({"hasher": "pca"}, "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got str"),
+        ({"vectors": "float64"}, "vectors must be one of 'float32', 'float16', 'int8', 'csr', got 'float64'"),
+        ({"metric": "L2"}, "metric must be one of 'l2', 'cosine', 'ip', got 'L2'"),
+        ({"ids": "uuid"}, "ids must be one of 'int', 'str', got 'uuid'"),
+        ({"stage": "best"}, "stage must be one of 'codes', 'estimate', 'exact', got 'best'"),
+        ({"oversample": 0}, "oversample must be between 1 and 2147483647, got 0"),
+        ({"oversample": 2.5}, "oversample must be a whole number, got 2.5"),
+        ({"index": "tree"}, "index must be one of 'flat', 'multi', 'bands', got 'tree'"),
+        (
+            {"index": FlatIndex(CodeSpec(9))},
+            "index must have no rows, and codes of 8 × 1-bit like the hasher, got Flat",
+        ),
+        ({"vectors": None, "stage": "exact"}, "stage must not be 'exact' in a collection with vectors=None"),
+        ({"hasher": WTAHash(8, window=2).fit(X), "stage": "estimate"}, "stage must not be 'estimate'.*got WTAHash"),
+        ({"hasher": MinHash(8).fit()}, "vectors must be None for a MinHash that was fitted without a matrix"),
+    ],
+    ids=lambda value: "",
+)
+def test_what_a_collection_cannot_be_made_with(settings: dict[str, Any], says: str) -> None:
+    wanted: dict[str, Any] = {"path": None, "hasher": HASHER} | settings
+    with pytest.raises(InvalidInputError, match=says):
+        Collection.create(wanted.pop("path"), wanted.pop("hasher"), **wanted)
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ({"k": 0}, "k must be between 1 and 2147483647, got 0"),
+        ({"k": -1}, "k must be between 1"),
+        ({"k": 1.5}, "k must be a whole number"),
+        ({"queries": X[0]}, r"queries must have shape \(n, d\)"),
+        ({"queries": X[:, :8]}, "queries has 8 features, but ProjectionHash is expecting 9"),
+        ({"queries": np.full((1, 9), np.nan)}, "queries: NaN at row 0, column 0"),
+        ({"stage": "exactly"}, "stage must be one of"),
+        ({"oversample": -1}, "oversample must be between 1"),
+        ({"where": {"year": 1999}}, "where must be None in this version"),
+        ({"allow": ["a"]}, "allow must be whole numbers"),
+        ({"allow": 3}, "allow must be 1-dimensional"),
+        ({"allow": [-3]}, "allow must be 0 or more"),
+        ({"k": 2**31 - 1, "queries": np.zeros((1000, 9))}, "k must be smaller"),
+    ],
+    ids=lambda value: "",
+)
+def test_what_a_collection_cannot_be_asked(question: dict[str, Any], says: str) -> None:
+    collection = Collection.create(None, HASHER)
+    collection.add(X)
+    wanted: dict[str, Any] = {"queries": X[:2], "k": 3} | question
+    with pytest.raises(InvalidInputError, match=says):
+        collection.search(wanted.pop("queries"), wanted.pop("k"), **wanted)
+
+
+def test_a_stage_that_is_not_possible_says_why() -> None:
+    skewed = ProjectionHash(4, projection=Nystrom(samples=1.0, features=0.9, orthonormalize=False)).fit(X)
+    collection = Collection.create(None, skewed)
+    collection.add(X)
+    assert collection.search(X[:1], 1).ids.tolist() == [[0]]
+    with pytest.raises(InvalidInputError, match=r"stage must not be 'estimate'.*orthonormal"):
+        collection.search(X[:1], 1, stage="estimate")
+    without = Collection.create(None, HASHER, vectors=None)
+    with pytest.raises(InvalidInputError, match="which keeps none to measure"):
+        without.search(X[:1], 1, stage="exact")
+
+
+def test_what_names_cannot_be() -> None:
+    collection = Collection.create(None, HASHER, ids="str")
+    for ids, says in (
+        (None, "ids must be given, one string a row"),
+        ("ab", "ids must be a list of strings, got 'ab'. Wrap a single id in a list"),
+        (np.array("ab"), "ids must be 1-dimensional"),
+        ([1, 2], "ids must be strings in a collection with ids='str', got 1 at position 0"),
+        (["a", None], "got None at position 1"),
+        (["a", "b", "c"], "ids must be one a row, got 3 for 2 rows"),
+        (7, "ids must be a list of strings, got 7"),
+        ([["a", "b"]], "got \\['a', 'b'\\] at position 0"),
+    ):
+        with pytest.raises(InvalidInputError, match=says):
+            collection.add(X[:2], ids=ids)
+    with pytest.raises(DuplicateIdError, match="ids must differ, given more than once: 'a'"):
+        collection.add(X[:2], ids=["a", "a"])
+    collection.add(X[:2], ids=["a", ""])
+    with pytest.raises(DuplicateIdError, match=r"already in the collection: 'a'\. Use upsert"):
+        collection.add(X[:2], ids=["a", "b"])
+    assert "b" not in collection
+    with pytest.raises(UnknownIdError, match="not there: 'b', 'c', 'd', 'e', 'f' and 1 more"):
+        collection.remove(["b", "c", "d", "e", "f", "a", "g"])
+    with pytest.raises(InvalidInputError, match="allow must be a list of strings, got 'a'"):
+        collection.search(X[:1], 1, allow="a")
+    assert collection.search(X[:1], 2, allow=["a", "zebra"]).ids.tolist() == [["a", None]]
+    assert collection.search(X[:1], 2, allow=[]).ids.tolist() == [[None, None]]
+
+
+def test_sets_have_no_vectors() -> None:
+    hasher = MinHash(8).fit((X > 1).astype(np.float32))
+    collection = Collection.create(None, hasher)
+    with pytest.raises(InvalidInputError, match="vectors must be a matrix, got sets"):
+        collection.add([[1, 2], [3]])
+    collection.add((X > 1).astype(np.float32))
+    with pytest.raises(InvalidInputError, match="queries must be a matrix for stage='exact', got sets"):
+        collection.search([[1, 2]], 1)
+    assert collection.search([[1, 2]], 1, stage="codes").ids.shape == (1, 1)

@@ -1,0 +1,60 @@
+"""The map from rows to where their vectors are, against a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitkin.collection.column import Column
+from bitkin.collection.slots import Slots
+
+numbers = st.lists(st.integers(0, 60), max_size=20, unique=True)
+
+
+@given(st.lists(numbers, max_size=15))
+def test_the_newest_slot_of_every_number_is_found_and_older_maps_stay_what_they_were(writes: list[list[int]]) -> None:
+    slots, n = Slots(), 0
+    truth: dict[int, int] = {}
+    history = [(slots, dict(truth))]
+    for write in writes:
+        new = np.arange(n, n + len(write))
+        slots = slots.with_rows(np.array(write, dtype=np.int64), new)
+        truth.update(zip(write, new.tolist(), strict=True))
+        n += len(write)
+        history.append((slots, dict(truth)))
+    asked = np.arange(-1, 62)
+    for kept, held in history:
+        assert kept.of(asked).tolist() == [held.get(number, -1) for number in asked.tolist()]
+
+
+def test_runs_stay_few_whatever_the_order_of_numbers() -> None:
+    rng = np.random.default_rng(0)
+    slots, most = Slots(), 0
+    for at, some in enumerate(np.split(rng.permutation(4096), 1024)):
+        slots = slots.with_rows(some.astype(np.int64), np.arange(4 * at, 4 * at + 4))
+        most = max(most, len(slots.runs))
+    assert most <= 12
+
+
+def test_rows_one_by_one_in_order_stay_in_one_run_and_are_seldom_moved() -> None:
+    slots = Slots()
+    arrays: list[np.ndarray] = []
+    for number in range(2000):
+        slots = slots.with_rows(np.array([number]), np.array([number]))
+        assert len(slots.runs) == 1
+        if not arrays or arrays[-1] is not slots.runs[0].numbers.array:
+            arrays.append(slots.runs[0].numbers.array)
+    assert len(arrays) < 60
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_a_column_is_all_that_was_put_behind_one_another_and_older_ones_stay(sizes: list[int]) -> None:
+    column, rows = Column.empty(np.int64, 3), np.arange(3 * sum(sizes)).reshape(-1, 3)
+    history, done = [column], [0]
+    for size in sizes:
+        column = column.with_rows(rows[done[-1] : done[-1] + size])
+        history.append(column)
+        done.append(done[-1] + size)
+    for kept, n in zip(history, done, strict=True):
+        assert np.array_equal(kept.rows, rows[:n])

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bitkin
+from bitkin import BandIndex, Codes, CodeSpec, FlatIndex
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.index import band_index, band_search
+from bitkin.io.writer import write_file
+from tests.index import band_truth
+from tests.truth import random_codes
+
+
+@pytest.fixture(params=["tables", "rows"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let even small indexes have tables, or leave all rows outside them."""
+    if request.param == "tables":
+        let_tables(monkeypatch)
+    return str(request.param)
+
+
+def let_tables(patches: pytest.MonkeyPatch) -> None:
+    patches.setattr(band_index, "FEW_ROWS", 0)
+    patches.setattr(band_search, "SCAN_SHARE", 1)
+
+
+def related(rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empty: bool = False) -> Codes:
+    """Codes in a few families, so that bands are shared."""
+    founders = rng.integers(0, 2**bits, (max(1, n // 30), n_symbols), dtype=np.uint64)
+    symbols = founders[rng.integers(0, len(founders), n)]
+    changed = rng.random(symbols.shape) < 0.15
+    symbols[changed] = rng.integers(0, 2**bits, int(changed.sum()), dtype=np.uint64)
+    return Codes.from_symbols(symbols, bits, empty=rng.random(n) < 0.1 if empty else None)
+
+
+def require_same(found: bitkin.Neighbors, want: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]) -> None:
+    assert np.array_equal(found.ids, want[0])
+    assert np.array_equal(found.distances, want[1])
+    assert found.ids.dtype == np.int64
+    assert found.distances.dtype == np.int32
+
+
+# Planes and words of a code are compiled in: few shapes keep the test short.
+SPECS = [(1, 1), (7, 1), (64, 1), (65, 1), (128, 1), (7, 3), (61, 3), (11, 8), (40, 8), (300, 2)]
+
+
+@given(
+    st.sampled_from(SPECS), st.integers(1, 64), st.integers(0, 40), st.sampled_from(["distance", "hits"]),
+    st.booleans(), st.integers(0, 2**32),
+)  # fmt: skip
+@settings(max_examples=30)
+def test_results_are_the_nearest_of_all_rows_that_share_a_band(
+    shape: tuple[int, int], band_bits: int, probes: int, score: str, tables: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n_symbols, bits = shape
+    spec = CodeSpec(n_symbols, bits)
+    band_bits = min(band_bits, spec.n_bits)
+    probes = min(probes, 2 ** (max(1, band_bits // bits) * bits) - 1)
+    rows, queries = related(rng, 150, n_symbols, bits, empty=True), related(rng, 4, n_symbols, bits, empty=True)
+    queries = Codes.concatenate([queries, rows[:3]])
+    ids = rng.permutation(10_000)[: len(rows)].astype(np.int64)
+    with pytest.MonkeyPatch.context() as patches:
+        if tables:
+            let_tables(patches)
+        index = BandIndex(spec, band_bits, probes=probes, score=score)
+        for part in np.array_split(np.arange(len(rows)), 3):
+            index.add(rows[part], ids[part])
+        gone = ids[rng.random(len(ids)) < 0.2]
+        index.remove(gone)
+        stay = ~np.isin(ids, gone)
+        for k in (1, 7, 400):
+            require_same(
+                index.search(queries, k),
+                band_truth.nearest(rows[stay], ids[stay], queries, k, band_bits, probes, score=score),
+            )
+        allow = np.append(ids[rng.random(len(ids)) < 0.3], 10**12)
+        require_same(
+            index.search(queries, 9, allow=allow),
+            band_truth.nearest(rows[stay], ids[stay], queries, 9, band_bits, probes, score=score, allow=allow),
+        )
+        hits = band_truth.band_hits(rows[stay], queries, band_bits, probes)
+        assert index.count_candidates(queries).tolist() == (hits > 0).sum(axis=1).tolist()
+        require_radius(index, rows[stay], ids[stay], queries, n_symbols // 3, band_bits, probes, score)
+
+
+def require_radius(
+    index: BandIndex,
+    rows: Codes,
+    ids: npt.NDArray[np.int64],
+    queries: Codes,
+    radius: int,
+    band_bits: int,
+    probes: int,
+    score: str,
+) -> None:
+    want_ids, want_scores = band_truth.nearest(rows, ids, queries, max(1, len(rows)), band_bits, probes, score=score)
+    found = index.search_radius(queries, radius)
+    assert found.offsets[-1] == len(found.ids) == len(found.distances)
+    for q in range(len(queries)):
+        inside = (want_scores[q] <= radius) & (want_ids[q] >= 0)
+        part = slice(found.offsets[q], found.offsets[q + 1])
+        assert np.array_equal(found.ids[part], want_ids[q][inside])
+        assert np.array_equal(found.distances[part], want_scores[q][inside])
+
+
+@pytest.mark.parametrize("band_bits", [8, 20, 40, 64])
+def test_large_tables_of_any_width_give_what_no_tables_give(band_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(band_bits)
+    rows, queries = related(rng, 9000, 128, 1, empty=True), related(rng, 30, 128, 1)
+    queries = Codes.concatenate([queries, rows[:50]])
+    index = BandIndex(rows.spec, band_bits, probes=5)
+    index.add(rows)
+    assert index._snapshot.segments[0].tables is not None
+    monkeypatch.setattr(band_index, "FEW_ROWS", 10**6)
+    plain = BandIndex(rows.spec, band_bits, probes=5)
+    plain.add(rows)
+    assert plain._snapshot.segments[0].tables is None
+    for k in (1, 20):
+        require_same(index.search(queries, k), plain.search(queries, k))
+    assert index.count_candidates(queries).tolist() == plain.count_candidates(queries).tolist()
+
+
+def test_rows_added_behind_the_tables_are_found(where: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = related(rng, 1200, 64, 3, empty=True)
+    index = BandIndex(rows.spec, 12)
+    index.add(rows[:1000])
+    for start in range(1000, 1200, 10):
+        index.add(rows[start : start + 10])
+    index.upsert(rows[:50], np.arange(500, 550))
+    now = Codes.concatenate([rows[:500], rows[:50], rows[550:]])
+    require_same(index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12))
+    index.compact()
+    require_same(index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_results_do_not_depend_on_the_number_of_threads(n_threads: int, few_threads: None, where: str) -> None:
+    rng = np.random.default_rng(8)
+    rows, queries = related(rng, 600, 64, 1), related(rng, 40, 64, 1)
+    index = BandIndex(rows.spec, 8, probes=2)
+    index.add(rows)
+    bitkin.set_threads(n_threads)
+    require_same(index.search(queries, 12), band_truth.nearest(rows, np.arange(600), queries, 12, 8, 2))
+    require_radius(index, rows, np.arange(600), queries, 20, 8, 2, "distance")
+
+
+def test_more_probes_find_more_and_all_keys_find_everything(where: str) -> None:
+    rng = np.random.default_rng(4)
+    rows, queries = related(rng, 800, 48, 1), related(rng, 20, 48, 1)
+    flat = FlatIndex(rows.spec)
+    flat.add(rows)
+    truth = flat.search(queries, 10)
+    counts, recalls = [], []
+    for probes in (0, 2, 6, 21, 63):
+        index = BandIndex(rows.spec, 6, probes=probes)
+        index.add(rows)
+        counts.append(int(index.count_candidates(queries).sum()))
+        recalls.append(
+            np.mean([np.isin(a, b).mean() for a, b in zip(truth.ids, index.search(queries, 10).ids, strict=True)])
+        )
+    assert counts == sorted(counts)
+    assert recalls == sorted(recalls)
+    assert counts[0] < counts[-1] == 800 * 20
+    require_same(index.search(queries, 10), truth)
+
+
+def test_a_budget_is_kept_and_looks_at_own_keys_and_small_buckets_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_tables(monkeypatch)
+    # Band 0 of the query is shared by rows 0 to 9, band 1 by row 10, and band 1 with its last bit flipped by row 11.
+    symbols = np.full((12, 8), 1)
+    symbols[:10, :4], symbols[10, 4:], symbols[11, 4:] = 0, 0, [0, 0, 0, 1]
+    rows = Codes.from_symbols(symbols, 1)
+    query = Codes.from_symbols(np.zeros((1, 8), dtype=int), 1)
+
+    def found(budget: int | None, allow: Any = None) -> list[int]:
+        index = BandIndex(rows.spec, 4, probes=1, budget=budget)
+        index.add(rows)
+        ids = index.search(query, 12, allow=allow).ids[0]
+        return sorted(ids[ids >= 0].tolist())
+
+    assert found(1) == [10]
+    assert found(3) == [0, 1, 10]
+    assert found(11) == list(range(11))
+    assert found(12) == found(None) == list(range(12))
+    assert found(3, allow=[9, 10]) == [9, 10]  # rows that may not be returned use nothing up: twelve are looked at
+
+
+def test_saved_loaded_pickled_and_merged_indexes_answer_alike(tmp_path: Path, where: str) -> None:
+    rng = np.random.default_rng(5)
+    rows = related(rng, 700, 60, 3, empty=True)
+    queries = rows[:15]
+    index = BandIndex(rows.spec, 9, probes=4, score="hits")
+    index.add(rows[:400])
+    other = FlatIndex(rows.spec)
+    other.add(rows[400:], np.arange(400, 700))
+    index.merge(other)
+    index.remove([3, 5])
+    want = index.search(queries, 20)
+    index.save(tmp_path / "bands")
+    copies = [
+        BandIndex.load(tmp_path / "bands"),
+        BandIndex.load(tmp_path / "bands", mmap=False),
+        bitkin.load(tmp_path / "bands"),
+        pickle.loads(pickle.dumps(index)),
+    ]
+    for copy in copies:
+        assert (copy.band_bits, copy.probes, copy.budget, copy.score) == (9, 4, None, "hits")
+        require_same(copy.search(queries, 20), (want.ids, want.distances))
+        copy.verify()
+        copy.add(rows[:5])
+        assert len(copy) == 703
+    with_budget = BandIndex(rows.spec, 9, budget=77)
+    with_budget.save(tmp_path / "bands")
+    assert BandIndex.load(tmp_path / "bands").budget == 77
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"band_bits": 0}, {"band_bits": -3}, {"band_bits": 65}, {"band_bits": "8"}, {"band_bits": True},
+        {"band_bits": 4.0}, {"probes": -1}, {"probes": 2**70}, {"probes": None}, {"score": "best"}, {"score": 3},
+        {"budget": 0}, {"budget": -5}, {"budget": "many"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_files_with_impossible_settings_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    rows = random_codes(np.random.default_rng(0), 3, 64)
+    index = BandIndex(rows.spec, 8)
+    index.add(rows)
+    settings_of_file = {"n_symbols": 64, "bits_per_symbol": 1, "next_id": 3, **index._settings(), **wrong}
+    from bitkin.index.row_files import tensors_of
+
+    write_file(tmp_path / "bands", "BandIndex", settings_of_file, None, tensors_of(index._snapshot))
+    with pytest.raises(CorruptFileError, match="impossible settings of bands"):
+        BandIndex.load(tmp_path / "bands")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"band_bits": 0}, "band_bits must be between 1 and 12, got 0"),
+        ({"band_bits": -1}, "band_bits must be between 1 and 12, got -1"),
+        ({"band_bits": 13}, "band_bits must be between 1 and 12, got 13"),
+        ({"band_bits": 2.5}, "band_bits must be a whole number"),
+        ({"band_bits": 4, "probes": -1}, "probes must be at least 0"),
+        ({"band_bits": 4, "probes": 16}, "probes must be at most 15, the other keys of a band of 4 bits, got 16"),
+        ({"band_bits": 4, "budget": 0}, "budget must be between 1 and"),
+        ({"band_bits": 4, "score": "near"}, "score must be one of 'distance', 'hits', got 'near'"),
+    ],
+)
+def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        BandIndex(CodeSpec(6, 2), **arguments)
+
+
+def test_a_wide_band_has_a_limit_of_probes() -> None:
+    with pytest.raises(InvalidInputError, match=r"probes must be at most 65,536, got 65,537\. Narrower bands"):
+        BandIndex(CodeSpec(64), 32, probes=65_537)
+
+
+def test_bad_questions_are_refused_like_everywhere() -> None:
+    index = BandIndex(CodeSpec(8), 4)
+    query = Codes.from_symbols([[0] * 8], 1)
+    with pytest.raises(InvalidInputError, match="k must be between 1"):
+        index.search(query, 0)
+    with pytest.raises(InvalidInputError, match="radius must be at least 0"):
+        index.search_radius(query, -1)
+    assert index.search(query, 2).ids.tolist() == [[-1, -1]]
+    assert index.search_radius(query, 8).offsets.tolist() == [0, 0]
+    assert index.search(query[:0], 2).ids.shape == (0, 2)
+    assert index.count_candidates(query).tolist() == [0]
