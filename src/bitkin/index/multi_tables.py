@@ -105,7 +105,6 @@ def _flips_of(
     return np.concatenate(flat), np.array([starts[length] for length in lengths.tolist()], dtype=np.int64)
 
 
-@lru_cache(maxsize=32)
 def flips(length: int, bits_per_symbol: int, most: int) -> list[npt.NDArray[np.uint64]]:
     """Return for t = 0, 1, … what turns a key of `length` symbols into all those that differ in exactly t of them.
 
@@ -116,6 +115,12 @@ def flips(length: int, bits_per_symbol: int, most: int) -> list[npt.NDArray[np.u
     depth = 0
     while depth < length and comb(length, depth + 1) * others ** (depth + 1) <= most:
         depth += 1
+    return _flips_to(depth, length, bits_per_symbol)
+
+
+@lru_cache(maxsize=32)
+def _flips_to(depth: int, length: int, bits_per_symbol: int) -> list[npt.NDArray[np.uint64]]:
+    others = (1 << bits_per_symbol) - 1
     levels = [np.zeros(1, dtype=np.uint64)] + [np.empty(0, dtype=np.uint64)] * depth
     if depth:
         values = np.arange(1, others + 1, dtype=np.uint64)

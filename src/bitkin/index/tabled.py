@@ -21,10 +21,10 @@ _SHARE_OUTSIDE = 16  # at most a sixteenth of a segment stays outside its tables
 def with_tables(snapshot: Snapshot, build: Callable[[Segment], Tables], few: int = FEW_ROWS) -> Snapshot:
     """Return the snapshot with tables over nearly all rows; `build` makes those of a segment of more than `few`."""
     segments = snapshot.segments
-    if len(segments) > MOST_SEGMENTS:
-        mapped = tuple(segment for segment in segments if segment.source is not None)  # stay where they are
-        merged = [segment for segment in segments if segment.source is None]
-        segments = (*mapped, compacted(merged, snapshot.spec))
+    in_memory = [segment for segment in segments if segment.source is None]  # mapped ones stay where they are
+    if len(in_memory) > MOST_SEGMENTS:
+        mapped = [segment for segment in segments if segment.source is not None]
+        segments = (*mapped, compacted(in_memory, snapshot.spec))
     return replace(snapshot, segments=tuple(_tabled(segment, build, few) for segment in segments))
 
 
