@@ -1,12 +1,14 @@
 """Where do inverted bands pay, and how do they stand beside FAISS's binary indexes at equal recall?
 
-    python bench/sublinear_bands.py            Fashion-MNIST codes, then 1,000,000 codes made from GloVe by noise
-    python bench/sublinear_bands.py --quick    Fashion-MNIST alone, 500 queries
+    python bench/sublinear_bands.py                 Fashion-MNIST codes, then 1,000,000 codes made from GloVe by noise
+    python bench/sublinear_bands.py --quick         Fashion-MNIST, the paper's setting, 500 queries: a minute or two
+    python bench/sublinear_bands.py --only million  one part: wta16, wta4, projection or million
 
 One thread each, all interleaved in one process, CPU time of the best of several rounds: the machine may be busy. FAISS
 compares bits, we compare symbols, so recall is told twice: `own`, against the exact answer in the index's own
-distance (a row as near as the k-th counts), and `euclid`, against the true Euclidean neighbours. Of ours and of
-each of theirs, the fastest of all settings tried that reaches the recall is taken.
+distance (a row as near as the k-th counts), and `euclid`, against the true Euclidean neighbours. All settings are
+searched once; of those of ours and of each of theirs that reach a recall, the three that were fastest then are timed
+in turn, and the fastest of them is told.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import bitkin
+from _clustered import clustered
 from _data import data_file
 from _timing import report
 from bitkin import BandIndex, Codes, FlatIndex
@@ -29,6 +32,13 @@ from bitkin import BandIndex, Codes, FlatIndex
 K = 10
 RECALLS = (0.8, 0.9, 0.95)
 OURS_WANTED = 2.0
+BUDGETS = (250, 500, 1000, 2000, 4000, 8000)
+BUDGETS_OF_MANY = (4000, 8000, 16_000, 32_000)
+MANY_ROWS = 500_000
+FINALISTS = 3
+ENOUGH = 0.97  # settings that look at more than those that find so much are not tried
+QUICK = "wta16"
+MILLION = "million"
 
 
 @dataclass
@@ -38,163 +48,200 @@ class Run:
     kind: str
     setting: str
     search: Callable[[], tuple[Any, Any]]
-    candidates: float
+    """Return distances and ids, in this order as FAISS does."""
     bytes_a_row: float
+    candidates: float = 0.0
     own: float = 0.0
     euclid: float = 0.0
     seconds: float = np.inf
 
+    def timed(self) -> tuple[Any, Any]:
+        """Search, and remember the least CPU time it took."""
+        start = time.thread_time()
+        found = self.search()
+        self.seconds = min(self.seconds, time.thread_time() - start)
+        return found
 
-def overlap(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> float:
-    """Share of the true ids that were found."""
-    return float((found[:, :, None] == truth[:, None, :]).any(axis=1).mean())
+
+class Truth:
+    """The exact answers: by symbols for ours, by bits for theirs, and by vectors."""
+
+    def __init__(self, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64] | None) -> None:
+        flat, peer = FlatIndex(rows.spec), faiss.IndexBinaryFlat(8 * rows.to_bytes().shape[1])
+        flat.add(rows)
+        peer.add(rows.to_bytes())
+        self.by_symbols = flat.search(queries, K).distances[:, -1:]
+        self.by_bits = peer.search(queries.to_bytes(), K)[0][:, -1:]
+        self.euclid = euclid
+
+    def judge(self, run: Run) -> Run:
+        """Search once, and tell how much is found."""
+        distances, ids = run.timed()
+        limits = self.by_symbols if run.kind in ("flat", "bands") else self.by_bits
+        run.own = float(((distances <= limits) & (ids >= 0)).mean())
+        if self.euclid is not None:
+            run.euclid = float((ids[:, :, None] == self.euclid[:, None, :]).any(axis=1).mean())
+        return run
 
 
-def ours(rows: Codes, queries: Codes) -> Iterator[Run]:
+def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
     bits = rows.spec.bits_per_symbol
     flat = FlatIndex(rows.spec)
     flat.add(rows)
-    yield Run("flat", "", lambda: flat.search(queries, K)[::-1], float(len(rows)), flat.nbytes / len(rows))
-    for symbols in sorted({max(1, width // bits) for width in (10, 12, 14, 16, 20, 24, 32)}):
+    yield truth.judge(Run("flat", "", lambda: flat.search(queries, K)[::-1], flat.nbytes / len(rows), len(rows)))
+    many = len(rows) > MANY_ROWS
+    widths = (12, 14, 16, 20) if many else (10, 12, 14, 16, 20, 24, 32)
+    for symbols in sorted({max(1, width // bits) for width in widths}):
+        tabled = BandIndex(rows.spec, symbols * bits)
+        tabled.add(rows)
+        tabled.search(queries[:1], K)  # compiles
         one = symbols * (2**bits - 1)
         for probes in (0, one) if one <= 64 else (0,):
-            for share in (1 / 256, 1 / 128, 1 / 64, 1 / 32, 1 / 16):
-                budget = round(share * len(rows))
+            for budget in BUDGETS_OF_MANY if many else BUDGETS:
                 index = BandIndex(rows.spec, symbols * bits, probes=probes, budget=budget)
-                index.add(rows)
-                looked = index._nearest_and_looked(index._snapshot, queries, K, None)[1].mean()
+                index._snapshot = tabled._snapshot  # tables do not depend on probes and budget: built once a width
                 name = f"band_bits={symbols * bits} probes={probes} budget={budget}"
 
                 def search(index: BandIndex = index) -> tuple[Any, Any]:
-                    ids, distances = index.search(queries, K)
-                    return distances, ids
+                    return index.search(queries, K)[::-1]
 
-                yield Run("bands", name, search, looked, index.nbytes / len(rows))
+                run = truth.judge(Run("bands", name, search, index.nbytes / len(rows)))
+                run.candidates = float(index._nearest_and_looked(index._snapshot, queries, K, None, least=1)[1].mean())
+                yield run
+                if run.own > ENOUGH or run.candidates < budget / 2:
+                    break
 
 
-def theirs(rows: Codes, queries: Codes) -> Iterator[Run]:
+def theirs(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
     data, asked = rows.to_bytes(), queries.to_bytes()
     n_bits = 8 * data.shape[1]
-    for n_lists in (64, 256, 1024):
+    many = len(rows) > MANY_ROWS
+    for n_lists in (1024,) if many else (128, 256, 512):
         index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(n_bits), n_bits, n_lists)
-        index.train(data[:: max(1, len(data) // 100_000)])
+        index.train(data[:: max(1, len(data) // 60_000)])
         index.add(data)
-        for n_probe in (1, 2, 4, 8, 16, 32):
+        for n_probe in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64):
 
             def search(index: Any = index, n_probe: int = n_probe) -> tuple[Any, Any]:
                 index.nprobe = n_probe
                 found: tuple[Any, Any] = index.search(asked, K)
                 return found
 
-            size = data.shape[1] + 8
-            yield Run("ivf", f"nlist={n_lists} nprobe={n_probe}", search, len(rows) * n_probe / n_lists, size)
-    for width in (14, 16, 20, 24):
-        for n_hash in (4, 8, 16):
-            if width * n_hash > n_bits:
-                continue
-            hashes = faiss.IndexBinaryMultiHash(n_bits, n_hash, width)
-            hashes.add(data)
-            for n_flip in (0, 1, 2):
+            size = data.shape[1] + 8 + n_lists * data.shape[1] / len(rows)
+            looked = len(rows) * n_probe / n_lists
+            run = truth.judge(Run("ivf", f"nlist={n_lists} nprobe={n_probe}", search, size, looked))
+            yield run
+            if run.own > ENOUGH:
+                break
+    for width, n_hash in ((20, 12), (24, 8)) if many else ((14, 8), (14, 16), (16, 16), (20, 12), (24, 8)):
+        if width * n_hash > n_bits:
+            continue
+        hashes = faiss.IndexBinaryMultiHash(n_bits, n_hash, width)
+        hashes.add(data)
+        for n_flip in (0, 1, 2):
 
-                def probe(index: Any = hashes, n_flip: int = n_flip) -> tuple[Any, Any]:
-                    index.nflip = n_flip
-                    found: tuple[Any, Any] = index.search(asked, K)
-                    return found
+            def probe(index: Any = hashes, n_flip: int = n_flip) -> tuple[Any, Any]:
+                index.nflip = n_flip
+                found: tuple[Any, Any] = index.search(asked, K)
+                return found
 
-                stats: Any = faiss.cvar.indexBinaryHash_stats  # type: ignore[attr-defined]
-                stats.reset()
-                probe()
-                size = data.shape[1] + 8 * n_hash  # row numbers alone: its maps take more
-                yield Run("multihash", f"b={width} nhash={n_hash} nflip={n_flip}", probe, stats.ndis / len(asked), size)
+            stats: Any = faiss.cvar.indexBinaryHash_stats  # type: ignore[attr-defined]
+            stats.reset()
+            size = data.shape[1] + 8 * n_hash  # row numbers alone: its maps take more
+            run = truth.judge(Run("multihash", f"b={width} nhash={n_hash} nflip={n_flip}", probe, size))
+            run.candidates = stats.ndis / len(asked)
+            yield run
+            if run.own > 0.9 or run.candidates > len(rows) / 8:
+                break
 
 
 def compare(name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64] | None, rounds: int) -> None:
     kept = np.flatnonzero(~queries.empty_rows())
     queries, euclid = queries[kept], None if euclid is None else euclid[kept]
-    flat, peer = FlatIndex(rows.spec), faiss.IndexBinaryFlat(8 * rows.to_bytes().shape[1])
-    flat.add(rows)
-    peer.add(rows.to_bytes())
-    limits = {True: flat.search(queries, K).distances[:, -1:], False: peer.search(queries.to_bytes(), K)[0][:, -1:]}
-    runs = [*ours(rows, queries), *theirs(rows, queries)]
-    for run in runs:
-        distances, ids = run.search()
-        mine = run.kind in ("flat", "bands")
-        run.own = float(((distances <= limits[mine]) & (ids >= 0)).mean())
-        run.euclid = 0.0 if euclid is None else overlap(ids, euclid)
+    truth = Truth(rows, queries, euclid)
+    runs = [*ours(rows, queries, truth), *theirs(rows, queries, truth)]
+    exact = runs[0]
+    measures: dict[str, tuple[float, ...]] = {"own": RECALLS}
+    if euclid is not None:
+        best = max(run.euclid for run in runs if run.kind == "ivf")
+        measures["euclid"] = tuple(round(share * best, 3) for share in RECALLS)
+    finals = {
+        (kind, measure, level): sorted(
+            (run for run in runs if run.kind == kind and getattr(run, measure) >= level), key=lambda run: run.seconds
+        )[:FINALISTS]
+        for kind in ("bands", "ivf", "multihash")
+        for measure, levels in measures.items()
+        for level in levels
+    }
+    timed = {id(run): run for some in finals.values() for run in some} | {id(exact): exact}
     for _ in range(rounds):
-        for run in runs:
-            start = time.thread_time()
-            run.search()
-            run.seconds = min(run.seconds, time.thread_time() - start)
+        for run in timed.values():
+            run.timed()
     spec = str(rows.spec)
     for run in sorted(runs, key=lambda run: (run.kind, run.own)):
         report(
             "curve", codes=name, spec=spec, rows=len(rows), index=run.kind, setting=run.setting, own=run.own,
             euclid=run.euclid, rows_looked_at=run.candidates, us=1e6 * run.seconds / len(queries),
-            bytes_a_row=run.bytes_a_row,
+            rounds=rounds + 1 if id(run) in timed else 1, bytes_a_row=run.bytes_a_row,
         )  # fmt: skip
-    exact = next(run for run in runs if run.kind == "flat")
-    measures: dict[str, tuple[float, ...]] = {"own": RECALLS}
-    if euclid is not None:
-        best = max(run.euclid for run in runs if run.kind == "ivf")
-        measures["euclid"] = tuple(round(share * best, 3) for share in RECALLS)
     for measure, levels in measures.items():
         for level in levels:
             fastest = {
-                kind: min((r for r in runs if r.kind == kind and getattr(r, measure) >= level),
-                          key=lambda r: r.seconds, default=None)
+                kind: min(finals[kind, measure, level], key=lambda run: run.seconds, default=None)
                 for kind in ("bands", "ivf", "multihash")
-            }  # fmt: skip
+            }
             bands = fastest["bands"]
             for rival in ("ivf", "multihash"):
                 other = fastest[rival]
                 report(
                     f"bands against {rival}", codes=name, spec=spec, rows=len(rows), measure=measure, recall=level,
                     ours=bands and bands.setting, ours_us=bands and 1e6 * bands.seconds / len(queries),
+                    ours_bytes=bands and bands.bytes_a_row,
                     theirs=other and other.setting, theirs_us=other and 1e6 * other.seconds / len(queries),
-                    scan_us=1e6 * exact.seconds / len(queries),
+                    theirs_bytes=other and other.bytes_a_row, scan_us=1e6 * exact.seconds / len(queries),
                     ratio=other.seconds / bands.seconds if bands and other else float("nan"), wanted=OURS_WANTED,
                 )  # fmt: skip
 
 
-def fashion(n_queries: int, rounds: int) -> None:
-    stored = np.load(data_file("fashion_mnist.npz"))
-    X = stored["X_train"].reshape(60_000, -1).astype(np.float32)
-    Q = stored["X_test"].reshape(10_000, -1).astype(np.float32)[:n_queries]
+def fashion_hashers() -> dict[str, tuple[str, bitkin.WTAHash | bitkin.ProjectionHash]]:
+    return {
+        QUICK: ("WTA K=16 p=4, 64 symbols", bitkin.WTAHash(64, 16, degree=4)),
+        "wta4": ("WTA K=4 p=1, 128 symbols, not densified", bitkin.WTAHash(128, 4, densify=None)),
+        "projection": ("PCA + random rotation, 256 bits", bitkin.ProjectionHash(256, rotation="random")),
+    }
+
+
+def fashion(parts: list[str], n_queries: int, rounds: int) -> None:
+    with np.load(data_file("fashion_mnist.npz")) as stored:
+        X = stored["X_train"].reshape(60_000, -1).astype(np.float32)
+        Q = stored["X_test"].reshape(10_000, -1).astype(np.float32)[:n_queries]
     truth = bitkin.evaluate.nearest(X, Q, K).ids
-    for name, hasher in {
-        "WTA K=16 p=4, 64 symbols": bitkin.WTAHash(64, 16, degree=4),
-        "WTA K=16 p=4, 64 symbols, not densified": bitkin.WTAHash(64, 16, degree=4, densify=None),
-        "WTA K=4 p=1, 128 symbols, not densified": bitkin.WTAHash(128, 4, densify=None),
-        "PCA + random rotation, 256 bits": bitkin.ProjectionHash(256, rotation="random"),
-    }.items():
-        hasher.fit(X)
-        compare(name, hasher.encode(X), hasher.encode(Q), truth, rounds)
+    for part, (name, hasher) in fashion_hashers().items():
+        if part in parts:
+            hasher.fit(X)
+            compare(name, hasher.encode(X), hasher.encode(Q), truth, rounds)
 
 
 def million(n_queries: int, rounds: int) -> None:
-    """GloVe vectors ten times over, each with noise of its own, as 256-bit codes."""
-    stored = np.load(data_file("glove100_100k.npz"))
-    X = next(stored[key] for key in stored if stored[key].ndim == 2).astype(np.float32)
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    rng = np.random.default_rng(0)
-    hasher = bitkin.ProjectionHash(256, projection="random", rotation=None).fit(X)
-    noisy = [X + rng.normal(0, 0.04, X.shape).astype(np.float32) for _ in range(10)]
-    queries = X[rng.choice(len(X), n_queries, replace=False)]
-    queries = queries + rng.normal(0, 0.04, queries.shape).astype(np.float32)
-    rows = Codes.concatenate([hasher.encode(part) for part in noisy])
-    compare("GloVe by noise, 256 bits", rows, hasher.encode(queries), None, rounds)
+    """Codes of 256 bits that lie to each other like those of real vectors."""
+    made = clustered("glove100_100k", 1_000_000, 256, n_queries, np.random.default_rng(0))
+    compare("GloVe by noise, 256 bits", made.codes, made.queries, None, rounds)
 
 
 def main() -> None:
+    everything = [*fashion_hashers(), MILLION]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", choices=everything)
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    parts = [arguments.only] if arguments.only else [QUICK] if quick else everything
     faiss.omp_set_num_threads(1)
     bitkin.set_threads(1)
-    fashion(500 if quick else 2000, 3 if quick else 7)
-    if not quick:
-        million(500, 3)
+    if parts != [MILLION]:
+        fashion(parts, 500 if quick else 1000, 3 if quick else 7)
+    if MILLION in parts:
+        million(200 if quick else 500, 3)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ def test_a_minute_of_searching_a_collection_beside_its_writer(
     kind: str, index: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_FEW", 30)
-    checked = sum(stress_collection(3 * share, kind, seed=seed, index=index) for seed in range(5))
-    assert checked > 500 * share
+    for seed in range(5):
+        stress_collection(round(900 * share), round(50 * share), kind, index, seed=seed)
 
 
 def test_random_shapes_against_the_truth(share: float) -> None:

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import threadpoolctl
 from threadpoolctl import threadpool_info
 
 import bitkin
@@ -164,3 +165,43 @@ def test_a_number_set_inside_the_block_holds_after_it() -> None:
     with threads.blas_in_one_thread():
         bitkin.set_threads(1)
     assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} == {1}
+
+
+def test_libraries_are_looked_for_once_until_something_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with threads.blas_in_one_thread():
+        pass
+    looks = []
+    look = threadpoolctl.ThreadpoolController
+
+    def noted() -> threadpoolctl.ThreadpoolController:
+        looks.append(1)
+        return look()
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", noted)
+    for _ in range(3):
+        with threads.blas_in_one_thread():
+            pass
+    assert looks == []
+    monkeypatch.setitem(sys.modules, "a_module_that_was_just_imported", threading)
+    with threads.blas_in_one_thread():
+        assert looks == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_inside_the_block_has_the_threads_from_before_it() -> None:
+    script = (
+        "import os, numpy, bitkin\n"
+        "from bitkin import threads\n"
+        "from threadpoolctl import threadpool_info\n"
+        "bitkin.set_threads(2)\n"
+        "before = [info['num_threads'] for info in threadpool_info() if info['user_api'] == 'blas']\n"
+        "with threads.blas_in_one_thread():\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        now = [info['num_threads'] for info in threadpool_info() if info['user_api'] == 'blas']\n"
+        "        os._exit(0 if now == before and set(now) == {2} else 1)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "print('right')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("right\n", "")

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from bitkin.errors import CorruptFileError
+from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.reader import read_file
 
 _MODULES = {
@@ -39,6 +39,8 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     True
     """
     stored = read_file(path, mmap=mmap)
+    if stored.class_name == "Corrections":
+        raise InvalidInputError(f"{stored.name} holds corrections, which bitkin search takes by --corrections.")
     if stored.class_name not in _MODULES:
         raise CorruptFileError(
             f"{stored.name} holds a {stored.class_name!r}, which this bitkin does not know. A newer one may."

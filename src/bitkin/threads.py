@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _n_threads: int | None = None
-_blas_controller: tuple[int, Any] | None = None
-_blas_limits: Any = None
+_blas_known: tuple[int, list[Any]] | None = None
+_blas_before: list[tuple[Any, int]] = []
 _blas_users = 0
 _blas_wanted: int | None = None
 
@@ -57,17 +57,16 @@ def set_threads(n: int) -> None:
     >>> import bitkin
     >>> bitkin.set_threads(2)
     """
-    global _n_threads, _blas_wanted
+    global _n_threads, _blas_wanted, _blas_known
     number = whole_number(n, "n", low=1)
-    from threadpoolctl import threadpool_limits
-
     with _lock:
         _n_threads = number
         _drop_pool()
+        _blas_known = None
         if _blas_users:
             _blas_wanted = number
         else:
-            threadpool_limits(limits=number, user_api="blas")
+            _set_blas((library, number) for library in _blas_libraries())
 
 
 @contextmanager
@@ -77,15 +76,12 @@ def blas_in_one_thread() -> Iterator[None]:
     Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
     process's: the first to enter changes it and the last to leave puts it back.
     """
-    global _blas_controller, _blas_users, _blas_limits, _blas_wanted
-    from threadpoolctl import ThreadpoolController, threadpool_limits
-
+    global _blas_users, _blas_before, _blas_wanted
     with _lock:
         if _blas_users == 0:
-            if _blas_controller is None or _blas_controller[0] != len(sys.modules):
-                # Looking for libraries takes a millisecond; no import since, no new library.
-                _blas_controller = len(sys.modules), ThreadpoolController()
-            _blas_limits = _blas_controller[1].limit(limits=1, user_api="blas")
+            # Not by threadpoolctl's own `limit`, which asks libraries for all they know: longer than a small product.
+            _blas_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
+            _set_blas((library, 1) for library, _ in _blas_before)
         _blas_users += 1
     try:
         yield
@@ -93,10 +89,27 @@ def blas_in_one_thread() -> Iterator[None]:
         with _lock:
             _blas_users -= 1
             if _blas_users == 0:
-                _blas_limits.restore_original_limits()
+                _set_blas(_blas_before)
                 if _blas_wanted is not None:  # set_threads was called meanwhile
-                    threadpool_limits(limits=_blas_wanted, user_api="blas")
+                    _set_blas((library, _blas_wanted) for library in _blas_libraries())
                     _blas_wanted = None
+
+
+def _blas_libraries() -> list[Any]:
+    """Return threadpoolctl's controllers of the matrix libraries that are loaded; the lock is the caller's."""
+    global _blas_known
+    if _blas_known is None or _blas_known[0] != len(sys.modules):
+        # Looking for libraries takes a millisecond; no import since, no new library.
+        from threadpoolctl import ThreadpoolController
+
+        found = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+        _blas_known = len(sys.modules), found
+    return _blas_known[1]
+
+
+def _set_blas(numbers: Iterable[tuple[Any, int]]) -> None:
+    for library, number in numbers:
+        library.set_num_threads(number)
 
 
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
@@ -166,7 +179,7 @@ def _after_fork_in_child() -> None:
     _pool = None
     if _blas_users:
         _blas_users = 0
-        _blas_limits.restore_original_limits()
+        _set_blas(_blas_before)
 
 
 if hasattr(os, "register_at_fork"):

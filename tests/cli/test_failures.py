@@ -259,11 +259,11 @@ def test_ids_that_cannot_be(folder: Path, run: Run) -> None:
     np.save("floats.npy", np.arange(203.0))
     require_failure(run("index", "codes", "--ids", "floats.npy", "-o", "i"), "floats.npy must be whole numbers")
     np.save("objects.npy", np.array([None] * 203), allow_pickle=True)
-    require_failure(run("index", "codes", "--ids", "objects.npy", "-o", "i"), "objects.npy must be an .npy file")
+    require_failure(run("index", "codes", "--ids", "objects.npy", "-o", "i"), "objects.npy holds Python objects")
     Path("noise.npy").write_bytes(b"\x80noise")
-    require_failure(run("index", "codes", "--ids", "noise.npy", "-o", "i"), "noise.npy must be an .npy file")
+    require_failure(run("index", "codes", "--ids", "noise.npy", "-o", "i"), "noise.npy is not an .npy array")
     Path("empty.npy").write_bytes(b"")
-    require_failure(run("search", "index", "codes", "--allow", "empty.npy"), "empty.npy must be an .npy file")
+    require_failure(run("search", "index", "codes", "--allow", "empty.npy"), "empty.npy is not an .npy array")
     np.savez("archive.npz", np.arange(203))
     require_failure(run("index", "codes", "--ids", "archive.npz", "-o", "i"), "archive.npz must be")
 
@@ -287,8 +287,7 @@ def test_an_output_that_cannot_be_written(folder: Path, run: Run, arguments: tup
 
 
 def test_k_beyond_memory_is_one_line(folder: Path, run: Run) -> None:
-    require_failure(run("search", "index", "codes", "-k", 2**31 - 1), "k")
-    require_failure(run("search", "index", "codes", "-k", 2**31), "k must be between 1 and 2147483647")
+    require_failure(run("search", "index", "codes", "-k", 2**31 - 1, "-o", "found.npz"), "k must be smaller")
 
 
 def test_a_missing_extra_prints_the_install_line(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

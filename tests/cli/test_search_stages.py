@@ -13,18 +13,13 @@ import bitkin
 from bitkin import Collection
 from tests.cli.conftest import Outcome, Run
 from tests.cli.formats import WRITERS
+from tests.cli.search_folder import folder, made, require_failure  # noqa: F401  # fixtures
 
 pytestmark = pytest.mark.usefixtures("folder")
 
 EXACT = ("--vectors", "vectors.npy")
-ESTIMATE = ("--corrections", "corrections.npy")
+ESTIMATE = ("--corrections", "corrections")
 ASK = ("search", "index", "queries.npy", "-m", "model")
-
-
-@pytest.fixture
-def corrections(folder: Path, run: Run) -> None:
-    done = run("encode", "model", "vectors.npy", "-o", "codes-again", "--corrections", "corrections.npy")
-    assert (done.code, done.err) == (0, "")
 
 
 def truth(k: int, ids: Any = None, allow: Any = None, metric: str = "l2", **options: Any) -> Any:
@@ -41,7 +36,6 @@ def require_same(lines: list[dict[str, Any]], hits: Any) -> None:
 
 
 @pytest.mark.parametrize("oversample", [1, 10])
-@pytest.mark.usefixtures("corrections")
 def test_every_stage_finds_what_a_collection_finds(run: Run, oversample: int) -> None:
     over = ("--oversample", oversample)
     assert truth(3, stage="codes").ids.tolist() != truth(3, stage="exact", oversample=oversample).ids.tolist()
@@ -69,16 +63,19 @@ def test_without_corrections_the_vectors_are_measured_right_after_the_codes(run:
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
 def test_the_metric_is_that_of_corrections_and_vectors(run: Run, metric: str) -> None:
     done = run(
-        *("encode", "model", "vectors.npy", "-o", "c", "--corrections", "m.npy", "--metric", metric, "--json")
+        *("encode", "model", "vectors.npy", "-o", "c", "--corrections", "m", "--metric", metric, "--json")
     ).objects
-    assert (done[0]["corrections"], done[0]["metric"]) == ("m.npy", metric)
-    assert np.array_equal(np.load("m.npy"), bitkin.corrections(bitkin.load("model"), np.load("vectors.npy"), metric))
-    for options, stage in ((("--corrections", "m.npy"), "estimate"), (EXACT, "exact")):
+    assert (done[0]["corrections"], done[0]["metric"]) == ("m", metric)
+    np.save("m.npy", bitkin.corrections(bitkin.load("model"), np.load("vectors.npy"), metric))
+    for options, stage in (
+        (("--corrections", "m"), "estimate"),
+        (("--corrections", "m.npy"), "estimate"),
+        (EXACT, "exact"),
+    ):
         found = run(*ASK, *options, "--metric", metric, "--oversample", 100, "--json")
         require_same(found.objects, truth(10, metric=metric, stage=stage, oversample=100))
 
 
-@pytest.mark.usefixtures("corrections")
 def test_ids_of_ones_own_go_with_vectors_and_corrections(run: Run) -> None:
     ids = np.random.default_rng(0).permutation(1000)[:203]
     Path("ids.txt").write_text("\n".join(map(str, ids.tolist())) + "\n\n")
@@ -90,22 +87,21 @@ def test_ids_of_ones_own_go_with_vectors_and_corrections(run: Run) -> None:
         require_same(found.objects, truth(10, ids=ids, oversample=1))
 
 
-@pytest.mark.usefixtures("corrections")
-@pytest.mark.parametrize("option", ["--filter", "--allow"])
-def test_a_filter_is_a_file_of_numbers_or_lines(run: Run, option: str) -> None:
+def test_a_filter_is_a_file_of_numbers_or_lines(run: Run) -> None:
     allow = [3, 77, 5, 999]
     np.save("allow.npy", np.array(allow))
     Path("allow.txt").write_text("3\n 77 \n\n5\r\n999\n")
-    for name in ("allow.npy", "allow.txt"):
-        for options, stage in ((("--stage", "codes"), "codes"), (ESTIMATE, "estimate"), (EXACT, "exact")):
-            found = run(*ASK, "-k", 2, option, name, *options, "--json")
-            require_same(found.objects, truth(2, allow=allow, stage=stage))
+    for option, name, options, stage in (
+        ("--filter", "allow.npy", ("--stage", "codes"), "codes"),
+        ("--filter", "allow.txt", ESTIMATE, "estimate"),
+        ("--allow", "allow.npy", EXACT, "exact"),
+    ):
+        found = run(*ASK, "-k", 2, option, name, *options, "--json")
+        require_same(found.objects, truth(2, allow=allow, stage=stage))
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-@pytest.mark.usefixtures("corrections")
-def test_queries_come_in_batches(run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", at_once)
+def test_queries_come_in_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", 4)
     require_same(run(*ASK, *EXACT, *ESTIMATE, "--json").objects, truth(10))
 
 
@@ -123,7 +119,6 @@ def test_vectors_in_several_files_are_one(run: Run) -> None:
     require_same(found.objects, truth(10, oversample=100))
 
 
-@pytest.mark.usefixtures("corrections")
 def test_results_are_written_with_their_types(run: Run) -> None:
     np.save("none.npy", np.empty((0, 17), dtype=np.float32))
     for options, dtype in (((), np.int32), (ESTIMATE, np.float32), (EXACT, np.float64)):
@@ -135,7 +130,6 @@ def test_results_are_written_with_their_types(run: Run) -> None:
                 assert written["distances"].dtype == dtype
 
 
-@pytest.mark.usefixtures("corrections")
 def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run(*ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--explain", "--show", 0).out.splitlines()
@@ -154,7 +148,6 @@ def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.M
     assert "exact" not in only_codes
 
 
-@pytest.mark.usefixtures("corrections")
 def test_explain_with_json_is_the_last_line(run: Run) -> None:
     *found, last = run(*ASK, *EXACT, *ESTIMATE, "--explain", "--json").objects
     require_same(found, truth(10))
@@ -176,7 +169,6 @@ def require_wrong_usage(done: Outcome, option: str, *parts: str) -> None:
         assert part in " ".join(done.err.split())
 
 
-@pytest.mark.usefixtures("corrections")
 def test_options_that_contradict_each_other(run: Run) -> None:
     np.savez("vectors.npz", np.load("vectors.npy"))
     for options, option, says in (
@@ -207,69 +199,27 @@ def test_better_distances_need_vectors_as_queries(run: Run) -> None:
 def test_encode_refuses_places_and_metrics(run: Run) -> None:
     for options, option, says in (
         (("--metric", "ip"), "--metric", "means nothing without --corrections"),
-        (("--corrections", "c.npy", "--metric", "l3"), "--metric", "is not one of l2, cosine, ip"),
-        (("--corrections", "c.txt"), "--corrections", "c.txt must end in .npy"),
-        (("--corrections", "vectors.npy"), "--corrections", "vectors.npy is an input and would be replaced"),
-        (("--corrections", "out.npy"), "--corrections", "out.npy is also given to --out"),
+        (("--corrections", "c", "--metric", "l3"), "--metric", "is not one of l2, cosine, ip"),
+        (("--corrections", "c.npy"), "--corrections", "c.npy must not end in .npy: what is written is a bitkin file"),
+        (("--corrections", "model"), "--corrections", "model is an input and would be replaced"),
+        (("--corrections", "out"), "--corrections", "out is also given to --out"),
     ):
-        require_wrong_usage(run("encode", "model", "vectors.npy", "-o", "out.npy", *options), option, says)
-    assert not Path("out.npy").exists()
-
-
-def require_failure(done: Outcome, *parts: str) -> None:
-    assert done.code == 1
-    assert done.out == ""
-    assert len(done.err.splitlines()) == 1
-    for part in parts:
-        assert part in done.err
-
-
-@pytest.mark.usefixtures("corrections")
-def test_files_that_do_not_fit_the_index(run: Run) -> None:
-    X = np.load("vectors.npy")
-    np.save("few.npy", X[:200])
-    np.save("narrow.npy", X[:, :16])
-    np.save("few-corrections.npy", np.load("corrections.npy")[:200])
-    np.save("square.npy", np.zeros((203, 3), dtype=np.float32))
-    np.save("double.npy", np.zeros((203, 2)))
-    np.savez("archive.npz", np.zeros((203, 2), dtype=np.float32))
-    np.save("ids.npy", np.arange(203) + 1)
-    np.save("few-ids.npy", np.arange(200))
-    Path("words.txt").write_text("1\ntwo\n3\n")
-    Path("bytes.txt").write_bytes(b"\xff\xfe\x00")
-    np.save("negative.npy", -np.ones((203, 2), dtype=np.float32))
-    for options, says in (
-        (("--vectors", "few.npy"), "few.npy has 200 rows, none of them for the ids 200, 201, 202 of the index"),
-        (("--vectors", "narrow.npy"), "narrow.npy has 16 features"),
-        (("--corrections", "few-corrections.npy"), "few-corrections.npy has 200 rows"),
-        (("--corrections", "square.npy"), "square.npy must be an .npy file of float32 (n, 2)"),
-        (("--corrections", "double.npy"), "got float64 (203, 2)"),
-        (("--corrections", "archive.npz"), "got an archive"),
-        (("--corrections", "words.txt"), "words.txt must be an .npy file"),
-        (("--corrections", "negative.npy"), "corrections must be those of l2"),
-        (("--corrections", "missing.npy"), "missing.npy cannot be read: No such file or directory."),
-        ((*EXACT, "--ids", "ids.npy"), "none of them for the ids 0 of the index"),
-        ((*EXACT, "--ids", "few-ids.npy"), "--ids must be one a row of vectors.npy, got 200 for 203 rows"),
-        (("--filter", "words.txt"), "words.txt must be an .npy file of whole numbers, or text with one a line: line 2"),
-        (("--filter", "bytes.txt"), "bytes.txt must be an .npy file of whole numbers, or text with one a line"),
-        (("--filter", "missing.txt"), "missing.txt cannot be read: No such file or directory."),
-    ):
-        require_failure(run(*ASK, *options), says)
+        require_wrong_usage(run("encode", "model", "vectors.npy", "-o", "out", *options), option, says)
+    assert not Path("out").exists()
 
 
 def test_a_model_whose_codes_cannot_be_scored_says_so_before_anything_is_written(run: Run) -> None:
     assert run("fit", "vectors.npy", "-o", "wta", "--method", "wta").code == 0
-    done = run("encode", "wta", "vectors.npy", "-o", "c", "--corrections", "c.npy")
+    done = run("encode", "wta", "vectors.npy", "-o", "c", "--corrections", "d")
     require_failure(done, "wta must be a fitted ProjectionHash, got WTAHash")
     assert not Path("c").exists()
-    assert not Path("c.npy").exists()
+    assert not Path("d").exists()
     assert run("encode", "wta", "vectors.npy", "-o", "c").code == 0
     assert run("index", "c", "-o", "i").code == 0
     [line, *_] = run("search", "i", "queries.npy", "-m", "wta", *EXACT, "--oversample", 100, "--json").objects
     assert line["ids"] == truth(10, oversample=100).ids[0].tolist()
 
 
-@pytest.mark.usefixtures("corrections")
 def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
     assert run("index", "codes", "-o", "flat", "--kind", "flat").code == 0
     assert Path("flat").read_bytes() == Path("index").read_bytes()

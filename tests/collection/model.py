@@ -63,9 +63,11 @@ class Model:
                 left = left[np.argsort(distances[name][q, left], kind="stable")][: keeps[name]]
             found_ids.append([ids[i] for i in left])
             shown = distances[stage][q, left]
-            found_distances.append(
-                (np.maximum(shown, 0) if stage == "estimate" and self.metric != "ip" else shown).tolist()
-            )
+            if stage == "estimate" and self.metric != "ip":
+                shown = np.maximum(shown, 0)
+            if stage == "estimate" and self.metric == "l2":
+                shown = np.sqrt(shown)
+            found_distances.append(shown.tolist())
         return found_ids, found_distances
 
     def _codes(self, queries: Floats, X: Floats) -> Floats:
@@ -75,7 +77,7 @@ class Model:
         scorer = scorer_for(self.hasher, self.metric)
         codes, numbers = scorer.rows(X, "X")
         places = np.tile(np.arange(len(X)), (len(queries), 1))
-        return scorer.distances(scorer.questions(queries), codes.words[:, 0], numbers, places)
+        return scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
 
     def _exact(self, queries: Floats, X: Floats) -> Floats:
         found = nearest(X, queries, len(X), self.metric)

@@ -15,14 +15,18 @@ from bitkin import Collection, ProjectionHash
 from tests.collection.model import Model, rows_like, without_padding
 from tests.index.searchers import Searchers
 
+_PATIENCE = 300  # seconds: only what hangs takes so long
 D, K = 6, 3
 TRAINING, QUERIES = rows_like(200, D), rows_like(2, D, seed=1)
 HASHER = ProjectionHash(5).fit(TRAINING)
 Rows = dict[Any, npt.NDArray[np.float32]]
 
 
-def stress(seconds: float, kind: str, n_searchers: int = 8, seed: int = 0, index: str = "flat") -> int:
-    """Search and read from many threads while one writes; return how many answers were checked."""
+def stress(n_answers: int, n_writes: int, kind: str, index: str, n_searchers: int = 8, seed: int = 0) -> None:
+    """Search and read from many threads while one writes, and check all answers.
+
+    Ends when so many answers have come and so many writes were done, or fails after minutes.
+    """
     rng = np.random.default_rng(seed)
     collection = Collection.create(None, HASHER, ids=kind, index=index)
     names: list[Any] = list(range(80)) if kind == "int" else [f"name {i}" for i in range(80)]
@@ -31,10 +35,6 @@ def stress(seconds: float, kind: str, n_searchers: int = 8, seed: int = 0, index
     stages = ["exact", "estimate", "codes"] if kind == "int" else ["exact", "estimate"]
     questions = [(stage, allow) for stage in stages for allow in (None, names[::3])]
     turn = itertools.count()
-    other = Collection.create(None, HASHER, ids=kind, index=index)  # so that kernels are compiled when the time begins
-    other.add(TRAINING, ids=[str(i) for i in range(200)] if kind == "str" else None)
-    for stage in stages:
-        other.search(QUERIES, K, stage=stage)
 
     def ask() -> tuple[int, Any]:
         number = next(turn) % (len(questions) + 1)
@@ -44,8 +44,9 @@ def stress(seconds: float, kind: str, n_searchers: int = 8, seed: int = 0, index
         return number, collection.search(QUERIES, K, stage=stage, oversample=100, allow=allow)
 
     with Searchers(ask, n_searchers, pause=0.001) as searchers:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not searchers.failures:
+        end = time.monotonic() + _PATIENCE
+        while (len(searchers.answers) < n_answers or len(history) <= n_writes) and not searchers.failures:
+            assert time.monotonic() < end, f"{len(searchers.answers)} answers in {_PATIENCE} s"
             there = dict(history[-1])
             write: Callable[[], object]
             action = rng.integers(0, 5)
@@ -80,7 +81,6 @@ def stress(seconds: float, kind: str, n_searchers: int = 8, seed: int = 0, index
         else:
             raise AssertionError(f"no state between write {first} and {last} gives {found.ids.tolist()} by {stage}")
     collection.verify()
-    return len(searchers.answers)
 
 
 def _same(found: Any, truth: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from bitkin import Collection, Hits, ProjectionHash, Records, WTAHash
+from bitkin import Collection, FlatIndex, Hits, ProjectionHash, Records, WTAHash
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest
 from tests.collection.model import rows_like
@@ -111,6 +111,56 @@ def test_what_was_added_does_not_change_with_the_array() -> None:
     assert np.array_equal(collection.get([0, 1, 2]).vectors, X[:3])
 
 
+@pytest.mark.parametrize("vectors", ["float32", "float16", "int8", "csr"])
+def test_an_iterator_may_fill_the_same_array_again(vectors: str) -> None:
+    def dense() -> Iterator[Any]:
+        room = np.empty((7, 17), dtype=np.float32)
+        for first in range(0, 203, 7):
+            room[:] = X[first : first + 7]
+            yield room
+        room[:] = np.nan
+
+    def sparse() -> Iterator[Any]:
+        room = csr_array(np.ones((7, 17), dtype=np.float32))
+        for first in range(0, 203, 7):
+            room.data[:] = X[first : first + 7].ravel()
+            yield room
+        room.data[:] = np.nan
+        room.indices[:] = 0
+
+    wanted = empty(vectors=vectors)
+    wanted.add(X)
+    for batches in (dense(), sparse()):
+        collection = empty(vectors=vectors)
+        collection.add(batches)
+        difference = collection.get(collection.ids).vectors - wanted.get(wanted.ids).vectors
+        assert abs(difference).max() == 0
+        collection.verify()
+
+
+def test_a_name_that_comes_again_has_its_old_place_unless_space_was_given_back() -> None:
+    for gives_back, order in ((False, ["a", "b", "c"]), (True, ["b", "c", "a"])):
+        collection = empty(ids="str")
+        collection.add(np.tile(X[:1], (3, 1)), ids=["a", "b", "c"])
+        collection.remove(["a"])
+        if gives_back:
+            collection.compact()
+        collection.add(X[:1], ids=["a"])
+        assert collection.ids.tolist() == order
+        for stage in ("codes", "estimate", "exact"):
+            assert collection.search(X[:1], 3, stage=stage).ids.tolist() == [order]
+
+
+def test_an_index_that_is_filled_later_does_not_reach_the_collection() -> None:
+    settings = FlatIndex(HASHER.spec_)
+    collection = empty(index=settings)
+    collection.add(X[:3])
+    before = len(pickle.dumps(collection))
+    settings.add(HASHER.encode(np.tile(X, (20, 1))))
+    assert len(pickle.dumps(collection)) == before
+    assert len(pickle.loads(pickle.dumps(collection))) == 3
+
+
 def test_removed_rows_are_gone_at_once_and_may_come_again() -> None:
     for names in (list(range(203)), NAMES):
         collection = empty(ids="int" if names[0] == 0 else "str")
@@ -155,16 +205,16 @@ def test_space_of_dead_rows_comes_back_by_itself() -> None:
     for kind in ("int", "str"):
         collection = empty(ids=kind)
         rows = np.tile(X, (5, 1))
-        for turn in range(20):
+        for turn in range(8):
             names = [f"{turn} {i}" for i in range(len(rows))] if kind == "str" else None
             ids = collection.add(rows, ids=names)
             collection.remove(ids)
         assert len(collection) == 0
-        assert collection.nbytes < 10 * rows.nbytes
-        for _ in range(20):
+        assert collection.nbytes < 4 * rows.nbytes
+        for _ in range(8):
             collection.upsert(rows, ids=[str(i) for i in range(1015)] if kind == "str" else np.arange(1015))
         assert len(collection) == 1015
-        assert collection.nbytes < 10 * rows.nbytes
+        assert collection.nbytes < 6 * rows.nbytes
         collection.verify()
 
 
@@ -208,6 +258,21 @@ def test_a_number_beyond_float16_is_refused_with_its_place() -> None:
     with pytest.raises(InvalidInputError, match=r"vectors must fit float16, .* got 70000.0 at row 7, column 3"):
         collection.add(rows)
     assert len(collection) == 0
+
+
+def test_a_number_whose_step_is_beyond_float32_is_refused_with_its_place() -> None:
+    collection = Collection.create(None, WTAHash(40, window=4).fit(X), vectors="int8")
+    rows = X.copy()
+    rows[190, 3] = np.finfo(np.float32).max
+    with pytest.raises(
+        InvalidInputError, match=r"vectors must stay below 3.4\d*e\+38 when .* got 3.4\d*e\+38 at row 190, column 3"
+    ):
+        collection.add(iter([rows[:100], rows[100:]]))
+    assert len(collection) == 0
+    rows[190, 3] *= np.float32(0.99)
+    collection.add(rows)
+    assert np.isfinite(collection.get(collection.ids).vectors).all()
+    collection.verify()
 
 
 def test_vectors_come_from_anywhere(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import csr_array
 
 import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
+from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
 from tests.collection.model import Model, require_same, rows_like
 
@@ -39,16 +41,15 @@ def test_where_every_row_is_looked_at_exact_is_the_truth_itself(name: str, metri
     assert hits.metadata is None
 
 
-@pytest.mark.parametrize("oversample", [1, 2, COVERS_ALL])
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
 @pytest.mark.parametrize(
     ("name", "stage"),
     [(n, s) for n in HASHERS for s in ("codes", "estimate", "exact") if (n, s) != ("wta", "estimate")],
 )
-def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str, oversample: int) -> None:
+def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str) -> None:
     collection = filled(HASHERS[name], metric=metric)
     model = Model(HASHERS[name], metric, dict(enumerate(X)))
-    for k in (1, 3):
+    for oversample, k in itertools.product((1, 2, COVERS_ALL), (1, 3)):
         hits = collection.search(Q, k, stage=stage, oversample=oversample)
         require_same(hits, model.search(Q, k, stage, oversample))
         assert hits.ids.shape == hits.distances.shape == (9, k)
@@ -92,6 +93,32 @@ def test_more_neighbours_than_rows_are_padded(stage: str) -> None:
     assert (some.ids[:, 3] == -1).all()
     assert (some.distances[:, 3] == (14 if stage == "codes" else np.inf)).all()
     assert np.array_equal(np.sort(some.ids[:, :3], axis=1), np.tile(np.arange(3), (9, 1)))
+
+
+@pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
+def test_shortlists_are_no_longer_than_the_rows_there_are(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[int] = []
+
+    def counted(shortlist: Any, *arguments: Any, k: int, **options: Any) -> Any:
+        widths.append(k)
+        return bitkin.rescore(shortlist, *arguments, k=k, **options)
+
+    monkeypatch.setattr("bitkin.collection.funnel.rescore", counted)
+    hits = filled(PCA).search(Q, 100_000, stage=stage)
+    assert max(widths, default=203) == 203
+    assert hits.ids.shape == hits.distances.shape == (9, 100_000)
+    require_same(hits, Model(PCA, rows=dict(enumerate(X))).search(Q, 203, stage, COVERS_ALL))
+
+
+@pytest.mark.parametrize(("stage", "pair_bytes"), [("codes", 12), ("estimate", 12), ("exact", 16)])
+def test_a_result_beyond_memory_is_refused(stage: str, pair_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = filled(PCA)
+    monkeypatch.setattr("bitkin.index.limits.physical_memory", lambda: pair_bytes * 9 * 1000)
+    assert collection.search(Q, 1000, stage=stage).ids.shape == (9, 1000)
+    with pytest.raises(InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"):
+        collection.search(Q, 1001, stage=stage)
+    with pytest.raises(InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"):
+        collection.search(iter([Q[:4], Q[4:]]), 1001, stage=stage)
 
 
 @pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
@@ -200,11 +227,16 @@ def test_an_index_that_misses_nothing_changes_no_answer() -> None:
         assert np.array_equal(mine.distances, theirs.distances)
 
 
+def test_bands_of_a_short_code_are_as_short() -> None:
+    short = ProjectionHash(8).fit(X)
+    assert filled(short, index="bands").search(X[:5], 1).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
 def test_an_index_of_ones_own_is_taken_for_its_settings() -> None:
-    settings = BandIndex(RANDOM.spec_, band_bits=8)
+    settings = BandIndex(RANDOM.spec_, band_bits=8, score="hits")  # which returns candidates alone
     collection = filled(RANDOM, index=settings)
     assert len(settings) == 0
-    index = BandIndex(RANDOM.spec_, band_bits=8)
+    index = BandIndex(RANDOM.spec_, band_bits=8, score="hits")
     index.add(RANDOM.encode(X))
     truth = index.search(RANDOM.encode(Q), 7)
     hits = collection.search(Q, 7, stage="codes")

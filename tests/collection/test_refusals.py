@@ -113,6 +113,24 @@ def test_what_names_cannot_be() -> None:
     assert collection.search(X[:1], 2, allow=[]).ids.tolist() == [[None, None]]
 
 
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_ids_without_an_order_are_refused_where_rows_have_one(kind: str) -> None:
+    collection = Collection.create(None, HASHER, ids=kind)
+    names: list[Any] = [0, 1, 2] if kind == "int" else ["a", "b", "c"]
+    for ids in (set(names), frozenset(names), dict.fromkeys(names)):
+        for write in (collection.add, collection.upsert):
+            with pytest.raises(
+                InvalidInputError, match=f"ids must be in the order of the rows, got a {type(ids).__name__},.*a list"
+            ):
+                write(X[:3], ids=ids)
+    assert len(collection) == 0
+    collection.add(X[:3], ids=dict.fromkeys(names).keys() if kind == "str" else names)
+    assert collection.search(X[:1], 3, allow=set(names[:2])).ids[0, 2] in (-1, None)
+    assert set(collection.get(set(names)).ids.tolist()) == set(names)
+    collection.remove(frozenset(names[:2]))
+    assert collection.ids.tolist() == names[2:]
+
+
 def test_sets_have_no_vectors() -> None:
     hasher = MinHash(8).fit((X > 1).astype(np.float32))
     collection = Collection.create(None, hasher)

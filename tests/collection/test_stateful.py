@@ -99,4 +99,4 @@ def test_any_order_of_calls(few_dead: int, monkeypatch: pytest.MonkeyPatch) -> N
     from hypothesis.stateful import run_state_machine_as_test
 
     monkeypatch.setattr(bitkin.collection.memory, "_FEW", few_dead)  # with 0, compaction comes by itself all the time
-    run_state_machine_as_test(Calls, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(Calls, settings=settings(max_examples=15, stateful_step_count=20, deadline=None))

@@ -51,15 +51,19 @@ def nearest(
     *,
     score: str = "distance",
     allow: npt.NDArray[np.int64] | None = None,
+    completed: bool = True,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Sort all candidates by (score, id) and cut."""
+    """Sort all candidates by (score, id) and cut; by distance, all rows where there are fewer than k of them."""
     hits = band_hits(rows, queries, band_bits, probes)
     bands = rows.spec.n_symbols // max(1, band_bits // rows.spec.bits_per_symbol)
     scores = symbol_distances(queries, rows) if score == "distance" else bands - hits
     out_ids = np.full((len(queries), k), -1, dtype=np.int64)
     out_scores = np.full((len(queries), k), rows.spec.n_symbols + 1, dtype=np.int32)
     for q in range(len(queries)):
-        usable = hits[q] > 0 if allow is None else (hits[q] > 0) & np.isin(ids, allow)
+        allowed = ~rows.empty_rows() & ~queries.empty_rows()[q] & (True if allow is None else np.isin(ids, allow))
+        usable = allowed & (hits[q] > 0)
+        if completed and score == "distance" and usable.sum() < k:
+            usable = allowed
         order = np.lexsort((ids[usable], scores[q][usable]))[:k]
         out_ids[q, : len(order)], out_scores[q, : len(order)] = ids[usable][order], scores[q][usable][order]
     return out_ids, out_scores

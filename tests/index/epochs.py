@@ -26,11 +26,11 @@ def turned(n: int, d: int, seed: int) -> npt.NDArray[np.float32]:
 def estimates(
     hasher: ProjectionHash, rows: npt.NDArray[np.float32], queries: npt.NDArray[np.float32], metric: str
 ) -> npt.NDArray[np.float64]:
-    """Estimate every distance under one model, (n_queries, n_rows)."""
+    """Estimate every distance under one model, squared for l2: (n_queries, n_rows)."""
     scorer = scorer_for(hasher, metric)
     codes, numbers = scorer.rows(rows, "rows")
     places = np.tile(np.arange(len(rows)), (len(queries), 1))
-    return scorer.distances(scorer.questions(queries), codes.words[:, 0], numbers, places)
+    return scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
 
 
 def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = "l2") -> Neighbors:
@@ -45,7 +45,8 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
     for q in range(len(queries)):
         best = np.argsort(table[q], kind="stable")[:k]
         ids[q, : len(best)] = np.array(order, dtype=np.int64)[best]
-        distances[q, : len(best)] = table[q][best] if metric == "ip" else np.maximum(table[q][best], 0)
+        shown = table[q][best] if metric == "ip" else np.maximum(table[q][best], 0)
+        distances[q, : len(best)] = np.sqrt(shown) if metric == "l2" else shown
     return Neighbors(ids, distances)
 
 

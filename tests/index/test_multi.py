@@ -285,7 +285,7 @@ def test_a_search_answers_from_the_snapshot_it_took(few_rows: pytest.MonkeyPatch
     before = index._snapshot
     index.remove(range(100))
     index.add(rows[:700])
-    assert same(index._k_nearest(before, rows[:5], 9, None), flat.search(rows[:5], 9))
+    assert same(index._k_nearest(before, rows[:5], 9, None, least=9), flat.search(rows[:5], 9))
 
 
 def test_bad_input_is_refused() -> None:

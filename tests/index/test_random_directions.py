@@ -55,8 +55,8 @@ def scored(model: SignModel, rows: Any, queries: Any, *, random: bool) -> float:
     scorer = Scorer(SignModel(model.components, model.mean, model.normalize, random=random), "l2")
     codes, numbers = scorer.rows(rows, "rows")
     places = np.tile(np.arange(len(rows)), (len(queries), 1))
-    distances = scorer.distances(scorer.questions(queries), codes.words[:, 0], numbers, places)
-    return recall(np.argsort(distances, axis=1, kind="stable")[:, :100], nearest(rows, queries, 10).ids)
+    scores = scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
+    return recall(np.argsort(scores, axis=1, kind="stable")[:, :100], nearest(rows, queries, 10).ids)
 
 
 def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -> None:

@@ -14,8 +14,9 @@ import bitkin
 from bitkin import Codes, Neighbors, ProjectionHash
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest, recall
+from bitkin.index import estimate
 from bitkin.index.corrections import encoded, scorer_for
-from bitkin.index.rescore import nearest_first
+from bitkin.index.nearest_first import nearest_first, reported
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 
@@ -248,6 +249,42 @@ def test_the_best_k_are_the_first_of_a_sort_by_distance_and_id(seed: int, k: int
         padding = k - len(order)
         assert found.ids[row].tolist() == [*ids[row][there][order].tolist(), *[-1] * padding]
         assert found.distances[row].tolist() == [*distances[row][there][order].tolist(), *[np.inf] * padding]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("n_queries", "m", "k"), [(1, 1, 1), (3, 7, 2), (5, 65, 64), (4, 9, 11), (2, 0, 3)])
+@pytest.mark.parametrize("pairs", [1, 16, 1 << 14])
+def test_the_nearest_by_score_are_the_first_of_a_sort_of_all_scores(
+    metric: str, n_queries: int, m: int, k: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "_PAIRS_A_PIECE", pairs)  # the cut into pieces changes nothing
+    X = rows_like_real_ones(40)[np.arange(60) % 40]  # every third row twice: ties
+    scorer = scorer_for(ProjectionHash(13).fit(X), metric)
+    codes, numbers = scorer.rows(X, "X")
+    asked = scorer.questions(rows_like_real_ones(n_queries, seed=1))
+    rng = np.random.default_rng(m)
+    places = np.stack([rng.permutation(np.append(np.arange(60), [-1] * 8))[:m] for _ in range(n_queries)])
+    ids = np.where(places < 0, -1, 1000 - places)
+    rows = codes.words[:, 0], numbers, places
+    found = scorer.nearest(asked, *rows, ids, k)
+    scores = scorer.scores(asked, *rows)
+    assert np.array_equal(np.isinf(scores), places < 0)
+    for q in range(n_queries):
+        order = np.lexsort((ids[q], scores[q]))
+        order = order[ids[q][order] >= 0][:k]
+        padding = k - len(order)
+        assert found.ids[q].tolist() == [*ids[q][order].tolist(), *[-1] * padding]
+        assert found.distances[q].tolist() == [*scores[q][order].tolist(), *[np.inf] * padding]
+
+
+def test_scores_are_reported_as_distances_and_never_below_0() -> None:
+    scores = np.array([[-4.0, 0.0, 9.0, 1e90, np.inf]])
+    found = Neighbors(np.arange(5)[None], scores)
+    infinity = float("inf")
+    assert reported(found, "l2").distances.tolist() == [[0.0, 0.0, 3.0, infinity, infinity]]
+    assert reported(found, "cosine").distances.tolist() == [[0.0, 0.0, 9.0, infinity, infinity]]
+    assert reported(found, "ip").distances.tolist() == [[-4.0, 0.0, 9.0, infinity, infinity]]
+    assert reported(found, "l2").distances.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import bitkin
 from bitkin import FlatIndex, ProjectionHash
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest
+from bitkin.index.corrections import scorer_for
 from bitkin.index.shortlist import Shortlist
 
 N = 90
@@ -47,6 +48,49 @@ def test_a_shortlist_knows_every_id_once_and_where_it_stands(seed: int, most: in
     shortlist = Shortlist.of(ids)
     assert shortlist.wanted.tolist() == sorted({int(i) for i in ids.ravel() if i >= 0})
     assert np.array_equal(shortlist.spread(shortlist.wanted), np.maximum(ids, -1))
+
+
+def test_a_shortlist_renumbered_has_the_same_places_and_is_taken_as_it_is() -> None:
+    shortlist = Shortlist.of(np.array([[70, 5, -1], [5, 9, 70]]))
+    numbered = shortlist.renumbered()
+    assert numbered.ids.tolist() == [[2, 0, -1], [0, 1, 2]]
+    assert numbered.wanted.tolist() == [0, 1, 2]
+    assert Shortlist.of(numbered) is numbered
+    assert np.array_equal(numbered.spread(shortlist.wanted), shortlist.ids)
+
+
+def test_ids_beyond_those_that_are_marked_are_sorted_with_the_same_result() -> None:
+    ids = np.random.default_rng(3).integers(-1, 40, (2, 30))
+    small, large = Shortlist.of(ids), Shortlist.of(np.where(ids < 0, -1, ids + 2**40))
+    assert np.array_equal(small.at, large.at)
+    assert np.array_equal(small.wanted + 2**40, large.wanted)
+
+
+def test_questions_asked_beforehand_give_what_their_queries_give() -> None:
+    questions = scorer_for(HASHER, "l2").questions(Q)
+    given: dict[str, Any] = {"stage": "estimate", "hasher": HASHER, "codes": CODES, "corrections": NUMBERS}
+    assert same(bitkin.rescore(EVERY, questions, **given), bitkin.rescore(EVERY, Q, **given))
+    with pytest.raises(InvalidInputError, match="queries must be one a row of hits, got 4 for 3 rows"):
+        bitkin.rescore(EVERY[:3], questions, **given)
+
+
+def test_corrections_of_empty_rows_may_be_anything_and_stay_as_they_are() -> None:
+    empty = np.arange(N) == 4
+    codes = bitkin.Codes(CODES.words, CODES.spec, empty=empty, fingerprint=CODES.fingerprint)
+    numbers = NUMBERS.copy()
+    numbers[4] = np.nan
+    assert same(estimated(EVERY, codes, numbers), estimated(np.where(EVERY == 4, -1, EVERY), CODES))
+    assert np.isnan(numbers[4]).all()
+
+
+@pytest.mark.parametrize("stage", ["estimate", "exact"])
+def test_no_queries_have_no_neighbours(stage: str) -> None:
+    needs: dict[str, Any] = {"hasher": HASHER, "codes": CODES, "corrections": NUMBERS}
+    found = bitkin.rescore(
+        np.empty((0, 7), dtype=np.int64), Q[:0], stage=stage, k=3, **(needs if stage == "estimate" else {"vectors": X})
+    )
+    assert found.ids.shape == found.distances.shape == (0, 3)
+    assert found.distances.dtype == (np.float32 if stage == "estimate" else np.float64)
 
 
 def test_an_index_is_as_good_as_its_codes() -> None:
@@ -162,3 +206,22 @@ def test_what_does_not_fit_an_index_is_refused() -> None:
         bitkin.rescore(EVERY, Q, stage="estimate", hasher=other, codes=index, corrections=NUMBERS)
     with pytest.raises(InvalidInputError, match="scale must be left out for sparse vectors"):
         bitkin.rescore(EVERY, Q, stage="exact", vectors=csr_array(X), scale=2.0)
+
+
+def test_a_result_that_cannot_fit_in_memory_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"k must be smaller: 1099511627776 neighbours of 1 queries"):
+        bitkin.rescore([[0]], np.ones((1, 2)), stage="exact", k=2**40, vectors=np.ones((1, 2)))
+
+
+def test_ids_given_twice_are_refused() -> None:
+    with pytest.raises(bitkin.errors.DuplicateIdError, match="ids must differ, given more than once: 7"):
+        bitkin.rescore([[7]], np.ones((1, 2)), stage="exact", vectors=np.ones((3, 2)), ids=[7, 7, 1])
+
+
+def test_hits_of_a_radius_search_are_refused_by_name() -> None:
+    codes = bitkin.Codes.from_symbols([[0, 1], [1, 1]], bits_per_symbol=1)
+    index = bitkin.FlatIndex(codes.spec)
+    index.add(codes)
+    hits: Any = index.search_radius(codes, 1)
+    with pytest.raises(InvalidInputError, match="hits must be Neighbors, got RaggedNeighbors"):
+        bitkin.rescore(hits, np.ones((2, 2)), stage="exact", vectors=np.ones((2, 2)))

@@ -64,6 +64,8 @@ def test_bad_vectors_are_one_clear_error(compare: Any, x: Any, y: Any, words: st
         (lambda: theory.band_probability(-0.1, 5, 5), "similarity must be from 0 to 1, got -0.1"),
         (lambda: theory.band_probability("0.5", 5, 5), "similarity must hold integers or floats"),  # type: ignore[call-overload]
         (lambda: theory.band_probability(0.5, 0, 5), "bands must be at least 1, got 0"),
+        (lambda: theory.band_probability(0.5, 5, 5, probes=-1), "probes must be at least 0, got -1"),
+        (lambda: theory.band_probability(0.5, 5, 5, alphabet_size=1), "alphabet_size must be at least 2, got 1"),
         (lambda: theory.band_probability(0.5, 5, np.array([3, 0])), "rows must be at least 1, got 0"),
     ],
 )

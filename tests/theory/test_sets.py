@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -34,6 +35,28 @@ def test_bands_meet_as_the_formula_says(similarity: float, bands: int, rows: int
     found = theory.band_probability(similarity, bands, rows)
     assert type(found) is float
     assert found == pytest.approx(1 - (1 - similarity**rows) ** bands, abs=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "alphabet_size"), [(1, 2), (4, 2), (2, 3), (3, 4)])
+def test_probes_add_the_chances_of_the_keys_they_look_up(rows: int, alphabet_size: int) -> None:
+    # A symbol is equal with chance s, or one of the others with the same chance each: sum over the keys looked up.
+    s, others = 0.7, alphabet_size - 1
+    chances = [
+        math.prod((1 - s) / others if change else s for change in key)
+        for key in sorted(itertools.product(range(alphabet_size), repeat=rows), key=lambda key: sum(map(bool, key)))
+    ]
+    assert sum(chances) == pytest.approx(1)
+    for probes in range(alphabet_size**rows):
+        found = theory.band_probability(s, 5, rows, probes=probes, alphabet_size=alphabet_size)
+        assert found == pytest.approx(1 - (1 - sum(chances[: probes + 1])) ** 5)
+    every = theory.band_probability(s, 5, rows, probes=10**9, alphabet_size=alphabet_size)
+    assert every == pytest.approx(1)
+
+
+def test_probes_over_grids_of_widths() -> None:
+    widths = np.array([1, 2, 5])
+    found = theory.band_probability(0.6, 4, widths, probes=6, alphabet_size=4)
+    assert found.tolist() == [theory.band_probability(0.6, 4, int(w), probes=6, alphabet_size=4) for w in widths]
 
 
 def test_bands_at_the_ends_and_over_grids() -> None:

@@ -32,7 +32,7 @@ def encode(
     out: Annotated[Path, out_option("The codes to write.")],
     corrections: Annotated[
         Path | None,
-        typer.Option(help="Also write two numbers a vector to this .npy file, for bitkin search --stage estimate."),
+        typer.Option(help="Also write two numbers a vector here, for bitkin search --stage estimate."),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew where an earlier run was interrupted.")] = False,
@@ -89,9 +89,12 @@ def _metric_of(corrections: Path | None, metric: str | None) -> str:
 
 
 def _require_place(corrections: Path, out: Path, inputs: list[Path]) -> None:
-    """End with a usage error unless the file is an .npy file and none of the others."""
-    if corrections.suffix != ".npy":
-        raise typer.BadParameter(f"{corrections} must end in .npy.", param_hint="'--corrections'")
+    """End with a usage error where the file is another one too, or is named like an array, which it is not."""
+    if corrections.suffix == ".npy":
+        raise typer.BadParameter(
+            f"{corrections} must not end in .npy: what is written is a bitkin file, with the metric and the model.",
+            param_hint="'--corrections'",
+        )
     if corrections.resolve() == out.resolve():
         raise typer.BadParameter(f"{corrections} is also given to --out.", param_hint="'--corrections'")
     require_other_file(corrections, inputs, "--corrections")

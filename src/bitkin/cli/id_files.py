@@ -17,17 +17,21 @@ def read_ids(path: Path) -> npt.NDArray[np.int64]:
     import numpy as np
 
     from bitkin.checks import id_array
+    from bitkin.cli.npy_files import map_npy
     from bitkin.errors import FileAccessError, InvalidInputError
 
+    if path.suffix == ".npy":
+        ids = map_npy(path)
+        if ids.ndim != 1:
+            raise InvalidInputError(f"{path} must hold one id a row, an array of shape (n,), got shape {ids.shape}.")
+        return id_array(np.array(ids), str(path))
     try:
-        ids = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _lines(path)
-        return id_array(ids, str(path))
+        lines = _lines(path)
     except OSError as error:
         raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
+    except ValueError as error:
         raise InvalidInputError(f"{path} must be {WHAT}: {error}") from error
+    return id_array(lines, str(path))
 
 
 def _lines(path: Path) -> list[int]:

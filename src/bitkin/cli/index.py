@@ -26,7 +26,9 @@ def index(
         Path | None, typer.Option(help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one a line.")
     ] = None,
     kind: Annotated[str, typer.Option(help="flat, multi or bands; see above.")] = "flat",
-    band_bits: Annotated[int | None, typer.Option(min=1, help="Bits a band; 16 if absent.")] = None,
+    band_bits: Annotated[
+        int | None, typer.Option(min=1, help="Bits a band; if absent 16, or all of a shorter code.")
+    ] = None,
     probes: Annotated[int | None, typer.Option(min=0, help="Keys near its own that a query looks up a band.")] = None,
     json: Json = False,
 ) -> None:

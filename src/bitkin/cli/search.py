@@ -23,7 +23,7 @@ from bitkin.cli.id_files import read_ids
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.searching import queries as asking
 from bitkin.cli.searching import report
-from bitkin.cli.searching.plan import OVERSAMPLE, K, Wanted, last_stage
+from bitkin.cli.searching.plan import MOST, OVERSAMPLE, K, Wanted, last_stage
 
 if TYPE_CHECKING:
     from bitkin.cli.searching.rows import FileRows
@@ -38,7 +38,7 @@ def search(
     index: Annotated[Path, typer.Argument(help="An index made by bitkin index.", show_default=False)],
     queries: Annotated[Path, typer.Argument(help="Vectors (with --model) or codes to look for.", show_default=False)],
     model: Annotated[Path | None, typer.Option("--model", "-m", help="The model that encodes the queries.")] = None,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="Neighbours a query; 10 if absent.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, max=MOST, help="Neighbours a query; 10 if absent.")] = None,
     radius: Annotated[
         int | None, typer.Option(min=0, help="All within this distance of codes, instead of the k nearest.")
     ] = None,
@@ -46,13 +46,18 @@ def search(
         str | None, typer.Option(help="codes, estimate or exact; if absent, the best that the files given permit.")
     ] = None,
     oversample: Annotated[
-        int | None, typer.Option(min=1, help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent."),
     ] = None,
     vectors: Annotated[
         list[Path] | None, typer.Option(help="The vectors that were encoded, for exact; repeat it for several files.")
     ] = None,
     corrections: Annotated[
-        Path | None, typer.Option(help="What bitkin encode --corrections wrote, for estimate.")
+        Path | None,
+        typer.Option(
+            help="What bitkin encode --corrections wrote, for estimate. An .npy array of them is taken as it is: for "
+            "which metric and model it was made is not known."
+        ),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Of estimate and exact: l2, cosine or ip; l2 if absent.")] = None,
     ids: Annotated[
@@ -88,8 +93,10 @@ def search(
         inputs = [index, queries, model, allow, corrections, ids, *files]
         require_other_file(out, [path for path in inputs if path is not None])
 
-    from bitkin.collection.funnel import Funnel, Timings
+    from bitkin.collection.funnel import Funnel
+    from bitkin.collection.padding import require_result_fits
     from bitkin.collection.stages import steps_to
+    from bitkin.collection.timings import Timings
 
     opened = load_index(index)
     allowed = None if allow is None else read_ids(allow)
@@ -104,7 +111,9 @@ def search(
         asked = asking.stored_codes(queries, options, at_once)
     else:
         asked = asking.encoded(queries, options, hasher, at_once, timings)
-    rows = _rows(opened, files, corrections, ids, options, queries, hasher)
+    if out is not None and radius is None:
+        require_result_fits(asked.total, steps[-1])
+    rows = _rows(opened, files, corrections, ids, options, queries, hasher, funnel.metric)
 
     def find(batch: Any, codes: Codes, timings: Timings) -> report.Found:
         if radius is None:
@@ -114,10 +123,7 @@ def search(
         timings.add("codes", start, len(codes) * len(opened), len(found.ids))
         return found
 
-    def nothing() -> report.Found:
-        return funnel.nothing() if radius is None else opened.search_radius(opened.codes([]), radius)
-
-    found: list[report.Found] = []  # all of it to write it, else what is shown
+    found: list[Any] = []  # all of it to write it, else what is shown
     searching, done = 0.0, 0
     with progress_bar("searching", asked.total, "queries") as progress:
         for batch, codes in asked.batches:
@@ -133,8 +139,10 @@ def search(
                 found.append(result)
             done += len(codes)
             progress(done)
-    if out is not None:
-        report.write_found(out, found or [nothing()])
+    if out is not None and radius is None:
+        report.write_nearest(out, found, steps[-1], opened.spec)
+    elif out is not None:
+        report.write_within(out, found)
     if not json:
         report.show(found, done, min(show, done), searching, len(opened))
     if explain:
@@ -149,15 +157,16 @@ def _rows(
     options: asking.FileOptions,
     queries: Path,
     hasher: Hasher | None,
+    metric: str,
 ) -> FileRows:
     """Open what the stages need beside the index."""
-    from bitkin.cli.searching.rows import FileRows, FileVectors, RowsOfIds
+    from bitkin.cli.searching.rows import FileCorrections, FileRows, FileVectors
 
     numbers = None if ids is None else read_ids(ids)
-    stored = scores = rows_of = None
+    stored = scores = None
     if vectors and hasher is not None:
         stored = FileVectors(asking.stored_vectors(vectors, options, queries, hasher), numbers, index)
-    if corrections is not None:
-        scores = read_corrections(corrections)
-        rows_of = RowsOfIds(numbers, len(scores), index, str(corrections))
-    return FileRows(index, stored, scores, rows_of)
+    if corrections is not None and hasher is not None:
+        read = read_corrections(corrections, metric, hasher.fingerprint_)
+        scores = FileCorrections(read, numbers, index, str(corrections))
+    return FileRows(index, stored, scores)

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.collection import searching
 from bitkin.collection.encoder import Encoder
-from bitkin.collection.incoming import Incoming, read
+from bitkin.collection.incoming import Incoming, read, require_order
 from bitkin.collection.kept import NewRows
 from bitkin.collection.memory import MemoryStore
 from bitkin.collection.results import Hits, Records
-from bitkin.collection.settings import MOST, Settings, require_absent
+from bitkin.collection.settings import MOST, Settings, new_index, require_absent
 from bitkin.collection.soundness import require_sound
 from bitkin.collection.stages import steps_to
 from bitkin.collection.state import State
@@ -120,15 +120,16 @@ class Collection:
             Codes keep k · oversample · 10 rows a query for the next stage, the estimate keeps k · oversample.
         index : {"flat", "multi", "bands"} or an index without rows, default "flat"
             How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken for its settings, such
-            as `BandIndex(hasher.spec_, band_bits=8)`, and copied. BandIndex may miss rows, at every stage.
+            as `BandIndex(hasher.spec_, band_bits=8)`, and copied.
+            BandIndex may miss rows, at every stage, but k rows come back whenever there are as many.
         """
         require_absent(path, "path", "collections live in memory. Those on disk come with a later one.")
         require_absent(fields, "fields", _LATER)
-        settings = Settings(vectors, metric, ids, stage, oversample, index)
+        settings = Settings(vectors, metric, ids, stage, oversample)
         encoder = Encoder.of(hasher, metric)
         settings.last_stage(None, encoder)
         store = MemoryStore.empty(
-            settings.new_index(encoder.hasher.spec_),
+            new_index(index, encoder.hasher.spec_),
             encoder.hasher.fingerprint_,
             settings.new_ids(),
             settings.new_vectors(encoder),
@@ -153,7 +154,11 @@ class Collection:
 
     @property
     def ids(self) -> npt.NDArray[Any]:
-        """All ids: numbers ascending, strings in the order in which they came."""
+        """All ids: numbers ascending, strings in the order in which they came, which is that of ties in a search too.
+
+        A string that is removed and added again has its old place, unless the space of removed rows was given back in
+        between: then it comes last.
+        """
         state = self._state
         return state.ids.of(state.rows.ids())
 
@@ -167,8 +172,8 @@ class Collection:
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
 
         Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a MinHash takes. An
-        id that is there already is a DuplicateIdError; `upsert` replaces instead. String ids must be given. One bad
-        vector, and nothing is added.
+        id that is there already is a DuplicateIdError; `upsert` replaces instead. String ids must be given. Ids are one
+        a row, in the order of the rows: sets and dictionaries are refused. One bad vector, and nothing is added.
         """
         require_absent(metadata, "metadata", _LATER)
         return self._put(vectors, ids, replaces=False)
@@ -221,8 +226,7 @@ class Collection:
             numbers = state.ids.numbers(state.ids.checked(allow, "allow"))
             numbers = numbers[numbers >= 0]
         steps = steps_to(last, self._settings.able(self._encoder), k, over)
-        found = searching.nearest(state, self._encoder, steps, queries, numbers, self._settings.metric)
-        return Hits(state.ids.of(found.ids), found.distances)
+        return searching.nearest(state, self._encoder, steps, queries, numbers, self._settings.metric)
 
     def count(self) -> int:
         """Return how many rows there are."""
@@ -284,6 +288,7 @@ class Collection:
         return self._open.state
 
     def _put(self, vectors: Any, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
+        require_order(ids)
         keeps = self._settings.vectors is not None
         new = read(vectors, self._encoder, self._open.accepted if keeps else None)
         with self._writer:

@@ -16,7 +16,7 @@ from bitkin.hashers.members import is_matrix
 from bitkin.hashers.minhash import MinHash
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index.corrections import scorer_for
-from bitkin.index.estimate import Corrections, Scorer
+from bitkin.index.estimate import Corrections, Questions, Scorer
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import Batch
 
@@ -52,6 +52,15 @@ class Encoder:
     def codes(self, batch: Batch, name: str, first: int) -> Codes:
         """Return the codes of a batch that starts at row `first` of a source."""
         return self.hasher.encode_batch(batch, name, first)
+
+    def questions(self, batch: Batch, name: str, first: int) -> Questions | None:
+        """Return what the estimates of a batch of queries are computed from, their codes too, where there are any."""
+        if self.scorer is None:
+            return None
+        try:
+            return self.scorer.questions(batch, name)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
     def rows(self, batch: Batch, name: str, first: int) -> tuple[Codes, Corrections | None]:
         """Return the codes of a batch and, where they can be scored, its corrections."""

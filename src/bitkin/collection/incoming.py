@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
 
 from bitkin.codes import Codes
 from bitkin.collection.encoder import Encoder
@@ -13,6 +15,8 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.estimate import Corrections
 from bitkin.io.vectors.batch import Batch
 
+# Sets have an order that differs from run to run, and dictionaries one that is seldom meant.
+_WITHOUT_ORDER = (set, frozenset, Mapping)
 Accept = Callable[[Batch, str, int], Batch]
 
 
@@ -22,6 +26,14 @@ class Incoming(NamedTuple):
     codes: Codes
     vectors: list[Batch] | None
     corrections: Corrections | None
+
+
+def require_order(ids: Any) -> None:
+    """Raise where ids come in no order, and so would go to rows at random."""
+    if isinstance(ids, _WITHOUT_ORDER):
+        raise InvalidInputError(
+            f"ids must be in the order of the rows, got a {type(ids).__name__}, which has no such order. Give a list."
+        )
 
 
 def read(vectors: Any, encoder: Encoder, accept: Accept | None) -> Incoming:
@@ -41,12 +53,22 @@ def read(vectors: Any, encoder: Encoder, accept: Accept | None) -> Incoming:
         if numbers is not None:
             corrections.append(numbers)
         if accept is not None:
-            kept.append(accept(batch, source.name, first))
+            form = accept(batch, source.name, first)
+            # What is kept of an iterator's batch must be ours: the iterator may fill the same array again.
+            kept.append(form.copy() if source.shape[0] is None and _share_memory(form, batch) else form)
     return Incoming(
         _joined(codes, encoder),
         None if accept is None else kept,
         None if encoder.scorer is None else np.concatenate(corrections),
     )
+
+
+def _share_memory(one: Batch, other: Batch) -> bool:
+    return any(np.may_share_memory(mine, theirs) for mine in _arrays(one) for theirs in _arrays(other))
+
+
+def _arrays(batch: Batch) -> tuple[npt.NDArray[Any], ...]:
+    return (batch.data, batch.indices, batch.indptr) if issparse(batch) else (batch,)
 
 
 def _joined(parts: list[Codes], encoder: Encoder) -> Codes:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bitkin.collection.column import Column
 from bitkin.collection.dense_vectors import dense_float32
+from bitkin.errors import InvalidInputError
 from bitkin.index.segment import Ids
 from bitkin.io.vectors.batch import Batch
 
@@ -41,8 +42,19 @@ class ScaledVectors:
         return self.steps.array.nbytes + self.scales.array.nbytes
 
     def accepted(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch as dense rows of float32; numbers beyond that are refused."""
-        return dense_float32(batch, name, first)
+        """Return a batch as dense rows of float32; rows whose largest step is beyond that are refused."""
+        rows = dense_float32(batch, name, first)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(_scales(rows) * np.float32(_MOST)))
+        if len(bad):
+            row = int(bad[0])
+            column = int(np.abs(rows[row]).argmax())
+            raise InvalidInputError(
+                f"{name} must stay below {np.finfo(np.float32).max} when rounded to int8 steps, got "
+                f"{rows[row, column]} at row {first + row}, column {column}. Scale the data down, or keep "
+                "vectors='float32'."
+            )
+        return rows
 
     def with_rows(self, batch: Batch) -> ScaledVectors:
         """Return these vectors and an accepted batch behind them."""
@@ -61,7 +73,13 @@ class ScaledVectors:
 
 def _in_steps(batch: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any]]:
     """Return rows as whole numbers and a scale each; a row of zeros has the scale 0."""
-    scales = (np.abs(batch).max(axis=1, initial=0.0) / np.float32(_MOST)).astype(np.float32)
+    scales = _scales(batch)
     steps = np.zeros(batch.shape, dtype=np.float32)
     np.divide(batch, scales[:, None], out=steps, where=scales[:, None] > 0)
     return np.clip(np.rint(steps), -_MOST, _MOST).astype(np.int8), scales
+
+
+def _scales(batch: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the step of every row."""
+    scales: npt.NDArray[np.float32] = (np.abs(batch).max(axis=1, initial=0.0) / np.float32(_MOST)).astype(np.float32)
+    return scales

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from bitkin.collection.encoder import Encoder
 from bitkin.collection.funnel import Funnel
+from bitkin.collection.padding import NOBODY, padded, require_result_fits
+from bitkin.collection.results import Hits
 from bitkin.collection.stages import Step
 from bitkin.collection.state import State
 from bitkin.errors import InvalidInputError
-from bitkin.index.limits import require_fitting
 from bitkin.index.results import Neighbors
 from bitkin.index.segment import Ids
 
 
 def nearest(
     state: State, encoder: Encoder, steps: tuple[Step, ...], queries: Any, allow: Ids | None, metric: str
-) -> Neighbors:
-    """Return the nearest rows of every query, as row numbers."""
-    k = steps[-1].keep
+) -> Hits:
+    """Return the nearest rows of every query, k columns always."""
+    funnel = Funnel(steps, encoder.hasher, metric)
+    parts = [(state.ids.of(part.ids), part.distances) for part in _parts(state, encoder, funnel, queries, allow)]
+    return Hits(*padded(parts, steps[-1], state.rows.spec, state.ids.of(NOBODY)))
+
+
+def _parts(state: State, encoder: Encoder, funnel: Funnel, queries: Any, allow: Ids | None) -> Iterator[Neighbors]:
+    """Yield the nearest rows of a block of queries at a time, as row numbers."""
+    last = funnel.steps[-1]
     if not encoder.takes(queries):
-        if len(steps) > 1:
+        if len(funnel.steps) > 1:
             raise InvalidInputError(
-                f"queries must be a matrix for stage={steps[-1].stage!r}, got sets. Search them with stage='codes'."
+                f"queries must be a matrix for stage={last.stage!r}, got sets. Search them with stage='codes'."
             )
         codes = encoder.hasher.encode(queries)
-        require_fitting(len(codes), k)
-        return state.nearest(codes, k, allow)
+        require_result_fits(len(codes), last)
+        yield funnel.nearest(state, None, codes, allow)
+        return
     source = encoder.source(queries, "queries")
-    require_fitting(source.shape[0] or 1, k)
-    funnel = Funnel(steps, encoder.hasher, metric)
-    parts = []
+    require_result_fits(source.shape[0] or 1, last)
     for first, batch in source.batches(rows=min(source.batch_rows, funnel.queries_at_once(len(state)))):
-        parts.append(funnel.nearest(state, batch, encoder.codes(batch, source.name, first), allow))
-    return _joined(parts) if parts else funnel.nothing()
-
-
-def _joined(parts: list[Neighbors]) -> Neighbors:
-    ids, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Neighbors(ids, distances)
+        questions = encoder.questions(batch, source.name, first) if funnel.estimates else None
+        codes = encoder.codes(batch, source.name, first) if questions is None else questions.codes
+        yield funnel.nearest(state, batch, codes, allow, questions=questions)

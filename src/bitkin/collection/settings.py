@@ -29,22 +29,19 @@ INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The arguments of `Collection.create`, each of them possible by itself."""
+    """The arguments of `Collection.create` that later calls ask for, each of them possible by itself."""
 
     vectors: str | None
     metric: str
     ids: str
     stage: str | None
     oversample: int
-    index: str | RowIndex
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
             one_of(self.vectors, "vectors", KINDS)
         one_of(self.metric, "metric", METRICS)
         one_of(self.ids, "ids", ("int", "str"))
-        if not isinstance(self.index, RowIndex):
-            one_of(self.index, "index", tuple(INDEXES))
         whole_number(self.oversample, "oversample", low=1, high=MOST)
         if self.stage is not None:
             one_of(self.stage, "stage", STAGES)
@@ -73,18 +70,6 @@ class Settings:
         """Return ids of the kind wanted, of which there are none yet."""
         return IntegerIds() if self.ids == "int" else StringIds()
 
-    def new_index(self, spec: CodeSpec) -> RowIndex:
-        """Return an index of the kind wanted, without rows."""
-        if isinstance(self.index, RowIndex):
-            if len(self.index) or self.index.spec != spec:
-                raise InvalidInputError(
-                    f"index must have no rows, and codes of {spec} like the hasher, got {self.index}."
-                )
-            return copy.deepcopy(self.index)
-        module, name = INDEXES[self.index]
-        index: RowIndex = getattr(importlib.import_module(module), name)(spec)
-        return index
-
     def new_vectors(self, encoder: Encoder) -> KeptVectors | None:
         """Return vectors of the kind wanted, of which there are none yet; None where none are kept."""
         if self.vectors is None:
@@ -96,6 +81,17 @@ class Settings:
                 f"have no vectors to keep. Fit it on a matrix to keep vectors={self.vectors!r}."
             )
         return no_vectors(self.vectors, n_features)
+
+
+def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
+    """Return an index without rows that nobody else has: of the kind wanted, or like the one given."""
+    if isinstance(index, RowIndex):
+        if len(index) or index.spec != spec:
+            raise InvalidInputError(f"index must have no rows, and codes of {spec} like the hasher, got {index}.")
+        return copy.deepcopy(index)
+    module, name = INDEXES[one_of(index, "index", tuple(INDEXES))]
+    made: RowIndex = getattr(importlib.import_module(module), name)(spec)
+    return made
 
 
 def require_absent(value: Any, name: str, instead: str) -> None:

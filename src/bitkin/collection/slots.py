@@ -48,8 +48,10 @@ class Slots:
 
     def of(self, numbers: Ids) -> Ids:
         """Return the slot of every row number, −1 where there is none."""
-        found = np.full(len(numbers), -1, dtype=np.int64)
-        for run in self.runs:
+        if not self.runs:
+            return np.full(len(numbers), -1, dtype=np.int64)
+        found = self.runs[0].find(numbers)
+        for run in self.runs[1:]:
             newer = run.find(numbers)
             found = np.where(newer >= 0, newer, found)
         return found

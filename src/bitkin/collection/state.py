@@ -28,9 +28,9 @@ class State:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def nearest(self, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
-        """Return the k nearest rows of every query by codes, as the numbers of rows."""
-        return self.index._k_nearest(self.rows, queries, k, allow)
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes, as the numbers of rows; at least `least`, if there are."""
+        return self.index._k_nearest(self.rows, queries, k, allow, least)
 
     def codes(self, numbers: Ids) -> Codes:
         """Return the codes of rows that are there, in that order."""

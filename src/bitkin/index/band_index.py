@@ -11,9 +11,10 @@ from bitkin.checks import one_of, whole_number
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.index import scan
 from bitkin.index.band_layout import BandLayout
 from bitkin.index.band_search import BandSearch, ragged
-from bitkin.index.band_tables import band_tables
+from bitkin.index.band_tables import band_tables, require_numbers
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.row_index import RowIndex
 from bitkin.index.segment import Ids
@@ -24,6 +25,7 @@ from bitkin.io.reader import StoredFile
 if TYPE_CHECKING:
     from bitkin.index.band_tuning import BandTuning
 
+USUAL_BITS = 16
 _SCORES = ("distance", "hits")
 
 
@@ -34,7 +36,8 @@ class BandIndex(RowIndex):
     A query looks its own keys up, and with `probes` keys near them; what it finds there is scored. The chance that a
     row with a share s of equal symbols is found is `bitkin.theory.band_probability`, a curve shaped like an S:
     near rows are found almost surely and far ones are hardly ever looked at, but rows may be missed. `tune` chooses
-    settings for a recall that is wanted; `FlatIndex` misses nothing.
+    settings for a recall that is wanted; `FlatIndex` misses nothing. A query with fewer than k candidates is scanned,
+    so k rows come back whenever there are as many.
 
     Any number of threads may search while others add and remove, as in every index.
 
@@ -44,15 +47,16 @@ class BandIndex(RowIndex):
         The shape of the codes.
     band_bits : int
         Bits a band, up to 64, in whole symbols: `band_bits // bits_per_symbol` of them, at least one. Symbols left over
-        at the end are in no band. Narrow bands find more and look at more.
+        at the end are in no band. Narrow bands find more and look at more. The usual 16 are fewer for shorter codes.
     probes : int
         Keys looked up a band beside its own: those with one symbol changed, then two, and so on.
     budget : int, optional
         The most rows of tables that a query looks at, the same row again where several bands hold it. Own keys come
-        before changed ones, small buckets before large ones. None looks at all.
+        before changed ones, small buckets before large ones. Of symbols of 8 bits and more, one bit each is compared
+        first, and a fifth of the rows that are looked at, at least 16·k, are compared wholly. None looks at all.
     score : "distance" or "hits"
         What is reported and orders the results: the symbols that differ, or the number of bands that the query did not
-        find the row in, as in the paper on WTA (section 5.1).
+        find the row in, as in the paper on WTA (section 5.1); then only candidates are returned.
 
     Notes
     -----
@@ -60,7 +64,7 @@ class BandIndex(RowIndex):
     one, rows that were added since the tables were built do not count, and segments share it.
 
     Tables take 4 bytes a row and band, and up to 4 more; codes longer than 64 bits are there a second time, row after
-    row. They are not saved: loading builds them again.
+    row, and symbols of 8 bits and more take one bit each beside. They are not saved: loading builds them again.
 
     Examples
     --------
@@ -69,20 +73,22 @@ class BandIndex(RowIndex):
     >>> index = bitkin.BandIndex(codes.spec, band_bits=4)
     >>> index.add(codes).tolist()
     [0, 1, 2, 3]
-    >>> ids, distances = index.search(codes[:1], k=4)
-    >>> ids.tolist(), distances.tolist()
-    ([[0, 1, 2, -1]], [[0, 2, 2, 5]])
+    >>> ids, distances = index.search(codes[:1], k=3)
+    >>> ids.tolist(), distances.tolist(), index.count_candidates(codes[:1]).tolist()
+    ([[0, 1, 2]], [[0, 2, 2]], [3])
     """
 
     def __init__(
         self,
         spec: CodeSpec,
-        band_bits: int = 16,
+        band_bits: int = USUAL_BITS,
         *,
         probes: int = 0,
         budget: int | None = None,
         score: str = "distance",
     ) -> None:
+        if band_bits == USUAL_BITS:
+            band_bits = min(USUAL_BITS, require_spec(spec).n_bits)
         self._layout = BandLayout(require_spec(spec), band_bits, probes)
         self._budget = None if budget is None else whole_number(budget, "budget", low=1, high=2**31 - 1)
         self._score = one_of(score, "score", _SCORES)
@@ -158,10 +164,11 @@ class BandIndex(RowIndex):
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest candidates of every query, nearest first, ties by lower id.
 
-        With `score="hits"`, distances are the bands that the row was not found in. Where there are fewer than k
-        candidates, the rest is id −1 with distance `n_symbols + 1`. Empty rows are never returned and empty queries
-        find nothing. `allow` lists the ids that may be returned: others are passed over while buckets are looked
-        into, so they take no candidate's place; ids in it that are not in the index are passed over.
+        A query that has fewer than k is answered by a scan of all rows; with `score="hits"`, where distances are the
+        bands that the row was not found in, the rest is id −1 with distance `n_symbols + 1` instead. Empty rows are
+        never returned and empty queries find nothing. `allow` lists the ids that may be returned: others are passed
+        over while buckets are looked into, so they take no candidate's place; ids in it that are not in the index are
+        passed over.
         """
         return super().search(queries, k, allow=allow)
 
@@ -177,20 +184,22 @@ class BandIndex(RowIndex):
         counts[asked] = [sum(len(ids) for ids, _ in search.candidates(i)) for i in range(len(asked))]
         return counts
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
-        return self._nearest_and_looked(snapshot, queries, k, allow)[0]
+    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        return self._nearest_and_looked(snapshot, queries, k, allow, least)[0]
 
     def _nearest_and_looked(
-        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> tuple[Neighbors, Ids]:
         """Return the nearest, and how many rows of tables were looked at for every query."""
         asked, search = self._asked(snapshot, queries, allow)
-        if len(asked) == len(queries):
-            return search.nearest(k)
         ids = np.full((len(queries), k), -1, dtype=np.int64)
         distances = np.full((len(queries), k), self.spec.n_symbols + 1, dtype=np.int32)
         looked = np.zeros(len(queries), dtype=np.int64)
         (ids[asked], distances[asked]), looked[asked] = search.nearest(k)
+        if self._score == "distance":
+            short = asked[ids[asked, min(k, least) - 1] < 0]
+            ids[short], distances[short] = scan.k_nearest(snapshot, queries[short], k, allow)
+            looked[short] += len(snapshot)
         return Neighbors(ids, distances), looked
 
     def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
@@ -205,7 +214,12 @@ class BandIndex(RowIndex):
         by_hits = self._score == "hits"
         return asked, BandSearch.of(snapshot, self._layout, self._budget, by_hits, queries, allow)
 
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
+        return f"BandIndex({len(self):,} codes, {self.spec}, {settings})"
+
     def _settled(self, snapshot: Snapshot) -> Snapshot:
+        require_numbers(snapshot)
         return with_tables(snapshot, lambda segment: band_tables(segment, self._layout), FEW_ROWS)
 
     def _settings(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from bitkin.kernels.blocks import read_only
 
 MOST_BITS = 64  # of a band: a key is one word
 MOST_PROBES = 1 << 16
+_MOST_KEYS = 1 << 20  # that a query looks up in all bands together: each takes room to plan in
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,6 +47,11 @@ class BandLayout:
                 f"probes must be at most {most:,}, the other keys of a band of {r * width} bits, got {probes:,}."
                 if most < MOST_PROBES
                 else f"probes must be at most {most:,}, got {probes:,}. Narrower bands find more than more probes."
+            )
+        if spec.n_symbols // r * (probes + 1) > _MOST_KEYS:
+            raise InvalidInputError(
+                f"probes must be fewer: {probes:,} in {spec.n_symbols // r:,} bands are over {_MOST_KEYS:,} keys a "
+                "query. Take wider bands or FlatIndex."
             )
         masks = np.fromiter(islice(_changes(r, width), probes + 1), dtype=np.uint64, count=probes + 1)
         sizes = probes_by_level(r, spec.alphabet_size, probes)

@@ -17,7 +17,7 @@ from bitkin import threads
 from bitkin.codes import Codes
 from bitkin.index import bitmap
 from bitkin.index.band_layout import BandLayout
-from bitkin.index.band_tables import BandTables
+from bitkin.index.band_tables import BandTables, sketches_of
 from bitkin.index.bitmap import Bitmap
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids, Segment, Words
@@ -31,12 +31,13 @@ from bitkin.kernels.band_index import (
     nearest_in_tables_into,
     room_for,
     row_distances_into,
-    sort_heaps,
 )
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.scan import block_widths, symbol_distances_into
 
 SCAN_SHARE = 8  # a row in a bucket costs about as much time as so many in a scan
+_ROWS_A_FINALIST = 5  # with a budget, of rows that have sketches
+_FINALISTS_A_RESULT = 16
 _NOBODY = np.int64(2**63 - 1)
 _NO_LIMIT = 2**62
 _DISTANCES_AT_ONCE = 1 << 20
@@ -141,9 +142,13 @@ class BandSearch:
             budget = self._budget(segment, mask)
             most = max(1, segment.n // SCAN_SHARE) if self.budget is None else budget
             rows_looked_at = np.empty(len(words), dtype=np.int64)
+            finalists = _NO_LIMIT
+            if self.budget is not None:
+                finalists = max(self.budget // _ROWS_A_FINALIST, _FINALISTS_A_RESULT * best.shape[1])
             nearest_in_tables_into(
-                segment.tables.arrays, mask, words, keys, layout.r, layout.masks, layout.sorted_masks, layout.levels,
-                budget, most, *widths, best, rows_looked_at, self._room(segment.tables, most),
+                segment.tables.arrays, mask, words, sketches_of(words), keys, layout.r, layout.masks,
+                layout.sorted_masks, layout.levels, budget, most, finalists, *widths, best, rows_looked_at,
+                self._room(segment.tables, most),
             )  # fmt: skip
             heavy = np.flatnonzero(rows_looked_at > most)
             rows_looked_at[heavy] = covered
@@ -154,7 +159,7 @@ class BandSearch:
                 best[heavy] = some
         if covered < segment.n:
             self._scan(segment, mask, np.arange(part.start, part.stop), covered, segment.n, widths, best)
-        sort_heaps(best)
+        best.sort(axis=1)
 
     def _scan(
         self,

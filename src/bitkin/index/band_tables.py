@@ -7,14 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitkin import threads
+from bitkin.errors import InvalidInputError
 from bitkin.index import bitmap
 from bitkin.index.band_layout import BandLayout
 from bitkin.index.segment import Segment, Words
+from bitkin.index.snapshot import Snapshot
 from bitkin.kernels.band_index import BandArrays, fill_band_into
 from bitkin.kernels.blocks import read_only, unpack_rows_into
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed
 _ROWS_PER_PIECE = 1 << 16
+_PLANES_WITH_SKETCHES = 8  # shorter rows are measured as fast as their sketches
+_MOST_ROWS = 2**32 - 1  # row numbers have 32 bits, in tables and in the places of results
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,7 +33,16 @@ class BandTables:
     def nbytes(self) -> int:
         """Bytes held; codes that are the segment's own are not counted again."""
         a = self.arrays
-        return a.starts.nbytes + a.rows.nbytes + (0 if self.shares_words else a.words.nbytes)
+        return a.starts.nbytes + a.rows.nbytes + a.sketches.nbytes + (0 if self.shares_words else a.words.nbytes)
+
+
+def require_numbers(snapshot: Snapshot) -> None:
+    """Refuse more rows than there are row numbers, before anything is built over them; segments may be merged later."""
+    n = sum(segment.n for segment in snapshot.segments)
+    if n > _MOST_ROWS:
+        raise InvalidInputError(
+            f"a BandIndex holds at most {_MOST_ROWS:,} rows, removed ones included, got {n:,}. Use several indexes."
+        )
 
 
 def band_tables(segment: Segment, layout: BandLayout) -> BandTables:
@@ -47,7 +60,8 @@ def band_tables(segment: Segment, layout: BandLayout) -> BandTables:
         np.uint64((1 << key_bits) - 1),
         np.uint64(key_bits - slot_bits),
     )
-    arrays = BandArrays(_rows_in_order(segment), read_only(starts), read_only(rows), spread, hashed)
+    words = _rows_in_order(segment)
+    arrays = BandArrays(words, sketches_of(words), read_only(starts), read_only(rows), spread, hashed)
     members = read_only(members)
 
     def fill(band: int) -> None:
@@ -56,6 +70,12 @@ def band_tables(segment: Segment, layout: BandLayout) -> BandTables:
 
     threads.run(fill, range(bands))
     return BandTables(segment.n, arrays, shares_words=segment.blocks.shape[1:3] == (1, 1))
+
+
+def sketches_of(words: Words) -> Words:
+    """Return the parity of every symbol, uint64 (n, 1, W), of codes of many planes; of others (0, 1, W)."""
+    some = words if words.shape[1] >= _PLANES_WITH_SKETCHES else words[:0]
+    return read_only(np.bitwise_xor.reduce(some, axis=1, keepdims=True))
 
 
 def _rows_in_order(segment: Segment) -> Words:

@@ -117,14 +117,14 @@ class Epoch:
         return replace(self, rows=rows, kept=replace(self.kept, ids=ids))
 
     def nearest(self, queries: Batch, n_candidates: int, allow: Ids | None) -> Neighbors:
-        """Return the nearest rows of every query by codes, in that order, with their estimated distances."""
+        """Return the nearest rows of every query by codes, in that order, with their scores."""
         asked = self.scorer.questions(queries)
         found = scan.k_nearest(self.rows, asked.codes, min(n_candidates, len(self)), allow).ids
         there = found >= 0
         ids = found[there]
         places = np.full(found.shape, -1, dtype=np.int64)
         places[there] = np.arange(len(ids))
-        return Neighbors(found, self.scorer.distances(asked, self._words(ids), self.kept.of(ids), places))
+        return Neighbors(found, self.scorer.scores(asked, self._words(ids), self.kept.of(ids), places))
 
     def _words(self, ids: Ids) -> Words:
         """Return the packed codes of ids that are here: uint64 (n, words a row)."""

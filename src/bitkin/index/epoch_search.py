@@ -9,7 +9,7 @@ import numpy as np
 from bitkin.index.epoch import Epoch
 from bitkin.index.epoch_state import State
 from bitkin.index.limits import require_fitting
-from bitkin.index.rescore import nearest_first, reported
+from bitkin.index.nearest_first import nearest_first, reported
 from bitkin.index.results import Neighbors
 from bitkin.index.segment import Ids
 from bitkin.io.vectors import open_vectors
@@ -39,5 +39,5 @@ def _nearest(
 ) -> Neighbors:
     found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
     nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
-    ids, distances = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
-    return reported(nearest_first(ids, distances, k), metric)
+    ids, scores = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
+    return reported(nearest_first(ids, scores, k), metric)

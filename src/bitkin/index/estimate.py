@@ -19,6 +19,7 @@ products then are r times those of u. Only l2 would need a third number: it keep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +32,14 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.training import prepared
+from bitkin.index.nearest_first import nobody
 from bitkin.index.pair_distances import Floats
+from bitkin.index.results import Neighbors
 from bitkin.index.segment import Ids, Words
 from bitkin.io.vectors.batch import Batch
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
+from bitkin.kernels.selection import nearest_into
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
@@ -121,38 +125,68 @@ class Scorer:
                 share = _ratio(along, np.square(mean).sum())
                 seen -= share[:, None] * model.offset
                 onto[:], factor[:] = -share, -1
-        factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), np.abs(seen).sum(axis=1)))
+        sizes = np.abs(seen)
+        factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
         # Sums over a float32 table must neither overflow nor vanish; a power of two changes no digit.
-        exponents = np.frexp(np.abs(seen).max(axis=1, initial=0.0))[1]
+        exponents = np.frexp(sizes.max(axis=1, initial=0.0))[1]
         factor[:] = np.ldexp(factor, exponents)
         codes = Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint)
         return Questions(codes, np.ldexp(seen, -exponents[:, None]).astype(np.float32), terms)
 
-    def distances(self, asked: Questions, words: Words, corrections: Corrections, places: Ids) -> Floats:
-        """Return the estimated distance of query i from row `places[i, k]`; infinity where that is −1.
+    def scores(self, asked: Questions, words: Words, corrections: Corrections, places: Ids) -> Floats:
+        """Return what ranks row `places[i, k]` for query i: its estimated distance, squared for l2; infinity at −1.
 
         `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m); float64 (q, m) comes
-        back, since float32 would make ties of what is beyond its range. l2 is not squared. Where its square is
-        estimated below 0, it comes as −√(−square), which keeps the order.
+        back, since float32 would make ties of what is beyond its range. Squares estimated below 0 are left so, which
+        keeps the order; `reported` makes distances of scores.
         """
         out: Floats = np.empty(places.shape)
-        n_words = words.shape[1]
-        step = max(1, _PAIRS_A_PIECE // max(1, places.shape[1]))
-        words, corrections, places = read_only(words), read_only(corrections), read_only(places)
-        projected, terms = read_only(asked.projected), read_only(asked.terms)
 
-        def score(first: int) -> None:
-            some = slice(first, first + step)
-            tables = np.empty((n_words, ENTRIES), dtype=np.float32)
-            near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=np.float32)
-            estimates_into(words, corrections, places[some], projected[some], terms[some], tables, *near, out[some])
+        def keep(some: slice, scores: Floats) -> None:
+            out[some] = scores
 
-        threads.run(score, range(0, len(places), step))
-        return np.copysign(np.sqrt(np.abs(out)), out) if self.metric == "l2" else out
+        _score(asked, words, corrections, places, keep)
+        return out
+
+    def nearest(
+        self, asked: Questions, words: Words, corrections: Corrections, places: Ids, ids: Ids, k: int
+    ) -> Neighbors:
+        """Return the best k of every query by `scores`, which come with them, ties by lower id; ids (q, m), −1 nobody.
+
+        Scores are ranked while they are in cache, and never all there.
+        """
+        best = nobody(len(places), k)
+        ids = read_only(ids)
+
+        def rank(some: slice, scores: Floats) -> None:
+            nearest_into(read_only(scores), ids[some], best.distances[some], best.ids[some])
+
+        _score(asked, words, corrections, places, rank)
+        return best
 
     @property
     def _mean(self) -> Floats:
         return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
+
+
+def _score(
+    asked: Questions, words: Words, corrections: Corrections, places: Ids, use: Callable[[slice, Floats], None]
+) -> None:
+    """Call `use` with some queries and their scores, one thread each, until all are done."""
+    n_words, n_places = words.shape[1], places.shape[1]
+    step = max(1, _PAIRS_A_PIECE // max(1, n_places))
+    words, corrections, places = read_only(words), read_only(corrections), read_only(places)
+    projected, terms = read_only(asked.projected), read_only(asked.terms)
+
+    def score(first: int) -> None:
+        some = slice(first, min(first + step, len(places)))
+        tables = np.empty((n_words, ENTRIES), dtype=np.float32)
+        near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=np.float32)
+        out = np.empty((some.stop - first, n_places))
+        estimates_into(words, corrections, places[some], projected[some], terms[some], tables, *near, out)
+        use(some, out)
+
+    threads.run(score, range(0, len(places), step))
 
 
 def _lengths(batch: Batch, name: str) -> Floats:
@@ -165,6 +199,5 @@ def _times(batch: Batch, vector: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats | np.floating) -> Floats:
-    """Divide; nothing by nothing is 0: a row of zeros, or one that lies on the mean."""
-    above, below = np.broadcast_arrays(above, below)
+    """Divide, `below` being of no more dimensions; by nothing is 0: a row of zeros, or one that lies on the mean."""
     return np.divide(above, below, out=np.zeros(above.shape), where=below != 0)

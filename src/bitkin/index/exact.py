@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.index.pair_distances import Floats, Ids, pair_distances
+from bitkin.index.shortlist import Shortlist
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch
 
@@ -28,12 +29,12 @@ def exact_distances(
     step = max(1, _GATHERED // max(1, places.shape[1] * source.shape[1]))
     for first in range(0, len(places), step):
         some = slice(first, first + step)
-        asked, columns = np.nonzero(places[some] >= 0)
-        wanted, row_of = np.unique(places[some][asked, columns], return_inverse=True)
-        rows = source.gather(wanted)
+        shortlist = Shortlist.of(places[some])
+        rows = source.gather(shortlist.wanted)
         if scale is not None:
-            rows = rows * scale[wanted, None]
-        out[first + asked, columns] = _measured(rows, row_of, queries[some], asked, metric)
+            rows = rows * scale[shortlist.wanted, None]
+        asked, columns = np.nonzero(shortlist.at >= 0)
+        out[first + asked, columns] = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
     return out
 
 

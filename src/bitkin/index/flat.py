@@ -36,7 +36,7 @@ class FlatIndex(RowIndex):
     [[1, 2]]
     """
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
+    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         return scan.k_nearest(snapshot, queries, k, allow)
 
     def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:

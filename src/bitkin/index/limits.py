@@ -37,10 +37,10 @@ def ids_for(n_rows: int, ids: npt.ArrayLike | None, next_id: int) -> Ids:
     return numbers
 
 
-def require_fitting(n_queries: int, k: int) -> None:
-    """Raise where the result alone would not fit this machine's memory."""
+def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
+    """Raise where the result alone, so many bytes a neighbour, would not fit this machine's memory."""
     memory = physical_memory()
-    if memory is not None and 12 * n_queries * k > memory:
+    if memory is not None and pair_bytes * n_queries * k > memory:
         raise InvalidInputError(
             f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
         )

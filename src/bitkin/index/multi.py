@@ -75,7 +75,7 @@ class MultiIndex(RowIndex):
 
         return with_tables(snapshot, build, _FEW_ROWS)
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
+    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         return multi_search.k_nearest(snapshot, queries, k, allow)[0]
 
     def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:

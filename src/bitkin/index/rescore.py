@@ -7,27 +7,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import threads
 from bitkin.checks import one_of, whole_number
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index.corrections import batches_for, scorer_for
-from bitkin.index.estimate import Corrections
+from bitkin.index.estimate import Corrections, Questions, Scorer
 from bitkin.index.exact import exact_distances, require_scale
+from bitkin.index.limits import require_fitting
+from bitkin.index.nearest_first import nearest_first, nobody, reported
 from bitkin.index.pair_distances import METRICS
 from bitkin.index.results import Neighbors
 from bitkin.index.row_index import RowIndex
 from bitkin.index.scored_rows import scored_rows
-from bitkin.index.segment import Ids
 from bitkin.index.shortlist import Shortlist, rows_of
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.vectors.batch import stack
-from bitkin.kernels.blocks import read_only
-from bitkin.kernels.selection import nearest_into
+from bitkin.io.vectors.batch import Batch, stack
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
-_PAIRS_A_PIECE = 1 << 16  # ranked by one thread at a time
 
 
 def rescore(
@@ -64,7 +61,8 @@ def rescore(
         The fitted hasher that made the codes.
     codes : Codes or index
         n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are taken, all at once:
-        ids that it no longer has drop out, as nobody, whatever a writer does meanwhile.
+        ids that it no longer has drop out, as nobody, whatever a writer does meanwhile. A row that was replaced since
+        `corrections` were made has another code than they are for: keep both together, as a Collection does.
     corrections : float32 (n, 2)
         As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there may be more rows
         than the index has.
@@ -112,50 +110,40 @@ def rescore(
         raise InvalidInputError("scale must be left out for stage='estimate': it is that of vectors.")
     shortlist = Shortlist.of(hits)
     k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
+    require_fitting(len(shortlist.ids), k, pair_bytes=16)
     if stage == "exact":
         source = open_vectors(vectors, name="vectors")
         asked = _queries(queries, source, len(shortlist.ids))
         places = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
-        distances = exact_distances(source, asked, places, metric, require_scale(scale, source))
+        scales = require_scale(scale, source)
+        if asked is None:
+            return nobody(0, k)
+        distances = exact_distances(source, asked, places, metric, scales)
         return nearest_first(shortlist.ids, distances, k)
     scorer = scorer_for(hasher, metric)
-    batches = [batch for _, batch in batches_for(scorer.model, queries, "queries")]
-    _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
+    questions = queries if isinstance(queries, Questions) else _questions(scorer, queries)
+    _require_rows(0 if questions is None else len(questions.codes), len(shortlist.ids))
     rows = scored_rows(shortlist, codes, corrections, ids, scorer.model, metric)
-    if not batches:
-        return reported(nearest_first(shortlist.ids, np.empty(shortlist.ids.shape), k), metric)
-    distances = scorer.distances(scorer.questions(stack(batches)), *rows)
+    if questions is None:
+        return reported(nobody(0, k), metric)
     ids_left = shortlist.ids if rows.places is shortlist.at else np.where(rows.places < 0, -1, shortlist.ids)
-    return reported(nearest_first(ids_left, distances, k), metric)
+    return reported(scorer.nearest(questions, *rows, ids_left, k), metric)
 
 
-def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neighbors:
-    """Return the best k of every row, nearest first, ties by lower id; id −1 is nobody, and ends up last."""
-    best = Neighbors(np.full((len(ids), k), -1, dtype=np.int64), np.full((len(ids), k), np.inf, dtype=distances.dtype))
-    step = max(1, _PAIRS_A_PIECE // max(1, ids.shape[1]))
-
-    def select(first: int) -> None:
-        some = slice(first, first + step)
-        nearest_into(read_only(distances[some]), read_only(ids[some]), best.distances[some], best.ids[some])
-
-    threads.run(select, range(0, len(ids), step))
-    return best
+def _questions(scorer: Scorer, queries: Any) -> Questions | None:
+    """Return what the estimates of queries are computed from, or None of none."""
+    batches = [batch for _, batch in batches_for(scorer.model, queries, "queries")]
+    return scorer.questions(stack(batches)) if batches else None
 
 
-def reported(found: Neighbors, metric: str) -> Neighbors:
-    """Return estimates, ranked in float64, as they are reported: float32, and no l2 or cosine distance below 0."""
-    distances = found.distances if metric == "ip" else np.maximum(found.distances, 0)
-    with np.errstate(over="ignore"):
-        return Neighbors(found.ids, distances.astype(np.float32))
-
-
-def _queries(queries: Any, source: VectorSource, wanted: int) -> Any:
+def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
+    """Return all queries as one batch, or None of none."""
     asked = open_vectors(queries, name="queries")
     if asked.shape[1] != source.shape[1]:
         raise InvalidInputError(f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}.")
-    rows = asked.gather(np.arange(len(asked)))
-    _require_rows(rows.shape[0], wanted)
-    return rows
+    batches = [batch for _, batch in asked.batches()]
+    _require_rows(sum(batch.shape[0] for batch in batches), wanted)
+    return stack(batches) if batches else None
 
 
 def _require_rows(n_queries: int, wanted: int) -> None:

@@ -44,8 +44,11 @@ class RowIndex(ABC):
         self._snapshot = self._settled(snapshot)
 
     @abstractmethod
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
-        """Return the k nearest rows of every query, nearest first, ties by lower id."""
+    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query, nearest first, ties by lower id.
+
+        An index that may miss rows may return fewer than k, but not fewer than `least` while there are as many.
+        """
 
     @abstractmethod
     def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
@@ -168,7 +171,7 @@ class RowIndex(ABC):
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
         require_fitting(len(queries), k)
-        return self._k_nearest(snapshot, queries, k, allowed)
+        return self._k_nearest(snapshot, queries, k, allowed, least=k)
 
     def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
         """Return all codes at most `radius` symbols away from every query, nearest first, ties by lower id."""

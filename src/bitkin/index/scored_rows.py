@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from bitkin.index.shortlist import Shortlist, rows_of
 
 
 class ScoredRows(NamedTuple):
-    """What `Scorer.distances` takes of rows, and where the shortlist has them."""
+    """What `Scorer.nearest` takes of rows, and where the shortlist has them."""
 
     words: Words
     corrections: Corrections
@@ -46,14 +47,19 @@ def scored_rows(
         require_comparable(model.spec, model.fingerprint, all_codes, "codes")
         _require_two_a_row(numbers, len(all_codes))
         rows = rows_of(wanted, ids, len(all_codes), "codes")
-        taken = all_codes[rows]
-    kept = _require_sound(numbers[rows], taken, metric, rows)
+        taken = all_codes if _all_of(all_codes, rows) else all_codes[rows]
+    kept = _require_sound(numbers if _all_of(numbers, rows) else numbers[rows], taken, metric, rows)
     words = taken.words[:, 0]
     if known.all() and taken.empty is None:
         return ScoredRows(words, kept, shortlist.at)
     number_of = np.full(len(wanted), -1, dtype=np.int64)
     number_of[known] = np.where(taken.empty_rows(), -1, np.arange(len(taken)))
     return ScoredRows(words, kept, shortlist.spread(number_of))
+
+
+def _all_of(values: Sized, rows: Ids) -> bool:
+    """Whether rows are all that there are, in their order: then nothing has to be copied."""
+    return len(rows) == len(values) and bool((rows == np.arange(len(rows))).all())
 
 
 def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:
@@ -82,10 +88,9 @@ def _require_two_a_row(numbers: Corrections, n_rows: int) -> None:
 def _require_sound(numbers: Corrections, codes: Codes, metric: str, rows: Ids) -> Corrections:
     """Return corrections of codes, which are `rows` of what was given: finite, and zeros where a code is empty."""
     if codes.empty is not None:
-        numbers[codes.empty] = 0
-    finite = np.isfinite(numbers).all(axis=1)
-    if not finite.all():
-        at = int(np.argmin(finite))
+        numbers = np.where(codes.empty[:, None], np.float32(0), numbers)
+    if not np.isfinite(numbers).all():
+        at = int(np.argmin(np.isfinite(numbers).all(axis=1)))
         raise InvalidInputError(f"corrections must be finite, got {numbers[at].tolist()} in row {rows[at]}.")
     if metric == "l2" and (numbers[:, 0] < 0).any():
         at = int(np.argmax(numbers[:, 0] < 0))

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import id_array
-from bitkin.errors import InvalidInputError, UnknownIdError
-from bitkin.index.results import Neighbors
+from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
 
-_SPARSE = 8  # times as many ids as pairs: past that, marking ids is slower than sorting pairs
+_SPARSE = 8  # times as many ids as pairs: past that, marking ids takes more time and memory than sorting pairs
+_FEW_IDS = 1 << 18  # marked faster than the thousand of a lone query are sorted
 
 
 class Shortlist(NamedTuple):
@@ -28,7 +29,14 @@ class Shortlist(NamedTuple):
 
     @classmethod
     def of(cls, hits: Any) -> Shortlist:
-        """Take what a search found, or a table of ids."""
+        """Take what a search found, or a table of ids; a shortlist is taken as it is."""
+        if isinstance(hits, Shortlist):
+            return hits
+        if isinstance(hits, RaggedNeighbors):
+            raise InvalidInputError(
+                "hits must be Neighbors, got RaggedNeighbors of a radius search. Search for the k nearest instead, or "
+                "give the ids of one query as hits.ids[None, a:b]."
+            )
         ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
         if ids.ndim != 2 or ids.dtype.kind not in "iu":
             raise InvalidInputError(
@@ -40,6 +48,10 @@ class Shortlist(NamedTuple):
         if ids.min(initial=0) < -1:
             ids = np.maximum(ids, -1)
         return cls(ids, *_distinct(ids))
+
+    def renumbered(self) -> Shortlist:
+        """Return the same places with numbers for ids: i is the i-th of `wanted`."""
+        return Shortlist(self.at, np.arange(len(self.wanted)), self.at)
 
     def spread(self, rows: Ids) -> Ids:
         """Return (q, m) from the row of every id in `wanted`; −1 is nobody, in and out."""
@@ -65,6 +77,9 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
         raise InvalidInputError(f"ids must be one a row of {name}, got {len(numbers)} for {n_rows} rows.")
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(twice):
+        raise DuplicateIdError(f"ids must differ, given more than once: {some_of(np.unique(twice))}.")
     at = np.searchsorted(numbers, wanted)
     known = np.zeros(len(wanted), dtype=bool)
     known[at < n_rows] = numbers[at[at < n_rows]] == wanted[at < n_rows]
@@ -76,14 +91,14 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
 def _distinct(ids: Ids) -> tuple[Ids, Ids]:
     """Return all ids from 0 on, once and ascending, and which of them every place holds."""
     most = int(ids.max(initial=-1))
-    if most < _SPARSE * ids.size:
+    if most < max(_FEW_IDS, _SPARSE * ids.size):
         marked = np.zeros(most + 2, dtype=bool)  # one more, where −1 goes
         marked[ids] = True
         wanted = np.flatnonzero(marked[:-1])
         if len(wanted) == most + 1:
             return wanted, ids
-        number_of = np.full(most + 2, -1, dtype=np.int64)
-        number_of[wanted] = np.arange(len(wanted))
+        number_of = np.empty(most + 2, dtype=np.int64)  # only what is wanted is written, and read
+        number_of[wanted], number_of[-1] = np.arange(len(wanted)), -1
         return wanted, number_of[ids]
     there = ids >= 0
     wanted, inverse = np.unique(ids[there], return_inverse=True)

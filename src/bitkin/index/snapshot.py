@@ -11,7 +11,7 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, UnknownIdError
 from bitkin.index import bitmap
-from bitkin.index.bitmap import Bitmap
+from bitkin.index.bitmap import Bitmap, Flags
 from bitkin.index.segment import Ids, Segment, merged_ids
 from bitkin.io.layout import damaged
 
@@ -38,7 +38,7 @@ class Snapshot:
         """Return all ids, ascending."""
         return merged_ids(self.segments)
 
-    def present(self, ids: Ids) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def present(self, ids: Ids) -> Flags:
         """Return for every id whether it is there."""
         found = np.zeros(len(ids), dtype=bool)
         for segment in self.segments:
@@ -47,20 +47,20 @@ class Snapshot:
 
     def require_present(self, ids: Ids) -> None:
         """Raise when any of `ids` is not there."""
-        missing = ids[~self.present(ids)]
-        if len(missing):
-            raise UnknownIdError(f"ids must be in the index; not there: {some_of(missing)}.")
+        _require_found(ids, self.present(ids))
 
     def codes(self, ids: Ids) -> Codes:
         """Return the codes of `ids`, in that order."""
-        self.require_present(ids)
         words = np.empty((len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64)
-        empty = np.zeros(len(ids), dtype=bool)
+        empty, found = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
         for segment in self.segments:
             rows = segment.find(ids)
             here = rows >= 0
             words[here] = segment.words(rows[here])
             empty[here] = ~bitmap.test(segment.searchable, rows[here])
+            found |= here
+        _require_found(ids, found)
+        words.flags.writeable = False
         try:
             return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
         except InvalidInputError:
@@ -77,6 +77,11 @@ class Snapshot:
             flags[segment.found(allow)] = True
             masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
         return masks
+
+
+def _require_found(ids: Ids, found: Flags) -> None:
+    if not found.all():
+        raise UnknownIdError(f"ids must be in the index; not there: {some_of(ids[~found])}.")
 
 
 def some_of(ids: Ids) -> str:

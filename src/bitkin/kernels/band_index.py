@@ -5,6 +5,9 @@ lists all rows by slot, and `starts` tells where a slot begins. The slot is the 
 as keys; else (`hashed`) it is the first bits of the key times an odd number, and a few rows with other keys share it:
 they are measured with the others, and asked for their keys only when they are near.
 
+Codes of many planes may have sketches, the parity of every symbol, one plane in all: half of the symbols that differ
+differ in it too. Of many rows, those with the nearest sketches are measured; a sketch takes a part of the memory.
+
 The k best of a query are a heap of places, distance · 2³² + row, the worst on top: one number settles ties by row.
 """
 
@@ -25,6 +28,7 @@ _BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _H01 = np.uint64(0x0101010101010101)
 _PLACE = np.int64(1) << np.int64(32)
+_ONE_PLANE = (0,)
 _SIZES = 33  # bit lengths of the number of rows in a bucket
 
 
@@ -33,6 +37,8 @@ class BandArrays(NamedTuple):
 
     words: npt.NDArray[np.uint64]
     """[N, P, W]: the codes, row after row, so that a row is in one place of memory."""
+    sketches: npt.NDArray[np.uint64]
+    """[N, 1, W]: the planes of every row, XORed; [0, 1, W] where there are none."""
     starts: npt.NDArray[np.uint32]
     """[bands, slots + 1]."""
     rows: npt.NDArray[np.uint32]
@@ -55,6 +61,8 @@ class BandWork(NamedTuple):
     """[M]: what is in the buckets."""
     distances: npt.NDArray[np.int32]
     """[M]."""
+    guesses: npt.NDArray[np.uint16]
+    """[M]: distances of sketches."""
     histogram: npt.NDArray[np.int32]
     """[64·W + 1]: rows by distance. Sized by words, not symbols: no file content can step outside."""
     picked: npt.NDArray[np.uint32]
@@ -73,6 +81,7 @@ def room_for(n_rows: int, n_words: int, n_buckets: int, most: int) -> BandWork:
         begins=np.empty(_SIZES + 1, dtype=np.int64),
         rows=np.empty(most, dtype=np.uint32),
         distances=np.empty(most, dtype=np.int32),
+        guesses=np.empty(most, dtype=np.uint16),
         histogram=np.empty(64 * n_words + 1, dtype=np.int32),
         picked=np.empty(most + 1, dtype=np.uint32),
         places=np.empty(most, dtype=np.int64),
@@ -224,9 +233,9 @@ def _is_allowed(mask, row):
 
 
 @kernel
-def _sink(heap, size, place):
-    """Put a place where the largest of a heap of `size` is, and let it sink to where it belongs."""
-    at = 0
+def _sink(heap, place):
+    """Put a place where the largest of a heap is, and let it sink to where it belongs."""
+    at, size = 0, len(heap)
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -265,18 +274,53 @@ def _band_hits(row, keys, r, sorted_masks, enough):
 
 
 @kernel
-def _measure_buckets_into(words, table, plan, n_buckets, query, ps, ws, rows, distances, histogram):
-    """Write the rows of some buckets and their distances, and count the distances; nothing is compared.
-
-    A row that several bands hold is measured every time, which takes less than asking whether it is new. Rows are
-    listed first: all they need from memory then comes side by side.
-    """
+def _list_rows_into(table, mask, plan, n_buckets, rows):
+    """Write the rows of some buckets that are allowed, again in every bucket that holds them; return how many."""
     n = 0
     for c in range(n_buckets):
         band = plan[c, 2]
         for e in range(plan[c, 0], plan[c, 1]):
-            rows[n] = table[band, e]
-            n += 1
+            row = table[band, e]
+            rows[n] = row
+            n += np.int64(_is_allowed(mask, np.int64(row)))
+    return n
+
+
+@kernel
+def _keep_likely(sketches, sketch, ws, rows, n, wanted, guesses):
+    """Keep those `wanted` of n rows whose sketches are nearest, and all that are as near; return how many.
+
+    The farthest that is kept is found by halving: going over all guesses to count takes less than a histogram.
+    """
+    for i in range(n):
+        guess = _distance(sketches, np.int64(rows[i]), sketch, 0, _ONE_PLANE, ws)
+        for first in range(len(ws), sketch.shape[1], len(ws)):
+            guess += _distance(sketches, np.int64(rows[i]), sketch, first, _ONE_PLANE, ws)
+        guesses[i] = guess
+    too_near, farthest = -1, _WORD_BITS * sketch.shape[1]
+    while farthest - too_near > 1:
+        middle = (too_near + farthest) // 2
+        limit, count = np.uint16(middle), 0
+        for i in range(n):
+            count += np.int64(guesses[i] <= limit)
+        if count < wanted:
+            too_near = middle
+        else:
+            farthest = middle
+    kept, limit = 0, np.uint16(farthest)
+    for i in range(n):
+        rows[kept] = rows[i]
+        kept += np.int64(guesses[i] <= limit)
+    return kept
+
+
+@kernel
+def _measure_rows_into(words, rows, n, query, ps, ws, distances, histogram):
+    """Write the distances of n rows, and count them; nothing is compared.
+
+    A row that several bands hold is measured every time, which takes less than asking whether it is new. Rows were
+    listed before: all they need from memory comes side by side.
+    """
     for i in range(n):
         distance = _distance(words, np.int64(rows[i]), query, 0, ps, ws)
         for first in range(len(ws), query.shape[1], len(ws)):
@@ -306,11 +350,11 @@ def _sort_nearest_into(rows, distances, histogram, n, low, high, picked, places)
 
 
 @kernel
-def _offer_nearest(arrays, mask, keys, r, sorted_masks, work, n, heap, stamp):
+def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
     """Offer the rows in `work`, nearest first, to the k best of a query until all others are too far."""
     rows, distances, histogram, places, seen = work.rows, work.distances, work.histogram, work.places, work.seen
     low = 0
-    enough = len(heap) * len(keys)  # so many rows are k different ones, unless some are not allowed
+    enough = len(heap) * len(keys)  # so many rows are k different ones
     last = len(histogram) - 1
     while low <= last:
         high, count = low, np.int64(histogram[low])
@@ -325,33 +369,35 @@ def _offer_nearest(arrays, mask, keys, r, sorted_masks, work, n, heap, stamp):
                     return
                 continue
             row = place % _PLACE
-            if seen[row] != stamp and _is_allowed(mask, row):
+            if seen[row] != stamp:
                 if arrays.hashed and not _band_hits(arrays.words[row], keys, r, sorted_masks, 1):
                     continue
                 seen[row] = stamp
-                _sink(heap, len(heap), place)
+                _sink(heap, place)
         low = high + 1
 
 
 @kernel
 def nearest_in_tables_into(
-    arrays, mask, queries, keys, r, masks, sorted_masks, levels, budget, most, ps, ws, best, looked, work
-):
+    arrays, mask, queries, sketches, keys, r, masks, sorted_masks, levels, budget, most, finalists, ps, ws, best,
+    looked, work,
+):  # fmt: skip
     """Offer the rows of the buckets that queries look into to their k best, int64[Q, k], heaps of places.
 
     uint64[Q, P, W] queries, uint64[Q, bands] keys. `looked`, int64[Q]: how many rows were looked at. Queries for which
-    that is more than `most` are left out, for the scan.
+    that is more than `most` are left out, for the scan. Where there are sketches, uint64[Q, 1, W] are those of queries,
+    and of more rows than `finalists` only so many are measured.
     """
-    words, rows = arrays.words, arrays.rows
     for q in range(len(queries)):
         n_buckets, n = _plan(arrays, keys[q], masks, levels, budget, work)
         looked[q] = n
         if 0 < n <= most:
             work.histogram[:] = 0
-            _measure_buckets_into(
-                words, rows, work.plan, n_buckets, queries[q], ps, ws, work.rows, work.distances, work.histogram
-            )
-            _offer_nearest(arrays, mask, keys[q], r, sorted_masks, work, n, best[q], q + 1)
+            n = _list_rows_into(arrays.rows, mask, work.plan, n_buckets, work.rows)
+            if len(arrays.sketches) and n > finalists:
+                n = _keep_likely(arrays.sketches, sketches[q], ws, work.rows, n, finalists, work.guesses)
+            _measure_rows_into(arrays.words, work.rows, n, queries[q], ps, ws, work.distances, work.histogram)
+            _offer_nearest(arrays, keys[q], r, sorted_masks, work, n, best[q], q + 1)
 
 
 @kernel
@@ -369,19 +415,8 @@ def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted
             if place >= worst or not _is_allowed(mask, row):
                 continue
             if _band_hits(blocks[row // BLOCK, :, :, row % BLOCK], keys[q], r, sorted_masks, 1):
-                _sink(heap, len(heap), place)
+                _sink(heap, place)
                 worst = heap[0]
-
-
-@kernel
-def sort_heaps(best):
-    """Put the places of every heap, int64[Q, k], in ascending order."""
-    for q in range(len(best)):
-        heap = best[q]
-        for size in range(len(heap) - 1, 0, -1):
-            place = heap[size]
-            heap[size] = heap[0]
-            _sink(heap, size, place)
 
 
 @kernel

@@ -12,6 +12,7 @@ from bitkin.cli.arguments import one_of_choices
 STAGES = ["codes", "estimate", "exact"]
 METRICS = ["l2", "cosine", "ip"]
 K, OVERSAMPLE = 10, 10
+MOST = 2**31 - 1  # neighbours a query, and what multiplies them
 
 
 class Wanted(NamedTuple):

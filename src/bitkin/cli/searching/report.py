@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from bitkin.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from bitkin.collection.funnel import Timings
+    import numpy.typing as npt
+
+    from bitkin.code_spec import CodeSpec
+    from bitkin.collection.stages import Step
+    from bitkin.collection.timings import Timings
     from bitkin.index.results import Neighbors, RaggedNeighbors
 
     Found = Neighbors | RaggedNeighbors
@@ -29,20 +33,33 @@ def rows_of(result: Found) -> Iterator[tuple[list[int], list[Any]]]:
             yield result.ids[first:last].tolist(), result.distances[first:last].tolist()
 
 
-def write_found(path: Path, found: list[Found]) -> None:
-    """Write all results to an .npz file."""
+def write_nearest(path: Path, found: list[Neighbors], last: Step, spec: CodeSpec) -> None:
+    """Write the k nearest of all queries to an .npz file."""
+    from bitkin.collection.padding import padded
+
+    ids, distances = padded([(part.ids, part.distances) for part in found], last, spec)
+    _write(path, ids=ids, distances=distances)
+
+
+def write_within(path: Path, found: list[RaggedNeighbors]) -> None:
+    """Write all within a radius to an .npz file."""
     import numpy as np
 
-    from bitkin.index.results import Neighbors
+    nothing, no_distance = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    counts = np.concatenate([nothing, *(np.diff(result.offsets) for result in found)])
+    _write(
+        path,
+        ids=np.concatenate([nothing, *(result.ids for result in found)]),
+        distances=np.concatenate([no_distance, *(result.distances for result in found)]),
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+    )
+
+
+def _write(path: Path, **arrays: npt.NDArray[Any]) -> None:
+    import numpy as np
+
     from bitkin.io.writer import write_aside
 
-    arrays = {
-        "ids": np.concatenate([result.ids for result in found]),
-        "distances": np.concatenate([result.distances for result in found]),
-    }
-    if not isinstance(found[0], Neighbors):
-        counts = np.concatenate([np.diff(result.offsets) for result in found if not isinstance(result, Neighbors)])
-        arrays["offsets"] = np.concatenate([[0], np.cumsum(counts)])
     write_aside(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bitkin.codes import Codes
 from bitkin.collection.shortlisted import ShortlistedVectors
-from bitkin.errors import InvalidInputError
+from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.snapshot import some_of
 
 if TYPE_CHECKING:
@@ -33,19 +33,27 @@ class RowsOfIds:
         All of its ids must have a row.
     name : str
         Of the file.
+    what : str
+        What it has a row of.
     """
 
-    def __init__(self, ids: Ids | None, n_rows: int, index: RowIndex, name: str) -> None:
+    def __init__(self, ids: Ids | None, n_rows: int, index: RowIndex, name: str, what: str) -> None:
         if ids is not None and len(ids) != n_rows:
             raise InvalidInputError(f"--ids must be one a row of {name}, got {len(ids)} for {n_rows} rows.")
         self._order = None if ids is None else np.argsort(ids, kind="stable")
         self._sorted = None if ids is None else ids[self._order]
+        if self._sorted is not None and (self._sorted[1:] == self._sorted[:-1]).any():
+            values, counts = np.unique(self._sorted, return_counts=True)
+            raise DuplicateIdError(
+                f"--ids must give every row of {name} an id of its own, given more than once: "
+                f"{some_of(values[counts > 1])}."
+            )
         held = index.ids
         missing = held[held >= n_rows] if self._sorted is None else held[~np.isin(held, self._sorted)]
         if len(missing):
             raise InvalidInputError(
-                f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the index. Give the vectors "
-                "that were encoded, and to --ids the ids that the index was built with."
+                f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the index. Give the "
+                f"{what} of all that were encoded, and to --ids the ids that the index was built with."
             )
 
     def __call__(self, ids: Ids) -> Ids:
@@ -60,13 +68,35 @@ class FileVectors:
     """Vectors of a file by id."""
 
     def __init__(self, source: VectorSource, ids: Ids | None, index: RowIndex) -> None:
-        self._rows_of = RowsOfIds(ids, len(source), index, source.name)
+        self._rows_of = RowsOfIds(ids, len(source), index, source.name, "vectors")
         self._source = source
         self.n_features, self.dtype, self.sparse = source.shape[1], source.dtype, source.sparse
 
     def vectors(self, numbers: Ids) -> Batch:
         """Return the vectors of ids that are there, in that order."""
         return self._source.gather(self._rows_of(numbers))
+
+
+class FileCorrections:
+    """Corrections of a file by id."""
+
+    def __init__(self, numbers: Corrections, ids: Ids | None, index: RowIndex, name: str) -> None:
+        self._rows_of = RowsOfIds(ids, len(numbers), index, name, "corrections")
+        self._numbers = numbers
+        self._name = name
+
+    def corrections(self, ids: Ids) -> Corrections:
+        """Return the corrections of ids that are there, in that order; all must be finite."""
+        rows = self._rows_of(ids)
+        some: Corrections = np.asarray(self._numbers[rows])
+        bad = ~np.isfinite(some).all(axis=1)
+        if bad.any():
+            at = int(bad.argmax())
+            raise InvalidInputError(
+                f"{self._name} must hold finite corrections, got {some[at, 0]} and {some[at, 1]} in row {rows[at]}. "
+                "Make them again with bitkin encode --corrections."
+            )
+        return some
 
 
 class FileRows:
@@ -77,24 +107,22 @@ class FileRows:
     index : RowIndex
     vectors : FileVectors or None
         None where no stage asks for vectors.
-    corrections : float32 (n, 2) or None
+    corrections : FileCorrections or None
         None where no stage asks for them.
-    rows_of : RowsOfIds or None
-        Which row of the corrections belongs to an id.
     """
 
-    def __init__(self, index: RowIndex, vectors: Any, corrections: Any, rows_of: Any) -> None:
+    def __init__(self, index: RowIndex, vectors: FileVectors | None, corrections: FileCorrections | None) -> None:
         self._index = index
         self._vectors = vectors
         self._corrections = corrections
-        self._rows_of = rows_of
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def nearest(self, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
-        """Return the k nearest rows of every query by codes."""
-        return self._index.search(queries, k, allow=allow)
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes; at least `least`, if there are."""
+        snapshot, allowed = self._index._question(queries, allow)
+        return self._index._k_nearest(snapshot, queries, k, allowed, least)
 
     def codes(self, numbers: Ids) -> Codes:
         """Return the codes of ids, in that order."""
@@ -102,9 +130,12 @@ class FileRows:
 
     def corrections(self, numbers: Ids) -> Corrections:
         """Return the corrections of ids, in that order."""
-        corrections: Corrections = np.asarray(self._corrections[self._rows_of(numbers)])
-        return corrections
+        if self._corrections is None:
+            raise InvalidInputError("--corrections must be given for stage estimate.")
+        return self._corrections.corrections(numbers)
 
     def vectors(self, numbers: Ids) -> VectorSource:
         """Return the vectors of ids, in that order, to be read as far as they are needed."""
+        if self._vectors is None:
+            raise InvalidInputError("--vectors must be given for stage exact.")
         return ShortlistedVectors(self._vectors, numbers)
