@@ -22,10 +22,18 @@ HASHER = ProjectionHash(5).fit(TRAINING)
 Rows = dict[Any, npt.NDArray[np.float32]]
 
 
-def stress(n_answers: int, n_writes: int, kind: str, index: str, n_searchers: int = 8, seed: int = 0) -> None:
+def stress(
+    n_answers: int,
+    n_writes: int,
+    kind: str,
+    index: str,
+    n_searchers: int = 8,
+    seed: int = 0,
+    enough: Callable[[], bool] = lambda: True,
+) -> None:
     """Search and read from many threads while one writes, and check all answers.
 
-    Ends when so many answers have come and so many writes were done, or fails after minutes.
+    Ends when so many answers have come, so many writes were done, and `enough` says so, or fails after minutes.
     """
     rng = np.random.default_rng(seed)
     collection = Collection.create(None, HASHER, ids=kind, index=index)
@@ -45,7 +53,9 @@ def stress(n_answers: int, n_writes: int, kind: str, index: str, n_searchers: in
 
     with Searchers(ask, n_searchers, pause=0.001) as searchers:
         end = time.monotonic() + _PATIENCE
-        while (len(searchers.answers) < n_answers or len(history) <= n_writes) and not searchers.failures:
+        while not searchers.failures:
+            if len(searchers.answers) >= n_answers and len(history) > n_writes and enough():
+                break
             assert time.monotonic() < end, f"{len(searchers.answers)} answers in {_PATIENCE} s"
             there = dict(history[-1])
             write: Callable[[], object]
