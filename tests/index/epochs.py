@@ -16,6 +16,10 @@ from tests.index.searchers import Answer, Searchers
 Rows = dict[int, tuple[ProjectionHash, npt.NDArray[np.float32]]]
 
 
+_PATIENCE = 300  # seconds: only what hangs takes so long
+_WRITES = 30
+
+
 def turned(n: int, d: int, seed: int) -> npt.NDArray[np.float32]:
     """Rows whose directions of large variance depend on the seed."""
     rng = np.random.default_rng(seed)
@@ -50,8 +54,11 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
     return Neighbors(ids, distances)
 
 
-def stress(seconds: float, n_searchers: int = 8, seed: int = 0) -> int:
-    """Search from many threads while one adds, removes and retires; return how many answers were checked."""
+def stress(n_answers: int, n_searchers: int = 8, seed: int = 0) -> int:
+    """Search from many threads while one adds, removes and retires; return how many answers were checked.
+
+    Ends when so many answers have come and 30 writes were done, or fails after minutes.
+    """
     rng = np.random.default_rng(seed)
     pool = turned(400, 12, 0)
     hashers = [ProjectionHash(8).fit(turned(200, 12, s)) for s in range(3)]
@@ -59,8 +66,9 @@ def stress(seconds: float, n_searchers: int = 8, seed: int = 0) -> int:
     index = EpochIndex()
     history: list[Rows] = [{}]  # history[v] holds the rows after write v
     with Searchers(lambda: index.search(queries, 4, oversample=1000), n_searchers, pause=0.002) as searchers:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not searchers.failures:
+        end = time.monotonic() + _PATIENCE
+        while (len(searchers.answers) < n_answers or len(history) <= _WRITES) and not searchers.failures:
+            assert time.monotonic() < end, f"{len(searchers.answers)} answers in {_PATIENCE} s"
             there = dict(history[-1])
             kind = rng.integers(0, 4)
             hasher = hashers[rng.integers(0, 3)]
