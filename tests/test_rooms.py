@@ -15,6 +15,7 @@ PACKAGE = Path(bitkin.__file__).parent
 
 # From the ground up: a room imports from rooms below it. The file format is below the codes, which save themselves.
 ROOMS = [
+    ["interrupts"],
     ["kernels", "data", "_version"],
     ["errors", "notices"],
     ["checks"],

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bitkin._version import __version__
+from bitkin.interrupts import sealed as _sealed
 
 if TYPE_CHECKING:
     from bitkin import dedup, errors, evaluate, interop, io, theory
@@ -137,7 +138,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bitkin' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    value = importlib.import_module(module)
+    with _sealed:  # modules that are left half-loaded by Ctrl-C cannot always be loaded again
+        value = importlib.import_module(module)
     value = getattr(value, attribute) if attribute else value
     globals()[name] = value
     return value

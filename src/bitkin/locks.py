@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free."""
+"""Locks that a forked child finds free, and that no signal handler's exception leaves taken."""
 
 from __future__ import annotations
 
@@ -6,26 +6,74 @@ import os
 import threading
 import weakref
 
-_all_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+from bitkin import interrupts
+from bitkin.errors import InvalidInputError
+
+_SECONDS_BETWEEN_CHECKS = 0.1
+_all_locks: weakref.WeakSet[WriterLock | ModelLock] = weakref.WeakSet()
 
 
-class ForkSafeLock:
-    """A lock, which its holder may take again, that is free in a forked child: whoever held it does not exist there."""
+class WriterLock:
+    """Held by whoever changes an index or a collection; readers do not ask for it.
+
+    While it is held, signals wait for `interrupts.check()` or for its release. So nothing inside may call a caller's
+    code, and whoever holds it may not ask for it again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        _all_locks.add(self)
+
+    def __enter__(self) -> None:
+        interrupts.held.__enter__()
+        try:
+            if self._owner == threading.get_ident():
+                raise InvalidInputError(
+                    "a change must not begin inside another one of the same object, as by a signal handler. "
+                    "Change it before or after."
+                )
+            while not self._lock.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
+                interrupts.check()
+            self._owner = threading.get_ident()
+        except BaseException:
+            interrupts.held.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._owner = None
+        self._lock.release()
+        interrupts.held.__exit__()
+
+    def _make_free(self) -> None:
+        self._lock, self._owner = threading.Lock(), None
+
+
+class ModelLock:
+    """Held by whoever changes a model in place, or reads what others change; its holder may take it again.
+
+    While it is held, signals wait for its release: a change in place is made whole.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         _all_locks.add(self)
 
     def __enter__(self) -> None:
+        interrupts.sealed.__enter__()
         self._lock.acquire()
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
+        interrupts.sealed.__exit__()
+
+    def _make_free(self) -> None:
+        self._lock = threading.RLock()
 
 
 def _after_fork_in_child() -> None:
     for lock in _all_locks:
-        lock._lock = threading.RLock()
+        lock._make_free()
 
 
 if hasattr(os, "register_at_fork"):

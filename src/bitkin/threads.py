@@ -7,20 +7,21 @@ piece that has not started: nested calls cannot deadlock. A forked child starts 
 from __future__ import annotations
 
 import os
+import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from bitkin import interrupts
 from bitkin.checks import whole_number
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+_pool: _Pool | None = None
 _n_threads: int | None = None
 _blas_known: tuple[int, list[Any]] | None = None
 _blas_before: list[tuple[Any, int]] = []
@@ -59,7 +60,7 @@ def set_threads(n: int) -> None:
     """
     global _n_threads, _blas_wanted, _blas_known
     number = whole_number(n, "n", low=1)
-    with _lock:
+    with interrupts.sealed, _lock:
         _n_threads = number
         _drop_pool()
         _blas_known = None
@@ -69,30 +70,44 @@ def set_threads(n: int) -> None:
             _set_blas((library, number) for library in _blas_libraries())
 
 
-@contextmanager
-def blas_in_one_thread() -> Iterator[None]:
-    """Let every matrix product in this block run in the thread that calls it.
+class _BlasInOneThread:
+    """The block of `blas_in_one_thread`; signals wait for its end, so that its users are always counted right."""
 
-    Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
-    process's: the first to enter changes it and the last to leave puts it back.
-    """
-    global _blas_users, _blas_before, _blas_wanted
-    with _lock:
-        if _blas_users == 0:
-            # Not by threadpoolctl's own `limit`, which asks libraries for all they know: longer than a small product.
-            _blas_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
-            _set_blas((library, 1) for library, _ in _blas_before)
-        _blas_users += 1
-    try:
-        yield
-    finally:
-        with _lock:
+    def __enter__(self) -> None:
+        global _blas_users, _blas_before
+        with interrupts.sealed, _lock:
+            if _blas_users == 0:
+                # Not by threadpoolctl's `limit`, which asks libraries for all they know: longer than a small product.
+                _blas_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
+                _set_blas((library, 1) for library, _ in _blas_before)
+            _blas_users += 1
+            interrupts.held.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        global _blas_users, _blas_wanted
+        with interrupts.sealed, _lock:
+            interrupts.held.__exit__(*error)
+            if _blas_users == 0:  # forked inside the block: the child began with none
+                return
             _blas_users -= 1
             if _blas_users == 0:
                 _set_blas(_blas_before)
                 if _blas_wanted is not None:  # set_threads was called meanwhile
                     _set_blas((library, _blas_wanted) for library in _blas_libraries())
                     _blas_wanted = None
+
+
+_blas_block = _BlasInOneThread()
+
+
+def blas_in_one_thread() -> AbstractContextManager[None]:
+    """Let every matrix product in this block run in the thread that calls it.
+
+    Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
+    process's: the first to enter changes it and the last to leave puts it back. Long work in the block calls
+    `interrupts.check()` now and then, as `run` does between pieces.
+    """
+    return _blas_block
 
 
 def _blas_libraries() -> list[Any]:
@@ -115,60 +130,143 @@ def _set_blas(numbers: Iterable[tuple[Any, int]]) -> None:
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
     """Return `[work(piece) for piece in pieces]`, done by the pool and the calling thread together.
 
-    The exception of the first piece that has one is raised once every started piece has ended; pieces not yet started
-    are left out.
+    The exception of the first piece that has one is raised once every started piece has ended; pieces not
+    yet started are left out. The same holds for what a signal handler raises, which comes between two pieces:
+    no piece outlives the call. Where no thread can be started, the calling thread does everything.
     """
     todo = list(pieces)
     helpers = min(get_threads(), len(todo)) - 1
     if helpers < 1:
-        return [work(piece) for piece in todo]
-    results: list[Any] = [None] * len(todo)
-    order = iter(range(len(todo)))
-    order_lock = threading.Lock()
-    failures: list[tuple[int, BaseException]] = []
+        return [_next_result(work, piece) for piece in todo]
+    job = _Job(work, todo)
+    with interrupts.held:
+        _ask_for_help(job, helpers)
+        job.take_pieces()
+        job.close()
+    return job.results()
 
-    def take_pieces() -> None:
-        while not failures:
-            with order_lock:
-                i = next(order, None)
+
+def _next_result(work: Callable[[Piece], Result], piece: Piece) -> Result:
+    interrupts.check()
+    return work(piece)
+
+
+class _Job:
+    """Pieces of work that the caller of `run` and its helpers take one after another."""
+
+    def __init__(self, work: Callable[[Any], Any], pieces: list[Any]) -> None:
+        self._work: Callable[[Any], Any] | None = work
+        self._pieces = pieces
+        self._results: list[Any] = [None] * len(pieces)
+        self._order = iter(range(len(pieces)))
+        self._failures: list[tuple[int, BaseException]] = []
+        self._lock = threading.Lock()
+        self._n_helpers = 0
+        self._closed = False
+        self._last_helper_left = threading.Lock()
+        self._last_helper_left.acquire()
+
+    def take_pieces(self) -> None:
+        """Work until no piece is left or one has failed; what a signal handler raises is a failure too."""
+        work = self._work
+        while work is not None and not self._failures:
+            with self._lock:
+                i = next(self._order, None)
             if i is None:
                 return
             try:
-                results[i] = work(todo[i])
-            except BaseException as failure:  # noqa: BLE001  # handed to the caller below, whatever it is
-                failures.append((i, failure))
+                interrupts.check()
+            except BaseException as interruption:  # noqa: BLE001  # raised by `results`, once nobody works any more
+                self._failures.append((-1, interruption))
+                return
+            try:
+                self._results[i] = work(self._pieces[i])
+            except BaseException as failure:  # noqa: BLE001  # raised by `results`, whatever it is
+                self._failures.append((i, failure))
 
-    started = _start(take_pieces, helpers)
-    take_pieces()
-    for future in started:
-        future.cancel()
-    while not all(future.done() for future in started):
+    def help(self) -> None:
+        """Take pieces as a helper, unless the caller has left already."""
+        if not self._enter():
+            return
         try:
-            wait(started)
-        except BaseException as interruption:  # noqa: BLE001  # Ctrl-C: no more pieces, but none may outlive this call
-            failures.append((-1, interruption))
-    if failures:
-        raise min(failures, key=lambda failure: failure[0])[1]
-    return results
+            self.take_pieces()
+        finally:
+            self._leave()
+
+    def _enter(self) -> bool:
+        with self._lock:
+            self._n_helpers += not self._closed
+            return not self._closed
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._n_helpers -= 1
+            if self._closed and self._n_helpers == 0:
+                self._last_helper_left.release()
+
+    def close(self) -> None:
+        """Let no further helper begin, and wait for those that have."""
+        with self._lock:
+            self._closed = True
+            helped = self._n_helpers > 0
+        if helped:
+            self._last_helper_left.acquire()
+        self._work = None  # a helper that comes too late may still hold this object, but nothing large through it
+        self._pieces = []
+
+    def results(self) -> list[Any]:
+        """Return what came out of every piece, or raise the first failure."""
+        if self._failures:
+            raise min(self._failures, key=lambda failure: failure[0])[1]
+        return self._results
 
 
-def _start(work: Callable[[], None], count: int) -> list[Future[None]]:
-    """Hand `work` to the pool `count` times; fewer, or not at all, where the interpreter is closing down."""
+class _Pool:
+    """Threads that help with jobs. The process does not wait for them to end: between jobs they do nothing."""
+
+    def __init__(self, size: int) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._size = size
+        self._n_threads = 0
+
+    def ask(self, job: _Job, count: int) -> None:
+        """Ask `count` threads for help with a job, or as many as the system lets us have."""
+        while self._n_threads < self._size:
+            name = f"bitkin-{self._n_threads}"
+            helper = threading.Thread(target=_help_with, args=(self._jobs,), name=name, daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # a limit of the system, or the interpreter is closing down
+                break
+            self._n_threads += 1
+        for _ in range(min(count, self._n_threads)):
+            self._jobs.put(job)
+
+    def dismiss(self) -> None:
+        """Let all threads end, once they have helped with what they were asked for."""
+        for _ in range(self._n_threads):
+            self._jobs.put(None)
+
+
+def _help_with(jobs: queue.SimpleQueue[_Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job.help()
+        del job  # its results are the caller's; while we wait, nobody else should hold them
+
+
+def _ask_for_help(job: _Job, count: int) -> None:
     global _pool
-    started: list[Future[None]] = []
-    with _lock:  # so that nobody drops the pool between finding and using it
+    with _lock:  # so that nobody dismisses the pool between finding and using it
         if _pool is None:
-            _pool = ThreadPoolExecutor(max(1, get_threads() - 1), thread_name_prefix="bitkin")
-        with suppress(RuntimeError):  # closed at exit: the calling thread does what is left
-            started.extend(_pool.submit(work) for _ in range(count))
-    return started
+            _pool = _Pool(max(1, get_threads() - 1))
+        _pool.ask(job, count)
 
 
 def _drop_pool() -> None:
     """Let go of the pool; work under way in it ends by itself."""
     global _pool
     if _pool is not None:
-        _pool.shutdown(wait=False)
+        _pool.dismiss()
         _pool = None
 
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from bitkin.index.writer import WriterLock
+from bitkin.locks import WriterLock
 
 
 def test_writers_take_turns() -> None:

@@ -25,9 +25,10 @@ from bitkin.collection.store import Store
 from bitkin.collection.string_ids import some_ids
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers import Hasher
+from bitkin.index.limits import next_ids
 from bitkin.index.row_index import RowIndex
 from bitkin.index.segment import Ids
-from bitkin.index.writer import WriterLock
+from bitkin.locks import WriterLock
 
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
 
@@ -187,14 +188,15 @@ class Collection:
 
     def remove(self, ids: Any) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed."""
+        given = self._state.ids.checked(ids)
         with self._writer:
-            store, state = self._open, self._state
-            store.remove(np.unique(_present(state, ids)))
+            store = self._open
+            store.remove(np.unique(_present(store.state, given)))
 
     def get(self, ids: Any) -> Records:
         """Return what is kept of rows, in the order of `ids`; an unknown id is an UnknownIdError."""
         state = self._state
-        numbers = _present(state, ids)
+        numbers = _present(state, state.ids.checked(ids))
         vectors = None if self._settings.vectors is None else state.kept.vectors(numbers)
         return Records(state.ids.of(numbers), vectors, state.codes(numbers))
 
@@ -291,8 +293,9 @@ class Collection:
         require_order(ids)
         keeps = self._settings.vectors is not None
         new = read(vectors, self._encoder, self._open.accepted if keeps else None)
+        given = self._state.ids.given(len(new.codes), ids)
         with self._writer:
-            return _written(self._open, new, ids, replaces)
+            return _written(self._open, new, given, replaces)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"encoder": self._encoder, "settings": self._settings, "rows": self._open.packed()}
@@ -301,9 +304,8 @@ class Collection:
         self.__init__(state["encoder"], state["settings"], MemoryStore(state["rows"]))  # type: ignore[misc]
 
 
-def _present(state: State, ids: Any) -> Ids:
-    """Return the row numbers of ids, all of which must be there."""
-    given = state.ids.checked(ids)
+def _present(state: State, given: npt.NDArray[Any]) -> Ids:
+    """Return the row numbers of checked ids, all of which must be there."""
     numbers = state.ids.numbers(given)
     there = state.rows.present(numbers)
     if not there.all():
@@ -311,11 +313,12 @@ def _present(state: State, ids: Any) -> Ids:
     return numbers
 
 
-def _written(store: Store, new: Incoming, ids: Any, replaces: bool) -> npt.NDArray[Any]:
-    """Give rows their ids and keep them."""
+def _written(store: Store, new: Incoming, given: npt.NDArray[Any] | None, replaces: bool) -> npt.NDArray[Any]:
+    """Give rows their ids, those given or the next numbers, and keep them."""
     state = store.state
-    given = state.ids.for_rows(len(new.codes), ids, state.rows.next_id)
-    if ids is not None and not replaces:
+    if given is None:
+        given = next_ids(len(new.codes), state.rows.next_id)
+    elif not replaces:
         there = state.rows.present(state.ids.numbers(given))
         if there.any():
             raise DuplicateIdError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bitkin.checks import id_array
-from bitkin.index.limits import ids_for, is_id
+from bitkin.index.limits import given_ids, is_id
 from bitkin.index.segment import Ids
 
 
@@ -25,9 +25,9 @@ class IntegerIds:
         """Return ids as a 1-D array, in the order given."""
         return id_array(ids, name)
 
-    def for_rows(self, n_rows: int, ids: Any, next_id: int) -> Ids:
-        """Return one id for each of so many rows: those given, all different, or the numbers from `next_id` on."""
-        return ids_for(n_rows, ids, next_id)
+    def given(self, n_rows: int, ids: Any) -> Ids | None:
+        """Return the ids that a caller gave for so many rows, all different; None where none were given."""
+        return given_ids(n_rows, ids)
 
     def numbers(self, ids: Ids) -> Ids:
         """Return the row number of every id."""

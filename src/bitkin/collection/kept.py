@@ -40,8 +40,11 @@ class RowIds(Protocol):
     def checked(self, ids: Any, name: str = "ids") -> npt.NDArray[Any]:
         """Return ids as a 1-D array, in the order given."""
 
-    def for_rows(self, n_rows: int, ids: Any, next_id: int) -> npt.NDArray[Any]:
-        """Return one id for each of so many rows, all different."""
+    def given(self, n_rows: int, ids: Any) -> npt.NDArray[Any] | None:
+        """Return the ids that a caller gave for so many rows, all different; None where they are to be made here.
+
+        It may run any code of the caller's, so it comes before the writer's lock is taken.
+        """
 
     def numbers(self, ids: npt.NDArray[Any]) -> Ids:
         """Return the row number of every id, −1 where it cannot be there."""

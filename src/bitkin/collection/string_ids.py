@@ -54,8 +54,8 @@ class StringIds:
                 )
         return _array_of(map(str, listed), len(listed))  # subclasses, such as NumPy's, become plain strings
 
-    def for_rows(self, n_rows: int, ids: Any, next_id: int) -> Names:
-        """Return one id for each of so many rows: those given, all different."""
+    def given(self, n_rows: int, ids: Any) -> Names:
+        """Return the ids that a caller gave for so many rows, all different; none can be made here."""
         if ids is None:
             raise InvalidInputError("ids must be given, one string a row, in a collection with ids='str'.")
         names = self.checked(ids)

@@ -22,37 +22,43 @@ def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
     if get_threads() == 1:
         yield from items
         return
-    waiting: queue.Queue[Any] = queue.Queue(maxsize=depth)
-    given_up = threading.Event()
-
-    def hand_over(item: Any) -> bool:
-        while not given_up.is_set():
-            try:
-                waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
+    # Queues that are single calls of C: an interrupt between two bytecodes leaves none of them locked.
+    read_items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    may_read: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    for _ in range(depth):
+        may_read.put(True)
 
     def read() -> None:
         try:
-            for item in items:
-                if not hand_over((item, None)):
-                    return
-            hand_over((_END, None))
+            while may_read.get():
+                read_items.put((next(items, _END), None))
         except BaseException as failure:  # noqa: BLE001  # raised again by the thread that asked
-            hand_over((_END, failure))
+            read_items.put((_END, failure))
 
     reader = threading.Thread(target=read, name="bitkin-reader", daemon=True)
-    reader.start()
+    try:
+        reader.start()
+    except RuntimeError:  # the system has no thread for us
+        yield from items
+        return
     try:
         while True:
-            item, failure = waiting.get()
+            item, failure = read_items.get()
             if failure is not None:
                 raise failure
             if item is _END:
                 return
+            may_read.put(True)
             yield item
     finally:
-        given_up.set()
+        _stop(may_read)
         reader.join()
+
+
+def _stop(may_read: queue.SimpleQueue[bool]) -> None:
+    """Take back what the reader may still read, and tell it to end."""
+    try:
+        while True:
+            may_read.get_nowait()
+    except queue.Empty:
+        may_read.put(False)

@@ -101,6 +101,8 @@ class Epoch:
 
     def without(self, ids: Ids) -> Epoch:
         """Return the epoch without those of the ids that are in it."""
+        if not self.rows.present(ids).any():
+            return self
         fewer = replace(self, rows=tidied(without_ids(self.rows, ids)))
         return fewer.compact() if fewer.kept.n > 2 * len(fewer) + 1024 else fewer
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
@@ -20,8 +19,16 @@ from bitkin.io.vectors.batch import Batch, plain_batch
 from bitkin.notices import warn_caller
 
 
-def undone_on_error(hasher: Any) -> AbstractContextManager[None]:
-    """Return a context in which a live hasher, one that has learned directions already, learns all or nothing."""
+class CodedPart(NamedTuple):
+    """Rows that one epoch of a stream coded."""
+
+    scorer: Scorer
+    codes: Codes
+    corrections: Corrections
+
+
+def require_followable(hasher: Any) -> ProjectionHash:
+    """Return a live hasher that has epochs and has learned directions already."""
     if not isinstance(hasher, ProjectionHash) or not hasher._can_follow():
         raise InvalidInputError(
             "hasher must be a ProjectionHash that goes on learning, with projection='opast' or 'frequent-directions' "
@@ -38,32 +45,42 @@ def undone_on_error(hasher: Any) -> AbstractContextManager[None]:
             "would crowd out better ones in every search. Let it learn from the first vectors by hasher.fit(first), or "
             "by partial_fit and new_epoch(), and add those by index.add(hasher.epoch_, first)."
         )
-    return hasher._as_before_on_error()
+    return hasher
 
 
-def followed(
-    state: State, hasher: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None, metric: str, strict: bool
-) -> tuple[State, Ids]:
-    """Return the state with all vectors as the hasher coded them on its way, and their ids."""
+def coded_by_stream(state: State, hasher: ProjectionHash, vectors: Any, metric: str, strict: bool) -> list[CodedPart]:
+    """Let the hasher code all vectors and learn from them; return the codes with the scorers of their epochs.
+
+    Scorers that `state` holds already are taken from there.
+    """
     of_epochs, n_rows = EpochCodes(hasher, strict=strict), 0
-    parts: list[tuple[Codes, Corrections]] = []
+    parts: list[CodedPart] = []
     for item in hasher._stream_batches(vectors):
         for snapshot, codes, rows in of_epochs.of(item):
-            scorer = scorer_in(state, snapshot, metric, "hasher")
-            state = begun(state, scorer)
-            parts.append((codes, _corrections(scorer, codes, rows, n_rows)))
+            if parts and parts[-1].codes.fingerprint == codes.fingerprint:
+                scorer = parts[-1].scorer
+            else:
+                scorer = scorer_in(state, snapshot, metric, "hasher")
+            parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
             n_rows += len(codes)
-    new, first = new_ids(state, n_rows, ids), 0
-    for _, same in groupby(parts, key=lambda part: part[0].fingerprint):  # an epoch that has ended does not come back
-        every, numbers = zip(*same, strict=True)
-        codes = Codes.concatenate(every)
-        state = with_codes(state, codes, np.concatenate(numbers), new[first : first + len(codes)])
-        first += len(codes)
-    if any(codes.empty_rows().any() for codes, _ in parts):
+    if any(part.codes.empty_rows().any() for part in parts):
         warn_caller(
             "Vectors that are not finite in float32 were skipped: nothing is learned from them, and their ids are "
             "never found. `n_skipped_` of the hasher counts them; strict=True makes them an error."
         )
+    return parts
+
+
+def with_parts(state: State, parts: Sequence[CodedPart], given: Ids | None) -> tuple[State, Ids]:
+    """Return the state with all rows of a stream, and their ids: those given, or the next numbers."""
+    new, first = new_ids(state, sum(len(part.codes) for part in parts), given), 0
+    # An epoch that has ended does not come back.
+    for _, same in groupby(parts, key=lambda part: part.codes.fingerprint):
+        scorers, codes, corrections = zip(*same, strict=True)
+        joined = Codes.concatenate(codes)
+        stop = first + len(joined)
+        state = with_codes(begun(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop])
+        first = stop
     return state, new
 
 

@@ -16,7 +16,7 @@ from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError
 from bitkin.index.corrections import scorer_for
 from bitkin.index.epoch import Epoch
 from bitkin.index.estimate import Corrections, Scorer
-from bitkin.index.limits import ids_for
+from bitkin.index.limits import next_ids
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
 
@@ -73,13 +73,14 @@ def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
     return scorer_for(snapshot, metric, name) if known is None else known.scorer
 
 
-def new_ids(state: State, n_rows: int, ids: npt.ArrayLike | None) -> Ids:
-    """Return the ids of so many new rows: those given, none of them in any epoch, or the next numbers."""
-    new = ids_for(n_rows, ids, state.next_id)
-    there = state.present(new) if ids is not None else np.zeros(0, dtype=bool)
+def new_ids(state: State, n_rows: int, given: Ids | None) -> Ids:
+    """Return the ids of so many new rows: those of `given_ids`, none of them in any epoch, or the next numbers."""
+    if given is None:
+        return next_ids(n_rows, state.next_id)
+    there = state.present(given)
     if there.any():
-        raise DuplicateIdError(f"ids must be new, already in the index: {some_of(new[there])}. Remove them first.")
-    return new
+        raise DuplicateIdError(f"ids must be new, already in the index: {some_of(given[there])}. Remove them first.")
+    return given
 
 
 def with_codes(state: State, codes: Codes, numbers: Corrections, new: Ids) -> State:

@@ -16,19 +16,19 @@ from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index import epoch_files
 from bitkin.index.corrections import encoded
 from bitkin.index.epoch import Epoch
-from bitkin.index.epoch_following import followed, undone_on_error
+from bitkin.index.epoch_following import coded_by_stream, require_followable, with_parts
 from bitkin.index.epoch_search import nearest_rows
 from bitkin.index.epoch_state import State, begun, new_ids, require_epoch, scorer_in, with_codes, without
 from bitkin.index.estimate import Corrections
-from bitkin.index.limits import is_id
+from bitkin.index.limits import given_ids, is_id
 from bitkin.index.pair_distances import METRICS
 from bitkin.index.results import Neighbors
 from bitkin.index.row_files import read_index, verify_rows
 from bitkin.index.scored_rows import require_corrections
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
-from bitkin.index.writer import WriterLock
 from bitkin.io.reader import StoredFile
+from bitkin.locks import WriterLock
 
 
 class EpochRows(NamedTuple):
@@ -142,9 +142,10 @@ class EpochIndex:
         """
         scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
         codes, numbers = encoded(scorer, vectors)
+        given = given_ids(len(codes), ids)
         with self._writer:
             state = begun(self._state, scorer)
-            new = new_ids(state, len(codes), ids)
+            new = new_ids(state, len(codes), given)
             self._state = with_codes(state, codes, numbers, new)
         return new
 
@@ -157,8 +158,9 @@ class EpochIndex:
         """
         require_codes(codes, "codes")
         numbers = require_corrections(corrections, codes, self.metric)
+        given = given_ids(len(codes), ids)
         with self._writer:
-            new = new_ids(self._state, len(codes), ids)
+            new = new_ids(self._state, len(codes), given)
             self._state = with_codes(self._state, codes, numbers, new)
         return new
 
@@ -176,16 +178,20 @@ class EpochIndex:
         A vector that is not finite in float32 gets an id too, but an empty code, which is never found; it is warned of
         and not learned from, or is an error with `strict`. While the call runs, no other may use the hasher.
         """
-        with self._writer, undone_on_error(hasher):
-            before = self._state
-            after, new = followed(before, hasher, vectors, ids, self.metric, strict)
-            self._become(after, before)
+        trial = require_followable(hasher)._trial()
+        parts = coded_by_stream(self._state, trial, vectors, self.metric, strict)
+        given = given_ids(sum(len(part.codes) for part in parts), ids)
+        with self._writer:
+            state, new = with_parts(self._state, parts, given)
+            self._state = state
+            hasher._accept(trial)
         return new
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty epochs stay."""
+        wanted = np.unique(id_array(ids))
         with self._writer:
-            self._state = without(self._state, np.unique(id_array(ids)))
+            self._state = without(self._state, wanted)
 
     def retire(
         self,
@@ -204,33 +210,33 @@ class EpochIndex:
         One of `epochs` may stand for its fingerprint.
         """
         fingerprint = _fingerprint_of(fingerprint)
+        state = self._state
+        old = require_epoch(state, fingerprint)
+        if into is None and vectors is None and len(old) == 0:
+            with self._writer:
+                self._state = self._without_epoch(old)
+            return
+        if into is None or vectors is None:
+            raise InvalidInputError(
+                f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to encode again."
+            )
+        scorer = scorer_in(state, into, self.metric, "into")
+        if scorer.model.fingerprint == fingerprint:
+            raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
+        try:
+            codes, numbers = encoded(scorer, vectors)
+        except InvalidInputError as flaw:
+            raise InvalidInputError(f"{flaw}{_about_skipped(old)}") from flaw
+        there = old.rows.ids()
+        new = there if ids is None else id_array(ids)
+        if not np.array_equal(np.sort(new), there):
+            raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
+        if len(codes) != len(new):
+            raise InvalidInputError(
+                f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.{_about_skipped(old)}"
+            )
         with self._writer:
-            state = self._state
-            old = require_epoch(state, fingerprint)
-            fewer = replace(state, epochs=tuple(other for other in state.epochs if other is not old))
-            if into is None and vectors is None and len(old) == 0:
-                self._state = fewer
-                return
-            if into is None or vectors is None:
-                raise InvalidInputError(
-                    f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to encode anew."
-                )
-            scorer = scorer_in(state, into, self.metric, "into")
-            if scorer.model.fingerprint == fingerprint:
-                raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
-            try:
-                codes, numbers = encoded(scorer, vectors)
-            except InvalidInputError as flaw:
-                raise InvalidInputError(f"{flaw}{_about_skipped(old)}") from flaw
-            there = old.rows.ids()
-            new = there if ids is None else id_array(ids)
-            if not np.array_equal(np.sort(new), there):
-                raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
-            if len(codes) != len(new):
-                raise InvalidInputError(
-                    f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.{_about_skipped(old)}"
-                )
-            self._become(with_codes(begun(fewer, scorer), codes, numbers, new), state)
+            self._state = with_codes(begun(self._without_epoch(old), scorer), codes, numbers, new)
 
     def search(self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest rows of every query by the estimate, nearest first, ties by lower id.
@@ -281,11 +287,19 @@ class EpochIndex:
         if not (ids[1:] > ids[:-1]).all():
             raise CorruptFileError("the index holds an id in two epochs. Build it again from its vectors.")
 
-    def _become(self, after: State, before: State) -> None:
-        """Take the state that was made of an earlier one; reading vectors, which may run any code, came between."""
-        if self._state is not before:
-            raise InvalidInputError("vectors must not change the index while they are read. Write before or after.")
-        self._state = after
+    def _without_epoch(self, old: Epoch) -> State:
+        """Return the state without an epoch, which must be as it was when the caller looked at it.
+
+        Vectors are read between that look and the writer's turn, and other writers, or the vectors themselves, may have
+        changed the epoch meanwhile.
+        """
+        state = self._state
+        if all(epoch is not old for epoch in state.epochs):
+            raise InvalidInputError(
+                f"epoch {old.fingerprint} must stay as it is while its vectors are read, but its rows were changed. "
+                "Retire it again."
+            )
+        return replace(state, epochs=tuple(epoch for epoch in state.epochs if epoch is not old))
 
     def __getstate__(self) -> dict[str, Any]:
         state = self._state

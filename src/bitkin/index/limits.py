@@ -19,15 +19,21 @@ def is_id(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) <= MAX_ID
 
 
-def ids_for(n_rows: int, ids: npt.ArrayLike | None, next_id: int) -> Ids:
-    """Return one id for each of so many new rows: those given, a copy and all different, or the numbers from `next_id`.
+def next_ids(n_rows: int, next_id: int) -> Ids:
+    """Return one id for each of so many new rows: the numbers from `next_id` on."""
+    if next_id + n_rows - 1 > MAX_ID:
+        raise InvalidInputError("ids are used up to 2**63 - 1. Give ids of your own.")
+    return np.arange(next_id, next_id + n_rows, dtype=np.int64)
 
-    Whether they are in the index already is not asked here.
+
+def given_ids(n_rows: int, ids: npt.ArrayLike | None) -> Ids | None:
+    """Return a copy of the ids that a caller gave for so many new rows, all different; None where none were given.
+
+    Writers call it before they take their lock: a caller's object may run any code when it is read. Whether the ids are
+    in the index already is not asked here.
     """
     if ids is None:
-        if next_id + n_rows - 1 > MAX_ID:
-            raise InvalidInputError("ids are used up to 2**63 - 1. Give ids of your own.")
-        return np.arange(next_id, next_id + n_rows, dtype=np.int64)
+        return None
     numbers = id_array(ids).copy()
     if len(numbers) != n_rows:
         raise InvalidInputError(f"ids must be one a row, got {len(numbers)} for {n_rows} rows.")

@@ -15,15 +15,15 @@ from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.growth import in_one_segment, tidied, with_rows, without_ids
-from bitkin.index.limits import ids_for, is_id, require_fitting
+from bitkin.index.limits import given_ids, is_id, next_ids, require_fitting
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.row_files import parameters_of, read_index, rows_from, tensors_of, verify_rows
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import Snapshot, some_of
-from bitkin.index.writer import WriterLock
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import write_file
 from bitkin.kernels.blocks import BLOCK
+from bitkin.locks import WriterLock
 
 _SMALL_MERGE = 8 * BLOCK  # rows; so few are copied, or many small merges would leave many small segments
 
@@ -105,29 +105,38 @@ class RowIndex(ABC):
 
         An id that is there already is a DuplicateIdError, and nothing is added; `upsert` replaces instead.
         """
+        given = given_ids(len(require_codes(codes, "codes")), ids)
         with self._writer:
-            snapshot, numbers = self._accept(codes, ids)
-            there = snapshot.present(numbers) if ids is not None else np.zeros(0, dtype=bool)
-            if there.any():
-                raise DuplicateIdError(
-                    f"ids must be new, already in the index: {some_of(numbers[there])}. Use upsert to replace codes."
-                )
+            snapshot = self._snapshot_for(codes)
+            if given is None:
+                numbers = next_ids(len(codes), snapshot.next_id)
+            else:
+                numbers = given
+                there = snapshot.present(numbers)
+                if there.any():
+                    raise DuplicateIdError(
+                        f"ids must be new, already in the index: {some_of(numbers[there])}. "
+                        "Use upsert to replace codes."
+                    )
             self._snapshot = self._settled(with_rows(snapshot, codes, numbers))
         return numbers
 
     def upsert(self, codes: Codes, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Add codes, replacing those whose ids are there already; a search sees all of it or nothing."""
+        numbers = given_ids(len(require_codes(codes, "codes")), ids)
+        if numbers is None:
+            raise InvalidInputError("ids must be given to upsert, one a row. Use add for ids that are made here.")
         with self._writer:
-            snapshot, numbers = self._accept(codes, ids)
+            snapshot = self._snapshot_for(codes)
             old = numbers[snapshot.present(numbers)]
             self._snapshot = self._settled(with_rows(without_ids(snapshot, old), codes, numbers))
         return numbers
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove codes by id. An unknown id is an UnknownIdError, and nothing is removed."""
+        numbers = np.unique(id_array(ids))
         with self._writer:
             snapshot = self._snapshot
-            numbers = np.unique(id_array(ids))
             snapshot.require_present(numbers)
             self._snapshot = self._settled(tidied(without_ids(snapshot, numbers)))
 
@@ -205,11 +214,11 @@ class RowIndex(ABC):
         """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
         verify_rows(self._snapshot)
 
-    def _accept(self, codes: Codes, ids: npt.ArrayLike | None) -> tuple[Snapshot, Ids]:
-        """Check what a writer was given; return the snapshot to build on and the ids of the new rows."""
+    def _snapshot_for(self, codes: Codes) -> Snapshot:
+        """Return the snapshot that a writer builds on, whose codes must be comparable with new ones."""
         snapshot = self._snapshot
-        require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(codes, "codes"), "codes")
-        return snapshot, ids_for(len(codes), ids, snapshot.next_id)
+        require_comparable(snapshot.spec, snapshot.fingerprint, codes, "codes")
+        return snapshot
 
     def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
         snapshot = self._snapshot

@@ -8,9 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-import numba
 import numpy as np
-from numba.core import event
+
+from bitkin import interrupts
+
+with interrupts.sealed:  # an import that is interrupted half-way leaves registrations behind, and cannot be repeated
+    import numba
+    from numba.core import event
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,7 +72,19 @@ def _compile(function: Callable[P, R], *, forceinline: bool, fastmath: bool | se
         compiled = numba.njit(nogil=True, cache=True, forceinline=forceinline, fastmath=fastmath)(function)
     except RuntimeError:  # Numba's "no locator available": neither the package folder nor a user folder is writable
         compiled = numba.njit(nogil=True, forceinline=forceinline, fastmath=fastmath)(function)
+    _shield(compiled)
     return compiled
+
+
+def _shield(dispatcher: Any) -> None:
+    """Let signals wait while a kernel is compiled or loaded: left half-way, Numba could do neither any more."""
+    compile_for_args = dispatcher._compile_for_args
+
+    def shielded(*args: Any, **kwargs: Any) -> Any:
+        with interrupts.sealed:
+            return compile_for_args(*args, **kwargs)
+
+    dispatcher._compile_for_args = shielded
 
 
 if not JIT_DISABLED:

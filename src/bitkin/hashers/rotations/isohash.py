@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import threads
+from bitkin import interrupts, threads
 from bitkin.checks import is_number, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.rotations.covariance import CovarianceRotation, unit_covariance
@@ -72,6 +72,7 @@ def _lift_and_project(
     variances, directions = np.linalg.eigh(sigma)
     rotation, turned = start, start.T @ sigma @ start
     for _ in range(n_iter):
+        interrupts.check()
         if np.abs(turned.diagonal() - mean).max() <= tolerance:
             return rotation
         np.fill_diagonal(turned, mean)

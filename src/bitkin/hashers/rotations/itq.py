@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import threads
+from bitkin import interrupts, threads
 from bitkin.checks import whole_number
 from bitkin.hashers.rotations.base import Projected, Rotation
 from bitkin.hashers.rotations.random import random_rotation
@@ -72,6 +72,7 @@ class ITQ(Rotation):
         closest, losses = 0.0, []
         with threads.blas_in_one_thread():
             for _ in range(self.n_iter):
+                interrupts.check()
                 left, strengths, right = np.linalg.svd(2.0 * _rows_times_bits(rows, rotation) - sums[:, None])
                 # No more than before: the same codes came out, or all that still moves is rounding.
                 if strengths.sum() <= closest:

@@ -22,7 +22,7 @@ from bitkin.hashers.streams.rows import stream_rows
 from bitkin.hashers.streams.settings import Settings
 from bitkin.hashers.trackers import FrozenSigns, OPASTTracker, Tracker
 from bitkin.io.vectors.batch import Batch
-from bitkin.locks import ForkSafeLock
+from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 
 Words = npt.NDArray[np.uint64]
@@ -69,7 +69,7 @@ class LiveModel:
         self._now: SignModel | None = None
         self._frozen: FrozenSigns | None = None
         self._watched: Earlier | None = None
-        self.lock = ForkSafeLock()
+        self.lock = ModelLock()
         self._find_turn()
         if settings.epochs is not None:
             self.begin_epoch()
@@ -82,7 +82,7 @@ class LiveModel:
             return self.__dict__ | moving | made_again
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, lock=ForkSafeLock())
+        self.__dict__.update(state, lock=ModelLock())
 
     @property
     def n_seen(self) -> int:

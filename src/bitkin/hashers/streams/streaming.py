@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -188,22 +187,22 @@ class Streaming(TakesVectors):
     def _learn_source(self, source: VectorSource) -> None:
         """Learn from all batches, or stay as before where one of them fails."""
         self._require_width(source)
-        with self._as_before_on_error():
-            for _, batch in source.batches():
-                started, batch = self._started(batch)
-                for rows, _ in stream_rows(batch, started.settings.normalize):
-                    started.advance(rows, emit=False)
+        trial = self._trial()
+        for _, batch in source.batches():
+            started, batch = trial._started(batch)
+            for rows, _ in stream_rows(batch, started.settings.normalize):
+                started.advance(rows, emit=False)
+        self._accept(trial)
 
-    @contextmanager
-    def _as_before_on_error(self) -> Iterator[None]:
-        """Forget what is learned within where an error ends it; this costs a copy of the model."""
-        before, live = dict(self.__dict__), copy.deepcopy(self._live)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before | {"_live": live})
-            raise
+    def _trial(self) -> Self:
+        """Return a copy that learns in the place of this hasher, which stays as it is until it accepts the copy."""
+        trial = object.__new__(type(self))
+        trial.__dict__.update(self.__dict__, _live=copy.deepcopy(self._live))
+        return trial
+
+    def _accept(self, trial: Self) -> None:
+        """Be what a trial has become."""
+        self.__dict__.update(trial.__dict__)  # one call: no signal handler's exception comes between
 
     def _stream_batches(self, vectors: Any) -> Iterator[Any]:
         """Return the batches of what `sketch_stream` takes."""

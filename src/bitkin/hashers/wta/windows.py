@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +17,12 @@ from bitkin.errors import InvalidInputError
 from bitkin.io.memory import physical_memory
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import NO_PLACE
+from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")
 _AT_A_TIME = 1 << 20  # places drawn or turned around at a time, to save memory
-_drawing = threading.Lock()
+_drawing = ModelLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,9 @@ class Windows:
 
     def prepare(self, *, sparse: bool) -> None:
         """Draw what hashing needs, once, however many threads ask."""
+        drawn = vars(self)  # cached properties stand there once they are known
+        if "coefficients" in drawn and ("places" if sparse else "features") in drawn:
+            return
         with _drawing:
             _ = self.places if sparse else self.features
             _ = self.coefficients
