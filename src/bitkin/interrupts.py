@@ -86,7 +86,11 @@ def check() -> None:
 
 
 def _take_over() -> None:
-    """Put `_note` in the place of all handlers that are written in Python."""
+    """Put `_note` in the place of all handlers that are written in Python.
+
+    A handler whose turn has not come yet may raise here, and leave `_note` in the place of others. It passes their
+    signals on until the next block ends, which puts them back.
+    """
     _pending.clear()
     for number in _SIGNALS:
         handler = _signal.getsignal(number)
