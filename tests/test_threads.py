@@ -91,6 +91,18 @@ def test_set_threads_refuses_what_is_no_number_of_threads() -> None:
             bitkin.set_threads(n)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("n", [threads.MOST_THREADS + 1, 1_000_000, 2**70])
+def test_more_threads_than_a_machine_can_start_are_refused(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    before = threads._n_threads
+    with pytest.raises(InvalidInputError, match=rf"n must be between 1 and {threads.MOST_THREADS}, got {n}"):
+        bitkin.set_threads(n)
+    assert threads._n_threads == before
+    monkeypatch.setattr(threads, "_n_threads", None)
+    monkeypatch.setenv("BITKIN_NUM_THREADS", str(n))
+    with pytest.raises(InvalidInputError, match=rf"BITKIN_NUM_THREADS must be between 1 and {threads.MOST_THREADS}"):
+        bitkin.get_threads()
+
+
 def test_the_pool_may_be_replaced_while_others_use_it() -> None:
     stop = threading.Event()
     failures: list[BaseException] = []

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from bitkin import interrupts
 from bitkin.checks import whole_number
 
+MOST_THREADS = 1024  # far more than helps: every thread takes memory, and systems refuse some tens of thousands
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -44,7 +45,7 @@ def get_threads() -> int:
     if not wanted:
         return available_cores()
     number: Any = int(wanted) if wanted.strip().isdecimal() else wanted
-    return whole_number(number, "BITKIN_NUM_THREADS", low=1)
+    return whole_number(number, "BITKIN_NUM_THREADS", low=1, high=MOST_THREADS)
 
 
 def set_threads(n: int) -> None:
@@ -59,7 +60,7 @@ def set_threads(n: int) -> None:
     >>> bitkin.set_threads(2)
     """
     global _n_threads, _blas_wanted, _blas_known
-    number = whole_number(n, "n", low=1)
+    number = whole_number(n, "n", low=1, high=MOST_THREADS)
     with interrupts.sealed, _lock:
         _n_threads = number
         _drop_pool()
