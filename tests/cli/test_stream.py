@@ -140,6 +140,30 @@ def test_skipped_vectors_are_zeros_in_raw_codes_and_listed(feed: Feed) -> None:
     assert [line["row"] for line in rows if "model" in line] == [1, 32 * 7 + 2]
 
 
+def test_short_epochs_lose_no_code_beside_skipped_vectors(feed: Feed) -> None:
+    slots: dict[str, Any] = {"projection": "frequent-directions", "rotation": None, "epochs": 5}
+    # 224 vectors begin the first learned epoch; from there on an epoch ends every 5, with nothing learned between.
+    done = feed(
+        npy(WITH_NAN),
+        "--bits",
+        7,
+        "--projection",
+        "frequent-directions",
+        "--rotation",
+        "none",
+        "--epochs",
+        5,
+        "-o",
+        "codes",
+    )
+    assert done.code == 0, done.err
+    codes = np.fromfile("codes", dtype=np.uint8)
+    one_by_one = bitkin.ProjectionHash(7, **slots)
+    expected = b"".join(one_by_one.sketch(x).to_bytes().tobytes() for x in np.delete(X, SKIPPED, axis=0))
+    assert np.delete(codes, SKIPPED).tobytes() == expected
+    assert not codes[SKIPPED].any()
+
+
 def test_without_epochs_codes_are_the_moving_models_and_no_model_is_kept(feed: Feed) -> None:
     options = ("--bits", 7, "--epochs", "none", "--refresh", 1)
     assert feed(npy(X), *options, "-o", "codes").code == 0

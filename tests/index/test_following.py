@@ -74,6 +74,20 @@ def test_any_cut_of_a_stream_gives_the_same_index_and_hasher(cuts: list[int]) ->
     assert everything(other) == everything(hasher)
 
 
+@pytest.mark.parametrize("rotation", [None, "random", "unifdiag"])
+def test_epochs_shorter_than_what_it_takes_to_learn_lose_no_row_beside_one_that_is_skipped(rotation: Any) -> None:
+    rows = X[:60].copy()
+    rows[20] = np.nan
+    index = EpochIndex()
+    hasher = fitted(projection="frequent-directions", rotation=rotation, epochs=7)
+    with pytest.warns(UserWarning, match="skipped"):
+        ids = index.follow(hasher, rows)
+    assert ids.tolist() == list(range(60))
+    assert (hasher.n_seen_, hasher.n_skipped_) == (179, 1)
+    assert [epoch.n_rows for epoch in index.epochs] == [60]  # nothing was learned meanwhile: one model made them all
+    assert sorted(index.search(rows[:1], 60).ids[0].tolist()) == [-1, *range(20), *range(21, 60)]
+
+
 @pytest.mark.parametrize(
     "form",
     [

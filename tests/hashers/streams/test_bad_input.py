@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import scipy.sparse
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.streams import rows
 from bitkin.io import open_vectors
 from tests.hashers.streams.data import by_row, everything, fed, live, turning
 
@@ -38,6 +40,47 @@ def test_vectors_that_are_not_finite_are_skipped_counted_and_have_empty_codes(ep
     assert hasher.n_skipped_ == 4
     assert hasher.n_seen_ == 296
     assert np.array_equal(hasher.components_, clean.components_)
+
+
+@pytest.mark.parametrize("epochs", [None, 1, 7, 40, 0.05, "request"])
+@pytest.mark.parametrize("rotation", [None, "random", "unifdiag", "isohash"])
+@pytest.mark.parametrize("projection", ["opast", "frequent-directions"])
+def test_skipped_vectors_cost_no_other_its_code_whatever_learns(projection: str, rotation: Any, epochs: Any) -> None:
+    X, good = with_bad_rows(150)
+
+    def fresh() -> ProjectionHash:
+        return live(projection=projection, rotation=rotation, epochs=epochs).fit(turning(60, seed=5))
+
+    clean, hasher = fresh(), fresh()
+    expected = iter(by_row([clean.sketch(x) for x in X[good]]))
+    with pytest.warns(UserWarning, match="skipped"):
+        codes = list(hasher.sketch_stream(X))
+    assert np.array_equal(np.concatenate([part.empty_rows() for part in codes]), ~good)
+    assert [row for row, keep in zip(by_row(codes), good, strict=True) if keep] == list(expected)
+    assert (hasher.n_seen_, hasher.n_skipped_) == (206, 4)
+    assert hasher.n_epochs_ == clean.n_epochs_
+
+
+@pytest.mark.parametrize("projection", ["opast", "frequent-directions"])
+def test_where_the_warning_is_an_error_nothing_of_the_vectors_is_learned(
+    projection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, _ = with_bad_rows()
+    hasher = live(projection=projection).fit(turning(60, seed=5))
+    before = everything(hasher)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="skipped"):
+            hasher.partial_fit(X)
+        with pytest.raises(UserWarning, match="skipped"):
+            hasher.sketch(X[0])
+        with pytest.raises(UserWarning, match="skipped"):
+            list(hasher.sketch_stream(X))
+        assert everything(hasher) == before
+        monkeypatch.setattr(rows, "BATCH_BYTES", 4 * 13 * 100)
+        with pytest.raises(UserWarning, match="skipped"):
+            hasher.partial_fit(X[100:])  # the flaw is in the second block
+    assert everything(hasher) == before
 
 
 def test_one_by_one_and_without_codes_they_are_skipped_too() -> None:

@@ -28,7 +28,7 @@ def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[Rows, Flags | N
 
     Left out is what has numbers that are not finite in float32.
     """
-    step = max(1, BATCH_BYTES // (4 * batch.shape[1]))
+    step = _block_rows(batch)
     for first in range(0, batch.shape[0], step):
         rows = _float32(row_slice(batch, first, min(first + step, batch.shape[0])))
         usable: Flags | None = None
@@ -36,6 +36,11 @@ def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[Rows, Flags | N
             usable = np.asarray(np.isfinite(rows).all(axis=1))
             rows = rows[usable]
         yield (prepared(rows, True) if normalize else rows), usable
+
+
+def one_block(batch: Batch) -> bool:
+    """Whether `stream_rows` yields all of a batch at once."""
+    return bool(batch.shape[0] <= _block_rows(batch))
 
 
 def require_finite(batch: Batch, position: int) -> None:
@@ -86,9 +91,10 @@ def aligned(
         parts = [*parts, now]
     places = np.flatnonzero(usable)
     first, done = 0, 0
-    for model, words in parts:
+    for part, (model, words) in enumerate(parts):
         done += len(words)
-        stop = int(places[done - 1]) + 1 if model is not now[0] else len(usable)
+        # By its place, not by its model: where nothing was learned in an epoch, the next one has the same.
+        stop = len(usable) if part == len(parts) - 1 else int(places[done - 1]) + 1
         if stop > first:
             whole = np.zeros((stop - first, words.shape[1]), dtype=WORD)
             whole[usable[first:stop]] = words
@@ -117,6 +123,10 @@ def as_batch(item: Any, name: str = "vectors") -> Any:
     if array.ndim not in (1, 2):
         raise InvalidInputError(f"{name} must be vectors (n_features,) or batches (n, n_features), got {array.shape}.")
     return array.reshape(1, -1) if array.ndim == 1 else array
+
+
+def _block_rows(batch: Batch) -> int:
+    return max(1, BATCH_BYTES // (4 * batch.shape[1]))
 
 
 def _finite(rows: Rows) -> bool:

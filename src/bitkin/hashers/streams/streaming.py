@@ -17,7 +17,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.available import unless
 from bitkin.hashers.projections.base import Projection, StreamingProjection
 from bitkin.hashers.rotations import CovarianceRotation, Rotation
-from bitkin.hashers.streams.rows import Skipped, aligned, as_batch, one_row, require_finite, stream_rows
+from bitkin.hashers.streams.rows import Skipped, aligned, as_batch, one_block, one_row, require_finite, stream_rows
 from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch
@@ -86,10 +86,12 @@ class Streaming(TakesVectors):
         live, batch = self._started(X)
         if strict:
             require_finite(batch, live.n_seen + live.n_skipped)
-        skipped = Skipped()
-        for rows, usable in stream_rows(batch, live.settings.normalize):
-            live.advance(rows, emit=False)
-            live.n_skipped += 0 if usable is None else skipped.among(usable)
+        if one_block(batch):
+            self._learn_batch(live, batch)
+        else:
+            # A later block may fail, where warnings are errors; beside so many rows a copy is cheap.
+            with self._as_before_on_error():
+                self._learn_batch(live, batch)
         return self
 
     @_where_streams
@@ -184,6 +186,15 @@ class Streaming(TakesVectors):
         if self._live is not None:
             self.require_features(source)
 
+    @staticmethod
+    def _learn_batch(live: LiveModel, batch: Batch) -> None:
+        skipped = Skipped()
+        for rows, usable in stream_rows(batch, live.settings.normalize):
+            # Warn before anything is learned: the caller may make an error of it.
+            n_skipped = 0 if usable is None else skipped.among(usable)
+            live.advance(rows, emit=False)
+            live.n_skipped += n_skipped
+
     def _learn_source(self, source: VectorSource) -> None:
         """Learn from all batches, or stay as before where one of them fails."""
         self._require_width(source)
@@ -234,10 +245,11 @@ class Streaming(TakesVectors):
         if strict:
             require_finite(batch, live.n_seen + live.n_skipped)
         for rows, usable in stream_rows(batch, live.settings.normalize):
+            # Warn before anything is learned: the caller may make an error of it.
+            n_skipped = 0 if usable is None else skipped.among(usable)
             parts = live.advance(rows, emit=True)
+            live.n_skipped += n_skipped
             now = live.epoch, np.empty((0, self.spec_.plane_words), dtype=WORD)
-            if usable is not None:
-                live.n_skipped += skipped.among(usable)
             for model, words, empty in aligned(parts, usable, now):
                 fingerprint = None if model is None else model.fingerprint
                 yield model, Codes._from_parts(words[:, None, :], self.spec_, empty, fingerprint)
