@@ -13,7 +13,7 @@ import numpy as np
 
 from bitkin import threads
 from bitkin.evaluate.rows import Rows
-from bitkin.index.pair_distances import METRICS, Floats, Ids, pair_distances
+from bitkin.index.pair_distances import METRICS, Floats, Ids, own_exponents, pair_distances
 
 __all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
 
@@ -73,7 +73,7 @@ class Pairing:
     def _measure(self, ids: Ids, query_ids: Ids) -> Floats:
         asked, query_of = np.unique(query_ids, return_inverse=True)
         rows, queries = self.take_rows(ids), self.take_queries(asked)
-        return pair_distances(rows, queries, query_of, self.metric)
+        return pair_distances(rows, queries, query_of, self.metric).times_power(0)
 
     def _take(self, source: Rows, ids: Ids, scale: float) -> Any:
         taken: Any = source.take_csr(ids) if self.both_sparse else source.take(ids)
@@ -88,13 +88,7 @@ class Pairing:
 
 def own_scales(rows: Any) -> Floats:
     """Return for every row the power of two that brings its largest value between ½ and 1; 1 for a row of zeros."""
-    largest = np.zeros(rows.shape[0])
-    if isinstance(rows, np.ndarray):
-        np.max(abs(rows), axis=1, initial=0.0, out=largest)
-    else:
-        np.maximum.at(largest, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), abs(rows.data))
-    exponents = np.frexp(largest)[1]
-    scales: Floats = np.ldexp(1.0, -np.maximum(exponents, -1000))
+    scales: Floats = np.ldexp(1.0, -np.maximum(own_exponents(rows), -1000))
     return scales
 
 

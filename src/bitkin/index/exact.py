@@ -9,33 +9,57 @@ from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.errors import InvalidInputError
-from bitkin.index.pair_distances import Floats, Ids, pair_distances
+from bitkin.index.nearest_first import nearest_first
+from bitkin.index.pair_distances import Floats, Ids, Measured, pair_distances
+from bitkin.index.results import Neighbors
 from bitkin.index.shortlist import Shortlist
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch
 
 _GATHERED = 1 << 23  # numbers of stored rows held at a time
+_ROOM = 1000  # the power of two that the largest distance of a query is brought to
+_LEAST = -4096  # below the power of two of any product
 _PIECE = 1 << 17  # numbers compared by one thread at a time: they stay in its cache
 
 
-def exact_distances(
-    source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None = None
-) -> Floats:
-    """Return the distance of query i from row `places[i, k]` of `source`: float64 (q, m), infinity where that is −1.
+def nearest_by_vectors(
+    ids: Ids, source: VectorSource, queries: Batch, places: Ids, metric: str, k: int, scale: Floats | None = None
+) -> Neighbors:
+    """Return the best k of every query, nearest first, ties by lower id.
 
-    l2 is not squared; cosine is 1 − cosine, 1 from a row of zeros; ip is negated. `scale`, one a row, multiplies rows.
+    Id `ids[i, j]` is row `places[i, j]`. l2 is not squared; cosine is 1 − cosine, 1 from a row of
+    zeros; ip is negated. `scale`, one per row, multiplies rows. Distances beyond float64 rank by
+    what they are, and are reported as infinity or 0.
     """
+    measured = _exact_distances(source, queries, places, metric, scale)
+    if measured.exponents is None:
+        return nearest_first(ids, measured.values, k)
+    # Only distances of one query are compared: bring the largest of each near the end of the range.
+    sizes = np.frexp(measured.values)[1] + measured.exponents
+    there = np.isfinite(measured.values) & (measured.values != 0)
+    exponents = sizes.max(axis=1, keepdims=True, initial=_LEAST, where=there) - _ROOM
+    best = nearest_first(ids, measured.times_power(-exponents), k)
+    return Neighbors(best.ids, Measured(best.distances, None).times_power(exponents))
+
+
+def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None) -> Measured:
+    """Return the distance of query i from row `places[i, k]`: (q, m), infinity where that is −1."""
     out = np.full(places.shape, np.inf)
+    exponents: Ids | None = None
     step = max(1, _GATHERED // max(1, places.shape[1] * source.shape[1]))
     for first in range(0, len(places), step):
         some = slice(first, first + step)
         shortlist = Shortlist.of(places[some])
         rows = source.gather(shortlist.wanted)
         if scale is not None:
-            rows = rows * scale[shortlist.wanted, None]
+            rows = _times(rows, scale[shortlist.wanted], shortlist.wanted)
         asked, columns = np.nonzero(shortlist.at >= 0)
-        out[first + asked, columns] = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
-    return out
+        measured = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
+        out[first + asked, columns] = measured.values
+        if measured.exponents is not None:
+            exponents = np.zeros(places.shape, dtype=np.int64) if exponents is None else exponents
+            exponents[first + asked, columns] = measured.exponents
+    return Measured(out, exponents)
 
 
 def require_scale(scale: Any, source: VectorSource) -> Floats | None:
@@ -57,19 +81,39 @@ def require_scale(scale: Any, source: VectorSource) -> Floats | None:
     return np.broadcast_to(numbers, len(source))
 
 
-def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str) -> Floats:
+def _times(rows: Batch, scales: Floats, row_numbers: Ids) -> Batch:
+    with np.errstate(over="ignore"):
+        scaled = rows * scales[:, None]
+    finite = np.isfinite(scaled).all(axis=1)
+    if not finite.all():
+        row = row_numbers[int(np.argmin(finite))]
+        raise InvalidInputError(
+            f"vectors times scale must be finite, got inf in row {row}. Give smaller numbers, or a smaller scale."
+        )
+    return scaled
+
+
+def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str) -> Measured:
     """Return the distance of row `row_of[i]` from query `query_of[i]`, for all i."""
     out = np.empty(len(row_of))
     sparse = issparse(rows) and issparse(queries)
     held = _wide(queries, sparse)
     step = 512 if sparse else max(1, _PIECE // rows.shape[1])
 
-    def measure(first: int) -> None:
+    def measure(first: int) -> Ids | None:
         some = slice(first, first + step)
-        out[some] = pair_distances(_wide(rows[row_of[some]], sparse), held, query_of[some], metric)
+        out[some], exponents = pair_distances(_wide(rows[row_of[some]], sparse), held, query_of[some], metric)
+        return exponents
 
-    threads.run(measure, range(0, len(out), step))
-    return out
+    pieces = range(0, len(out), step)
+    found = threads.run(measure, pieces)
+    if all(exponents is None for exponents in found):
+        return Measured(out, None)
+    every = np.zeros(len(out), dtype=np.int64)
+    for first, exponents in zip(pieces, found, strict=True):
+        if exponents is not None:
+            every[first : first + step] = exponents
+    return Measured(out, every)
 
 
 def _wide(batch: Batch, sparse: bool) -> Any:

@@ -1,13 +1,21 @@
-"""Distances of rows from a query each, in float64, by direct differences and dot products."""
+"""Distances of rows from a query each, in float64, by direct differences and dot products.
+
+Sums are first made of the numbers as they are. Those that leave the range of float64, or lose
+digits at its lower end, are made again of numbers multiplied by powers of two, which is exact: so
+rows of any size have distances as good as those of ordinary ones, and ordinary ones pay nothing for
+it. Where a distance itself may leave the range, it comes as a number and a power of two.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from bitkin.kernels.ranking import (
+    cosine_distances_into,
     dot_products_into,
     sparse_dot_products_into,
     sparse_squared_distances_into,
@@ -20,35 +28,101 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
 
-def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Floats:
+class Measured(NamedTuple):
+    """Distances, as values · 2**exponents."""
+
+    values: Floats
+    exponents: Ids | None
+    """None where all are 0."""
+
+    def times_power(self, exponents: int | Ids) -> Floats:
+        """Return all distances times powers of two: infinity or 0 for what is beyond float64 then."""
+        if self.exponents is not None:
+            exponents = exponents + self.exponents
+        elif isinstance(exponents, int) and exponents == 0:
+            return self.values
+        with np.errstate(over="ignore", under="ignore"):
+            return np.ldexp(self.values, exponents)
+
+
+def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measured:
     """Return the distance of row i from query `query_of[i]`, for all i; quickest where queries repeat.
 
-    Both are float64, and either C-contiguous arrays or CSR. l2 is not squared; cosine is 1 − cosine, 1 from a row of
-    zeros; ip is negated.
+    Both are float64 and finite, and either C-contiguous arrays or CSR. l2 is not squared; cosine is
+    1 − cosine, 1 from a row of zeros; ip is negated.
     """
+    values, n_beyond = _measure(rows, queries, query_of, metric, scaled=False)
+    if not n_beyond:
+        return Measured(values, None)
+    beyond = np.flatnonzero(np.isnan(values))
+    exponents = np.zeros(len(values), dtype=np.int64)
+    some, asked = rows[beyond], queries[query_of[beyond]]
     if metric == "l2":
-        return np.sqrt(_sums(rows, queries, query_of, squares=True))
-    products = _sums(rows, queries, query_of, squares=False)
+        values[beyond], exponents[beyond] = _scaled_lengths(some, asked)
+    else:
+        some, of_rows = _scaled_by_own(some)
+        asked, of_queries = _scaled_by_own(asked)
+        values[beyond], _ = _measure(some, asked, np.arange(len(beyond)), metric, scaled=True)
+        if metric == "ip":
+            exponents[beyond] = of_rows + of_queries
+    return Measured(values, exponents)
+
+
+def own_exponents(rows: Any) -> Ids:
+    """Return e for every row such that its largest value is from 2**(e − 1) to 2**e; 0 for zeros."""
+    largest = np.zeros(rows.shape[0])
+    if isinstance(rows, np.ndarray):
+        np.max(abs(rows), axis=1, initial=0.0, out=largest)
+    else:
+        np.maximum.at(largest, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), abs(rows.data))
+    return np.frexp(largest)[1].astype(np.int64)
+
+
+def _measure(rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: bool) -> tuple[Floats, int]:
+    """Return distances, and how many are NaN since their sums leave the range of float64."""
+    if metric == "l2":
+        squares, n_beyond = _sums(rows, queries, query_of, squares=True, scaled=scaled)
+        return np.sqrt(squares), n_beyond
+    products, n_beyond = _sums(rows, queries, query_of, squares=False, scaled=scaled)
     if metric == "ip":
-        return 0.0 - products
-    of_rows = _sums(rows, rows, np.arange(len(query_of)), squares=False)
-    of_queries = _sums(queries, queries, np.arange(queries.shape[0]), squares=False)[query_of]
-    # One root of the product, not two roots: a row is then at distance 0 from itself, exactly.
-    norms = np.sqrt(of_rows * of_queries)
-    cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0.0)
-    return 1.0 - np.clip(cosines, -1.0, 1.0)
+        return 0.0 - products, n_beyond
+    of_rows, _ = _sums(rows, rows, np.arange(len(query_of)), squares=False, scaled=scaled)
+    of_queries, _ = _sums(queries, queries, np.arange(queries.shape[0]), squares=False, scaled=scaled)
+    out = np.empty(len(query_of))
+    return out, cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out)
 
 
-def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool) -> Floats:
-    """Return Σ (row − query)² for `squares`, else Σ row · query, for every row and its query."""
+def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool) -> tuple[Floats, int]:
+    """Return Σ (row − query)² for `squares`, else Σ row · query, and how many of them are NaN."""
     out, lanes = np.empty(len(query_of)), np.empty(8)
     if isinstance(rows, np.ndarray):
         dense_sums_into = squared_distances_into if squares else dot_products_into
-        dense_sums_into(rows, queries, query_of, lanes, out)
-    else:
-        sparse_sums_into = sparse_squared_distances_into if squares else sparse_dot_products_into
-        sparse_sums_into(*_plain(rows), *_plain(queries), query_of, lanes, out)
-    return out
+        return out, dense_sums_into(rows, queries, query_of, scaled, lanes, out)
+    sparse_sums_into = sparse_squared_distances_into if squares else sparse_dot_products_into
+    return out, sparse_sums_into(*_plain(rows), *_plain(queries), query_of, scaled, lanes, out)
+
+
+def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Ids]:
+    """Return ‖row − query‖ of every row and its query, as a number and a power of two."""
+    halved = 0
+    with np.errstate(over="ignore"):
+        apart = rows - queries
+    if not np.isfinite(apart.data if isinstance(apart, csr_array) else apart).all():
+        apart, halved = rows * 0.5 - queries * 0.5, 1
+    apart, exponents = _scaled_by_own(apart)
+    nothing = np.zeros((1, rows.shape[1]))
+    zero: Any = nothing if isinstance(apart, np.ndarray) else csr_array(nothing)
+    squares, _ = _sums(apart, zero, np.zeros(rows.shape[0], dtype=np.int64), squares=True, scaled=True)
+    return np.sqrt(squares), exponents + halved
+
+
+def _scaled_by_own(rows: Any) -> tuple[Any, Ids]:
+    """Return rows with largest values between ½ and 1, and the powers of two they were divided by."""
+    exponents = own_exponents(rows)
+    if isinstance(rows, np.ndarray):
+        return np.ldexp(rows, -exponents[:, None]), exponents
+    values = np.ldexp(rows.data, -np.repeat(exponents, np.diff(rows.indptr)))
+    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape), exponents
 
 
 def _plain(csr: Any) -> tuple[Ids, Ids, Floats]:

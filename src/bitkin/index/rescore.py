@@ -13,9 +13,9 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.index.corrections import batches_for, scorer_for
 from bitkin.index.estimate import Corrections, Questions, Scorer
-from bitkin.index.exact import exact_distances, require_scale
+from bitkin.index.exact import nearest_by_vectors, require_scale
 from bitkin.index.limits import require_fitting
-from bitkin.index.nearest_first import nearest_first, nobody, reported
+from bitkin.index.nearest_first import nobody, reported
 from bitkin.index.pair_distances import METRICS
 from bitkin.index.results import Neighbors
 from bitkin.index.row_index import RowIndex
@@ -79,7 +79,7 @@ def rescore(
     Neighbors
         Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine that fall below 0
         rank by how far, and are reported as 0; those beyond float32 rank by how far, and are
-        reported as infinity.
+        reported as infinity. So are exact ones beyond float64, or as 0 where they are too small for it.
 
     Notes
     -----
@@ -118,8 +118,7 @@ def rescore(
         scales = require_scale(scale, source)
         if asked is None:
             return nobody(0, k)
-        distances = exact_distances(source, asked, places, metric, scales)
-        return nearest_first(shortlist.ids, distances, k)
+        return nearest_by_vectors(shortlist.ids, source, asked, places, metric, k, scales)
     scorer = scorer_for(hasher, metric)
     questions = queries if isinstance(queries, Questions) else _questions(scorer, queries)
     _require_rows(0 if questions is None else len(questions.codes), len(shortlist.ids))

@@ -6,7 +6,16 @@ the last bit for a sparse row and its dense copy, because a zero changes no lane
 
 from __future__ import annotations
 
+import math
+
 from bitkin.kernels._kernel import kernel
+
+# Squares and products below _LOST may have lost digits to underflow. A sum above _SHORT does not
+# care: what it lost is less than 2⁻⁶⁰ of it.
+_SHORT = 2.0**-900
+_LOST = 2.0**-960
+# Squared norms between these can be multiplied by one another.
+_SHORT_NORM, _LONG_NORM = 2.0**-500, 2.0**500
 
 
 @kernel
@@ -23,8 +32,47 @@ def _total(lanes):
 
 
 @kernel
-def squared_distances_into(rows, queries, query_of, lanes, out):
-    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i against query `query_of[i]`."""
+def _in_range(total):
+    """Whether neither overflow nor underflow can have touched a sum; a NaN is out of range."""
+    return _SHORT < abs(total) < math.inf
+
+
+@kernel
+def _differ(row, query):
+    """float64[D] twice -> whether any number does."""
+    for j in range(row.shape[0]):  # noqa: SIM110  # a kernel
+        if row[j] != query[j]:
+            return True
+    return False
+
+
+@kernel
+def _lossy(a, b):
+    """Whether the product of two numbers may have lost digits; that of a zero has none."""
+    return a != 0.0 and b != 0.0 and abs(a * b) < _LOST
+
+
+@kernel
+def _products_lost(row, query, total):
+    """float64[D] twice and the sum of their products -> whether it overflows, or any lost digits.
+
+    Where none has, a sum that is next to nothing is right: rows with no column in common, mostly.
+    """
+    if not math.isfinite(total):
+        return True
+    for j in range(row.shape[0]):  # noqa: SIM110  # a kernel
+        if _lossy(row[j], query[j]):
+            return True
+    return False
+
+
+@kernel
+def squared_distances_into(rows, queries, query_of, scaled, lanes, out):
+    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i against query `query_of[i]`.
+
+    Returns how many sums overflow or underflow; those are NaN, unless numbers are `scaled` already.
+    """
+    n_beyond = 0
     for i in range(rows.shape[0]):
         q = query_of[i]
         _clear(lanes)
@@ -32,25 +80,44 @@ def squared_distances_into(rows, queries, query_of, lanes, out):
             difference = rows[i, j] - queries[q, j]
             lanes[j & 7] += difference * difference
         out[i] = _total(lanes)
+        if not (scaled or _in_range(out[i])) and _differ(rows[i], queries[q]):
+            out[i] = math.nan
+            n_beyond += 1
+    return n_beyond
 
 
 @kernel
-def dot_products_into(rows, queries, query_of, lanes, out):
-    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i with query `query_of[i]`."""
+def dot_products_into(rows, queries, query_of, scaled, lanes, out):
+    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i with query `query_of[i]`.
+
+    Returns how many sums overflow or underflow; those are NaN, unless numbers are `scaled` already.
+    """
+    n_beyond = 0
     for i in range(rows.shape[0]):
         q = query_of[i]
         _clear(lanes)
         for j in range(rows.shape[1]):
             lanes[j & 7] += rows[i, j] * queries[q, j]
         out[i] = _total(lanes)
+        if not (scaled or _in_range(out[i])) and _products_lost(rows[i], queries[q], out[i]):
+            out[i] = math.nan
+            n_beyond += 1
+    return n_beyond
 
 
 @kernel
-def sparse_squared_distances_into(row_offsets, row_columns, row_values, offsets, columns, values, query_of, lanes, out):
-    """CSR of M rows, CSR of Q queries (columns ascending), int64[M], work float64[8] -> float64[M]."""
+def sparse_squared_distances_into(
+    row_offsets, row_columns, row_values, offsets, columns, values, query_of, scaled, lanes, out
+):
+    """CSR of M rows, CSR of Q queries (columns ascending), int64[M], work float64[8] -> float64[M].
+
+    Returns what `squared_distances_into` does.
+    """
+    n_beyond = 0
     for i in range(out.shape[0]):
         a, end_a = row_offsets[i], row_offsets[i + 1]
         b, end_b = offsets[query_of[i]], offsets[query_of[i] + 1]
+        differ = False
         _clear(lanes)
         while a < end_a or b < end_b:
             if b == end_b or (a < end_a and row_columns[a] < columns[b]):
@@ -63,16 +130,28 @@ def sparse_squared_distances_into(row_offsets, row_columns, row_values, offsets,
                 j, difference = columns[b], row_values[a] - values[b]
                 a += 1
                 b += 1
+            differ |= difference != 0.0
             lanes[j & 7] += difference * difference
         out[i] = _total(lanes)
+        if not (scaled or _in_range(out[i])) and differ:
+            out[i] = math.nan
+            n_beyond += 1
+    return n_beyond
 
 
 @kernel
-def sparse_dot_products_into(row_offsets, row_columns, row_values, offsets, columns, values, query_of, lanes, out):
-    """CSR of M rows, CSR of Q queries (columns ascending), int64[M], work float64[8] -> float64[M]."""
+def sparse_dot_products_into(
+    row_offsets, row_columns, row_values, offsets, columns, values, query_of, scaled, lanes, out
+):
+    """CSR of M rows, CSR of Q queries (columns ascending), int64[M], work float64[8] -> float64[M].
+
+    Returns what `dot_products_into` does.
+    """
+    n_beyond = 0
     for i in range(out.shape[0]):
         a, end_a = row_offsets[i], row_offsets[i + 1]
         b, end_b = offsets[query_of[i]], offsets[query_of[i] + 1]
+        lossy = False
         _clear(lanes)
         while a < end_a and b < end_b:
             if row_columns[a] < columns[b]:
@@ -80,10 +159,42 @@ def sparse_dot_products_into(row_offsets, row_columns, row_values, offsets, colu
             elif columns[b] < row_columns[a]:
                 b += 1
             else:
+                lossy |= _lossy(row_values[a], values[b])
                 lanes[columns[b] & 7] += row_values[a] * values[b]
                 a += 1
                 b += 1
         out[i] = _total(lanes)
+        if not (scaled or _in_range(out[i])) and (lossy or not math.isfinite(out[i])):
+            out[i] = math.nan
+            n_beyond += 1
+    return n_beyond
+
+
+@kernel
+def _can_multiply(square):
+    """Whether a squared norm can be multiplied by another one; a NaN cannot."""
+    return _SHORT_NORM < square < _LONG_NORM
+
+
+@kernel
+def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
+    """float64[M], float64[M], float64[Q], int64[M] -> float64[M]: 1 − cosine, 1 where a squared norm is 0.
+
+    Returns how many norms are beyond what can be multiplied; their distances are NaN, unless numbers
+    are `scaled`.
+    """
+    n_beyond = 0
+    for i in range(out.shape[0]):
+        row, query = of_rows[i], of_queries[query_of[i]]
+        if row == 0.0 or query == 0.0:
+            out[i] = 1.0
+        elif scaled or (_can_multiply(row) and _can_multiply(query) and not math.isnan(products[i])):
+            # One root of the product, not two roots: a row is then at distance 0 from itself, exactly.
+            out[i] = 1.0 - min(max(products[i] / math.sqrt(row * query), -1.0), 1.0)
+        else:
+            out[i] = math.nan
+            n_beyond += 1
+    return n_beyond
 
 
 @kernel

@@ -126,7 +126,7 @@ def as_batch(item: Any, name: str = "vectors") -> Any:
 
 
 def _block_rows(batch: Batch) -> int:
-    return max(1, BATCH_BYTES // (4 * batch.shape[1]))
+    return max(1, BATCH_BYTES // (4 * int(batch.shape[1])))
 
 
 def _finite(rows: Rows) -> bool:

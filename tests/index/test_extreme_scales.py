@@ -1,0 +1,130 @@
+"""Rescoring of data of any size: the ids of an ordinary scale, and distances that scale with the data.
+
+Scales are powers of two, so that rows are the same numbers at another scale, to the last bit.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import bitkin
+from bitkin.errors import InvalidInputError
+from bitkin.evaluate import nearest
+
+METRICS = ["l2", "cosine", "ip"]
+# 1e-300, 1e-170, 1e-160, 1e-82, 1e-76, 1e-40, 1e-23, 1e-9, 1e9, 1e38, 1e77, 1e154, 1e155, 1e170, 1e300
+EXPONENTS = [-996, -565, -532, -272, -252, -133, -76, -30, 30, 126, 256, 512, 515, 565, 996]
+
+Floats = npt.NDArray[np.float64]
+
+
+def numbers(n: int, seed: int, d: int = 11) -> Floats:
+    """Rows of float64, some of their numbers zero, so that they can be sparse."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) + 0.25
+    rows[rng.random((n, d)) < 0.2] = 0.0
+    return rows
+
+
+def every_row(n_queries: int, n_rows: int) -> npt.NDArray[np.int64]:
+    return np.tile(np.arange(n_rows), (n_queries, 1))
+
+
+def rescored(X: Any, Q: Any, metric: str, k: int = 9) -> bitkin.Neighbors:
+    return bitkin.rescore(every_row(Q.shape[0], X.shape[0]), Q, stage="exact", k=k, metric=metric, vectors=X)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "sparse rows, dense queries"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_exact_rescoring_is_that_of_an_ordinary_scale(exponent: int, metric: str, form: str) -> None:
+    X, Q = numbers(40, 0), numbers(5, 1)
+    X[7], X[8], Q[2] = X[3], 0.0, X[3]  # a tie, a row of zeros, a query that is a row
+    plain = rescored(X, Q, metric)
+    rows: Any = np.ldexp(X, exponent)
+    queries: Any = np.ldexp(Q, exponent)
+    if form.startswith("sparse"):
+        rows, queries = csr_array(rows), queries if form.endswith("queries") else csr_array(queries)
+    found = rescored(rows, queries, metric)
+    assert np.array_equal(found.ids, plain.ids)
+    scaled_by = {"l2": exponent, "cosine": 0, "ip": 2 * exponent}[metric]
+    with np.errstate(over="ignore", under="ignore"):
+        assert np.array_equal(found.distances, np.ldexp(plain.distances, scaled_by))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_exact_rescoring_agrees_with_exact_search_at_every_scale(exponent: int, metric: str) -> None:
+    X, Q = np.ldexp(numbers(40, 0), exponent), np.ldexp(numbers(5, 1), exponent)
+    found, truth = rescored(X, Q, metric), nearest(X, Q, 9, metric)
+    assert np.array_equal(found.ids, truth.ids)
+    np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "ip"])
+def test_queries_of_another_scale_than_rows_change_no_order(metric: str) -> None:
+    X, Q = numbers(40, 0), numbers(5, 1)
+    plain = rescored(X, Q, metric)
+    for of_rows, of_queries in [(-1000, 990), (990, -1000), (-700, -300), (800, 0), (0, -800), (-400, -500)]:
+        found = rescored(np.ldexp(X, of_rows), np.ldexp(Q, of_queries), metric)
+        assert np.array_equal(found.ids, plain.ids)
+        scaled_by = 0 if metric == "cosine" else of_rows + of_queries
+        assert np.array_equal(found.distances, np.ldexp(plain.distances, scaled_by))
+
+
+def true_squares(X: Floats, q: Floats) -> list[Fraction]:
+    return [sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(x, q, strict=True)), Fraction()) for x in X.tolist()]
+
+
+@given(st.lists(st.integers(-1060, 1020), min_size=5, max_size=5), st.integers(-1060, 1020), st.integers(0, 99))
+@example([1020, -1060, -700, 0, 600], -700, 0)
+@example([1020] * 5, 1020, 1)
+@example([-1060, -1060, -1059, -1058, 0], -1060, 2)
+def test_rows_of_every_scale_rank_together_by_their_true_l2_distance(
+    of_rows: list[int], of_query: int, seed: int
+) -> None:
+    X, q = np.ldexp(numbers(5, seed, 3), np.array(of_rows)[:, None]), np.ldexp(numbers(1, seed + 100, 3), of_query)
+    found = rescored(X, q, "l2", k=5)
+    squares = true_squares(X, q[0].tolist())
+    ranked = [squares[i] for i in found.ids[0]]
+    assert all(near <= far * (1 + Fraction(1, 2**40)) for near, far in pairwise(ranked))
+    for distance, square in zip(found.distances[0].tolist(), ranked, strict=True):
+        if np.isinf(distance):
+            assert square > Fraction(2) ** 2047
+        else:
+            # Half a unit of the smallest float, or a few of the last place.
+            room = Fraction(5e-324) + Fraction(distance) / 2**50
+            assert max(Fraction(distance) - room, Fraction()) ** 2 <= square <= (Fraction(distance) + room) ** 2
+
+
+@given(st.lists(st.integers(-1060, 1020), min_size=5, max_size=5), st.integers(-1060, 1020), st.integers(0, 99))
+def test_rows_of_every_scale_have_the_cosine_of_their_directions(of_rows: list[int], of_query: int, seed: int) -> None:
+    X, q = numbers(5, seed, 3), numbers(1, seed + 100, 3)
+    # On a grid of 2⁻⁸, so that even at the smallest scale no digit is lost.
+    X, q = np.rint(X * 256) / 256, np.rint(q * 256) / 256
+    found = rescored(np.ldexp(X, np.array(of_rows)[:, None]), np.ldexp(q, of_query), "cosine", k=5)
+    plain = rescored(X, q, "cosine", k=5)
+    assert np.array_equal(found.ids, plain.ids)
+    assert np.array_equal(found.distances, plain.distances)
+
+
+def test_products_whose_terms_cancel_beyond_float64_are_sums_of_those_terms() -> None:
+    X = np.array([[1e300, 1e300, 1e150], [1e300, -1e300, 0.0], [1e-300, 0.0, 0.0], [0.0, 0.0, 0.0], [-1e300, 0, 0]])
+    found = rescored(X, np.array([[1e300, -1e300, 0.0]]), "ip", k=5)
+    assert found.ids.tolist() == [[1, 2, 0, 3, 4]]
+    assert found.distances.tolist() == [[-np.inf, -1.0, 0.0, 0.0, np.inf]]
+
+
+def test_a_scale_that_carries_vectors_beyond_float64_is_refused() -> None:
+    X = np.array([[1.0, 2.0], [1e300, 1.0]])
+    with pytest.raises(InvalidInputError, match="vectors times scale must be finite, got inf in row 1"):
+        bitkin.rescore([[0, 1]], X[:1], stage="exact", vectors=X, scale=1e100)
