@@ -6,7 +6,8 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from bitkin import interrupts
 with interrupts.sealed:  # an import that is interrupted half-way leaves registrations behind, and cannot be repeated
     import numba
     from numba.core import event
+
+from bitkin.kernels._cache import KernelCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,12 +71,12 @@ def _compile(function: Callable[P, R], *, forceinline: bool, fastmath: bool | se
                 return function(*args, **kwargs)
 
         return plain
-    try:
-        compiled = numba.njit(nogil=True, cache=True, forceinline=forceinline, fastmath=fastmath)(function)
-    except RuntimeError:  # Numba's "no locator available": neither the package folder nor a user folder is writable
-        compiled = numba.njit(nogil=True, forceinline=forceinline, fastmath=fastmath)(function)
+    compiled: Any = numba.njit(nogil=True, forceinline=forceinline, fastmath=fastmath)(function)
+    # Numba's "no locator available": neither the package folder nor a user folder is writable.
+    with suppress(RuntimeError):
+        compiled._cache = KernelCache(function)
     _shield(compiled)
-    return compiled
+    return cast(Callable[P, R], compiled)
 
 
 def _shield(dispatcher: Any) -> None:
