@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.sparse import csr_array
 
 import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.evaluate import nearest
+from bitkin.evaluate import nearest, recall
 
 METRICS = ["l2", "cosine", "ip"]
 # 1e-300, 1e-170, 1e-160, 1e-82, 1e-76, 1e-40, 1e-23, 1e-9, 1e9, 1e38, 1e77, 1e154, 1e155, 1e170, 1e300
@@ -128,3 +129,82 @@ def test_a_scale_that_carries_vectors_beyond_float64_is_refused() -> None:
     X = np.array([[1.0, 2.0], [1e300, 1.0]])
     with pytest.raises(InvalidInputError, match="vectors times scale must be finite, got inf in row 1"):
         bitkin.rescore([[0, 1]], X[:1], stage="exact", vectors=X, scale=1e100)
+
+
+def rows_like_real_ones(n: int, seed: int, d: int = 20) -> npt.NDArray[np.float32]:
+    """Rows that vary more along some directions than others, far from the origin."""
+    mixing = np.random.default_rng(99).standard_normal((d, d)) * np.linspace(0.2, 2.0, d)[:, None]
+    return (np.random.default_rng(seed).standard_normal((n, d)) @ mixing + 2.0).astype(np.float32)
+
+
+def estimated(hasher: bitkin.ProjectionHash, X: Any, Q: Any, metric: str) -> bitkin.Neighbors:
+    kept = bitkin.corrections(hasher, X, metric)
+    needs: dict[str, Any] = {"hasher": hasher, "codes": hasher.encode(X), "corrections": kept}
+    return bitkin.rescore(every_row(len(Q), len(X)), Q, stage="estimate", k=20, metric=metric, **needs)
+
+
+HASHERS: list[dict[str, Any]] = [
+    {},
+    {"center": False},
+    {"normalize": True},
+    {"projection": "random", "rotation": None},
+    {"projection": "opast", "rotation": "unifdiag"},
+]
+
+
+@pytest.mark.parametrize("options", HASHERS, ids=repr)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", [-120, -100, -90, -76, -70, -64, -63, -40, 40, 55])
+def test_estimates_are_those_of_an_ordinary_scale(exponent: int, metric: str, options: dict[str, Any]) -> None:
+    X, Q = rows_like_real_ones(80, 0), rows_like_real_ones(6, 1)
+    X[5], X[6] = X[4], 0.0
+    plain = estimated(bitkin.ProjectionHash(12, **options).fit(X), X, Q, metric)
+    X, Q = np.ldexp(X, exponent), np.ldexp(Q, exponent)
+    found = estimated(bitkin.ProjectionHash(12, **options).fit(X), X, Q, metric)
+    assert np.mean(found.ids == plain.ids) > 0.98  # where two estimates are all but equal
+    scaled_by = {"l2": exponent, "cosine": 0, "ip": 2 * exponent}[metric]
+    expected = np.ldexp(plain.distances.astype(np.float64), scaled_by).astype(np.float32)
+    room = {"l2": 0.03, "cosine": 1e-4, "ip": 1e-3}[metric] * 2.0**scaled_by  # near 0 a root shows every rounding
+    np.testing.assert_allclose(found.distances, expected, rtol=1e-3, atol=max(room, 2e-45))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_estimates_of_denormal_numbers_find_what_is_near(metric: str) -> None:
+    X, Q = rows_like_real_ones(300, 0), rows_like_real_ones(20, 1)
+    truth = nearest(X, Q, 5, metric).ids
+    plain = recall(estimated(bitkin.ProjectionHash(18).fit(X), X, Q, metric).ids, truth)
+    X, Q = np.ldexp(X, -133), np.ldexp(Q, -133)
+    assert recall(estimated(bitkin.ProjectionHash(18).fit(X), X, Q, metric).ids, truth) > plain - 0.05
+
+
+def test_corrections_of_short_vectors_keep_lengths_where_squares_would_vanish() -> None:
+    X = np.ldexp(rows_like_real_ones(80, 0), -90)
+    hasher = bitkin.ProjectionHash(12).fit(X)
+    lengths = np.linalg.norm(X - hasher.mean_, axis=1)
+    np.testing.assert_allclose(bitkin.corrections(hasher, X)[:, 0], -lengths, rtol=1e-5)
+
+
+def test_epochs_of_short_vectors_are_searched_saved_and_loaded(tmp_path: Path) -> None:
+    X, Q = rows_like_real_ones(200, 0), rows_like_real_ones(6, 1)
+    found = []
+    for exponent in (0, -90):
+        rows, queries = np.ldexp(X, exponent), np.ldexp(Q, exponent)
+        hasher = bitkin.ProjectionHash(12).fit(rows)
+        index = bitkin.EpochIndex()
+        index.begin(hasher)
+        index.add(hasher, rows[:100])
+        index.add_codes(hasher.encode(rows[100:]), bitkin.corrections(hasher, rows[100:]))
+        index.save(tmp_path / "index.bitkin")
+        found += [index.search(queries, 10).ids, bitkin.load(tmp_path / "index.bitkin").search(queries, 10).ids]
+    assert np.array_equal(found[2], found[3])
+    assert np.mean(found[0] == found[2]) > 0.95
+
+
+def test_corrections_of_another_metric_are_refused_at_every_scale() -> None:
+    X = np.ldexp(rows_like_real_ones(30, 0), -60)
+    X -= X.mean(axis=0) / 2
+    hasher = bitkin.ProjectionHash(12).fit(X)
+    kept = bitkin.corrections(hasher, X, "cosine")
+    assert (kept[:, 0] < 0).any()
+    with pytest.raises(InvalidInputError, match="corrections must be those of l2, squares first"):
+        bitkin.rescore([[*range(30)]], X[:1], stage="estimate", hasher=hasher, codes=hasher.encode(X), corrections=kept)

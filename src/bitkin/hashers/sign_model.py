@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from bitkin.hashers.training import prepared
 from bitkin.io.vectors.batch import Batch, first_not_finite, row_slice
 from bitkin.io.vectors.source import in_words
 
+_SHORT_MEAN = 2.0**-64
 _WORTH_A_THREAD = 1024  # rows
 
 
@@ -73,6 +75,16 @@ class SignModel:
         if self.mean is not None:
             arrays["mean"] = self.mean
         return fingerprint("ProjectionHash", {"normalize": self.normalize}, arrays)
+
+    @cached_property
+    def scaled_mean(self) -> tuple[npt.NDArray[np.float64], int]:
+        """The mean times 2**e, and e, which is 0 unless the mean is so short that float32 would lose its squares."""
+        mean = np.zeros(len(self.components)) if self.mean is None else self.mean
+        largest = float(np.abs(mean).max(initial=0.0))
+        if largest == 0.0 or largest >= _SHORT_MEAN:
+            return mean, 0
+        exponent = -math.frexp(largest)[1]
+        return np.ldexp(mean, exponent), exponent
 
     def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
         """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""

@@ -44,9 +44,10 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
     -----
     l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² / √(‖y‖₁‖y‖) for principal
     directions and ‖x − μ‖² / √(‖y‖₁‖y‖) for random ones, y = `hasher.project(x)`; random are those of "random", and
-    those with which a
-    stream begins. Distances are those of the vectors as given. With `normalize=True` use cosine or ip: l2 would need a
-    third number, and is estimated less well without it.
+    those with which a stream begins. Of very short vectors, whose squares float32 cannot hold, l2 keeps
+    −‖x − μ‖, and the others a multiple of ⟨x, μ⟩. Distances are those of the vectors as given. With
+    `normalize=True` use cosine or ip: l2 would need a third number, and is estimated less well
+    without it.
 
     Examples
     --------

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sign_model import SignModel
 from bitkin.index.epoch import Epoch, Kept
-from bitkin.index.estimate import Scorer
+from bitkin.index.estimate import Scorer, below_squares
 from bitkin.index.pair_distances import METRICS
 from bitkin.index.row_files import parameters_of, rows_from, tensors_of
 from bitkin.io.layout import Header, damaged
@@ -107,7 +107,7 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
 def require_sound(epoch: Epoch, name: str) -> None:
     """Raise unless all corrections are finite, and squares not below 0."""
     numbers = epoch.kept.numbers[: epoch.kept.n]
-    if not np.isfinite(numbers).all() or (epoch.scorer.metric == "l2" and (numbers[:, 0] < 0).any()):
+    if not np.isfinite(numbers).all() or (epoch.scorer.metric == "l2" and below_squares(numbers).any()):
         raise damaged(name, "has corrections that are not finite, or squares below 0")
 
 

@@ -13,6 +13,10 @@ number of a row is what its metric needs exactly:
 
 So the part of a query along the mean, which is the same for all rows and often the largest, is never estimated.
 
+Squares and products of short vectors would vanish in float32, where they are kept. So l2 keeps
+−‖x − μ‖ for a square below 2⁻¹²⁶, which its sign tells apart, and a mean shorter than 2⁻⁶⁴ stands in
+⟨x, μ⟩ multiplied by a power of two; a ⟨x, μ⟩ is the same for every multiple of μ.
+
 Distances are those of the vectors as they are given, also where the hasher scales them to length 1, x = r · u: inner
 products then are r times those of u. Only l2 would need a third number: it keeps r² and r · f, and ⟨u, μ⟩ is estimated.
 """
@@ -44,6 +48,8 @@ from bitkin.kernels.selection import nearest_into
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
+SHORTEST_SQUARE = 2.0**-126  # float32 loses digits below
+LONGEST_ROOT = np.float32(2.0**-63)
 _PAIRS_A_PIECE = 1 << 14  # scored by one thread at a time
 
 
@@ -86,9 +92,9 @@ class Scorer:
         if model.normalize:
             factor *= lengths
         if self.metric == "l2":
-            kept = lengths**2 if model.normalize else squares
+            kept = _with_short_roots(lengths**2 if model.normalize else squares)
         else:
-            kept = _times(hashed, self._mean) * (lengths if model.normalize else 1.0)
+            kept = _times(hashed, model.scaled_mean[0]) * (lengths if model.normalize else 1.0)
         if self.metric == "cosine":
             kept, factor = _ratio(kept, lengths), _ratio(factor, lengths)
         with np.errstate(over="ignore"):
@@ -115,15 +121,17 @@ class Scorer:
             lengths = _lengths(batch, name)
             if model.normalize:
                 seen *= lengths[:, None]
-            along = _times(prepared(batch, False, name), mean)
             if self.metric == "l2":
+                along = _times(prepared(batch, False, name), mean)
                 constant[:], onto[:], root[:], factor[:] = lengths**2, 1, -2 * along, -2
             else:
+                scaled, exponent = model.scaled_mean
+                along = _times(prepared(batch, False, name), scaled)
                 if self.metric == "cosine":
                     constant[:] = 1
                     seen, along = _ratio(seen, lengths[:, None]), _ratio(along, lengths)
-                share = _ratio(along, np.square(mean).sum())
-                seen -= share[:, None] * model.offset
+                share = _ratio(along, np.square(scaled).sum())
+                seen -= np.ldexp(share, exponent)[:, None] * model.offset
                 onto[:], factor[:] = -share, -1
         sizes = np.abs(seen)
         factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
@@ -145,7 +153,7 @@ class Scorer:
         def keep(some: slice, scores: Floats) -> None:
             out[some] = scores
 
-        _score(asked, words, corrections, places, keep)
+        _score(asked, words, self._squared(corrections), places, keep)
         return out
 
     def nearest(
@@ -161,16 +169,30 @@ class Scorer:
         def rank(some: slice, scores: Floats) -> None:
             nearest_into(read_only(scores), ids[some], best.distances[some], best.ids[some])
 
-        _score(asked, words, corrections, places, rank)
+        _score(asked, words, self._squared(corrections), places, rank)
         return best
 
     @property
     def _mean(self) -> Floats:
         return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
 
+    def _squared(self, corrections: Corrections) -> Corrections | Floats:
+        """Return corrections with the squares of what is kept as a root; only then are they float64."""
+        if self.metric != "l2" or corrections[:, 0].min(initial=0.0) >= 0:
+            return corrections
+        wide = corrections.astype(np.float64)
+        wide[:, 0] = np.where(wide[:, 0] < 0, np.square(wide[:, 0]), wide[:, 0])
+        return wide
+
+
+def below_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
+    """Tell of corrections of l2 which ones can be neither a square nor the root of a short one."""
+    flags: npt.NDArray[np.bool_] = corrections[:, 0] < -LONGEST_ROOT
+    return flags
+
 
 def _score(
-    asked: Questions, words: Words, corrections: Corrections, places: Ids, use: Callable[[slice, Floats], None]
+    asked: Questions, words: Words, corrections: Corrections | Floats, places: Ids, use: Callable[[slice, Floats], None]
 ) -> None:
     """Call `use` with some queries and their scores, one thread each, until all are done."""
     n_words, n_places = words.shape[1], places.shape[1]
@@ -181,12 +203,18 @@ def _score(
     def score(first: int) -> None:
         some = slice(first, min(first + step, len(places)))
         tables = np.empty((n_words, ENTRIES), dtype=np.float32)
-        near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=np.float32)
+        near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=corrections.dtype)
         out = np.empty((some.stop - first, n_places))
         estimates_into(words, corrections, places[some], projected[some], terms[some], tables, *near, out)
         use(some, out)
 
     threads.run(score, range(0, len(places), step))
+
+
+def _with_short_roots(squares: Floats) -> Floats:
+    """Return squares, and −√ of those that float32 cannot hold; 0 stays."""
+    short = (squares > 0) & (squares < SHORTEST_SQUARE)
+    return np.where(short, -np.sqrt(squares), squares) if short.any() else squares
 
 
 def _lengths(batch: Batch, name: str) -> Floats:

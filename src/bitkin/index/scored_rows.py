@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sign_model import SignModel
-from bitkin.index.estimate import Corrections
+from bitkin.index.estimate import Corrections, below_squares
 from bitkin.index.row_index import RowIndex
 from bitkin.index.segment import Ids, Words
 from bitkin.index.shortlist import Shortlist, rows_of
@@ -92,8 +92,8 @@ def _require_sound(numbers: Corrections, codes: Codes, metric: str, rows: Ids) -
     if not np.isfinite(numbers).all():
         at = int(np.argmin(np.isfinite(numbers).all(axis=1)))
         raise InvalidInputError(f"corrections must be finite, got {numbers[at].tolist()} in row {rows[at]}.")
-    if metric == "l2" and (numbers[:, 0] < 0).any():
-        at = int(np.argmax(numbers[:, 0] < 0))
+    if metric == "l2" and below_squares(numbers).any():
+        at = int(np.argmax(below_squares(numbers)))
         raise InvalidInputError(
             f"corrections must be those of l2, squares first, got {numbers[at].tolist()} in row {rows[at]}. "
             "Make them with metric='l2'."
