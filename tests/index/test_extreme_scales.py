@@ -208,3 +208,40 @@ def test_corrections_of_another_metric_are_refused_at_every_scale() -> None:
     assert (kept[:, 0] < 0).any()
     with pytest.raises(InvalidInputError, match="corrections must be those of l2, squares first"):
         bitkin.rescore([[*range(30)]], X[:1], stage="estimate", hasher=hasher, codes=hasher.encode(X), corrections=kept)
+
+
+@pytest.mark.parametrize("vectors", ["float32", "float16", "int8", "csr"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("exponent", [-125, -90, -30, -17, -12, 12, 40, 55])
+def test_a_collection_answers_as_at_an_ordinary_scale_or_refuses(exponent: int, metric: str, vectors: str) -> None:
+    X, Q = rows_like_real_ones(80, 0), rows_like_real_ones(6, 1)
+    truth = nearest(X, Q, 5, metric).ids
+    X, Q = np.ldexp(X, exponent), np.ldexp(Q, exponent)
+    hasher = bitkin.ProjectionHash(16).fit(X)
+    collection = bitkin.Collection.create(None, hasher, metric=metric, vectors=vectors)
+    try:
+        collection.add(X)
+    except InvalidInputError as error:
+        assert "Scale the data" in str(error)  # noqa: PT017  # either is right, for some of the scales
+        assert vectors == "float16"
+        assert abs(exponent) > 11
+        return
+    found = collection.search(Q, 5)
+    assert recall(found.ids, truth) > 0.9
+    assert found.distances.dtype == np.float64
+    assert vectors != "float16" or -18 < exponent < 15
+
+
+def test_float64_vectors_that_vanish_in_float32_are_refused() -> None:
+    X = rows_like_real_ones(30, 0).astype(np.float64)
+    hasher = bitkin.ProjectionHash(5).fit(X)
+    X[7] *= 1e-45
+    for rows in (X, csr_array(X)):
+        for refused in (bitkin.ProjectionHash(5).fit, hasher.encode, lambda rows: bitkin.corrections(hasher, rows)):
+            with pytest.raises(InvalidInputError, match=r"row 7 all but vanishes in float32.* Scale the data up"):
+                refused(rows)
+    X[7] = 0
+    X[8, 1:] *= 1e-60  # numbers may vanish beside others
+    hasher.encode(X)
+    X[7] = np.float32(1e-44)
+    hasher.encode(X)  # as float32 has it

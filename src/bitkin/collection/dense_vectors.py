@@ -14,6 +14,8 @@ from bitkin.hashers.training import prepared
 from bitkin.index.segment import Ids
 from bitkin.io.vectors.batch import Batch, first_not_finite
 
+_STEPS = 64  # that the largest number of a row has at least, wherever it is kept in a smaller type
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DenseVectors:
@@ -76,4 +78,18 @@ def narrowed(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch
             f"{name} must fit {dtype}, which ends at {np.finfo(dtype).max}, got {batch[row, column]} at row "
             f"{first + row}, column {column}. Scale the data down, or keep vectors='float32'."
         )
+    if small is not batch:
+        _require_digits(batch, small, name, first)
     return small
+
+
+def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
+    """Raise for a row that loses more than int8 steps would: numbers below the range of `small` become 0."""
+    largest = np.abs(batch).max(axis=1, initial=0.0)
+    lost = np.flatnonzero((largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _STEPS))
+    if len(lost):
+        raise InvalidInputError(
+            f"{name} must have larger numbers to be kept as {small.dtype}, which takes steps of "
+            f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} is "
+            f"{largest[lost[0]]}. Scale the data up, or keep vectors='float32'."
+        )

@@ -15,6 +15,7 @@ from bitkin.index.segment import Ids
 from bitkin.io.vectors.batch import Batch
 
 _MOST = 127
+_SMALLEST_STEP = np.float32(2.0**-141)  # float32 keeps smaller ones with less than 8 bits
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,8 +45,9 @@ class ScaledVectors:
     def accepted(self, batch: Batch, name: str, first: int) -> Batch:
         """Return a batch as dense rows of float32; rows whose largest step is beyond that are refused."""
         rows = dense_float32(batch, name, first)
+        scales = _scales(rows)
         with np.errstate(over="ignore"):
-            bad = np.flatnonzero(~np.isfinite(_scales(rows) * np.float32(_MOST)))
+            bad = np.flatnonzero(~np.isfinite(scales * np.float32(_MOST)))
         if len(bad):
             row = int(bad[0])
             column = int(np.abs(rows[row]).argmax())
@@ -53,6 +55,13 @@ class ScaledVectors:
                 f"{name} must stay below {np.finfo(np.float32).max} when rounded to int8 steps, got "
                 f"{rows[row, column]} at row {first + row}, column {column}. Scale the data down, or keep "
                 "vectors='float32'."
+            )
+        lost = np.flatnonzero((scales < _SMALLEST_STEP) & rows.any(axis=1))
+        if len(lost):
+            row = int(lost[0])
+            raise InvalidInputError(
+                f"{name} must have larger numbers to be kept as int8 steps, got {np.abs(rows[row]).max()} as the "
+                f"largest of row {first + row}. Scale the data up, or keep vectors='float32'."
             )
         return rows
 

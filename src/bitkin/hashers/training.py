@@ -16,6 +16,7 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch, first_not_finite
 
 _GATHER_BYTES = 1 << 24
+_NORMAL = 2.0**-126  # float32 loses digits of what is smaller
 
 
 class TrainingVectors:
@@ -128,19 +129,52 @@ def prepared(batch: Batch, normalize: bool, name: str = "X", first: int | npt.ND
 
     `name` and `first`, the number of its first row or of every row, are for messages.
     """
-    small = batch
-    if batch.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            small = batch.astype(np.float32)
-        found = first_not_finite(small) if batch.dtype.itemsize > 4 and batch.dtype.kind == "f" else None
-        if found is not None and np.isfinite(batch[found[0], found[1]]):
-            row, column, _ = found
-            number = first + row if isinstance(first, int) else first[row]
-            raise InvalidInputError(
-                f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. "
-                "Scale the data down."
-            )
+    small = batch if batch.dtype == np.float32 else _narrowed(batch, name, first)
     return _unit_rows(small) if normalize else small
+
+
+def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Batch:
+    """Return a batch as float32; rows that are not finite there, or that all but vanish, are refused."""
+    loses = batch.dtype.kind == "f" and batch.dtype.itemsize > 4
+    with np.errstate(over="ignore"):
+        small = batch.astype(np.float32)
+        vanishing = loses and _may_vanish(small)
+    found = first_not_finite(small) if loses else None
+    if found is not None and np.isfinite(batch[found[0], found[1]]):
+        row, column, _ = found
+        number = first + row if isinstance(first, int) else first[row]
+        raise InvalidInputError(
+            f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. Scale the data down."
+        )
+    lost = _first_vanished(batch, small) if vanishing and found is None else None
+    if lost is not None:
+        number = first + lost if isinstance(first, int) else first[lost]
+        raise InvalidInputError(
+            f"{name} must fit float32: row {number} all but vanishes in float32, which ends at "
+            f"{np.finfo(np.float32).smallest_subnormal:.1e}. Scale the data up."
+        )
+    return small
+
+
+def _may_vanish(small: Any) -> bool:
+    """Whether a row may have been too small for float32; one quick look, that is wrong for zeros."""
+    if issparse(small):
+        return bool(np.abs(small.data).min(initial=1.0) < _NORMAL)
+    return not np.einsum("ij,ij->i", small, small).min(initial=1.0) >= _NORMAL
+
+
+def _first_vanished(batch: Any, small: Any) -> int | None:
+    """Return the first row that lost more than 2⁻⁹ of its largest number in float32."""
+    if issparse(batch):
+        rows = np.repeat(np.arange(batch.shape[0]), np.diff(batch.indptr))
+        largest, lost = np.zeros(batch.shape[0]), np.zeros(batch.shape[0])
+        np.maximum.at(largest, rows, np.abs(batch.data))
+        np.maximum.at(lost, rows, np.abs(batch.data - small.data))
+    else:
+        largest = np.abs(batch).max(axis=1, initial=0.0)
+        lost = np.abs(batch - small).max(axis=1, initial=0.0)
+    vanished = np.flatnonzero(lost > largest * 2.0**-9)
+    return int(vanished[0]) if len(vanished) else None
 
 
 def _unit_rows(batch: Any) -> Any:
