@@ -14,7 +14,7 @@ import bitkin.evaluate.dense_bounds
 import bitkin.evaluate.shortlist
 import bitkin.evaluate.sparse_bounds
 from bitkin.errors import InvalidInputError
-from bitkin.evaluate import nearest
+from bitkin.evaluate import nearest, radius_truth
 
 METRICS = ["l2", "cosine", "ip"]
 
@@ -138,6 +138,18 @@ def test_rows_of_every_size_go_together(metric: str) -> None:
     np.testing.assert_array_equal(nearest(X, Q, 50, metric).ids, slow_nearest(X, Q, 50, metric))
     found = nearest(X.astype(np.float32), Q, 50, metric)
     np.testing.assert_array_equal(found.ids, slow_nearest(X.astype(np.float32), Q, 50, metric))
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_short_rows_keep_their_order_beside_long_ones(form: Any) -> None:
+    # Distances of 1e-201, 9e-201, 4e-200 and 1e300 from the first, of their squares none but the last is a float.
+    X = np.array([[0.0, 5e-200], [1e300, 0.0], [2e-200, 0.0], [1e-200, 0.0]])
+    found = nearest(form(X), form(np.array([[1.1e-200, 0.0], [1e300, 1e284]])), 4)
+    assert found.ids.tolist() == [[3, 2, 0, 1], [1, 0, 2, 3]]
+    np.testing.assert_allclose(found.distances[0], [1e-201, 9e-201, np.hypot(1.1e-200, 5e-200), 1e300], rtol=1e-12)
+    np.testing.assert_allclose(found.distances[1], [1e284, 1e300, 1e300, 1e300], rtol=1e-12)
+    near = radius_truth(form(X), form(np.array([[1.1e-200, 0.0]])), 2)
+    assert near.toarray().tolist() == [[False, False, False, True]]
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", ">f4"])

@@ -1,6 +1,8 @@
 """Distances of chosen pairs in float64, scaled so that none of them overflows or vanishes.
 
-Rows are first multiplied by powers of two, which is exact, so that no square or product leaves the range of a float.
+Products of blocks need rows multiplied by powers of two, which is exact, so that none leaves the
+range of a float32. Pairs are measured as they are, and `pair_distances` takes care of each; their
+distances are then brought near the upper end of float64, so that the shortest, too, keep their order.
 Order and ties are those of the scaled distances; only what is reported is scaled back.
 """
 
@@ -13,11 +15,12 @@ import numpy as np
 
 from bitkin import threads
 from bitkin.evaluate.rows import Rows
-from bitkin.index.pair_distances import METRICS, Floats, Ids, own_exponents, pair_distances
+from bitkin.index.pair_distances import METRICS, Floats, Ids, Measured, own_exponents, pair_distances
 
 __all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
 
 _PIECE = 2**17  # values gathered at a time: they stay in the cache
+_ROOM = 840  # powers of two from the scale of products, below 2**120, to that of distances, below 2**960
 _COMFORT = range(-30, 61)  # norms between these powers of two need no scaling, even squared in float32
 
 
@@ -42,8 +45,22 @@ class Pairing:
             self.row_scale = _down_to_60(_norm_exponent(rows.largest, rows.n_columns))
             self.query_scale = _down_to_60(_norm_exponent(queries.largest, rows.n_columns))
 
-    def scaled_distances(self, ids: Ids, query_ids: Ids) -> Floats:
-        """Return the distance of row `ids[i]` from query `query_ids[i]`, for all i; quickest where queries repeat."""
+    @property
+    def _exponent(self) -> int:
+        """The power of two by which products are scaled."""
+        exponent = math.frexp(self.row_scale)[1] - 1
+        return exponent + math.frexp(self.query_scale)[1] - 1 if self.metric == "ip" else exponent
+
+    @property
+    def _room(self) -> int:
+        """How many powers of two more distances are scaled by; none where nothing is scaled."""
+        return _ROOM if self._exponent else 0
+
+    def distances(self, ids: Ids, query_ids: Ids) -> Floats:
+        """Return the distance of row `ids[i]` from query `query_ids[i]`, for all i; quickest where queries repeat.
+
+        They are scaled, each by the same power of two: see `scaled_back` and `scaled_as_products`.
+        """
         out = np.empty(ids.size, dtype=np.float64)
         step = 512 if self.both_sparse else max(1, _PIECE // max(1, self.rows.n_columns))
 
@@ -54,13 +71,17 @@ class Pairing:
         threads.run(measure, range(0, ids.size, step))
         return out
 
+    def scaled_distances(self, ids: Ids, query_ids: Ids) -> Floats:
+        """Return distances as `distances` does, in the units of products of scaled rows."""
+        return _times_power(self.distances(ids, query_ids), -self._room)
+
+    def scaled_as_products(self, distance: float) -> float:
+        """Return what `distances` returned in the units of products of scaled rows."""
+        return math.ldexp(distance, -self._room)
+
     def scaled_back(self, distances: Floats) -> Floats:
-        """Return scaled distances as they are to be reported."""
-        exponent = math.frexp(self.row_scale)[1] - 1
-        if self.metric == "ip":
-            exponent += math.frexp(self.query_scale)[1] - 1
-        with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(distances, -exponent) if exponent else distances
+        """Return distances as they are to be reported."""
+        return _times_power(distances, -self._exponent - self._room)
 
     def take_rows(self, ids: Ids) -> Any:
         """Return the rows `ids` in float64, scaled: CSR where both sides are, else dense."""
@@ -72,11 +93,14 @@ class Pairing:
 
     def _measure(self, ids: Ids, query_ids: Ids) -> Floats:
         asked, query_of = np.unique(query_ids, return_inverse=True)
-        rows, queries = self.take_rows(ids), self.take_queries(asked)
-        return pair_distances(rows, queries, query_of, self.metric).times_power(0)
+        rows, queries = self._plain(self.rows, ids), self._plain(self.queries, asked)
+        return pair_distances(rows, queries, query_of, self.metric).times_power(self._exponent + self._room)
+
+    def _plain(self, source: Rows, ids: Ids) -> Any:
+        return source.take_csr(ids) if self.both_sparse else source.take(ids)
 
     def _take(self, source: Rows, ids: Ids, scale: float) -> Any:
-        taken: Any = source.take_csr(ids) if self.both_sparse else source.take(ids)
+        taken = self._plain(source, ids)
         values: Floats = taken.data if self.both_sparse else taken
         if self.metric == "cosine":
             scales = own_scales(taken)
@@ -84,6 +108,10 @@ class Pairing:
         elif scale != 1.0:
             values *= scale
         return taken
+
+
+def _times_power(distances: Floats, exponent: int) -> Floats:
+    return Measured(distances, None).times_power(exponent)
 
 
 def own_scales(rows: Any) -> Floats:

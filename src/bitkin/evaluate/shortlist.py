@@ -118,7 +118,7 @@ class Shortlist:
 
     def _measured(self, candidates: _Candidates) -> tuple[_Candidates, Floats]:
         """Return the k nearest candidates of every query, in order, and their scaled distances."""
-        distances = self._bounds.pairing.scaled_distances(candidates.ids, candidates.query_ids + self._start)
+        distances = self._bounds.pairing.distances(candidates.ids, candidates.query_ids + self._start)
         order = np.lexsort((candidates.ids, distances, candidates.query_ids))
         counts = np.bincount(candidates.query_ids, minlength=self._limits.size)
         ranks = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -108,16 +108,17 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
 
 
 def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
-    """Return query and row of every pair at an l2 distance below `radius`, scaled."""
+    """Return query and row of every pair at an l2 distance below `radius`, scaled as `distances` are."""
     pairing = bounds.pairing
+    in_products = pairing.scaled_as_products(radius)
     found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for start, stop in _steps(pairing.queries.n_rows, bounds.query_block):
         queries = bounds.queries(start, stop)
-        limits = (radius**2 - queries.squares) / 2.0 + queries.errors
+        limits = (in_products**2 - queries.squares) / 2.0 + queries.errors
         for block in bounds.blocks(queries):
             query_ids, places, _ = Near(block.low, limits).pairs()
             query_ids, ids = start + query_ids, block.start + places
-            inside = pairing.scaled_distances(ids, query_ids) < radius
+            inside = pairing.distances(ids, query_ids) < radius
             found.append((query_ids[inside], ids[inside]))
     every_query, every_id = map(np.concatenate, zip(*found, strict=True))
     return every_query, every_id
