@@ -91,5 +91,5 @@ def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
         raise InvalidInputError(
             f"{name} must have larger numbers to be kept as {small.dtype}, which takes steps of "
             f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} is "
-            f"{largest[lost[0]]}. Scale the data up, or keep vectors='float32'."
+            f"{largest[lost[0]]}. Scale the data up, set such rows to 0, or keep vectors='float32'."
         )

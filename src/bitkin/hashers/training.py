@@ -151,7 +151,7 @@ def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Ba
         number = first + lost if isinstance(first, int) else first[lost]
         raise InvalidInputError(
             f"{name} must fit float32: row {number} all but vanishes in float32, which ends at "
-            f"{np.finfo(np.float32).smallest_subnormal:.1e}. Scale the data up."
+            f"{np.finfo(np.float32).smallest_subnormal:.1e}. Scale the data up, or set such rows to 0."
         )
     return small
 
