@@ -109,6 +109,18 @@ def test_types_of_several_files_widen(tmp_path: Path) -> None:
     assert source.gather([3, 0]).tolist() == [[0.5] * 3, [1.0] * 3]
 
 
+def test_a_number_that_no_type_of_all_files_holds_is_refused_with_its_file(tmp_path: Path) -> None:
+    whole = save(tmp_path / "whole.npy", np.array([[1, 2], [3, 2**53 + 1]]))
+    paths = [save(tmp_path / "real.npy", np.ones((3, 2))), whole]
+    words = r"whole\.npy must fit float64, .* got 9007199254740993 at row 1, column 1"
+    with pytest.raises(InvalidInputError, match=words):
+        list(open_vectors(paths).batches())
+    with pytest.raises(InvalidInputError, match=words):
+        open_vectors(paths).gather([4])
+    save(whole, np.array([[1, 2], [3, 2**53]]))
+    assert open_vectors(paths).gather([4]).tolist() == [[3, 2**53]]
+
+
 def test_a_value_that_is_not_finite_names_its_own_file_and_both_row_numbers(tmp_path: Path) -> None:
     bad = np.ones((5, 3))
     bad[2, 1] = np.nan

@@ -134,3 +134,73 @@ def test_an_error_of_the_generator_reaches_the_caller_unchanged() -> None:
 
     with pytest.raises(LookupError, match="the feed is gone"):
         list(open_vectors(stream()).batches())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "value"),
+    [
+        (np.int8, np.array([[1, 300, -128]]), "300"),
+        (np.int8, np.array([[1, -129, 2]], dtype=np.int16), "-129"),
+        (np.int8, np.array([[1, 200, 2]], dtype=np.uint8), "200"),
+        (np.int64, np.array([[1, 2**63, 2]], dtype=np.uint64), "9223372036854775808"),
+        (np.float16, np.array([[1.0, 0.1, 2.0]], dtype=np.float32), "0.1"),
+        (np.float32, np.array([[1.0, 0.1, 2.0]]), "0.1"),
+        (np.float32, np.array([[1, 2**24 + 1, 2]], dtype=np.int32), "16777217"),
+        (np.float32, np.array([[1, 2**31 - 1, 2]], dtype=np.int32), "2147483647"),
+        (np.float64, np.array([[1, 2**53 + 1, 2]]), "9007199254740993"),
+        (np.float64, np.array([[1, 2**63 - 1, 2]]), "9223372036854775807"),
+        (np.float64, np.array([[1, 2**64 - 1, 2]], dtype=np.uint64), "18446744073709551615"),
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_later_number_that_the_type_of_the_first_batch_would_change_is_refused(
+    first: Any, second: Any, value: str, sparse: bool
+) -> None:
+    batches = [np.ones((2, 3), dtype=first), second]
+    if first == np.float16 and sparse:
+        pytest.skip("SciPy has no sparse float16")
+    source = open_vectors(map(scipy.sparse.csr_array, batches) if sparse else iter(batches))
+    name = np.dtype(first).name
+    with pytest.raises(InvalidInputError, match=rf"batch 1 must fit {name}, .* got {value} at row 2, column 1"):
+        list(source.batches())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.int8, np.array([[1, 127, -128]])),
+        (np.float16, np.array([[0.5, -2.0, 65504.0]])),
+        (np.float32, np.array([[0.5, 2.0**100, -(2.0**-100)]])),
+        (np.float32, np.array([[2**24, -(2**31), 2**30]])),
+        (np.float64, np.array([[2**53, -(2**63), 2**62]])),
+        (np.float64, np.array([[0.1, 0.2, 0.3]], dtype=np.float32)),
+        (np.uint8, np.array([[True, False, True]])),
+    ],
+)
+def test_later_numbers_that_fit_the_type_of_the_first_batch_stay_what_they_are(first: Any, second: Any) -> None:
+    source = open_vectors(iter([np.ones((2, 3), dtype=first), second]))
+    rows = [batch for _, batch in source.batches()][-1]
+    assert rows.dtype == first
+    assert rows.tolist() == second.tolist()
+
+
+def test_a_batch_stays_what_it_was_when_its_iterator_fills_the_same_array_again() -> None:
+    truth = np.arange(24.0).reshape(8, 3)
+
+    def dense(order: Any) -> Iterator[Any]:
+        buffer = np.empty((2, 3), order=order)
+        for first in range(0, 8, 2):
+            buffer[:] = truth[first : first + 2]
+            yield buffer
+
+    def sparse() -> Iterator[Any]:
+        buffer = scipy.sparse.csr_array(np.ones((2, 3)))
+        for first in range(0, 8, 2):
+            buffer.data[:] = truth[first : first + 2].ravel() + 1
+            yield buffer
+
+    for order in ("C", "F"):
+        kept = [batch for _, batch in open_vectors(dense(order)).batches(rows=1)]
+        np.testing.assert_array_equal(np.concatenate(kept), truth)
+    kept = [batch.toarray() for _, batch in open_vectors(sparse()).batches()]
+    np.testing.assert_array_equal(np.concatenate(kept), truth + 1)

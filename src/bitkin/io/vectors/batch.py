@@ -101,7 +101,45 @@ def first_not_finite(batch: Batch) -> tuple[int, int, float] | None:
     at = int(np.argmax(bad))
     if not bad[at]:
         return None
-    value = float(numbers.reshape(-1)[at])
+    return *_place(batch, at), float(numbers.reshape(-1)[at])
+
+
+def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:
+    """Return the row, column and value of the first number that is another one in `kept`, or None.
+
+    `kept` is `batch` cast to another type. What is not finite in it is not looked at: that is reported as such.
+    """
+    if batch.dtype == kept.dtype or _holds_all(kept.dtype, batch.dtype):
+        return None
+    numbers, cast = (batch.data, kept.data) if issparse(batch) else (batch, kept)
+    changed = ~_equal(numbers, cast).reshape(-1)
+    at = int(np.argmax(changed)) if changed.size else 0
+    if not changed.size or not changed[at]:
+        return None
+    return *_place(batch, at), numbers.reshape(-1)[at]
+
+
+def _holds_all(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Whether every number of one type is one of the other; NumPy calls 64-bit integers to float64 safe too."""
+    return np.can_cast(narrow, wide, "safe") and not (narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind == "f")
+
+
+def _equal(numbers: npt.NDArray[Any], cast: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return where numbers of one type and their casts to another are the same, or the cast is not finite."""
+    if cast.dtype.kind != "f":
+        bounds = np.iinfo(cast.dtype)
+        return np.asarray((numbers >= bounds.min) & (numbers <= bounds.max))
+    if numbers.dtype.kind == "f":
+        return np.asarray((cast == numbers) | ~np.isfinite(cast))
+    # The largest integers round up to a float beyond their type, which casts back to whatever the processor likes.
+    beyond = 2.0 ** (8 * numbers.dtype.itemsize - (numbers.dtype.kind == "i"))
+    with np.errstate(invalid="ignore"):
+        back = cast.astype(numbers.dtype)
+    return np.asarray(((cast < beyond) & (back == numbers)) | ~np.isfinite(cast))
+
+
+def _place(batch: Batch, at: int) -> tuple[int, int]:
+    """Return row and column of number `at` of a batch, as it lies in memory."""
     if issparse(batch):
-        return int(np.searchsorted(batch.indptr, at, side="right")) - 1, int(batch.indices[at]), value
-    return at // batch.shape[1], at % batch.shape[1], value
+        return int(np.searchsorted(batch.indptr, at, side="right")) - 1, int(batch.indices[at])
+    return at // batch.shape[1], at % batch.shape[1]

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import Batch, plain_batch, row_slice
+from bitkin.io.vectors.batch import Batch, first_changed, plain_batch, row_slice
 from bitkin.io.vectors.rows import as_rows, number_dtype
 from bitkin.io.vectors.source import VectorSource
 
@@ -22,7 +22,8 @@ _END = object()
 class IteratorSource(VectorSource):
     """Batches of an iterator, in the order they come, once.
 
-    The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse for all.
+    The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse for all. What
+    comes out is a copy: an iterator may fill one array again and again, and whoever keeps a batch need not know.
     """
 
     def __init__(self, batches: Iterator[Any], name: str, batch_rows: int | None = None) -> None:
@@ -70,16 +71,17 @@ class IteratorSource(VectorSource):
         # The head is handed over, not kept: it may be as large as memory allows.
         head, self._head = self._head, None
         for number, given in enumerate(chain([head], self._given)):
-            batch = self._fitting(given, number)
+            batch = self._fitting(given, number, end)
             begin, end = end, end + batch.shape[0]
             self._require_finite(batch, range(begin, end), number)
             for at in range(max(begin, start), end, rows):
-                yield at, row_slice(batch, at - begin, min(end, at + rows) - begin)
+                # Piece by piece, for a batch may be as large as memory allows.
+                yield at, row_slice(batch, at - begin, min(end, at + rows) - begin).copy()
         if end < start:
             raise InvalidInputError(f"start must be at most {end}, the rows {self.name} gave, got {start}.")
 
-    def _fitting(self, given: Any, number: int) -> Batch:
-        """Return one given batch with the columns and type of the first."""
+    def _fitting(self, given: Any, number: int, first: int) -> Batch:
+        """Return one given batch, which starts at row `first`, with the columns and type of the first."""
         name = f"{self.name}, batch {number}"
         batch = as_rows(given, name)
         if batch.shape[1] != self.shape[1]:
@@ -89,4 +91,12 @@ class IteratorSource(VectorSource):
         if not np.can_cast(number_dtype(batch.dtype, name), self.dtype, "same_kind"):
             raise InvalidInputError(f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}.")
         with np.errstate(over="ignore"):  # a float64 too large for float32 turns infinite, which is reported
-            return plain_batch(batch, self.dtype)
+            kept = batch.astype(self.dtype, copy=False)
+        changed = first_changed(batch, kept)
+        if changed is not None:
+            row, column, value = changed
+            raise InvalidInputError(
+                f"{name} must fit {self.dtype}, the type of batch 0, got {value!s} at row {first + row}, column "
+                f"{column}, which {self.dtype} cannot hold. Convert all batches to one type, such as float64, first."
+            )
+        return plain_batch(kept, self.dtype)

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import Batch, Span
+from bitkin.io.vectors.batch import Batch, Span, first_changed
 from bitkin.io.vectors.stored import StoredSource
 
 
@@ -57,7 +57,19 @@ class SeveralSources(StoredSource):
             if own_spans:
                 with closing(self._sources[which]._pieces(own_spans, rows)) as pieces:
                     for at, piece in pieces:
-                        yield self._firsts[which] + at, piece
+                        yield self._firsts[which] + at, self._widened(piece, which, at)
+
+    def _widened(self, piece: Batch, which: int, at: int) -> Batch:
+        """Return a piece of one source, from its row `at` on, in the type that holds all: most do, float64 may not."""
+        wide = piece.astype(self.dtype, copy=False)
+        changed = first_changed(piece, wide)
+        if changed is not None:
+            row, column, value = changed
+            raise InvalidInputError(
+                f"{self._sources[which].name} must fit {self.dtype}, the type that all files read as one have, got "
+                f"{value!s} at row {at + row}, column {column}. Convert the files to one type first."
+            )
+        return wide
 
     def _which(self, row: int) -> int:
         # Files without rows share their first row with the next one: the last of them holds it.
