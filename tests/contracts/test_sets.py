@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,28 @@ def test_a_stream_of_sets_is_read_as_it_is_encoded(hasher: Any, monkeypatch: pyt
 
     with pytest.raises(InvalidInputError, match="'no number' in set 1000 among numbers"):
         hasher.fit().encode(failing())
+
+
+@each_hasher
+def test_a_stream_may_fill_one_set_again_and_again(hasher: Any) -> None:
+    lists = [[i, i + 1, i + 7] for i in range(50)]
+
+    def refilled(buffer: Any, fill: Callable[[Any, list[int]], object]) -> Iterator[Any]:
+        for members in lists:
+            fill(buffer, members)
+            yield buffer
+
+    def refill_set(buffer: set[int], members: list[int]) -> None:
+        buffer.clear()
+        buffer.update(members)
+
+    want = hasher.fit().encode(lists)
+    assert hasher.encode(refilled(np.empty(3, dtype=np.int64), lambda array, row: np.copyto(array, row))) == want
+    assert hasher.encode(refilled([0, 0, 0], lambda one, row: one.__setitem__(slice(None), row))) == want
+    assert hasher.encode(refilled(set(), refill_set)) == want
+    pairs = [(row, member) for row, members in enumerate(lists) for member in members]
+    groups = groupby(pairs, key=lambda pair: pair[0])  # a group is gone as soon as the next one is asked for
+    assert hasher.encode((member for _, member in group) for _, group in groups) == want
 
 
 @each_hasher

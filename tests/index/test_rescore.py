@@ -19,6 +19,7 @@ from bitkin.index.corrections import encoded, scorer_for
 from bitkin.index.nearest_first import nearest_first, reported
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
+from tests.hashers.sources import once
 
 METRICS = ["l2", "cosine", "ip"]
 
@@ -201,6 +202,18 @@ def test_exact_rescoring_of_all_rows_is_exact_search(metric: str, form: str, tmp
     truth = nearest(X, Q, 9, metric)
     assert np.array_equal(found.ids, truth.ids)
     np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-12)
+
+
+def test_queries_of_an_iterator_that_fills_one_array_again_are_those_it_gave() -> None:
+    X = rows_like_real_ones(60)
+    hasher = ProjectionHash(n_bits=16).fit(X)
+    hits, numbers = every_row(20, 60), bitkin.corrections(hasher, X)
+    exact = bitkin.rescore(hits, once(X[:20], 3, 9), stage="exact", k=1, vectors=X)
+    assert exact.ids[:, 0].tolist() == list(range(20))
+    scored = {"stage": "estimate", "hasher": hasher, "codes": hasher.encode(X), "corrections": numbers}
+    want = bitkin.rescore(hits, X[:20], **scored)
+    assert np.array_equal(bitkin.rescore(hits, once(X[:20], 3, 9), **scored).ids, want.ids)
+    assert np.allclose(bitkin.corrections(hasher, once(X, 20, 40)), numbers, rtol=1e-5)
 
 
 def test_nobody_stays_last_and_empty_codes_are_nobody() -> None:

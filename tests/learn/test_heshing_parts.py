@@ -17,6 +17,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.io import open_vectors
 from bitkin.kernels.heshing import learn_rows_into
 from bitkin.learn import sgd
+from tests.hashers.sources import once
 from tests.learn.heshing_truth import TREE, bags
 
 
@@ -178,6 +179,15 @@ def test_sources_of_every_kind_are_learned_in_parts() -> None:
         assert np.array_equal(small().fit(open_vectors(iter([rows])), y).weights_, small().fit(X, y).weights_)
     with pytest.raises(InvalidInputError, match="has no rows"):
         small().fit(open_vectors(iter([X[:0]])), [])
+
+
+def test_a_source_may_fill_one_array_again_and_again() -> None:
+    X, y = bags(200)
+    assert np.array_equal(small().fit(open_vectors(once(X, 30, 60)), y).weights_, small().fit(X, y).weights_)
+    parts = small().partial_fit(open_vectors(once(X[:100], 10, 50)), y[:100])
+    parts.partial_fit(open_vectors(once(X[100:], 10, 50)), y[100:])
+    want = small().partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    assert np.array_equal(parts.weights_, want.weights_)
 
 
 @pytest.mark.parametrize(

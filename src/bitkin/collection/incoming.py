@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import issparse
 
 from bitkin.codes import Codes
 from bitkin.collection.encoder import Encoder
@@ -53,22 +51,12 @@ def read(vectors: Any, encoder: Encoder, accept: Accept | None) -> Incoming:
         if numbers is not None:
             corrections.append(numbers)
         if accept is not None:
-            form = accept(batch, source.name, first)
-            # What is kept of an iterator's batch must be ours: the iterator may fill the same array again.
-            kept.append(form.copy() if source.shape[0] is None and _share_memory(form, batch) else form)
+            kept.append(accept(batch, source.name, first))
     return Incoming(
         _joined(codes, encoder),
         None if accept is None else kept,
         None if encoder.scorer is None else np.concatenate(corrections),
     )
-
-
-def _share_memory(one: Batch, other: Batch) -> bool:
-    return any(np.may_share_memory(mine, theirs) for mine in _arrays(one) for theirs in _arrays(other))
-
-
-def _arrays(batch: Batch) -> tuple[npt.NDArray[Any], ...]:
-    return (batch.data, batch.indices, batch.indptr) if issparse(batch) else (batch,)
 
 
 def _joined(parts: list[Codes], encoder: Encoder) -> Codes:

@@ -61,7 +61,10 @@ _HOW_TO_WRAP = "Wrap a single set of strings as [[...]]; cut texts into sets wit
 
 def pieces(X: Any) -> Iterator[Piece]:
     """Cut a list, or anything that yields sets, into pieces of about equal work."""
-    remaining = iter(require_sets(X))
+    given = require_sets(X)
+    # A list stays as it is. What yields sets one by one may fill the same one again: each is copied when it comes.
+    stays = isinstance(given, (list, tuple, np.ndarray))
+    remaining = iter(given) if stays else (_copied(one, row) for row, one in enumerate(given))
     strings: bool | None = None
     first = 0
     while some := list(islice(remaining, _SETS_AT_ONCE)):
@@ -123,6 +126,13 @@ def _listed(sets: list[Any], first: int) -> list[Any]:
             if isinstance(one, np.ndarray) and one.dtype.kind in "Mm":  # `tolist` would make numbers of some units
                 raise InvalidInputError(f"X has an array of {one.dtype} at position {row}. {_WANTED}")
     return sets
+
+
+def _copied(one: Any, row: int) -> Any:
+    """Return a set that nobody else can change; an iterator is read to its end."""
+    if type(one) in (tuple, frozenset):
+        return one
+    return one.copy() if type(one) in _READY else _list_of(one, row)
 
 
 def _list_of(one: Any, row: int) -> list[Any]:
