@@ -10,6 +10,22 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 
+_MOST_BITS = 200  # of a number that is written out; Python refuses to write thousands of digits
+_MOST_CHARACTERS = 60
+
+
+def shown(value: Any) -> str:
+    """Return `value` as it is written in Python, cut to 60 characters: messages stay short, whatever they are about."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length():,} bits"
+    if isinstance(value, (str, bytes)):
+        value = value[: _MOST_CHARACTERS + 1]  # whose end is not shown anyway
+    try:
+        text = repr(value)
+    except ValueError:  # such a number within
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
+
 
 def whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int between `low` and `high`; bools and fractions are refused."""
@@ -18,10 +34,10 @@ def whole_number(value: Any, name: str, *, low: int, high: int | None = None) ->
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise InvalidInputError(f"{name} must be a whole number, got {value!r}.") from None
+        raise InvalidInputError(f"{name} must be a whole number, got {shown(value)}.") from None
     if number < low or (high is not None and number > high):
         bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise InvalidInputError(f"{name} must be {bounds}, got {number}.")
+        raise InvalidInputError(f"{name} must be {bounds}, got {shown(number)}.")
     return number
 
 
@@ -34,7 +50,7 @@ def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` when it is one of `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
 
 
 def id_array(ids: Any, name: str = "ids") -> npt.NDArray[np.int64]:

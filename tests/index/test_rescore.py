@@ -210,7 +210,7 @@ def test_queries_of_an_iterator_that_fills_one_array_again_are_those_it_gave() -
     hits, numbers = every_row(20, 60), bitkin.corrections(hasher, X)
     exact = bitkin.rescore(hits, once(X[:20], 3, 9), stage="exact", k=1, vectors=X)
     assert exact.ids[:, 0].tolist() == list(range(20))
-    scored = {"stage": "estimate", "hasher": hasher, "codes": hasher.encode(X), "corrections": numbers}
+    scored: dict[str, Any] = {"stage": "estimate", "hasher": hasher, "codes": hasher.encode(X), "corrections": numbers}
     want = bitkin.rescore(hits, X[:20], **scored)
     assert np.array_equal(bitkin.rescore(hits, once(X[:20], 3, 9), **scored).ids, want.ids)
     assert np.allclose(bitkin.corrections(hasher, once(X, 20, 40)), numbers, rtol=1e-5)

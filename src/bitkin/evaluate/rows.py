@@ -13,6 +13,8 @@ import scipy.sparse
 
 from bitkin import threads
 from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.columns import column_names
+from bitkin.io.vectors.rows import as_rows
 
 _PIECE = 2**18  # values read at a time: they stay in the cache for the second look
 
@@ -28,6 +30,8 @@ class Rows:
         The largest absolute value.
     csr : scipy CSR or None
         The matrix, when it is sparse.
+    feature_names : tuple or None
+        Names of the columns, where they are those of a data frame.
     """
 
     def __init__(self, matrix: Any, name: str) -> None:
@@ -38,6 +42,7 @@ class Rows:
         if held.dtype.kind not in "biuf":
             raise InvalidInputError(f"{name} must hold real numbers, got dtype {held.dtype}. Convert it to float32.")
         self.n_rows, self.n_columns = map(int, held.shape)
+        self.feature_names = column_names(matrix)
         self.csr: Any = held if is_sparse else None
         self._dense: npt.NDArray[Any] | None = None if is_sparse else held
         self.largest = self._find_largest(name)
@@ -106,6 +111,8 @@ def _canonical(matrix: Any) -> Any:
 
 
 def _dense(matrix: Any, name: str) -> npt.NDArray[Any]:
+    if isinstance(matrix, np.ma.MaskedArray) or hasattr(matrix, "dtypes"):
+        matrix = as_rows(matrix, name)  # which knows what is missing, and names the column that holds no numbers
     try:
         array = np.asarray(matrix)
     except ValueError:

@@ -21,6 +21,7 @@ from bitkin.evaluate.rows import Rows
 from bitkin.evaluate.shortlist import Near, Shortlist
 from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
 from bitkin.index.results import Neighbors
+from bitkin.io.vectors.columns import require_columns
 
 
 def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
@@ -126,6 +127,7 @@ def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
 
 def _comparable(X: Any, Q: Any) -> tuple[Rows, Rows]:
     rows, queries = Rows(X, "X"), Rows(Q, "Q")
+    require_columns(queries.feature_names, rows.feature_names, "Q", "X")
     if rows.n_columns != queries.n_columns:
         raise InvalidInputError(
             f"Q must have as many columns as X, got {queries.n_columns} and {rows.n_columns}. Encode both the same way."

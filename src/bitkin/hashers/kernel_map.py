@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin import threads
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.feature_names import names_tensor, restore_names
+from bitkin.hashers.feature_names import fitted_names, names_tensor, restore_names
 from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.pairwise_kernel import HISTOGRAM_KERNELS, PairwiseKernel, kernel_for
 from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import Batch, first_not_finite, plain_batch, row_slice
+from bitkin.io.vectors.columns import require_columns
 from bitkin.io.vectors.rows import MAX_COLUMNS, as_rows
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
@@ -172,6 +173,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             anchors = source.gather(Draws(self.seed_, "anchors").choice(n_rows, self._count(n_rows)))
         else:
             given = open_vectors(self.anchors, name="anchors")
+            require_columns(given.feature_names, fitted_names(self), "anchors", source.name)
             if given.shape[1] != source.shape[1] or len(given) == 0:
                 raise InvalidInputError(
                     f"anchors must be rows of {source.shape[1]} features, like those of {source.name}, "

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from bitkin.checks import shown
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sets import Sets, cuts
-from bitkin.hashers.shown import shown
 from bitkin.hashers.texts import hash_strings
 from bitkin.io.vectors import VectorSource
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from bitkin import threads
-from bitkin.checks import one_of, whole_number
+from bitkin.checks import one_of, shown, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.sets import Sets
-from bitkin.hashers.shown import shown
 from bitkin.hashers.texts import Bytes, utf8
 
 _SIZES = {"words": 3, "chars": 9}

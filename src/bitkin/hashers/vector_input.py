@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.feature_names import fitted_names
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import Batch, plain_batch
+from bitkin.io.vectors.columns import column_names, require_columns
 from bitkin.io.vectors.rows import as_rows
 
 
@@ -22,10 +25,13 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
     """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their names."""
 
     n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
 
     def require_features(self, source: VectorSource) -> None:
-        """Raise unless this is fitted and `source` has vectors of the length it was fitted on."""
+        """Raise unless this is fitted and `source` has vectors of the length, and the columns, it was fitted on."""
         check_is_fitted(self)
+        if source.feature_names is not None:
+            require_columns(source.feature_names, fitted_names(self), source.name)
         if source.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
@@ -49,15 +55,27 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
             return open_vectors(self._checked(X, reset=True), name="X")
         if X.shape[0] == 0:
             raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
-        self.n_features_in_ = X.shape[1]
+        self._remember_features(X)
+        return X
+
+    def _remember_features(self, source: VectorSource) -> None:
+        """Be fitted on the columns of `source`, and on no others."""
+        self.n_features_in_ = source.shape[1]
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return X
+        if source.feature_names is not None:
+            if not all(isinstance(name, str) for name in source.feature_names):
+                raise InvalidInputError(
+                    f"{source.name} must have column names that are all strings, or none that are. Rename its columns."
+                )
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
     def _checked(self, X: Any, *, reset: bool) -> Batch:
         """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
+        if not reset:
+            require_columns(column_names(X), fitted_names(self), "X")
         try:
             checked = validate_data(
                 self,
@@ -69,11 +87,18 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 ensure_min_samples=1 if reset else 0,
             )
         except ValueError as error:
+            if hasattr(X, "dtypes") and not _is_flat(X):
+                as_rows(X, "X")
             if _is_flat(X):
                 raise InvalidInputError(
                     f"X must have two dimensions, a vector a row, got one dimension of {np.shape(X)[0]}. Reshape your "
                     "data: X[None, :] is one vector, X[:, None] are many of one feature."
                 ) from error
+            raise InvalidInputError(str(error)) from error
+        except TypeError as error:
+            if not hasattr(X, "dtypes"):
+                raise  # scikit-learn's own contract, for arrays of objects
+            as_rows(X, "X")  # names the column, where one holds no numbers
             raise InvalidInputError(str(error)) from error
         checked = as_rows(checked, "X")
         return plain_batch(checked, checked.dtype) if issparse(checked) else checked

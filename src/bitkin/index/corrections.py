@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin.checks import one_of
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.feature_names import fitted_names
 from bitkin.hashers.projection_hash import ProjectionHash
 from bitkin.hashers.sign_model import SignModel
 from bitkin.index.estimate import Corrections, Scorer
 from bitkin.index.pair_distances import METRICS
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import Batch
+from bitkin.io.vectors.columns import require_columns
 
 _ORTHONORMAL = 1e-3  # how far PᵀP may be from 1: a tracked subspace is within 1e-4
 # Models never change, and the product takes longer than a search for one query.
@@ -77,21 +79,22 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
             f"{hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or FrequentDirections, or rescore with "
             "stage='exact'."
         )
-    return Scorer(model, metric)
+    return Scorer(model, metric, fitted_names(hasher))
 
 
 def encoded(scorer: Scorer, vectors: Any, name: str = "vectors") -> tuple[Codes, Corrections]:
     """Return codes and corrections of vectors in any form, read in batches."""
-    parts = [scorer.rows(batch, name, first) for first, batch in batches_for(scorer.model, vectors, name)]
+    parts = [scorer.rows(batch, name, first) for first, batch in batches_for(scorer, vectors, name)]
     nothing = Codes.from_symbols(np.empty((0, scorer.model.spec.n_symbols), dtype=bool), 1)
     codes = Codes.concatenate([nothing, *(part for part, _ in parts)]).with_fingerprint(scorer.model.fingerprint)
     return codes, np.concatenate([np.empty((0, 2), dtype=np.float32), *(numbers for _, numbers in parts)])
 
 
-def batches_for(model: SignModel, vectors: Any, name: str) -> Iterator[tuple[int, Batch]]:
-    """Yield row numbers and batches, all numbers finite, once the length of rows is known to be the model's."""
+def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, Batch]]:
+    """Yield row numbers and batches, all numbers finite, once their columns are known to be the model's."""
     source = open_vectors(vectors, name=name)
-    wanted = len(model.components)
+    require_columns(source.feature_names, scorer.feature_names, source.name)
+    wanted = len(scorer.model.components)
     if source.shape[1] != wanted:
         raise InvalidInputError(
             f"{source.name} must have {wanted} features, as the hasher was fitted on, got {source.shape[1]}."

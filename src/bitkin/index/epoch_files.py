@@ -1,6 +1,7 @@
 """The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its model.
 
-The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`, `i.components` and `i.mean`.
+The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`, `i.components` and `i.mean`;
+where the model was fitted on columns with names, those are `i.feature_names`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.feature_names import TENSOR, read_names, written_names
 from bitkin.hashers.sign_model import SignModel
 from bitkin.index.epoch import Epoch, Kept
 from bitkin.index.estimate import Scorer, below_squares
@@ -54,6 +56,7 @@ def save(path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[
 def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | Chunks]:
     model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
     tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
+    tensors |= written_names(epoch.scorer.feature_names)
     return tensors if model.mean is None else tensors | {"mean": model.mean}
 
 
@@ -87,18 +90,19 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
     mean = part.optional_tensor("mean", np.float64, (len(components),))
     numbers = part.tensor("corrections", np.float32, (None, 2))
     if part.mapped:
-        part.verify("components", "mean")
+        part.verify("components", "mean", TENSOR)
     try:
         model = SignModel(components, mean, normalize, random=random)
     except InvalidInputError:
         raise damaged(part.name, "holds numbers that are not finite") from None
     if model.fingerprint != part.fingerprint:
         raise damaged(part.name, "holds a model that does not fit its fingerprint")
+    scorer = Scorer(model, metric, read_names(part, len(components)))
     rows = rows_from(part)
     ids = rows.ids()
     if len(numbers) != len(ids):
         raise damaged(part.name, f"has {len(numbers)} corrections for {len(ids)} rows")
-    epoch = Epoch(Scorer(model, metric), rows, Kept(ids, numbers, len(ids)))
+    epoch = Epoch(scorer, rows, Kept(ids, numbers, len(ids)))
     if not part.mapped:
         require_sound(epoch, part.name)
     return epoch

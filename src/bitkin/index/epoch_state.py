@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from bitkin.codes import Codes
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.hashers.feature_names import fitted_names
 from bitkin.index.corrections import scorer_for
 from bitkin.index.epoch import Epoch
 from bitkin.index.estimate import Corrections, Scorer
 from bitkin.index.limits import next_ids
 from bitkin.index.segment import Ids
 from bitkin.index.snapshot import some_of
+from bitkin.io.vectors.columns import Columns, require_columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,8 +45,10 @@ class State:
         """Return all ids, ascending."""
         return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in self.epochs)]))
 
-    def require_length(self, n_features: int, name: str) -> None:
-        """Raise unless vectors of this length can be compared with those here."""
+    def require_features(self, n_features: int, names: Columns | None, name: str) -> None:
+        """Raise unless vectors of this length, with such columns, can be compared with those here."""
+        for epoch in self.epochs:
+            require_columns(names, epoch.scorer.feature_names, name)
         wanted = {len(epoch.scorer.model.components) for epoch in self.epochs}
         if wanted - {n_features}:
             raise InvalidInputError(
@@ -63,14 +67,18 @@ def begun(state: State, scorer: Scorer) -> State:
     """Return the state with an epoch of this model, new or old."""
     if state.find(scorer.model.fingerprint) is not None:
         return state
-    state.require_length(len(scorer.model.components), "snapshot")
+    state.require_features(len(scorer.model.components), scorer.feature_names, "snapshot")
     return state.put(Epoch.of(scorer))
 
 
 def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
-    """Return the scorer of a snapshot: the one that is here already where there is one."""
+    """Return the scorer of a snapshot: the one that is here already where there is one, of the snapshot's columns."""
     known = state.find(getattr(snapshot, "fingerprint_", None))
-    return scorer_for(snapshot, metric, name) if known is None else known.scorer
+    if known is None:
+        return scorer_for(snapshot, metric, name)
+    names = fitted_names(snapshot)
+    require_columns(names, known.scorer.feature_names, name)
+    return known.scorer if names is None else replace(known.scorer, feature_names=names)
 
 
 def new_ids(state: State, n_rows: int, given: Ids | None) -> Ids:

@@ -41,6 +41,7 @@ from bitkin.index.pair_distances import Floats
 from bitkin.index.results import Neighbors
 from bitkin.index.segment import Ids, Words
 from bitkin.io.vectors.batch import Batch
+from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.kernels.selection import nearest_into
@@ -69,6 +70,8 @@ class Scorer:
 
     model: SignModel
     metric: str
+    feature_names: Columns | None = None
+    """Of the columns that the model was fitted on, where they had names."""
 
     def rows(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of its first row."""

@@ -15,12 +15,14 @@ from bitkin.code_spec import WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.available import unless
+from bitkin.hashers.feature_names import fitted_names
 from bitkin.hashers.projections.base import Projection, StreamingProjection
 from bitkin.hashers.rotations import CovarianceRotation, Rotation
 from bitkin.hashers.streams.rows import Skipped, aligned, as_batch, one_block, one_row, require_finite, stream_rows
 from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch
+from bitkin.io.vectors.columns import require_columns
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection_hash import ProjectionHash
@@ -151,6 +153,7 @@ class Streaming(TakesVectors):
                 f"since must be a snapshot of this hasher, or a fitted ProjectionHash of {shape[0]} features and "
                 f"{shape[1]} bits as well, got {got}."
             )
+        require_columns(fitted_names(since), fitted_names(self), "since", "this hasher")
         return live.drift(model)
 
     @property
@@ -199,11 +202,20 @@ class Streaming(TakesVectors):
         """Learn from all batches, or stay as before where one of them fails."""
         self._require_width(source)
         trial = self._trial()
-        for _, batch in source.batches():
+        for batch in trial._batches_of(source):
             started, batch = trial._started(batch)
             for rows, _ in stream_rows(batch, started.settings.normalize):
                 started.advance(rows, emit=False)
         self._accept(trial)
+
+    def _batches_of(self, source: VectorSource) -> Iterator[Batch]:
+        """Yield the batches of a source that the stream may begin with: its columns are the hasher's then."""
+        begins = self._live is None
+        for _, batch in source.batches():
+            yield batch
+            if begins and self._live is not None:
+                self._remember_features(source)
+                begins = False
 
     def _trial(self) -> Self:
         """Return a copy that learns in the place of this hasher, which stays as it is until it accepts the copy."""
@@ -213,7 +225,7 @@ class Streaming(TakesVectors):
 
     def _accept(self, trial: Self) -> None:
         """Be what a trial has become."""
-        self.__dict__.update(trial.__dict__)  # one call: no signal handler's exception comes between
+        self.__dict__ = dict(trial.__dict__)  # one assignment: no signal handler's exception comes between
 
     def _stream_batches(self, vectors: Any) -> Iterator[Any]:
         """Return the batches of what `sketch_stream` takes."""
@@ -225,7 +237,7 @@ class Streaming(TakesVectors):
             )
         if isinstance(vectors, VectorSource):
             self._require_width(vectors)
-            return (batch for _, batch in vectors.batches())
+            return self._batches_of(vectors)
         return iter((vectors,)) if whole else map(as_batch, vectors)
 
     def _sketched(self, batches: Iterator[Any], strict: bool) -> Iterator[Codes]:

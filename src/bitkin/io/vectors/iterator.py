@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import Batch, first_changed, plain_batch, row_slice
+from bitkin.io.vectors.columns import column_names, require_columns
 from bitkin.io.vectors.rows import as_rows, number_dtype
 from bitkin.io.vectors.source import VectorSource
 
@@ -37,6 +38,7 @@ class IteratorSource(VectorSource):
         row_bytes = first.nnz * (first.dtype.itemsize + 4) / max(1, first.shape[0]) + 4 if sparse else None
         dtype = number_dtype(first.dtype, name)
         super().__init__(name, (None, first.shape[1]), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows)
+        self.feature_names = column_names(head)
         self._given = batches
         self._head = first
         self._spent = False
@@ -71,6 +73,7 @@ class IteratorSource(VectorSource):
         # The head is handed over, not kept: it may be as large as memory allows.
         head, self._head = self._head, None
         for number, given in enumerate(chain([head], self._given)):
+            self._require_names(given, number)
             batch = self._fitting(given, number, end)
             begin, end = end, end + batch.shape[0]
             self._require_finite(batch, range(begin, end), number)
@@ -79,6 +82,16 @@ class IteratorSource(VectorSource):
                 yield at, row_slice(batch, at - begin, min(end, at + rows) - begin).copy()
         if end < start:
             raise InvalidInputError(f"start must be at most {end}, the rows {self.name} gave, got {start}.")
+
+    def _require_names(self, given: Any, number: int) -> None:
+        """Raise where a batch is a data frame with other columns than the first."""
+        names = column_names(given) if number else None  # what is left of the head is an array
+        if names is not None and self.feature_names is None:
+            raise InvalidInputError(
+                f"{self.name}, batch {number} must have no column names, like batch 0. Give all batches as data "
+                "frames, or all as arrays."
+            )
+        require_columns(names, self.feature_names, f"{self.name}, batch {number}", "batch 0")
 
     def _fitting(self, given: Any, number: int, first: int) -> Batch:
         """Return one given batch, which starts at row `first`, with the columns and type of the first."""

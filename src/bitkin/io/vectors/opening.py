@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.arrays import ArraySource
+from bitkin.io.vectors.columns import column_names
 from bitkin.io.vectors.formats import FORMAT_OPTIONS, Options, open_paths, refuse_unused
 from bitkin.io.vectors.iterator import IteratorSource
 from bitkin.io.vectors.rows import as_rows
@@ -80,7 +81,9 @@ def open_vectors(
         return open_paths([Path(path) for path in source], options)
     refuse_unused(options, FORMAT_OPTIONS, "vectors in memory")
     if isinstance(source, (list, tuple)) or hasattr(source, "__array__") or issparse(source):
-        return ArraySource(as_rows(source, name), name, batch_rows)
+        rows = ArraySource(as_rows(source, name), name, batch_rows)
+        rows.feature_names = column_names(source)
+        return rows
     if isinstance(source, Iterator):
         return IteratorSource(source, name, batch_rows)
     raise InvalidInputError(

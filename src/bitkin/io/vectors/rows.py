@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from bitkin.checks import shown
 from bitkin.errors import BitkinError, InvalidInputError
 from bitkin.io.vectors.batch import Batch
 
@@ -97,7 +98,7 @@ def _frame_rows(frame: Any, name: str) -> npt.NDArray[Any]:
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if getattr(dtype, "kind", "O") not in "biuf":
             raise InvalidInputError(
-                f"{name} must hold only numbers, got {dtype} in column {column!r}. Drop that column."
+                f"{name} must hold only numbers, got {dtype} in column {shown(column)}. Drop that column."
             )
     # pandas' own nullable numbers arrive as objects; missing ones become NaN and are reported with their row.
     return np.asarray(frame.to_numpy(dtype="float64", na_value=np.nan))

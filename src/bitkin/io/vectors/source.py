@@ -13,6 +13,7 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import Batch, first_not_finite
+from bitkin.io.vectors.columns import Columns
 
 BATCH_BYTES = 8_000_000
 
@@ -39,6 +40,9 @@ class VectorSource(ABC):
         Whether batches are CSR.
     batch_rows : int
         Rows of a batch unless `batches` is told otherwise; by default as many as make about 8 MB.
+    feature_names : tuple of str or None
+        Names of the columns, where the vectors are a data frame or an iterator of such. A fitted estimator refuses
+        others than those it was fitted on.
 
     Examples
     --------
@@ -53,6 +57,8 @@ class VectorSource(ABC):
     >>> source.shape, len(source), source.sparse
     ((5, 2), 5, False)
     """
+
+    feature_names: Columns | None = None
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ class WatchedSource(VectorSource):
 
     def __init__(self, source: VectorSource, report: Callable[[int], None]) -> None:
         super().__init__(source.name, source.shape, source.dtype, sparse=source.sparse, batch_rows=source.batch_rows)
+        self.feature_names = source.feature_names
         self._source = source
         self._report = report
 
