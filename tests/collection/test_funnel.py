@@ -233,20 +233,49 @@ def test_bands_of_a_short_code_are_as_short() -> None:
 
 
 def test_an_index_of_ones_own_is_taken_for_its_settings() -> None:
-    settings = BandIndex(RANDOM.spec_, band_bits=8, score="hits")  # which returns candidates alone
+    settings = BandIndex(RANDOM.spec_, band_bits=8, score="hits")  # which by itself returns candidates alone
     collection = filled(RANDOM, index=settings)
     assert len(settings) == 0
     index = BandIndex(RANDOM.spec_, band_bits=8, score="hits")
     index.add(RANDOM.encode(X))
     truth = index.search(RANDOM.encode(Q), 7)
     hits = collection.search(Q, 7, stage="codes")
-    assert np.array_equal(hits.ids, truth.ids)
-    assert np.array_equal(hits.distances, truth.distances)
     missed = truth.ids < 0
     assert missed.any()
-    assert (hits.distances[missed] == 68).all()
-    exact = collection.search(Q, 200, oversample=COVERS_ALL)
-    candidates = index.count_candidates(RANDOM.encode(Q))
-    assert (exact.ids >= 0).sum(axis=1).tolist() == np.minimum(candidates, 200).tolist()
+    assert np.array_equal(hits.ids[~missed], truth.ids[~missed])
+    assert np.array_equal(hits.distances[~missed], truth.distances[~missed])
+    assert (truth.distances[missed] == 68).all()
     narrow = filled(RANDOM, index="bands")
     assert narrow.search(X[:5], 1).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("allowed", [None, range(0, 203, 2)])
+def test_as_many_rows_as_there_are_come_back_where_an_index_scores_by_hits(allowed: Any) -> None:
+    wide = filled(RANDOM, index=BandIndex(RANDOM.spec_, band_bits=64, score="hits"))  # one band: hardly ever equal
+    rows = np.arange(203) if allowed is None else np.array(allowed)
+    for k in (1, 10, len(rows), 300):
+        want = min(k, len(rows))
+        for stage in ("codes", "estimate", "exact"):
+            hits = wide.search(Q, k, stage=stage, allow=allowed)
+            assert ((hits.ids >= 0).sum(axis=1) == want).all()
+            assert all(len(set(ids)) == want and set(ids) <= set(rows.tolist()) for ids in hits.ids[:, :want].tolist())
+            assert (np.diff(hits.distances[:, :want], axis=1) >= 0).all()
+    # Rows that no band found follow those found, nearest by their symbols first, at as many bands as there are.
+    flat = filled(RANDOM).search(X[:5], 10, stage="codes", allow=allowed)
+    hits = wide.search(X[:5], 10, stage="codes", allow=allowed)
+    for found, distances, nearest_rows in zip(hits.ids, hits.distances, flat.ids, strict=True):
+        by_bands = found[distances == 0].tolist()
+        assert found.tolist() == [*by_bands, *(row for row in nearest_rows.tolist() if row not in by_bands)]
+        assert distances.tolist() == [0] * len(by_bands) + [1] * (10 - len(by_bands))
+
+
+def test_an_index_that_scores_by_hits_fills_up_only_what_is_short_of_k() -> None:
+    narrow = filled(RANDOM, index=BandIndex(RANDOM.spec_, band_bits=8, score="hits"))
+    index = BandIndex(RANDOM.spec_, band_bits=8, score="hits")
+    index.add(RANDOM.encode(X))
+    truth = index.search(RANDOM.encode(Q), 7)
+    hits = narrow.search(Q, 7, stage="codes")
+    missed = truth.ids < 0
+    assert (hits.ids >= 0).all()
+    assert (hits.distances[missed] == index.n_bands).all()
+    assert (hits.distances[~missed] < index.n_bands).all()

@@ -122,7 +122,8 @@ class Collection:
         index : {"flat", "multi", "bands"} or an index without rows, default "flat"
             How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken for its settings, such
             as `BandIndex(hasher.spec_, band_bits=8)`, and copied.
-            BandIndex may miss rows, at every stage, but k rows come back whenever there are as many.
+            BandIndex may miss rows, at every stage, but k rows come back whenever there are as many: with
+            `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands` from "codes".
         """
         require_absent(path, "path", "collections live in memory. Those on disk come with a later one.")
         require_absent(fields, "fields", _LATER)

@@ -20,7 +20,10 @@ class Hits(NamedTuple):
     ids: npt.NDArray[Any]
     """(n_queries, k): int64, or objects, each a string or None."""
     distances: npt.NDArray[Any]
-    """(n_queries, k): int32 symbol counts from "codes"; the metric, float32 from "estimate", float64 from "exact"."""
+    """(n_queries, k): int32 symbol counts from "codes"; the metric, float32 from "estimate", float64 from "exact".
+
+    Where the index is a `BandIndex` with `score="hits"`, "codes" counts the bands that did not find a row.
+    """
     metadata: None = None
     """Nothing yet: collections have no metadata in this version."""
 

@@ -15,6 +15,7 @@ from bitkin.index import scan
 from bitkin.index.band_layout import BandLayout
 from bitkin.index.band_search import BandSearch, ragged
 from bitkin.index.band_tables import band_tables, require_numbers
+from bitkin.index.limits import require_fitting
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.row_index import RowIndex
 from bitkin.index.segment import Ids
@@ -170,7 +171,10 @@ class BandIndex(RowIndex):
         over while buckets are looked into, so they take no candidate's place; ids in it that are not in the index are
         passed over.
         """
-        return super().search(queries, k, allow=allow)
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        snapshot, allowed = self._question(queries, allow)
+        require_fitting(len(queries), k)
+        return self._k_nearest(snapshot, queries, k, allowed, least=k if self._score == "distance" else 0)
 
     def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
         """Return all candidates at most `radius` away from every query, nearest first, ties by lower id."""
@@ -196,11 +200,23 @@ class BandIndex(RowIndex):
         distances = np.full((len(queries), k), self.spec.n_symbols + 1, dtype=np.int32)
         looked = np.zeros(len(queries), dtype=np.int64)
         (ids[asked], distances[asked]), looked[asked] = search.nearest(k)
-        if self._score == "distance":
-            short = asked[ids[asked, min(k, least) - 1] < 0]
-            ids[short], distances[short] = scan.k_nearest(snapshot, queries[short], k, allow)
+        short = asked[ids[asked, min(k, least) - 1] < 0] if least else asked[:0]
+        if len(short):
+            scanned = scan.k_nearest(snapshot, queries[short], k, allow)
+            if self._score == "distance":
+                ids[short], distances[short] = scanned
+            else:
+                for query, rows in zip(short, scanned.ids, strict=True):
+                    self._fill_up(ids[query], distances[query], rows)
             looked[short] += len(snapshot)
         return Neighbors(ids, distances), looked
+
+    def _fill_up(self, ids: Ids, distances: npt.NDArray[np.int32], rows: Ids) -> None:
+        """Put the nearest rows behind the candidates of a query, all of which are there: no band found them."""
+        n_found = int(np.count_nonzero(ids >= 0))
+        others = rows[(rows >= 0) & ~np.isin(rows, ids[:n_found])][: len(ids) - n_found]
+        ids[n_found : n_found + len(others)] = others
+        distances[n_found : n_found + len(others)] = self.n_bands
 
     def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
         asked, search = self._asked(snapshot, queries, allow)
