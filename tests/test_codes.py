@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, CodeSpec, distances
 from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
+from bitkin.hashers.sign_model import SignModel
 from tests.truth import random_codes, symbol_distances
 
 ODD_SIZES = (1, 7, 8, 9, 63, 64, 65, 129)
@@ -115,6 +117,58 @@ def test_codes_cannot_be_changed() -> None:
     codes = Codes(words, CodeSpec(9))
     words[:] = 2**64 - 1
     assert codes.symbols().tolist() == [[0] * 9]
+
+
+def read_only(array: Any) -> Any:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(lambda words: words, id="the array"),
+        pytest.param(read_only, id="a read-only view"),
+        pytest.param(lambda words: read_only(read_only(words)[:])[:], id="views of a read-only view"),
+        pytest.param(lambda words: read_only(words.reshape(1, -1, 2)).reshape(-1, 1, 2), id="another shape"),
+        pytest.param(lambda words: np.broadcast_to(words, words.shape), id="a broadcast array"),
+        pytest.param(lambda words: np.frombuffer(words, np.uint64).reshape(words.shape), id="a buffer"),
+        pytest.param(lambda words: np.asarray(memoryview(words).toreadonly()), id="a read-only buffer"),
+    ],
+)
+def test_codes_do_not_change_with_the_array_they_were_made_of(seen: Any) -> None:
+    words = np.arange(10, dtype=np.uint64).reshape(5, 1, 2)
+    codes = Codes(seen(words), CodeSpec(128))
+    before = codes.words.copy()
+    words[:] = 7
+    assert np.array_equal(codes.words, before)
+
+
+def test_codes_of_what_nobody_can_write_are_not_copied(tmp_path: Path) -> None:
+    words = np.arange(10, dtype=np.uint64).reshape(5, 1, 2).copy()
+    words.flags.writeable = False
+    np.save(tmp_path / "words.npy", words)
+    mapped = np.load(tmp_path / "words.npy", mmap_mode="r")
+    held = np.frombuffer(words.tobytes(), dtype=np.uint64).reshape(words.shape)
+    for array in (words, words[1:], mapped, mapped[2:], held):
+        assert np.shares_memory(Codes(array, CodeSpec(128)).words, array)
+    Codes(words, CodeSpec(128)).save(tmp_path / "codes")
+    codes = bitkin.load(tmp_path / "codes", mmap=True)
+    assert np.shares_memory(Codes(codes.words, codes.spec).words, codes.words)
+
+
+def test_encoding_makes_codes_of_its_own_words_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    hasher = bitkin.ProjectionHash(8).fit(np.random.default_rng(0).standard_normal((50, 9)))
+    words = SignModel.words
+
+    def noted(model: SignModel, batch: Any) -> Any:
+        made.append(words(model, batch))
+        return made[-1]
+
+    monkeypatch.setattr(SignModel, "words", noted)
+    assert np.shares_memory(hasher.encode(np.ones((3, 9))).words, made[0])
 
 
 def test_equality_looks_at_rows_empties_and_origin() -> None:

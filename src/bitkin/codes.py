@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import whole_number
+from bitkin.checks import require_unmasked, shown, whole_number
 from bitkin.code_spec import WORD, CodeSpec, require_spec, unused_bits
 from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
 
@@ -66,13 +66,11 @@ class Codes:
         fingerprint: str | None = None,
     ) -> None:
         spec = require_spec(spec)
-        words = np.ascontiguousarray(_require_words(words, spec))
-        if words.flags.writeable:
-            words = words.copy()
+        words = _unchanging(_require_words(words, spec))
         if _has_unused_bits(words, spec):
             raise InvalidInputError(f"words must have zeros beyond the {spec.n_symbols} symbols of a row.")
         if fingerprint is not None and not isinstance(fingerprint, str):
-            raise InvalidInputError(f"fingerprint must be a string or None, got {fingerprint!r}.")
+            raise InvalidInputError(f"fingerprint must be a string or None, got {shown(fingerprint)}.")
         flags = None if empty is None else _require_empty(empty, len(words))
         if flags is not None and words[flags].any():
             words = words.copy()
@@ -119,6 +117,7 @@ class Codes:
         fingerprint: str | None = None,
     ) -> Codes:
         """Pack an (n, n_symbols) array of whole numbers below `2 ** bits_per_symbol`, or of bools."""
+        require_unmasked(symbols, "symbols")
         array = np.asarray(symbols)
         if array.ndim != 2 or array.shape[1] == 0:
             raise InvalidInputError(f"symbols must have shape (n, n_symbols), got {array.shape}.")
@@ -154,6 +153,7 @@ class Codes:
     ) -> Codes:
         """Take uint8 rows as `to_bytes`, `np.packbits` or FAISS lay them out; an int spec is a number of bits."""
         spec = spec if isinstance(spec, CodeSpec) else CodeSpec(whole_number(spec, "spec", low=1))
+        require_unmasked(data, "data")
         array = np.asarray(data)
         if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != spec.n_bytes:
             raise InvalidInputError(
@@ -214,7 +214,7 @@ class Codes:
     def with_fingerprint(self, fingerprint: str | None) -> Codes:
         """Return the same rows under another origin."""
         if fingerprint is not None and not isinstance(fingerprint, str):
-            raise InvalidInputError(f"fingerprint must be a string or None, got {fingerprint!r}.")
+            raise InvalidInputError(f"fingerprint must be a string or None, got {shown(fingerprint)}.")
         return Codes._from_parts(self.words, self.spec, self.empty, fingerprint)
 
     @property
@@ -268,7 +268,7 @@ class Codes:
                 raise IndexError(f"row {row} is out of range for {len(self)} codes")
             rows = slice(row, row + 1 or None)
         elif not isinstance(rows, slice) and np.ndim(rows) != 1:
-            raise InvalidInputError(f"codes take a row, a slice, or a flat list or mask of rows, got {rows!r}.")
+            raise InvalidInputError(f"codes take a row, a slice, or a flat list or mask of rows, got {shown(rows)}.")
         empty = None if self.empty is None else self.empty[rows]
         return Codes._from_parts(np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint)
 
@@ -382,6 +382,27 @@ def _require_words(words: Any, spec: CodeSpec) -> npt.NDArray[np.uint64]:
     if not isinstance(words, np.ndarray) or words.dtype != WORD or words.ndim != 3 or words.shape[1:] != want:
         got = f"{words.dtype} {words.shape}" if isinstance(words, np.ndarray) else type(words).__name__
         raise InvalidInputError(f"words must be uint64 of shape (n, {want[0]}, {want[1]}) for {spec} codes, got {got}.")
+    return words
+
+
+def _unchanging(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return words in order that nobody can change: the array itself where none below it can be written, or a copy."""
+    if not words.flags.c_contiguous:
+        return words.copy()
+    below: Any = words
+    deeper: Any
+    while below is not None:  # past which an array has memory of its own
+        if isinstance(below, np.ndarray):
+            fixed, deeper = not below.flags.writeable, below.base
+        else:
+            try:
+                view = memoryview(below)
+            except TypeError:  # whatever it is, it does not say
+                return words.copy()
+            fixed, deeper = view.readonly, below.obj if isinstance(below, memoryview) else None
+        if not fixed:
+            return words.copy()
+        below = deeper
     return words
 
 
