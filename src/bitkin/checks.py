@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,25 +54,58 @@ def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
 
 
-def id_array(ids: Any, name: str = "ids") -> npt.NDArray[np.int64]:
-    """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given."""
-    if isinstance(ids, (set, frozenset)):
-        ids = sorted(ids)
+def require_unmasked(value: Any, name: str) -> None:
+    """Raise for a masked array with masked entries: NumPy would take whatever is behind the mask."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidInputError(f"{name} has masked entries. Fill them first, with .filled(value).")
+
+
+def require_order(ids: Any, name: str = "ids") -> None:
+    """Raise where ids come in no order, and so would go to rows at random."""
+    if isinstance(ids, (set, frozenset, Mapping)):  # the order of a dictionary is seldom meant
+        raise InvalidInputError(
+            f"{name} must be in the order of the rows, got a {type(ids).__name__}, which has no such order. "
+            "Give a list."
+        )
+
+
+def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDArray[np.int64]:
+    """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given; a set only in any order."""
+    if any_order and isinstance(ids, (set, frozenset)):
+        ids = list(ids)
+    require_order(ids, name)
+    require_unmasked(ids, name)
     try:
         array = np.asarray(ids)
     except ValueError:
         raise InvalidInputError(f"{name} must be a flat list of whole numbers, got a ragged one.") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.int64)
+    if array.ndim == 0 and array.dtype.kind == "O":  # a generator, a view of a dictionary: NumPy does not look inside
+        raise InvalidInputError(f"{name} must be a list or an array of whole numbers, got {shown(ids)}.")
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list.")
-    if array.dtype.kind in "fO" and all(type(number) is int for number in ids):
-        raise InvalidInputError(f"{name} must be from 0 to 2**63 - 1, got {max(ids, key=abs)}.")
+    if array.dtype.kind == "O" or (array.dtype.kind == "f" and all(type(number) is int for number in ids)):
+        array = _whole_numbers(list(ids), name)  # NumPy makes floats of numbers that no integer type holds
+    if array.dtype.kind == "f" and np.isnan(array).any():  # as which missing ones arrive
+        raise InvalidInputError(f"{name} must be whole numbers, got NaN at position {int(np.argmax(np.isnan(array)))}.")
     if array.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be whole numbers, got {array.dtype} such as {array[0]!r}.")
+        raise InvalidInputError(f"{name} must be whole numbers, got {array.dtype} such as {shown(array[0])}.")
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > np.iinfo(np.int64).max:
         raise InvalidInputError(f"{name} must be below 2**63, got {array.max()}.")
     if array.min() < 0:
         row = int(np.argmax(array < 0))
         raise InvalidInputError(f"{name} must be 0 or more, got {array[row]} at position {row}.")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _whole_numbers(values: list[Any], name: str) -> npt.NDArray[np.int64]:
+    """Return objects as integers, each of which must be one."""
+    for position, value in enumerate(values):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)):
+            raise InvalidInputError(f"{name} must be whole numbers, got {shown(value)} at position {position}.")
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        worst = max(map(int, values), key=abs)
+        raise InvalidInputError(f"{name} must be from 0 to 2**63 - 1, got {shown(worst)}.") from None

@@ -15,13 +15,30 @@ Each is also the builtin in brackets, so `except ValueError` works as a caller e
 
 from __future__ import annotations
 
+_MOST_CHARACTERS, _LAST_CHARACTERS = 4000, 400
+
 
 class BitkinError(Exception):
-    """Base of all errors raised by bitkin."""
+    """Base of all errors raised by bitkin.
+
+    Messages show values that others made: what is longer than 4,000 characters loses its middle, so that nobody's name
+    of a megabyte fills a terminal or a log. The beginning names the argument, and the end says what to do.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_shortened(value) if isinstance(value, str) else value for value in args))
 
     def __str__(self) -> str:
         # KeyError would print its message in quotes, OSError as a tuple.
         return str(self.args[0]) if self.args else ""
+
+
+def _shortened(message: str) -> str:
+    left_out = len(message) - _MOST_CHARACTERS
+    if left_out <= 0:
+        return message
+    begin, end = message[: _MOST_CHARACTERS - _LAST_CHARACTERS], message[-_LAST_CHARACTERS:]
+    return f"{begin} … {left_out:,} characters left out … {end}"
 
 
 class InvalidInputError(BitkinError, ValueError):

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import whole_number
+from bitkin.checks import require_order, whole_number
 from bitkin.collection import searching
 from bitkin.collection.encoder import Encoder
-from bitkin.collection.incoming import Incoming, read, require_order
+from bitkin.collection.incoming import Incoming, read
 from bitkin.collection.kept import NewRows
 from bitkin.collection.memory import MemoryStore
 from bitkin.collection.results import Hits, Records

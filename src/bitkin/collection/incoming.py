@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,6 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.estimate import Corrections
 from bitkin.io.vectors.batch import Batch
 
-# Sets have an order that differs from run to run, and dictionaries one that is seldom meant.
-_WITHOUT_ORDER = (set, frozenset, Mapping)
 Accept = Callable[[Batch, str, int], Batch]
 
 
@@ -24,14 +22,6 @@ class Incoming(NamedTuple):
     codes: Codes
     vectors: list[Batch] | None
     corrections: Corrections | None
-
-
-def require_order(ids: Any) -> None:
-    """Raise where ids come in no order, and so would go to rows at random."""
-    if isinstance(ids, _WITHOUT_ORDER):
-        raise InvalidInputError(
-            f"ids must be in the order of the rows, got a {type(ids).__name__}, which has no such order. Give a list."
-        )
 
 
 def read(vectors: Any, encoder: Encoder, accept: Accept | None) -> Incoming:

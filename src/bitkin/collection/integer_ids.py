@@ -23,7 +23,7 @@ class IntegerIds:
 
     def checked(self, ids: Any, name: str = "ids") -> Ids:
         """Return ids as a 1-D array, in the order given."""
-        return id_array(ids, name)
+        return id_array(ids, name, any_order=True)
 
     def given(self, n_rows: int, ids: Any) -> Ids | None:
         """Return the ids that a caller gave for so many rows, all different; None where none were given."""

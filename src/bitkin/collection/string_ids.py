@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.checks import shown
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.segment import Ids
 
@@ -42,15 +43,17 @@ class StringIds:
 
     def checked(self, ids: Any, name: str = "ids") -> Names:
         """Return ids as a 1-D array of strings, in the order given."""
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise InvalidInputError(f"{name} must be a list of strings, got {ids!r}. Wrap a single id in a list.")
+        if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
+            raise InvalidInputError(f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list.")
         listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if not isinstance(listed, list):  # of an array without dimensions
-            raise InvalidInputError(f"{name} must be 1-dimensional, got one {listed!r}. Wrap a single id in a list.")
+            raise InvalidInputError(
+                f"{name} must be 1-dimensional, got one {shown(listed)}. Wrap a single id in a list."
+            )
         for position, value in enumerate(listed):
             if not isinstance(value, str):
                 raise InvalidInputError(
-                    f"{name} must be strings in a collection with ids='str', got {value!r} at position {position}."
+                    f"{name} must be strings in a collection with ids='str', got {shown(value)} at position {position}."
                 )
         return _array_of(map(str, listed), len(listed))  # subclasses, such as NumPy's, become plain strings
 
@@ -93,7 +96,7 @@ class StringIds:
 def some_ids(ids: Any) -> str:
     """Write the first few ids for a message."""
     listed = list(ids)
-    text = ", ".join(repr(value) if isinstance(value, str) else str(value) for value in listed[:5])
+    text = ", ".join(shown(value) if isinstance(value, str) else str(value) for value in listed[:5])
     return text if len(listed) <= 5 else f"{text} and {len(listed) - 5} more"
 
 

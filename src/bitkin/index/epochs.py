@@ -189,7 +189,7 @@ class EpochIndex:
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty epochs stay."""
-        wanted = np.unique(id_array(ids))
+        wanted = np.unique(id_array(ids, any_order=True))
         with self._writer:
             self._state = without(self._state, wanted)
 
@@ -248,7 +248,7 @@ class EpochIndex:
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
-        allowed = None if allow is None else id_array(allow, "allow")
+        allowed = None if allow is None else id_array(allow, "allow", any_order=True)
         return nearest_rows(self._state, queries, k, n_candidates, allowed, self.metric)
 
     def compact(self) -> None:

@@ -134,7 +134,7 @@ class RowIndex(ABC):
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove codes by id. An unknown id is an UnknownIdError, and nothing is removed."""
-        numbers = np.unique(id_array(ids))
+        numbers = np.unique(id_array(ids, any_order=True))
         with self._writer:
             snapshot = self._snapshot
             snapshot.require_present(numbers)
@@ -223,7 +223,7 @@ class RowIndex(ABC):
     def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
         snapshot = self._snapshot
         require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries")
-        return snapshot, None if allow is None else id_array(allow, "allow")
+        return snapshot, None if allow is None else id_array(allow, "allow", any_order=True)
 
     def __getstate__(self) -> dict[str, Any]:
         unlocked = {name: value for name, value in self.__dict__.items() if name != "_writer"}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import id_array
+from bitkin.checks import id_array, require_unmasked
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.segment import Ids
@@ -37,6 +37,7 @@ class Shortlist(NamedTuple):
                 "hits must be Neighbors, got RaggedNeighbors of a radius search. Search for the k nearest instead, or "
                 "give the ids of one query as hits.ids[None, a:b]."
             )
+        require_unmasked(hits, "hits")
         ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
         if ids.ndim != 2 or ids.dtype.kind not in "iu":
             raise InvalidInputError(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
-from bitkin.checks import shown
+from bitkin.checks import require_unmasked, shown
 from bitkin.errors import BitkinError, InvalidInputError
 from bitkin.io.vectors.batch import Batch
 
@@ -80,8 +80,7 @@ def _csr_rows(matrix: Any, name: str) -> csr_array:
 
 
 def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InvalidInputError(f"{name} has masked entries. Fill them first, with .filled(value).")
+    require_unmasked(value, name)
     if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):
         return _frame_rows(value, name)
     try:
