@@ -5,7 +5,6 @@ Heavy imports happen inside commands, so that `bitkin --help` answers at once.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -13,7 +12,7 @@ import typer
 
 from bitkin._version import __version__
 from bitkin.cli import classify, dedup, demo, doctor, encode, fit, index, search, stream
-from bitkin.cli.output import fail, plain_warnings
+from bitkin.cli.output import checked_stdout, fail, plain_warnings
 from bitkin.errors import BitkinError
 
 app = typer.Typer(
@@ -64,6 +63,11 @@ app.registered_callback.help = app.info.help  # type: ignore[union-attr]
 
 def main() -> None:
     """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on stderr."""
+    with checked_stdout():
+        _run()
+
+
+def _run() -> None:
     try:
         with plain_warnings():
             app()
@@ -76,7 +80,3 @@ def main() -> None:
             hint = " It goes on where it was when run again." if "encode" in sys.argv[1:2] else ""
             print(f"bitkin: interrupted.{hint}", file=sys.stderr)
         raise
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)

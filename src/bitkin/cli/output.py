@@ -3,11 +3,72 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from typing import Any, NoReturn, TextIO
+
+
+@contextmanager
+def checked_stdout() -> Iterator[None]:
+    """Let the block print to a stdout of any encoding; where it cannot be written, end in one clear line and with 1.
+
+    A reader that has gone, such as `head`, is no news to anybody: that ends quietly, with 1 too.
+    """
+    out = sys.stdout
+    if out is None:  # as Python leaves it where the file descriptor is closed
+        fail("stdout is closed. Send it to /dev/null where nobody is to read it.")
+    errors = out.errors
+    if isinstance(out, TextIOWrapper) and errors in ("strict", "surrogateescape"):
+        out.reconfigure(errors="replace")
+    try:
+        yield
+        out.flush()
+    except BrokenPipeError:
+        _drop(out)
+        sys.exit(1)
+    except OSError as error:
+        if _can_be_written(out):
+            raise
+        _fail_to_write(out, error)
+    except SystemExit as end:
+        try:
+            out.flush()
+        except OSError as error:
+            if end.code or isinstance(error, BrokenPipeError):
+                _drop(out)
+                sys.exit(end.code or 1)
+            _fail_to_write(out, error)
+        raise
+    finally:
+        if isinstance(out, TextIOWrapper) and out.errors != errors:
+            with suppress(OSError):  # it flushes first
+                out.reconfigure(errors=errors)
+
+
+def _can_be_written(out: TextIO) -> bool:
+    """Whether what is left to be written can be, and one more newline: of an unbuffered stdout nothing is left."""
+    try:
+        out.write("\n")
+        out.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _fail_to_write(out: TextIO, error: OSError) -> NoReturn:
+    _drop(out)
+    fail(f"stdout cannot be written: {error.strerror or error}.")
+
+
+def _drop(out: TextIO) -> None:
+    """Let what is left to be written go nowhere: Python would try again at exit, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out.fileno())
+    os.close(nowhere)
 
 
 def fail(message: str) -> NoReturn:
