@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 import bitkin
 from bitkin import threads
-from bitkin.errors import InvalidInputError
+from bitkin.errors import EnvironmentVariableError, InvalidInputError
 
 pytestmark = pytest.mark.usefixtures("few_threads")
 
@@ -83,6 +84,26 @@ def test_an_impossible_number_of_threads_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("BITKIN_NUM_THREADS", wanted)
     with pytest.raises(InvalidInputError, match="BITKIN_NUM_THREADS must be"):
         bitkin.get_threads()
+
+
+def test_an_impossible_number_of_threads_is_blamed_on_no_vectors_and_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    X = np.random.default_rng(0).standard_normal((50, 5))
+    hasher = bitkin.ProjectionHash(4).fit(X)
+    collection = bitkin.Collection.create(None, hasher)
+    collection.add(X)
+    bitkin.KernelMap(anchors=3).fit(X).save(tmp_path / "map")
+    monkeypatch.setattr(threads, "_n_threads", None)
+    monkeypatch.setenv("BITKIN_NUM_THREADS", "abc")
+    for call in (
+        lambda: collection.search(X, 1),
+        lambda: collection.search(X, 1, stage="codes"),
+        lambda: hasher.encode_batch(X, "vectors.npy", 0),
+        lambda: bitkin.load(tmp_path / "map"),
+    ):
+        with pytest.raises(EnvironmentVariableError, match=r"^BITKIN_NUM_THREADS must be a whole number, got 'abc'"):
+            call()
 
 
 def test_set_threads_refuses_what_is_no_number_of_threads() -> None:

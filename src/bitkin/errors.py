@@ -2,6 +2,7 @@
 
 BitkinError
 ├── InvalidInputError (ValueError)       an argument has a value that cannot be used
+│   └── EnvironmentVariableError         a variable of the environment has, whatever was called
 ├── CodeMismatchError (ValueError)       codes of different specs or different hashers meet
 ├── DuplicateIdError (ValueError)        an id is given twice, or is already there
 ├── UnknownIdError (KeyError)            an id is not there
@@ -43,6 +44,10 @@ def _shortened(message: str) -> str:
 
 class InvalidInputError(BitkinError, ValueError):
     """An argument has a value that cannot be used."""
+
+
+class EnvironmentVariableError(InvalidInputError):
+    """A variable of the environment has a value that cannot be used: nothing is wrong with what was given."""
 
 
 class CodeMismatchError(BitkinError, ValueError):

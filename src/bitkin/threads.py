@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from bitkin import interrupts
 from bitkin.checks import whole_number
+from bitkin.errors import EnvironmentVariableError, InvalidInputError
 
 MOST_THREADS = 1024  # far more than helps: every thread takes memory, and systems refuse some tens of thousands
 Piece = TypeVar("Piece")
@@ -45,7 +46,10 @@ def get_threads() -> int:
     if not wanted:
         return available_cores()
     number: Any = int(wanted) if wanted.strip().isdecimal() else wanted
-    return whole_number(number, "BITKIN_NUM_THREADS", low=1, high=MOST_THREADS)
+    try:
+        return whole_number(number, "BITKIN_NUM_THREADS", low=1, high=MOST_THREADS)
+    except InvalidInputError as error:
+        raise EnvironmentVariableError(f"{error} Unset this variable of the environment, or set it to another value.") from None
 
 
 def set_threads(n: int) -> None:

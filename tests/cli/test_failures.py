@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import bitkin
+from bitkin import threads
 from tests.cli.conftest import RANDOM, Outcome, Run
 
 
@@ -412,3 +413,24 @@ def test_a_special_file_is_never_replaced(folder: Path, run: Run) -> None:
     require_failure(run("fit", "vectors.npy", "-o", "pipe"), "pipe is not a regular file")
     require_failure(run("encode", "model", "vectors.npy", "-o", "pipe"), "pipe is not a regular file")
     assert (folder / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "vectors.npy", "-o", "m", "--bits", 8),
+        ("encode", "model", "vectors.npy", "-o", "c"),
+        ("search", "index", "queries.npy", "-m", "model"),
+        ("search", "index", "queries.npy", "-m", "model", "--vectors", "vectors.npy"),
+        ("doctor", "--no-speed"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[Any, ...]
+) -> None:
+    monkeypatch.setattr(threads, "_n_threads", None)
+    monkeypatch.setenv("BITKIN_NUM_THREADS", "abc")
+    done = run(*command)
+    require_failure(done, "BITKIN_NUM_THREADS must be a whole number, got 'abc'. Unset this variable")
+    assert done.err.startswith("bitkin: BITKIN_NUM_THREADS")

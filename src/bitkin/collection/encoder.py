@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers import Hasher
+from bitkin.hashers.base import naming_batch
 from bitkin.hashers.members import is_matrix
 from bitkin.hashers.minhash import MinHash
 from bitkin.hashers.projection_hash import ProjectionHash
@@ -57,10 +58,8 @@ class Encoder:
         """Return what the estimates of a batch of queries are computed from, their codes too, where there are any."""
         if self.scorer is None:
             return None
-        try:
+        with naming_batch(name, first):
             return self.scorer.questions(batch, name)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
     def rows(self, batch: Batch, name: str, first: int) -> tuple[Codes, Corrections | None]:
         """Return the codes of a batch and, where they can be scored, its corrections."""

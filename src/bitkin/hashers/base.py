@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,12 +19,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.errors import InvalidInputError
+from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.vector_input import TakesVectors
 from bitkin.io.vectors import VectorSource, open_vectors
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
+
+
+@contextmanager
+def naming_batch(name: str, first: int) -> Iterator[None]:
+    """Let an error say that it is about the batch that starts at row `first` of the source called `name`."""
+    try:
+        yield
+    except EnvironmentVariableError:
+        raise  # which is about no vectors
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
@@ -61,10 +73,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
 
     def encode_batch(self, batch: Any, name: str, first: int) -> Codes:
         """Return the codes of a batch that starts at row `first` of the `VectorSource` called `name`."""
-        try:
+        with naming_batch(name, first):
             return self._codes(batch).with_fingerprint(self.fingerprint_)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:

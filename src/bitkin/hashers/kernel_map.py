@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin import threads
 from bitkin.checks import one_of, whole_number
-from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.errors import CorruptFileError, EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.feature_names import fitted_names, names_tensor, restore_names
 from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.pairwise_kernel import HISTOGRAM_KERNELS, PairwiseKernel, kernel_for
@@ -154,6 +154,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             if pairwise.of_histograms and issparse(anchors):
                 raise InvalidInputError(f"anchors must be dense for {kernel!r}.")
             made._set_model(pairwise, anchors)
+        except EnvironmentVariableError:
+            raise  # with which the file has nothing to do
         except ValueError as error:
             raise damaged(stored.name, f"has impossible parameters: {error}") from None
         restore_names(made, stored)
