@@ -49,7 +49,9 @@ def get_threads() -> int:
     try:
         return whole_number(number, "BITKIN_NUM_THREADS", low=1, high=MOST_THREADS)
     except InvalidInputError as error:
-        raise EnvironmentVariableError(f"{error} Unset this variable of the environment, or set it to another value.") from None
+        raise EnvironmentVariableError(
+            f"{error} Unset this variable of the environment, or set it to another value."
+        ) from None
 
 
 def set_threads(n: int) -> None:
