@@ -2,7 +2,7 @@
 
 BitkinError
 ├── InvalidInputError (ValueError)       an argument has a value that cannot be used
-│   └── EnvironmentVariableError         a variable of the environment has, whatever was called
+│   └── EnvironmentVariableError (ValueError)  a variable of the environment has one, whatever was called
 ├── CodeMismatchError (ValueError)       codes of different specs or different hashers meet
 ├── DuplicateIdError (ValueError)        an id is given twice, or is already there
 ├── UnknownIdError (KeyError)            an id is not there
