@@ -91,9 +91,11 @@ class Streaming(TakesVectors):
         if one_block(batch):
             self._learn_batch(live, batch)
         else:
-            # A later block may fail, where warnings are errors; beside so many rows a copy is cheap.
-            with self._as_before_on_error():
-                self._learn_batch(live, batch)
+            # A later block may fail, by an interrupt or where warnings are errors; beside so many rows
+            # a copy is cheap.
+            trial = self._trial()
+            trial._learn_batch(trial._require_live(), batch)
+            self._accept(trial)
         return self
 
     @_where_streams
