@@ -434,3 +434,18 @@ def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
     done = run(*command)
     require_failure(done, "BITKIN_NUM_THREADS must be a whole number, got 'abc'. Unset this variable")
     assert done.err.startswith("bitkin: BITKIN_NUM_THREADS")
+
+
+        ("search", "pipe", "queries.npy", "-m", "model"),
+        ("search", "index", "pipe"),
+        ("search", "index", "pipe.npy", "-m", "model"),
+        ("search", "index", "queries.npy", "-m", "pipe"),
+        ("encode", "pipe", "vectors.npy", "-o", "codes"),
+        ("index", "pipe", "-o", "index"),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_is_refused_at_once_where_a_file_is_read(folder: Path, run: Run, command: tuple[str, ...]) -> None:
+    for name in ("pipe", "pipe.npy"):
+        os.mkfifo(folder / name)
+    require_failure(run(*command), "cannot be read: it is not a regular file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,18 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
     import numpy as np
 
     from bitkin.errors import FileAccessError
+    from bitkin.io.regular import open_regular
     from bitkin.io.vectors.npy_header import PREFIX_BYTES, read_npy_header
 
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             prefix = file.read(PREFIX_BYTES)
-            header = read_npy_header(prefix, path.stat().st_size, str(path))
+            header = read_npy_header(prefix, os.fstat(file.fileno()).st_size, str(path))
         if header.n_bytes == 0:  # nothing cannot be mapped
             return np.empty(header.shape, dtype=header.dtype)
         order: Any = "F" if header.fortran_order else "C"
         return np.memmap(path, header.dtype, "r", header.offset, header.shape, order)
+    except FileAccessError:
+        raise
     except OSError as error:
         raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.layout import Header, checksum, place_tensors
 from bitkin.io.locks import lock
+from bitkin.io.regular import open_regular
 from bitkin.io.writer import keep_mode, regular_target, sync_folder, write_aside
 
 RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
@@ -169,7 +170,8 @@ class PartialFile:
         if not self._journal_path.exists():
             return
         try:
-            state = json.loads(self._journal_path.read_bytes())
+            with open_regular(self._journal_path) as journal:
+                state = json.loads(journal.read())
             work, rows, crcs = state["work"], state["rows"], state["crcs"]
             sound = type(rows) is int and 0 <= rows <= self.n_rows and isinstance(crcs, dict)
             sound = sound and set(crcs) == set(self._crcs)

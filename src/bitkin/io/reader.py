@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap as mmap_module
 import os
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
 from bitkin.io.memory import physical_memory
+from bitkin.io.regular import open_regular
 
 
 class StoredFile:
@@ -84,7 +84,7 @@ def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile
     """Open one of our files. Without `mmap` everything is verified, with it the header and all sizes."""
     name = os.fspath(path)
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             header, start = _read_header(file, name)
             data = _map(file, start) if mmap else _read(file, start, name)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path

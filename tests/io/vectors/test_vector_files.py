@@ -45,16 +45,17 @@ def test_a_file_without_permission_cannot_be_accessed(tmp_path: Path, monkeypatc
     def refuse(*args: Any, **options: Any) -> Any:
         raise PermissionError(13, "Permission denied")  # chmod does not stop root, as whom containers run tests
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(FileAccessError, match=r"x\.npy cannot be read: Permission denied"):
         open_vectors(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "x.npy")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_pipe_is_refused_instead_of_waited_for(suffix: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"x{suffix}")
     with pytest.raises(FileAccessError, match="not a regular file"):
-        open_vectors(tmp_path / "x.npy")
+        open_vectors(tmp_path / f"x{suffix}")
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x", "x.gz", "x.npy.gz", "x.svm.zip"])

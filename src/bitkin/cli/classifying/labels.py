@@ -39,15 +39,9 @@ def _from_lines(path: Path) -> list[str]:
 
 
 def _from_array(path: Path) -> list[str]:
-    import numpy as np
+    from bitkin.cli.npy_files import map_npy
 
-    from bitkin.io.vectors.stable import unreadable_is_access_error
-
-    try:
-        with unreadable_is_access_error(path):
-            array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise CorruptFileError(f"{path} is no array of labels: {error}.") from error
+    array = map_npy(path)
     if array.ndim != 1 or array.dtype.kind not in "biufU":
         raise InvalidInputError(
             f"{path} must hold a one-dimensional array of text or numbers, got {array.dtype} of shape {array.shape}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError
+from bitkin.io.regular import open_regular, require_regular
 
 
 class Stamp(NamedTuple):
@@ -30,9 +30,7 @@ def stamp_of(path: Path) -> Stamp:
     """Return the stamp of a regular file; a missing one, a directory or a pipe is a `FileAccessError`."""
     with unreadable_is_access_error(path):
         status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-        raise FileAccessError(f"{path} cannot be read: it is {kind}.")
+    require_regular(status, path)
     return Stamp(status.st_size, status.st_mtime_ns)
 
 
@@ -54,7 +52,7 @@ class StableFile:
         self.path = path
         self.stamp = stamp_of(path) if stamp is None else stamp
         with unreadable_is_access_error(path):
-            self._raw = path.open("rb", buffering=0)
+            self._raw: Any = open_regular(path, buffering=0)
         # For libraries that want a file object; one pass uses either this or `read_into`.
         self.buffered = io.BufferedReader(self._raw)
         try:
