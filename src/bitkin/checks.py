@@ -109,3 +109,21 @@ def _whole_numbers(values: list[Any], name: str) -> npt.NDArray[np.int64]:
     except OverflowError:
         worst = max(map(int, values), key=abs)
         raise InvalidInputError(f"{name} must be from 0 to 2**63 - 1, got {shown(worst)}.") from None
+
+
+def is_ascending(numbers: npt.NDArray[Any], *, strictly: bool = False) -> bool:
+    """Tell whether no number is below the one before it, or with `strictly`, whether each is above it.
+
+    Neighbours are compared and never subtracted: the difference of two int64 overflows, and a fall looks like a rise.
+    """
+    compare = np.greater if strictly else np.greater_equal
+    return bool(compare(numbers[1:], numbers[:-1]).all())
+
+
+def are_offsets(offsets: npt.NDArray[Any], end: int) -> bool:
+    """Tell whether whole numbers start at 0, never fall and stop at `end`, as loops over what lies between them trust.
+
+    So none is beyond the `end` entries that are there.
+    """
+    starts_and_stops = len(offsets) > 0 and int(offsets[0]) == 0 and int(offsets[-1]) == end
+    return starts_and_stops and is_ascending(offsets)

@@ -436,6 +436,10 @@ def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
     assert done.err.startswith("bitkin: BITKIN_NUM_THREADS")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize(
+    "command",
+    [
         ("search", "pipe", "queries.npy", "-m", "model"),
         ("search", "index", "pipe"),
         ("search", "index", "pipe.npy", "-m", "model"),

@@ -47,6 +47,11 @@ CHANGES: dict[str, Any] = {
     "negative counts": lambda m: replace(m, class_counts=changed(m.class_counts, -1)),
     "huge counts": lambda m: replace(m, class_counts=changed(m.class_counts, 2**63 - 1)),
     "classes of no taxonomy": lambda m: replace(m, class_numbers=m.class_numbers + 1),
+    "classes that fall by more than an int64": lambda m: replace(
+        m,
+        class_numbers=np.array([0, 2**63 - 1, -(2**63) + 5, 2]),
+        class_counts=np.ones(4, dtype=np.int64),
+    ),
     "tiny mean square": lambda m: replace(m, method=replace(m.method, mean_square=5e-324)),
     "huge mean square": lambda m: replace(m, method=replace(m.method, mean_square=1e300)),
     "another alpha": lambda m: replace(m, method=replace(m.method, alpha=0.5)),

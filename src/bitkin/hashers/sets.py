@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.checks import id_array
+from bitkin.checks import are_offsets, id_array
 from bitkin.errors import InvalidInputError
 
 _MEMBERS_PER_PIECE = 1 << 17  # enough for a thread, few enough to share out evenly
@@ -228,7 +228,7 @@ def _require_members(members: Any) -> npt.NDArray[np.uint64]:
 def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
     """Return a copy of `offsets` as int64, made before they are found to rise: loops run as far as they say."""
     array = id_array(offsets, "offsets").copy()
-    if len(array) == 0 or array[0] != 0 or array[-1] != n_members or (np.diff(array) < 0).any():
+    if not are_offsets(array, n_members):
         raise InvalidInputError(
             f"offsets must rise from 0 to {n_members}, the number of members, with one entry more than there are "
             f"sets, got {array!r}."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.checks import is_ascending
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.feature_names import TENSOR, read_names, written_names
 from bitkin.hashers.sign_model import SignModel
@@ -73,7 +74,7 @@ def restore(stored: StoredFile) -> tuple[str, int, tuple[Epoch, ...]]:
         raise damaged(stored.name, f"has tensors that do not belong there: {', '.join(sorted(strangers))}")
     epochs = tuple(_epoch(_Part(stored, i, parameters), metric) for i, parameters in enumerate(described))
     ids = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in epochs)]))
-    if not (ids[1:] > ids[:-1]).all():
+    if not is_ascending(ids, strictly=True):
         raise damaged(stored.name, "holds an id in two epochs")
     if not (int(ids[-1]) if len(ids) else -1) < next_id <= 2**63:
         raise damaged(stored.name, f"has an impossible next id, {next_id}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import id_array, one_of, whole_number
+from bitkin.checks import id_array, is_ascending, one_of, whole_number
 from bitkin.codes import Codes, require_codes
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection_hash import ProjectionHash
@@ -284,7 +284,7 @@ class EpochIndex:
             verify_rows(epoch.rows)
             epoch_files.require_sound(epoch, "the index")
         ids = state.ids()
-        if not (ids[1:] > ids[:-1]).all():
+        if not is_ascending(ids, strictly=True):
             raise CorruptFileError("the index holds an id in two epochs. Build it again from its vectors.")
 
     def _without_epoch(self, old: Epoch) -> State:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.checks import is_ascending
 from bitkin.code_spec import CodeSpec, unused_bits
 from bitkin.codes import spec_from_file
 from bitkin.errors import CorruptFileError, InvalidInputError
@@ -94,7 +95,7 @@ def verify_rows(rows: Snapshot) -> None:
             segment.source.verify()
         _require_sound(segment, rows.spec, name, codes_too=True)
     ids = rows.ids()
-    if not (ids[1:] > ids[:-1]).all():
+    if not is_ascending(ids, strictly=True):
         raise CorruptFileError("the index holds an id twice. Build it again from its codes.")
 
 
@@ -105,7 +106,7 @@ def _shape_of_blocks(n_blocks: int, spec: CodeSpec) -> tuple[int, int, int, int]
 def _require_sound(segment: Segment, spec: CodeSpec, name: str, *, codes_too: bool) -> None:
     """Raise unless ids ascend from 0 up and, when asked, no code has bits beyond its symbols."""
     ids = segment.row_ids
-    if len(ids) and (ids[0] < 0 or not (ids[1:] > ids[:-1]).all()):
+    if len(ids) and (ids[0] < 0 or not is_ascending(ids, strictly=True)):
         raise damaged(name, "has ids that are not in order")
     beyond = unused_bits(spec)
     if codes_too and beyond:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import whole_number
+from bitkin.checks import is_ascending, whole_number
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.feature_names import names_tensor
 from bitkin.hashers.fingerprint import fingerprint
@@ -109,7 +109,7 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
     numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
     counts = stored.tensor("class_counts", np.int64, (len(numbers),)).copy()
     in_range = len(numbers) and numbers[0] >= 0 and numbers[-1] < taxonomy.n_classes
-    if not in_range or (np.diff(numbers) <= 0).any():
+    if not in_range or not is_ascending(numbers, strictly=True):
         raise damaged(stored.name, "has classes that its taxonomy does not have")
     if counts.min() < 0 or counts.max() > _MOST_STEPS // len(counts):
         raise damaged(stored.name, "has counts of rows that cannot be")

@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse
 
 from bitkin.errors import CorruptFileError, FileTooLargeError, InvalidInputError
-from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors import open_vectors, zip_arrays
+from tests.memory import peak_of
 
 
 def npy_bytes(array: Any, **options: Any) -> bytes:
@@ -137,4 +138,97 @@ def test_more_rows_than_memory_holds_are_refused_before_allocation(tmp_path: Pat
     parts = sparse_parts(format=b"coo", shape=[2**55, 4], row=np.array([0, 1, 2]), col=np.array([0, 1, 2]))
     np.savez(tmp_path / "x.npz", **parts)
     with pytest.raises(FileTooLargeError, match=r"x\.npz needs \d+ bytes in memory, this machine has"):
+        open_vectors(tmp_path / "x.npz")
+
+
+FALL = np.array([0, 2**63 - 1, -(2**63) + 5000, 8])
+"""Falls so deep that the differences of neighbours overflow, and are positive."""
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr"])
+def test_offsets_that_fall_by_more_than_an_int64_are_corrupt(kind: str, tmp_path: Path) -> None:
+    data = np.ones((8, 1, 1)) if kind == "bsr" else np.ones(8)
+    parts = {"format": kind.encode(), "shape": (3, 3), "data": data, "indices": np.arange(8) % 3, "indptr": FALL}
+    np.savez(tmp_path / "x.npz", **parts)
+    with pytest.raises(CorruptFileError, match=r"x\.npz is damaged.*non-decreasing"):
+        open_vectors(tmp_path / "x.npz")
+    matrix = getattr(scipy.sparse, f"{kind}_array")((3, 3))
+    matrix.data, matrix.indices, matrix.indptr = data, np.arange(8) % 3, FALL
+    with pytest.raises(InvalidInputError, match=r"not a valid sparse matrix.*non-decreasing"):
+        open_vectors(matrix)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        (np.ones((2, 0, 0)), (4, 4)),
+        (np.ones((0, 0, 1)), (4, 4)),
+        (np.ones((2, 2, 2)), (5, 4)),
+        (np.ones((2, 2, 2)), (4, 5)),
+        (np.ones((2, 2)), (4, 4)),
+    ],
+)
+def test_blocks_that_do_not_fill_a_matrix_are_corrupt(data: Any, shape: Any, tmp_path: Path) -> None:
+    parts = {"format": b"bsr", "shape": shape, "data": data, "indices": [0, 1], "indptr": [0, 1, 2]}
+    np.savez(tmp_path / "x.npz", **parts)
+    with pytest.raises(CorruptFileError, match=r"x\.npz is damaged"):
+        open_vectors(tmp_path / "x.npz")
+
+
+def test_diagonals_outside_of_the_matrix_count_for_nothing(tmp_path: Path) -> None:
+    offsets = np.array([0, 1, 4, -3, 2**31 - 1, -(2**31) + 1])
+    data = np.arange(1.0, 25.0).reshape(6, 4)
+    np.savez(tmp_path / "x.npz", format=b"dia", shape=(3, 4), data=data, offsets=offsets)
+    truth = np.zeros((3, 4))
+    for row in range(3):
+        for column in range(4):
+            for numbers, offset in zip(data, offsets, strict=True):
+                truth[row, column] += numbers[column] if column - row == offset else 0
+    source = open_vectors(tmp_path / "x.npz")
+    assert np.array_equal(source.gather([0, 1, 2]).toarray(), truth)
+    np.savez(tmp_path / "x.npz", format=b"dia", shape=(3, 4), data=data[:1], offsets=[2**40])
+    with pytest.raises(CorruptFileError, match=r"offsets of diagonals must be below 2\*\*31"):
+        open_vectors(tmp_path / "x.npz")
+
+
+def bomb(kind: str, n: int) -> dict[str, Any]:
+    """A sparse matrix of n rows of which next to none has an entry."""
+    three = np.array([0, 1, 2])
+    return {
+        "coo": {"format": b"coo", "shape": (n, 6), "data": np.ones(3), "row": three, "col": three},
+        "csc": {"format": b"csc", "shape": (n, 2), "data": np.ones(3), "indices": three, "indptr": [0, 1, 3]},
+        "bsr": {"format": b"bsr", "shape": (n, 1), "data": np.ones((0, n, 1)), "indices": three[:0], "indptr": [0, 0]},
+        "dia": {"format": b"dia", "shape": (n, 6), "data": np.ones((1, 3)), "offsets": [0]},
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["coo", "csc", "bsr", "dia"])
+def test_rows_that_are_only_announced_take_no_memory(kind: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **bomb(kind, 2**31 - 1))
+
+    def read() -> None:
+        with pytest.raises(InvalidInputError, match=r"x\.npz announces 2,147,483,647 rows, almost all of them empty"):
+            open_vectors(tmp_path / "x.npz")
+
+    assert peak_of(read) < 2_000_000
+
+
+@pytest.mark.parametrize("kind", ["coo", "csc", "bsr", "dia"])
+def test_a_million_rows_almost_all_empty_are_read(kind: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **bomb(kind, 1_000_000))
+    source = open_vectors(tmp_path / "x.npz")
+    assert source.shape[0] == 1_000_000
+    assert source.gather([999_999]).nnz == 0
+
+
+def test_memory_that_the_system_does_not_give_is_a_file_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "x.npz", **sparse_parts())
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(zip_arrays.np, "empty", refuse)
+    with pytest.raises(FileTooLargeError, match=r"x\.npz, array 'shape' needs 16 bytes in memory\."):
         open_vectors(tmp_path / "x.npz")

@@ -13,10 +13,14 @@ def require_fits_memory(n_bytes: int, name: str) -> None:
     """Raise before an allocation that cannot succeed."""
     memory = physical_memory()
     if memory is not None and n_bytes > memory:
-        raise FileTooLargeError(
-            f"{name} needs {n_bytes} bytes in memory, this machine has {memory}. "
-            "A dense .npy file is read a batch at a time instead."
-        )
+        raise too_large(n_bytes, name, f", this machine has {memory}")
+
+
+def too_large(n_bytes: int, name: str, more: str = "") -> FileTooLargeError:
+    """Return the error for a file that memory does not hold."""
+    return FileTooLargeError(
+        f"{name} needs {n_bytes} bytes in memory{more}. A dense .npy file is read a batch at a time instead."
+    )
 
 
 def load_extra(module: str, suffix: str) -> Any:

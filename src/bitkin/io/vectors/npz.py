@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse
 
 from bitkin.errors import CorruptFileError, InvalidInputError
@@ -30,6 +31,8 @@ _SPARSE_PARTS = {
     "dia": ("data", "offsets"),
     "coo": ("data", "row", "col"),
 }
+_FEW_ROWS = 1 << 22  # take 32 MB as CSR, however empty they are
+_ROWS_A_BYTE = 8  # of the file: an entry, of 12 bytes and more before it is packed, may come with dozens of empty rows
 
 
 def open_npz(path: Path, dataset: str | None = None, batch_rows: int | None = None) -> StoredSource:
@@ -90,12 +93,26 @@ def _sparse_matrix(archive: ZipArrays) -> scipy.sparse.csr_array:
     if missing := set(names) - set(archive.keys):
         raise CorruptFileError(f"{path} lacks {sorted(missing)} of a sparse matrix in {kind} format.")
     require_fits_memory(8 * (n + 1) + sum(archive.header(name).n_bytes for name in names), str(path))
+    if kind != "csr":  # which has a number for every row
+        _require_file_for_rows(n, archive.stamp.size, kind, str(path))
     data, *places = map(archive.array, names)
     number_dtype(data.dtype, str(path))
     if any(place.dtype.kind not in "iu" for place in places):
         raise CorruptFileError(f"{path} must hold whole numbers in {', '.join(names[1:])}.")
-    with failure_is_corruption(path, ValueError, TypeError, IndexError, OverflowError):
+    failures = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)
+    with failure_is_corruption(path, *failures):
+        if kind == "dia" and places[0].size and np.abs(places[0].astype(np.float64)).max() >= 2**31:
+            raise ValueError("offsets of diagonals must be below 2**31")  # SciPy would cut them to 32 bits
         parts: tuple[Any, ...] = (data, *places)
         if kind == "coo":
             parts = (data, tuple(places[0] if names[1] == "coords" else places))
         return checked_csr(getattr(scipy.sparse, f"{kind}_array")(parts, shape=(n, d)))
+
+
+def _require_file_for_rows(n: int, n_bytes: int, kind: str, name: str) -> None:
+    """Raise where rows are only announced: as CSR every one of them takes memory, and a small file must not fill it."""
+    if n > max(_FEW_ROWS, _ROWS_A_BYTE * n_bytes):
+        raise InvalidInputError(
+            f"{name} announces {n:,} rows, almost all of them empty, in a file of {n_bytes:,} bytes. "
+            f"Save it in CSR format instead of {kind}, or leave empty rows out."
+        )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
-from bitkin.io.vectors.limits import require_fits_memory
+from bitkin.io.vectors.limits import require_fits_memory, too_large
 from bitkin.io.vectors.npy_header import PREFIX_BYTES, NpyHeader, read_npy_header
 from bitkin.io.vectors.stable import StableFile, Stamp, as_bytes, failure_is_corruption
 
@@ -49,7 +49,10 @@ class ZipArrays:
         header = self.header(key)
         require_fits_memory(header.n_bytes, f"{self.path}, array {key!r}")
         order = header.shape[::-1] if header.fortran_order else header.shape
-        out = np.empty(order, dtype=header.dtype)
+        try:
+            out = np.empty(order, dtype=header.dtype)
+        except MemoryError:
+            raise too_large(header.n_bytes, f"{self.path}, array {key!r}") from None
         with ZipMember(self, key) as member:
             member.read_into(header.offset, out)
         return out.T if header.fortran_order else out
