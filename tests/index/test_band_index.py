@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import BandIndex, Codes, CodeSpec, FlatIndex
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.index import band_index, band_search, band_tables
+from bitkin.index import band_index, band_layout, band_search, band_tables
 from bitkin.index.band_search import BandSearch
 from bitkin.io.writer import write_file
 from tests.index import band_truth
+from tests.memory import peak_of
 from tests.truth import random_codes, symbol_distances
 
 
@@ -344,3 +346,14 @@ def test_bad_questions_are_refused_like_everywhere() -> None:
     assert index.search_radius(query, 8).offsets.tolist() == [0, 0]
     assert index.search(query[:0], 2).ids.shape == (0, 2)
     assert index.count_candidates(query).tolist() == [0]
+
+
+@pytest.mark.parametrize(("symbols", "bits", "probes"), [(16, 28, 1), (16, 20, 1), (2, 32, 5), (3, 20, 70)])
+def test_the_values_of_wide_symbols_are_not_listed(symbols: int, bits: int, probes: int) -> None:
+    assert peak_of(lambda: BandIndex(CodeSpec(symbols, bits), bits, probes=probes)) < 1_000_000
+
+
+@pytest.mark.parametrize(("width", "changed"), [(1, 0), (1, 3), (2, 1), (2, 2), (3, 2), (2, 3)])
+def test_symbols_are_changed_in_the_order_of_a_product(width: int, changed: int) -> None:
+    truth = list(product(range(1, 1 << width), repeat=changed))
+    assert list(band_layout._values(width, changed)) == truth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -88,10 +88,24 @@ def _changes(r: int, width: int) -> Iterator[int]:
     order of what they tell, as with principal components, they are the likeliest to differ.
     """
     for changed in range(r + 1):
-        for values in product(range(1, 1 << width), repeat=changed):
+        for values in _values(width, changed):
             for places in combinations(range(r), changed):
                 mask = 0
                 for place, value in zip(places, values, strict=True):
                     for plane in range(width):
                         mask |= (value >> plane & 1) << (r * (width - 1 - plane) + place)
                 yield mask
+
+
+def _values(width: int, changed: int) -> Iterator[tuple[int, ...]]:
+    """Yield what `product(range(1, 1 << width), repeat=changed)` does, without its list of all values of a symbol.
+
+    Of 28 bits there are 2**28 values, and hardly any of them is asked for.
+    """
+    most = (1 << width) - 1
+    for number in range(most**changed):
+        digits = []
+        for _ in range(changed):
+            number, digit = divmod(number, most)
+            digits.append(1 + digit)
+        yield tuple(reversed(digits))
