@@ -22,12 +22,13 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import bitkin
 from bitkin import KernelMap
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers import kernel_map
+from bitkin.hashers import kernel_map, pairwise_kernel
 from bitkin.io import open_vectors
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
 from tests.io.mutations import mutate
+from tests.memory import peak_of
 
 HISTOGRAMS = ("additive_chi2", "chi2")
 PARAMETERS: dict[str, dict[str, Any]] = {
@@ -299,6 +300,7 @@ def test_forged_parameters_are_refused(changes: dict[str, Any], words: str, tmp_
         ),
         ({"indptr": np.array([0, 2, 1], dtype=np.int64)}, "rbf", "impossible anchors"),
         ({"indptr": np.array([0, 1], dtype=np.int64)}, "rbf", "has a tensor indptr"),
+        ({"indptr": np.array([0, 3, 2], dtype=np.int64)}, "rbf", "impossible anchors"),
         ({"data": np.array([1.0, np.nan])}, "rbf", "anchors must be finite"),
         ({"more": np.zeros(3)}, "rbf", "tensors that do not belong there: more"),
         ({}, "chi2", "anchors must be dense"),
@@ -451,3 +453,50 @@ def test_numbers_the_kernel_cannot_take_are_one_clear_error() -> None:
     steep = KernelMap("poly", 5, degree=60, gamma=1e6, coef0=1).fit(X / 1e6)
     with pytest.raises(InvalidInputError, match=r"kernel of row \d+ and anchor \d is inf. Scale the data"):
         steep.transform(X * 1e6)
+
+
+def test_sparse_anchors_whose_offsets_overflow_are_refused(tmp_path: Path) -> None:
+    anchors = scipy.sparse.csr_array(np.arange(1.0, 10.0).reshape(3, 3))
+    fitted = KernelMap(anchors=anchors).fit(vectors(3, 3))
+    fitted.save(tmp_path / "map")
+    stored = read_file(tmp_path / "map")
+    fall = np.array([0, 2**63 - 1, -(2**63) + 5000, 9])  # the differences of neighbours overflow, and are positive
+    tensors = {**kernel_map._anchor_tensors(fitted.anchors_), "indptr": fall}
+    write_file(tmp_path / "map", "KernelMap", stored._parameters, stored.fingerprint, tensors)
+    with pytest.raises(CorruptFileError, match=r"impossible anchors.*non-decreasing"):
+        bitkin.load(tmp_path / "map")
+
+
+SPARSE_KERNELS = ["cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid"]
+
+
+@pytest.mark.parametrize("kernel", SPARSE_KERNELS)
+def test_columns_that_nothing_is_in_take_no_memory(kernel: str, tmp_path: Path) -> None:
+    d = 2**31 - 1
+    columns = np.array([0, 5, d - 1, 3, d - 1], dtype=np.int32)
+    parts = (np.array([1.0, -2.0, 3.0, 4.0, 0.5]), columns, np.array([0, 3, 5, 5], dtype=np.int32))
+    rows = scipy.sparse.csr_array(parts, shape=(3, d))
+    made = KernelMap(kernel, anchors=rows)
+    values = []
+
+    def use() -> None:
+        values.append(made.fit(rows).transform(rows))
+        made.save(tmp_path / "map")
+        values.append(bitkin.load(tmp_path / "map").transform(rows))
+
+    assert peak_of(use) < 5_000_000
+    gamma = {} if kernel in ("cosine", "linear") else {"gamma": 1 / d}
+    used = rows[:, [0, 3, 5, d - 1]].toarray()
+    truth = pairwise_kernels(used, used, metric=kernel, **gamma)
+    for found in values:
+        np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", SPARSE_KERNELS)
+def test_leaving_columns_out_changes_no_value(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((20, 300), density=0.02, rng=rng, format="csr")
+    made = KernelMap(kernel, anchors=X[:7]).fit(X)
+    whole = made.transform(X)
+    monkeypatch.setattr(pairwise_kernel, "_WIDE", 0)
+    assert np.array_equal(made.transform(X), whole)

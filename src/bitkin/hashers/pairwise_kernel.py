@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
 
 from bitkin.errors import InvalidInputError
@@ -19,6 +19,9 @@ from bitkin.io.vectors.batch import Batch
 
 HISTOGRAM_KERNELS = ("additive_chi2", "chi2")
 """Kernels that take no negative numbers. They are also the ones that scikit-learn has for dense rows alone."""
+
+_WIDE = 1 << 20
+"""Columns from which on those without a number are left out of sparse matrices."""
 
 _BOUNDS = {
     "gamma": (math.ulp(0.0), "a finite number above 0"),
@@ -64,7 +67,12 @@ class PairwiseKernel:
             if self.of_histograms:  # dense and, as scikit-learn's loop asks for no less, writable
                 rows = np.require(rows.toarray() if issparse(rows) else rows, requirements="W")
                 anchors = np.require(anchors, requirements="W")
-            return np.asarray(PAIRWISE_KERNEL_FUNCTIONS[self.kernel](rows, anchors, **self.settings))
+            settings = self.settings
+            if issparse(rows) and issparse(anchors) and rows.shape[1] > _WIDE:
+                if "gamma" in KERNEL_PARAMS[self.kernel]:
+                    settings = {"gamma": 1.0 / rows.shape[1], **settings}  # as scikit-learn would have it
+                rows, anchors = _narrowed(rows, anchors)
+            return np.asarray(PAIRWISE_KERNEL_FUNCTIONS[self.kernel](rows, anchors, **settings))
 
 
 def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
@@ -90,6 +98,21 @@ def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
 
 def _plain(value: Any) -> int | float:
     return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _narrowed(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
+    """Return two CSR matrices without the columns that are zero in both: no kernel of the sparse ones sees these.
+
+    A product of sparse matrices takes memory for every column there is, 8 GB for 2**31 of them.
+    """
+    used = np.unique(np.concatenate([rows.indices, anchors.indices]))
+    width = max(1, len(used))
+
+    def narrow(matrix: Batch) -> Batch:
+        columns = np.searchsorted(used, matrix.indices).astype(np.int32)
+        return csr_array((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], width))
+
+    return narrow(rows), narrow(anchors)
 
 
 def _of_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:
