@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError, MissingExtraError
-from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors import hdf5, open_vectors
 
 h5py = pytest.importorskip("h5py")
 
@@ -110,3 +110,66 @@ def test_without_h5py_the_install_line_is_given(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match=r"needs h5py.*pip install 'bitkin\[io\]'"):
         open_vectors(path)
+
+
+def announced(path: Path, shape: tuple[int, int], chunks: tuple[int, int] | None = None, dtype: str = "f4") -> None:
+    """Write a dataset whose numbers were never written."""
+    with h5py.File(path, "w") as file:
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+        if chunks is not None:
+            settings.set_chunk(chunks)
+        space = h5py.h5s.create_simple(shape, shape)
+        h5py.h5d.create(file.id, b"v", h5py.h5t.py_create(np.dtype(dtype)), space, settings)
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [
+        ((2**40, 6), None),
+        ((2**40, 6), (1024, 6)),
+        ((1, 2**31 - 1), (1, 1024)),
+        ((2**31, 1), (2**20, 1)),
+        ((2**20, 1), (1, 1)),
+    ],
+)
+def test_numbers_that_were_never_written_are_not_read(
+    shape: tuple[int, int], chunks: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    announced(tmp_path / "x.h5", shape, chunks)
+    with pytest.raises(CorruptFileError, match=r"x\.h5, dataset 'v' announces .* were never written"):
+        open_vectors(tmp_path / "x.h5")
+
+
+def test_a_row_cut_into_thousands_of_chunks_is_refused(tmp_path: Path) -> None:
+    announced(tmp_path / "x.h5", (2, 2**15), (1, 1))
+    with pytest.raises(InvalidInputError, match=r"cuts every row into 32,768 chunks, and 16,384 are the most"):
+        open_vectors(tmp_path / "x.h5")
+
+
+def test_a_chunk_larger_than_its_file_could_unpack_to_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("v", shape=(3, 4), maxshape=(None, 4), chunks=(2**25, 4), dtype="f4")
+    with pytest.raises(CorruptFileError, match="announces 536,870,912 bytes of numbers"):
+        open_vectors(tmp_path / "x.h5")
+
+
+@pytest.mark.parametrize("chunks", [(1, 2), (2, 5), (7, 3), (64, 5)])
+def test_many_small_chunks_are_read_a_few_at_a_time(
+    chunks: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdf5, "_CHUNKS_AT_ONCE", 4)
+    truth = np.random.default_rng(0).standard_normal((101, 5))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("v", data=truth, chunks=chunks)
+    source = open_vectors(tmp_path / "x.h5")
+    assert [first for first, _ in source.batches(rows=40)] == [0, 40, 80]
+    assert np.array_equal(np.concatenate([batch for _, batch in source.batches(rows=40)]), truth)
+    assert np.array_equal(source.gather([100, 3, 50]), truth[[100, 3, 50]])
+
+
+def test_a_few_rows_that_were_never_written_are_zeros(tmp_path: Path) -> None:
+    announced(tmp_path / "x.h5", (1000, 6), (10, 6))
+    ((first, batch),) = open_vectors(tmp_path / "x.h5").batches()
+    assert first == 0
+    assert np.array_equal(batch, np.zeros((1000, 6)))

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 from bitkin.errors import CorruptFileError, FileTooLargeError, InvalidInputError
-from bitkin.io.vectors import open_vectors, zip_arrays
+from bitkin.io.vectors import open_vectors
 from tests.memory import peak_of
 
 
@@ -148,7 +148,13 @@ FALL = np.array([0, 2**63 - 1, -(2**63) + 5000, 8])
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr"])
 def test_offsets_that_fall_by_more_than_an_int64_are_corrupt(kind: str, tmp_path: Path) -> None:
     data = np.ones((8, 1, 1)) if kind == "bsr" else np.ones(8)
-    parts = {"format": kind.encode(), "shape": (3, 3), "data": data, "indices": np.arange(8) % 3, "indptr": FALL}
+    parts: dict[str, Any] = {
+        "format": kind.encode(),
+        "shape": (3, 3),
+        "data": data,
+        "indices": np.arange(8) % 3,
+        "indptr": FALL,
+    }
     np.savez(tmp_path / "x.npz", **parts)
     with pytest.raises(CorruptFileError, match=r"x\.npz is damaged.*non-decreasing"):
         open_vectors(tmp_path / "x.npz")
@@ -229,6 +235,26 @@ def test_memory_that_the_system_does_not_give_is_a_file_too_large(
     def refuse(*args: Any, **options: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(zip_arrays.np, "empty", refuse)
+    monkeypatch.setattr("bitkin.io.vectors.zip_arrays.np.empty", refuse)
     with pytest.raises(FileTooLargeError, match=r"x\.npz, array 'shape' needs 16 bytes in memory\."):
         open_vectors(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
+@pytest.mark.parametrize("dtype", ["<f2", ">f2"])
+def test_sparse_half_precision_is_widened(kind: str, dtype: str, tmp_path: Path) -> None:
+    truth = np.array([[0, 1.5, 0], [2, 0, -3], [0, 0, 0.1]])
+    out = io.BytesIO()
+    scipy.sparse.save_npz(out, scipy.sparse.coo_array(truth).asformat(kind))
+    out.seek(0)
+    with np.load(out) as parts:
+        np.savez(tmp_path / "x.npz", **{**parts, "data": parts["data"].astype(dtype)})
+    source = open_vectors(tmp_path / "x.npz")
+    assert source.dtype == np.float32
+    assert [first for first, _ in source.batches(rows=2)] == [0, 2]
+    assert np.array_equal(source.gather([2, 0, 1]).toarray(), truth[[2, 0, 1]].astype(np.float16))
+    if kind in ("csr", "csc"):
+        matrix = scipy.sparse.coo_array(truth).asformat(kind)
+        matrix.data = matrix.data.astype(dtype)
+        assert np.array_equal(open_vectors(matrix).gather([1, 2]).toarray(), truth[1:].astype(np.float16))
+        assert matrix.dtype == dtype

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bitkin.errors import CorruptFileError, InvalidInputError, MissingExtraError
-from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors import limits, open_vectors
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -121,3 +121,13 @@ def test_without_pyarrow_the_install_line_is_given(tmp_path: Path, monkeypatch: 
 def test_opening_arrays_imports_no_reader_of_files() -> None:
     script = "import sys, bitkin.io.vectors; assert not {'pyarrow', 'h5py', 'pandas', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_numbers_out_of_proportion_to_the_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = pa.ListArray.from_arrays([0, 2**20], pa.array(np.zeros(2**20, dtype=np.float32)))
+    path = write(tmp_path, v=zeros)
+    assert open_vectors(path).shape == (1, 2**20)  # few bytes are read whatever they are
+    monkeypatch.setattr(limits, "_FEW_BYTES", 1 << 16)
+    with pytest.raises(CorruptFileError, match=r"x\.parquet, column 'v' announces 4,194,304 bytes of numbers"):
+        open_vectors(path)
+    assert open_vectors(write(tmp_path, v=lists([[1.0, 2.0]] * 30))).shape == (30, 2)

@@ -14,6 +14,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.vectors import open_vectors
+from tests.memory import peak_of
 
 
 def write(folder: Path, text: str, name: str = "x.svm") -> Path:
@@ -137,3 +138,39 @@ def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path: Path, mo
     monkeypatch.setattr("bitkin.io.vectors.svmlight.MAX_LINE", 1000)
     with pytest.raises(CorruptFileError, match="line 2 is longer than 1000 bytes"):
         open_vectors(write(tmp_path, "1 1:1\n1 " + "1" * 2000))
+
+
+def test_a_long_line_is_parsed_in_parts_with_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "1 qid:7 " + "\t ".join(f"{1 + 3 * column}:{column / 7:.3g}" for column in range(100)) + " # done"
+    path = write(tmp_path, f"{line}\n2\n3 5:1\n")
+    whole = open_vectors(path).gather([0, 1, 2])
+    monkeypatch.setattr("bitkin.io.vectors.svmlight_lines._LONG_LINE", 10)
+    monkeypatch.setattr("bitkin.io.vectors.svmlight_lines._TOKENS_AT_ONCE", 7)
+    parts = open_vectors(path).gather([0, 1, 2])
+    assert np.array_equal(whole.toarray(), parts.toarray())
+    for bad in ("8:1 8:1", "8:1 7:1", "8:1 9", "8:1 :1", "8:1 9:x"):
+        text = "1 " + " ".join(f"{column}:1" for column in range(1, 8))  # the next part begins here
+        with pytest.raises(CorruptFileError, match="line 1 must"):
+            list(open_vectors(write(tmp_path, f"{text} {bad}\n")).batches())
+    with pytest.raises(CorruptFileError, match="growing column numbers"):
+        list(
+            open_vectors(write(tmp_path, "1 " + " ".join(f"{column}:1" for column in range(1, 8)) + " 7:1\n")).batches()
+        )
+
+
+def test_a_long_line_takes_memory_in_proportion(tmp_path: Path) -> None:
+    n = 400_000
+    path = tmp_path / "x.svm.gz"
+    path.write_bytes(gzip.compress(b"1 " + b" ".join(b"%d:1" % column for column in range(1, n + 1))))
+
+    def read() -> None:
+        ((_, batch),) = open_vectors(path).batches()
+        assert batch.nnz == n
+
+    assert peak_of(read) < 100 * n  # it took 280 bytes an entry
+
+
+def test_a_batch_of_the_longest_rows_is_not_many_times_a_usual_batch(tmp_path: Path) -> None:
+    long = "1 " + " ".join(f"{column}:1" for column in range(1, 30_001))
+    source = open_vectors(write(tmp_path, "1 1:1\n" * 100_000 + f"{long}\n" * 2))
+    assert 12 * 30_000 * source.batch_rows <= 64 * 8_000_000

@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from bitkin.errors import FileTooLargeError, MissingExtraError
+from bitkin.errors import CorruptFileError, FileTooLargeError, MissingExtraError
 from bitkin.io.memory import physical_memory
+
+MAX_RATIO = 1032
+"""Deflate cannot do better: what claims to be packed more tightly is lying about its size."""
+
+_FEW_BYTES = 1 << 28  # are read soon enough, whatever they are made of
 
 
 def require_fits_memory(n_bytes: int, name: str) -> None:
@@ -14,6 +19,19 @@ def require_fits_memory(n_bytes: int, name: str) -> None:
     memory = physical_memory()
     if memory is not None and n_bytes > memory:
         raise too_large(n_bytes, name, f", this machine has {memory}")
+
+
+def require_honest_size(n_bytes: int, file_bytes: int, name: str) -> None:
+    """Raise where numbers of so many bytes are announced by a file that cannot hold them, however well it is packed.
+
+    Formats that repeat a number, or fill in what was never written, need next to nothing for any count of them: what
+    is read must be in proportion to what is there.
+    """
+    if n_bytes > max(_FEW_BYTES, MAX_RATIO * file_bytes):
+        raise CorruptFileError(
+            f"{name} announces {n_bytes:,} bytes of numbers in a file of {file_bytes:,} bytes: almost all of them were "
+            "never written. Write it again with its own number of rows."
+        )
 
 
 def too_large(n_bytes: int, name: str, more: str = "") -> FileTooLargeError:

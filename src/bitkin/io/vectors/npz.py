@@ -19,7 +19,7 @@ from bitkin.io.vectors.fixed_rows import Readable
 from bitkin.io.vectors.limits import require_fits_memory
 from bitkin.io.vectors.npy import NpyRows
 from bitkin.io.vectors.npy_header import NpyHeader
-from bitkin.io.vectors.rows import as_rows, checked_csr, number_dtype, row_shape
+from bitkin.io.vectors.rows import as_rows, checked_csr, is_half, number_dtype, row_shape
 from bitkin.io.vectors.stable import Stamp, failure_is_corruption
 from bitkin.io.vectors.stored import StoredSource
 from bitkin.io.vectors.zip_arrays import ZipArrays, ZipMember
@@ -97,6 +97,7 @@ def _sparse_matrix(archive: ZipArrays) -> scipy.sparse.csr_array:
         _require_file_for_rows(n, archive.stamp.size, kind, str(path))
     data, *places = map(archive.array, names)
     number_dtype(data.dtype, str(path))
+    data = data.astype(np.float32) if is_half(data.dtype) else data
     if any(place.dtype.kind not in "iu" for place in places):
         raise CorruptFileError(f"{path} must hold whole numbers in {', '.join(names[1:])}.")
     failures = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)

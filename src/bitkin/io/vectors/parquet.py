@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import Batch, Span
-from bitkin.io.vectors.limits import load_extra
+from bitkin.io.vectors.limits import load_extra, require_honest_size
+from bitkin.io.vectors.parquet_sizes import announced_by
 from bitkin.io.vectors.rows import number_dtype, row_shape
 from bitkin.io.vectors.stable import StableFile, Stamp, failure_is_corruption
 from bitkin.io.vectors.stored import StoredSource
@@ -30,6 +31,7 @@ class ParquetRows(StoredSource):
             self._column = _list_column(parquet.schema_arrow, column, name)
             groups = [parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)]
             kind = parquet.schema_arrow.field(self._column).type
+            _require_honest_sizes(file, self._column, kind)
             d = _dimension(parquet, self._column, kind, name)
         shape = row_shape((sum(groups), d), name)
         super().__init__(name, shape, number_dtype(_numpy_type(kind.value_type), name), batch_rows=batch_rows)
@@ -115,6 +117,14 @@ def _numpy_type(kind: Any) -> np.dtype[Any]:
     except (NotImplementedError, TypeError):
         return np.dtype(object)
     return dtype
+
+
+def _require_honest_sizes(file: StableFile, column: str, kind: Any) -> None:
+    """Raise where the lists of a column, or a page of them, are out of proportion to the file."""
+    announced = announced_by(file, column)
+    width = _numpy_type(kind.value_type).itemsize
+    for n_bytes in (announced.n_values * width, announced.largest_page):
+        require_honest_size(n_bytes, file.stamp.size, f"{file.path}, column {column!r}")
 
 
 def _dimension(parquet: Any, column: str, kind: Any, name: str) -> int:

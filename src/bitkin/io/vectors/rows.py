@@ -72,7 +72,14 @@ def checked_csr(matrix: Any) -> csr_array:
         matrix.check_format(full_check=True)
     if matrix.format == "dia":
         matrix = _without_outside(matrix)
+    if is_half(matrix.dtype):
+        matrix.data = matrix.data.astype(np.float32)
     return csr_array(matrix.tocsr())
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether it is float16, which some of SciPy's matrices hold and none can even copy."""
+    return dtype.kind == "f" and dtype.itemsize == 2
 
 
 def _require_whole_blocks(matrix: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,7 @@ class StableFile:
         self.path = path
         self.stamp = stamp_of(path) if stamp is None else stamp
         with unreadable_is_access_error(path):
-            self._raw: Any = open_regular(path, buffering=0)
+            self._raw = cast("io.FileIO", open_regular(path, buffering=0))
         # For libraries that want a file object; one pass uses either this or `read_into`.
         self.buffered = io.BufferedReader(self._raw)
         try:

@@ -20,9 +20,10 @@ from bitkin.io.vectors.batch import Batch, Span
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.vectors.stable import StableFile, Stamp, failure_is_corruption
 from bitkin.io.vectors.stored import StoredSource
-from bitkin.io.vectors.svmlight_lines import MAX_LINE, RowBuilder, column_of, feature_tokens
+from bitkin.io.vectors.svmlight_lines import MAX_LINE, RowBuilder, column_range, features_of
 
 STRIDE = 1024
+_LONGER = 64  # times a batch's usual size is the most it takes, where all its rows are as long as the longest
 
 
 class Survey(NamedTuple):
@@ -32,6 +33,8 @@ class Survey(NamedTuple):
     stamp: Stamp
     n_rows: int
     n_bytes: int
+    most_entries: int
+    """Of a row."""
     lowest: int | None
     highest: int | None
     marks: list[tuple[int, int]]
@@ -68,7 +71,8 @@ class SvmlightRows(StoredSource):
 
     def __init__(self, survey: Survey, n_columns: int, first_column: int, batch_rows: int | None = None) -> None:
         # Twelve bytes in memory for an entry that takes about as much as text.
-        row_bytes = survey.n_bytes / max(1, survey.n_rows)
+        # Long lines may come one after another: a batch of them is not to be many times larger than it should.
+        row_bytes = max(survey.n_bytes / max(1, survey.n_rows), 12 * survey.most_entries / _LONGER)
         shape = (survey.n_rows, n_columns)
         dtype = np.dtype(np.float64)
         name = str(survey.path)
@@ -84,9 +88,9 @@ class SvmlightRows(StoredSource):
                 row = first // STRIDE * STRIDE
                 offset, line_number = survey.marks[first // STRIDE]
                 text.seek(offset)
-                for where, _, tokens in _content(text, self.name, line_number):
+                for where, _, features in _content(text, self.name, line_number):
                     if row >= first:
-                        builder.add(tokens, where)
+                        builder.add(features, where)
                     row += 1
                     if len(builder) == rows or row == stop:
                         file.require_unchanged()
@@ -97,34 +101,35 @@ class SvmlightRows(StoredSource):
 
 def _survey(path: Path) -> Survey:
     n_rows = 0
+    most_entries = 0
     lowest: int | None = None
     highest: int | None = None
     marks = [(0, 1)]
     with _open_text(path) as (text, file):
-        for where, (begin, line_number), tokens in _content(text, str(path)):
+        for where, (begin, line_number), features in _content(text, str(path)):
             if n_rows % STRIDE == 0 and n_rows:
                 marks.append((begin, line_number))
             n_rows += 1
-            if tokens:
-                # Columns grow along a line (checked when it is parsed), so its ends tell the range.
-                first, last = column_of(tokens[0], where), column_of(tokens[-1], where)
+            if features:
+                first, last = column_range(features, where)
+                most_entries = max(most_entries, features.count(b":"))
                 lowest = first if lowest is None else min(lowest, first)
                 highest = last if highest is None else max(highest, last)
         n_bytes = text.tell()
         file.require_unchanged()
-        return Survey(path, file.stamp, n_rows, n_bytes, lowest, highest, marks)
+        return Survey(path, file.stamp, n_rows, n_bytes, most_entries, lowest, highest, marks)
 
 
-def _content(text: IO[bytes], name: str, line_number: int = 1) -> Iterator[tuple[str, tuple[int, int], list[bytes]]]:
-    """Yield what names a line in messages, its place (byte, line number) and its tokens, for lines with content."""
+def _content(text: IO[bytes], name: str, line_number: int = 1) -> Iterator[tuple[str, tuple[int, int], bytes]]:
+    """Yield what names a line in messages, its place (byte, line number) and its features, for lines with content."""
     offset = text.tell()
     while line := text.readline(MAX_LINE):
         where = f"{name}, line {line_number}"
         if len(line) == MAX_LINE:
             raise CorruptFileError(f"{where} is longer than {MAX_LINE} bytes.")
-        tokens = feature_tokens(line, where)
-        if tokens is not None:
-            yield where, (offset, line_number), tokens
+        features = features_of(line, where)
+        if features is not None:
+            yield where, (offset, line_number), features
         offset += len(line)
         line_number += 1
 

@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
-from bitkin.io.vectors.limits import require_fits_memory, too_large
+from bitkin.io.vectors.limits import MAX_RATIO, require_fits_memory, too_large
 from bitkin.io.vectors.npy_header import PREFIX_BYTES, NpyHeader, read_npy_header
 from bitkin.io.vectors.stable import StableFile, Stamp, as_bytes, failure_is_corruption
-
-# Deflate cannot do better; a member that claims more is lying about its size.
-MAX_RATIO = 1032
 
 _ZIP_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError)
 
