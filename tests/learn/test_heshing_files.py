@@ -42,6 +42,14 @@ def with_number(model: Model, place: int, value: float) -> Model:
 CHANGES: dict[str, Any] = {
     "weights not a number": lambda m: replace(m, finished=changed(m.weights, np.nan)),
     "weights infinite": lambda m: replace(m, finished=changed(m.weights, np.inf)),
+    "weights as large as float32 goes": lambda m: replace(m, finished=changed(m.weights, 1e38)),
+    "weights that were not learned": lambda m: replace(m, finished=changed(m.weights, 0.25)),
+    "learned weights as large as float32 goes": lambda m: replace(
+        m, finished=m.weights, tables=m.tables._replace(weights=changed(m.tables.weights, 1e38))
+    ),
+    "other learned weights": lambda m: replace(
+        m, finished=m.weights, tables=m.tables._replace(weights=changed(m.tables.weights, 0.25))
+    ),
     "weights of other buckets": lambda m: replace(m, finished=m.weights[:, :8].copy()),
     "settings of other buckets": lambda m: replace(m, settings=replace(m.settings, n_buckets=17)),
     "negative counts": lambda m: replace(m, class_counts=changed(m.class_counts, -1)),

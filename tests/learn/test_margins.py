@@ -19,7 +19,7 @@ def rows() -> tuple[Any, Any]:
     return X, np.array(["a.x", "a.y", "b.x", "b.y"])[kinds]
 
 
-@pytest.mark.parametrize("margin", [0, 0.3, 7.0])
+@pytest.mark.parametrize("margin", [0, 0.3, 7.0, 1e300])
 def test_a_margin_of_one_call_is_a_margin_of_the_model(rows: tuple[Any, Any], margin: float) -> None:
     X, y = rows
     tree = bitkin.Taxonomy.from_labels(y)
@@ -29,7 +29,7 @@ def test_a_margin_of_one_call_is_a_margin_of_the_model(rows: tuple[Any, Any], ma
     )
     want = with_margin.predict_path(X).tolist()
     assert plain.predict_path(X, min_margin=margin).tolist() == want
-    assert {len(path) for path in want} == {0: {3}, 0.3: {1, 2, 3}, 7.0: {1}}[margin]
+    assert {len(path) for path in want} == {0: {3}, 0.3: {1, 2, 3}, 7.0: {1}, 1e300: {1}}[margin]
     assert {len(path) for path in plain.predict_path(X)} == {3}
 
 

@@ -401,7 +401,10 @@ def _track_into(model, room, square, forgetting):
         largest = max(largest, model.inverse[i, i])
         q[i] = 0.0
     # Where nothing excites a direction Z would grow without end.
-    growth = max(1.0, min(1.0 / forgetting, MOST_WOUND_UP / (largest * _mean_square(model.numbers))))
+    growth = 1.0 / forgetting
+    wound_up = largest * _mean_square(model.numbers)
+    if wound_up > 0.0:
+        growth = max(1.0, min(growth, MOST_WOUND_UP / wound_up))
     for i in range(n):
         for j in range(n):
             q[j] += y[i] * model.inverse[i, j]

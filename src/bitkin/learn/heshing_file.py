@@ -23,7 +23,7 @@ from bitkin.learn.model import Model
 from bitkin.learn.searched_tree import searched_tree
 from bitkin.learn.settings import Settings, settings_of
 from bitkin.learn.sgd import Method
-from bitkin.learn.tables import are_possible, steps_of
+from bitkin.learn.tables import are_possible, are_weights, finished_weights, steps_of
 from bitkin.learn.taxonomy import Taxonomy
 from bitkin.learn.training_rows import is_usable
 from bitkin.randomness import resolve_seed
@@ -114,18 +114,19 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
     if counts.min() < 0 or counts.max() > _MOST_STEPS // len(counts):
         raise damaged(stored.name, "has counts of rows that cannot be")
     weights = stored.tensor("weights", np.float32, (taxonomy.n_levels - 1, n_buckets))
-    if not all(np.isfinite(level).all() for level in weights):
+    if not are_weights(weights):
         raise damaged(stored.name, "has weights that are not finite")
     tree = searched_tree(taxonomy, numbers, seed)
-    tables = _tables(stored, weights.shape, steps, average=method.average)
+    tables = _tables(stored, weights, steps, average=method.average)
     model = Model(settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights)
     if _fingerprint(model) != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return n_features, model
 
 
-def _tables(stored: StoredFile, shape: tuple[int, ...], steps: int, *, average: bool) -> Tables | None:
-    """Return the tables of a model that was being fitted in parts, in memory of their own."""
+def _tables(stored: StoredFile, finished: npt.NDArray[np.float32], steps: int, *, average: bool) -> Tables | None:
+    """Return the tables of a model that was being fitted in parts, from which `finished` must come, copied."""
+    shape = finished.shape
     weights = stored.optional_tensor("learned_weights", np.float32, shape)
     if weights is None:
         return None
@@ -134,6 +135,10 @@ def _tables(stored: StoredFile, shape: tuple[int, ...], steps: int, *, average: 
     tables = Tables(weights.copy(), sums.copy(), numbers.copy())
     if not are_possible(tables) or steps_of(tables) != steps:
         raise damaged(stored.name, "has counts of learning that cannot be")
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = np.array_equal(finished_weights(tables), finished)
+    if not same:
+        raise damaged(stored.name, "has weights that do not come from what was learned")
     return tables
 
 

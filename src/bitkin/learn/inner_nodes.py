@@ -22,4 +22,5 @@ def sure_depth(paths: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], ma
     behind = scores[best] - scores
     outside = paths != paths[best]
     leads = np.where(outside, behind[:, None], np.inf).min(axis=0)
+    margin = min(margin, float(np.finfo(np.float32).max))  # scores are float32, and a margin may be anything
     return int((leads >= margin).sum())  # a node below another only ever has more outside it

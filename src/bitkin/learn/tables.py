@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from bitkin.kernels.heshing import LEAST_SCALE, Tables
 
+_LARGEST_WEIGHT = np.float32(2.0**100)  # rows of a length of 1e-15, the shortest there are, leave some of 1e21
 _SCALE, _CARRIED, _AVERAGED, _STEPS, _LOSS = range(5)
 
 
@@ -30,7 +31,12 @@ def are_possible(tables: Tables) -> bool:
     scale, carried, averaged, steps, loss = tables.numbers.tolist()
     counted = averaged.is_integer() and steps.is_integer() and 0 <= averaged <= steps and loss >= 0
     scaled = LEAST_SCALE <= scale <= 1 and 0 <= carried <= averaged * (1 + 1e-9)  # a sum of scales
-    return counted and scaled and all(np.isfinite(level).all() for level in (*tables.weights, *tables.sums))
+    return counted and scaled and are_weights(tables.weights) and all(np.isfinite(level).all() for level in tables.sums)
+
+
+def are_weights(weights: npt.NDArray[np.float32]) -> bool:
+    """Tell whether learning could have left weights like these: finite, and far from where float32 ends."""
+    return all((np.abs(level) <= _LARGEST_WEIGHT).all() for level in weights)
 
 
 def copied(tables: Tables) -> Tables:

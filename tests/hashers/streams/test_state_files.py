@@ -63,6 +63,17 @@ def with_tensor(name: str, tensor: Any) -> Callable[[Tensors], Tensors]:
     return lambda tensors: {k: v for k, v in (tensors | {name: tensor}).items() if v is not None}
 
 
+def changing(name: str, place: tuple[int, ...], value: float) -> Callable[[Tensors], Tensors]:
+    """Change one number of a tensor."""
+
+    def forge(tensors: Tensors) -> Tensors:
+        changed = tensors[name].copy()
+        changed[place] = value
+        return tensors | {name: changed}
+
+    return forge
+
+
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
@@ -107,6 +118,18 @@ def with_tensor(name: str, tensor: Any) -> Callable[[Tensors], Tensors]:
         (with_tensor("stream.tracker.counts", np.array([2**63 - 1, 0])), "seen vectors must be between 0 and"),
         (with_tensor("stream.tracker.counts", np.array([-1, 0])), "seen vectors must be between 0 and"),
         (with_tensor("stream.tracker.counts", np.array([300, 301])), "clipped vectors must be between 0 and 300"),
+        (with_tensor("stream.tracker.mean", np.full(13, 0.25)), "stream.tracker.mean must be the mean of the model"),
+        (
+            with_tensor("stream.tracker.directions", np.eye(13, 5, dtype=np.float32)),
+            "stream.tracker.directions must be those of the model",
+        ),
+        (with_tensor("stream.turn", np.eye(5)[::-1]), "stream.tracker.directions must be those of the model"),
+        (changing("stream.tracker.inverse", (0, 1), 0.5), "inverse must be symmetric"),
+        (changing("stream.tracker.moment", (3, 2), -7.0), "moment must be symmetric"),
+        (changing("stream.tracker.recent", (4, 4), -1.0), "recent must be symmetric and have no negative"),
+        (with_tensor("stream.tracker.moment", np.eye(5) - 0.5), "moment must .* no negative eigenvalue"),
+        (with_tensor("stream.tracker.inverse", np.eye(5) - 0.5), "inverse must .* no negative eigenvalue"),
+        (with_tensor("stream.tracker.recent", 1 - np.eye(5)), "recent must .* no negative eigenvalue"),
         (with_tensor("stream.other", np.zeros(3)), "tensors that do not belong there: stream.other"),
     ],
 )
@@ -124,6 +147,21 @@ def test_more_vectors_held_back_than_there_is_room_for_are_refused(tmp_path: Pat
     chunks = live(projection=bitkin.projections.FrequentDirections(chunk_rows=8)).partial_fit(turning(3))
     refused(chunks, with_tensor("stream.tracker.held", held), "holds back more vectors", tmp_path / "bad")
     refused(chunks, telling(tracker_sketch_size=10**12), "sketch_size is not that of", tmp_path / "bad")
+
+
+@pytest.mark.parametrize("name", ["inverse", "moment", "recent"])
+def test_a_stream_that_has_learned_nothing_knows_nothing(name: str, tmp_path: Path) -> None:
+    forge = changing(f"stream.tracker.{name}", (0, 1), 0.5)
+    refused(live().partial_fit(turning(3)), forge, f"{name} must be zero where nothing", tmp_path / "bad")
+
+
+def test_what_a_long_stream_of_one_direction_leaves_behind_is_believed(tmp_path: Path) -> None:
+    for forgetting in (1.0, 0.9):
+        hasher = live(projection=bitkin.projections.OPAST(forgetting)).partial_fit(turning(50))
+        along = np.outer(np.random.default_rng(0).standard_normal(30_000), np.arange(13.0)).astype(np.float32)
+        hasher.partial_fit(along)
+        hasher.save(tmp_path / "state")
+        assert bitkin.load(tmp_path / "state").n_seen_ == 30_050
 
 
 def test_a_stream_in_the_file_of_a_hasher_that_follows_none_is_refused(tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def _number_bytes(rng: Rng) -> bytes:
     """Return a number that hurts, as a file may hold it."""
     if rng.random() < 0.2:
         return np.array(_pick(FLOATS, rng)).astype(_pick(["<f4", "<f8"], rng)).tobytes()
-    size = int(_pick([1, 2, 4, 8], rng))
-    number = (int(_pick(INTEGERS, rng)) % 256**size).to_bytes(size, "little")
+    size: int = _pick([1, 2, 4, 8], rng)
+    number: bytes = (int(_pick(INTEGERS, rng)) % 256**size).to_bytes(size, "little")
     return number if rng.random() < 0.9 else number[::-1]
 
 

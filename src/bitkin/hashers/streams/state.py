@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import threads
 from bitkin.checks import whole_number
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.sign_model import SignModel
@@ -30,6 +31,7 @@ _VERSION = 2
 _STATE = "stream.state"
 _COUNTS = ("n_epochs", "epoch_start", "n_skipped")
 _MOST = 2**62
+_ROUNDED = 1e-4  # products of orthonormal directions in float32 are nearer than this, however they are added up
 _GIVEN = {"center", "forgetting", "sketch_size", "chunk_rows"}  # what a tracker's numbers repeat of its projection
 
 
@@ -94,6 +96,7 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
         from bitkin.hashers.trackers.base import require_orthonormal  # with it comes Numba, 100 MB that others need not
 
         require_orthonormal(turn, "stream.turn", within=1e-6)
+    _require_same_model(now, tracker, turn)
     probe = stored.tensor("stream.probe", np.float32, (min(tracker.n_seen, PROBE_ROWS), d))
     if not np.isfinite(probe).all():
         raise InvalidInputError("stream.probe must be finite, got NaN or infinity.")
@@ -106,6 +109,19 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
     now = SignModel(now.components, now.mean, now.normalize, random=not tracker.ready)
     live.go_on(tracker, turn, epoch, Probe(d, tracker.n_seen, probe), now, warming_up=warming_up)
     return live
+
+
+def _require_same_model(now: SignModel, tracker: Tracker, turn: npt.NDArray[np.float64] | None) -> None:
+    """Raise unless the model of now is what its tracker and its rotation make, but for how a machine may round."""
+    if now.mean is not None and not np.array_equal(now.mean, tracker.mean):
+        raise InvalidInputError("stream.tracker.mean must be the mean of the model.")
+    if "directions" not in tracker.state()[1]:
+        return  # they follow from a sketch, and those of equal variance may come out in any order
+    made = tracker.directions.astype(np.float64)
+    with threads.blas_in_one_thread():
+        made = made if turn is None else made @ turn
+    if not np.allclose(made, now.components, rtol=0.0, atol=_ROUNDED):
+        raise InvalidInputError("stream.tracker.directions must be those of the model.")
 
 
 def _decoded(tensor: npt.NDArray[np.uint8], name: str) -> dict[str, Any]:

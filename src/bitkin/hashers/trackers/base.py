@@ -122,3 +122,20 @@ def require_orthonormal(columns: npt.NDArray[Any], name: str, *, within: float) 
         off = np.abs(wide.T @ wide - np.eye(wide.shape[1])).max(initial=0.0)
     if not off <= within:
         raise InvalidInputError(f"{name} must have orthonormal columns, got inner products that are off by {off:g}.")
+
+
+def require_semidefinite(matrix: npt.NDArray[np.float64], name: str, *, within: float) -> None:
+    """Raise unless a matrix is symmetric to the last bit, and no eigenvalue is far below zero.
+
+    `within` is how far it may be, as a share of the largest number on the diagonal: rounding leaves some.
+    """
+    largest = float(matrix.diagonal().max(initial=0.0))
+    sound = np.array_equal(matrix, matrix.T) and float(np.abs(matrix).max(initial=0.0)) <= (1 + within) * largest
+    if sound and largest > 0:
+        try:
+            with threads.blas_in_one_thread():
+                np.linalg.cholesky(matrix / largest + within * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:
+            sound = False
+    if not sound:
+        raise InvalidInputError(f"{name} must be symmetric and have no negative eigenvalue.")

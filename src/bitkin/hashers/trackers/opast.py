@@ -10,7 +10,15 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.trackers.base import Arrays, Numbers, Tracker, random_basis, require_orthonormal, restored
+from bitkin.hashers.trackers.base import (
+    Arrays,
+    Numbers,
+    Tracker,
+    random_basis,
+    require_orthonormal,
+    require_semidefinite,
+    restored,
+)
 from bitkin.kernels import streaming
 from bitkin.kernels.blocks import read_only
 from bitkin.randomness import Draws
@@ -289,9 +297,13 @@ def _require_sound(model: streaming.Model, directions: npt.NDArray[np.float32]) 
             raise InvalidInputError(f"{name} must be finite and below {_LARGEST:g}.")
     totals = [streaming.TOTAL, streaming.RECENT_TOTAL]
     if not model.numbers[streaming.SCALE]:
-        if model.numbers.any():
-            raise InvalidInputError("numbers must be zero where nothing has been learned.")
+        for name in ("numbers", "inverse", "moment", "recent", "mean"):
+            if getattr(model, name).any():
+                raise InvalidInputError(f"{name} must be zero where nothing has been learned.")
     elif (np.delete(model.numbers, totals) < 1 / _LARGEST).any() or (model.numbers[totals] < 0).any():
         raise InvalidInputError("numbers must not be negative, and scale, reference and weights must be above zero.")
     elif not model.inverse.diagonal().max() > 0:
         raise InvalidInputError("inverse must have a diagonal above zero.")
+    # Forgetting lets rounding grow in Z, in moments it does not.
+    for name, within in (("inverse", 1e-3), ("moment", 1e-6), ("recent", 1e-6)):
+        require_semidefinite(getattr(model, name), name, within=within)
