@@ -88,7 +88,8 @@ def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     filled = 1.0
     if n_zero >= window:  # 1 − within[n_zero], with all its digits where few windows are filled
         filled = -np.expm1(np.log1p(-window / np.arange(n_zero + 1.0, n + 1)).sum())
-    return float((wins - empty_in_y).sum() / filled)
+    # Where nothing matches, what cancels may leave less than nothing by rounding.
+    return max(0.0, float((wins - empty_in_y).sum() / filled))
 
 
 def winner_rank_distribution(n: int, window: int) -> Floats:
