@@ -84,12 +84,29 @@ def interrupted_at(moment: Moment, act: Callable[..., Any], *arguments: Any) -> 
     return False if tracer.sent else None
 
 
+class Outcomes:
+    """Counts how interrupts ended, so that a loop over moments cannot pass without any."""
+
+    def __init__(self) -> None:
+        self._ends: list[bool | None] = []
+
+    def add(self, end: bool | None) -> None:
+        """Note what `interrupted_at` returned."""
+        self._ends.append(end)
+
+    def require_interrupts(self) -> None:
+        """Check that every signal that was sent ended the call, and that nearly all were sent."""
+        assert False not in self._ends, "a signal was lost"
+        assert self._ends.count(True) > 0.8 * len(self._ends) > 5
+
+
 def require_nothing_left_behind() -> None:
     """Check that no signal is held back, no user of BLAS counted, and the pool and its lock free."""
     handler: Any = signal.getsignal(signal.SIGINT)
-    if handler is interrupts._note:  # left there by another signal's handler; it only passes signals on
-        handler = interrupts._handlers[signal.SIGINT]
+    if isinstance(handler, interrupts._Note):  # left by another signal's handler; it only passes signals on
+        handler = handler.handler
     assert handler is signal.default_int_handler
+    assert not interrupts._pending
     assert (interrupts._depth, interrupts._sealed_depth) == (0, 0)
     assert threads._blas_users == 0
     assert threads._lock.acquire(timeout=5), "the lock of the pool is still taken"

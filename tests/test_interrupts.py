@@ -17,7 +17,7 @@ import bitkin
 from bitkin import interrupts, threads
 from bitkin.errors import InvalidInputError
 from bitkin.locks import ModelLock, WriterLock
-from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
+from tests.interruptions import Outcomes, in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
 
 pytestmark = pytest.mark.usefixtures("few_threads")
 
@@ -82,6 +82,119 @@ def test_every_python_handler_is_held_and_one_that_raises_nothing_disturbs_nothi
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_no_signal_is_lost_though_the_handler_of_another_raises() -> None:
+    seen: list[int] = []
+
+    def note_and_raise(number: int, frame: Any) -> None:
+        seen.append(number)
+        raise TimeoutError(f"signal {number}")
+
+    before = [signal.signal(number, note_and_raise) for number in (signal.SIGUSR1, signal.SIGUSR2)]
+    try:
+        for let_one_through in (False, True):
+            seen.clear()
+            with pytest.raises(TimeoutError), interrupts.held:
+                _send_both(let_one_through)
+            assert sorted(seen) == [signal.SIGUSR1, signal.SIGUSR2]
+            require_nothing_left_behind()
+    finally:
+        for number, handler in zip((signal.SIGUSR1, signal.SIGUSR2), before, strict=True):
+            signal.signal(number, handler)
+
+
+def _send_both(let_one_through: bool) -> None:
+    signal.raise_signal(signal.SIGUSR1)
+    signal.raise_signal(signal.SIGUSR2)
+    if let_one_through:
+        interrupts.check()
+
+
+def test_a_handler_that_was_set_inside_a_block_and_calls_the_one_before_it_does_so_once() -> None:
+    seen: list[str] = []
+
+    def first(number: int, frame: Any) -> None:
+        seen.append("first")
+
+    signal.signal(signal.SIGINT, first)
+    with interrupts.held:
+        previous: Any = signal.getsignal(signal.SIGINT)  # what stands for `first`
+
+        def second(number: int, frame: Any) -> None:
+            seen.append("second")
+            previous(number, frame)
+
+        signal.signal(signal.SIGINT, second)
+    for let_through in (False, True):
+        seen.clear()
+        with interrupts.held:
+            signal.raise_signal(signal.SIGINT)
+            if let_through:
+                interrupts.check()
+        assert seen == ["second", "first"]
+
+
+_RESTARTING = """
+import ctypes, os, signal, threading, time
+from bitkin import interrupts
+signal.signal(signal.SIGUSR1, lambda number, frame: None)
+signal.siginterrupt(signal.SIGUSR1, False)
+with interrupts.held:
+    pass
+reading, writing = os.pipe()
+def disturb():
+    time.sleep(0.3)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+    time.sleep(0.3)
+    os.write(writing, b"x")
+threading.Thread(target=disturb).start()
+print(ctypes.CDLL(None).read(reading, ctypes.create_string_buffer(1), 1))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="flags of signals are POSIX's")
+def test_calls_of_the_system_go_on_after_a_signal_where_siginterrupt_says_so() -> None:
+    done = subprocess.run([sys.executable, "-c", _RESTARTING], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_inside_a_block_leaves_it_like_any_other() -> None:
+    script = (
+        "import os, signal, threading\n"
+        "from bitkin import interrupts\n"
+        "def fork():\n"
+        "    global code\n"
+        "    with interrupts.sealed:\n"
+        "        child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os._exit(0 if (interrupts._depth, interrupts._sealed_depth) == (0, 0) else 1)\n"
+        "    code = os.waitpid(child, 0)[1]\n"
+        "thread = threading.Thread(target=fork)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "in_thread = code\n"
+        "fork()\n"
+        "print(in_thread, code)\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0 0\n", "")
+
+
+def test_where_python_lets_nobody_set_handlers_blocks_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int, handler: Any) -> None:
+        raise ValueError("signal only works in main thread of the main interpreter")
+
+    monkeypatch.setattr(interrupts, "_main_thread", interrupts._main_thread)
+    monkeypatch.setattr("_signal.signal", refuse)
+    monkeypatch.setattr(interrupts, "_known_handlers", ())
+    with interrupts.held, interrupts.sealed:
+        assert interrupts._main_thread is None
+    assert threads.run(lambda i: i, range(5)) == list(range(5))
+    monkeypatch.undo()
+    interrupts._depth = interrupts._sealed_depth = 0
+    require_nothing_left_behind()
+
+
 def test_a_handler_set_inside_the_block_stays() -> None:
     def other(number: int, frame: Any) -> None: ...
 
@@ -133,11 +246,13 @@ def test_blocks_hold_at_every_opcode() -> None:
 
     moments = moments_of(act, opcodes=True)
     assert len(moments) > 100
+    outcomes = Outcomes()
     for moment in moments:
         both.clear()
-        interrupted_at(moment, act)
+        outcomes.add(interrupted_at(moment, act))
         assert both in ([], [1, 2])
         require_nothing_left_behind()
+    outcomes.require_interrupts()
 
 
 class _BusyPool:
@@ -180,14 +295,16 @@ def test_no_piece_outlives_a_call_that_was_interrupted_at_any_line() -> None:
     with _BusyPool():
         moments = moments_of(lambda: threads.run(work, range(4)), opcodes=True)
     assert len(moments) > 200
+    outcomes = Outcomes()
     for moment in moments:
         started.clear()
         with _BusyPool():
             state = "running"
-            interrupted_at(moment, lambda: threads.run(work, range(4)))
+            outcomes.add(interrupted_at(moment, lambda: threads.run(work, range(4))))
             state = "late"
         assert "late" not in started
         require_nothing_left_behind()
+    outcomes.require_interrupts()
 
 
 def test_an_interrupt_in_threads_run_leaves_the_pool_working() -> None:
@@ -197,10 +314,12 @@ def test_an_interrupt_in_threads_run_leaves_the_pool_working() -> None:
         return threads.run(lambda i: i * i, range(6))
 
     act()
+    outcomes = Outcomes()
     for moment in moments_of(act, opcodes=True):
-        interrupted_at(moment, act)
+        outcomes.add(interrupted_at(moment, act))
         require_nothing_left_behind()
         assert in_another_thread(act) == [0, 1, 4, 9, 16, 25]
+    outcomes.require_interrupts()
 
 
 def test_an_interrupt_while_the_pool_starts_leaves_it_working() -> None:
@@ -208,9 +327,11 @@ def test_an_interrupt_while_the_pool_starts_leaves_it_working() -> None:
         bitkin.set_threads(3)
         return threads.run(lambda i: i * i, range(6))
 
+    outcomes = Outcomes()
     for moment in moments_of(act, opcodes=True):
-        interrupted_at(moment, act)
+        outcomes.add(interrupted_at(moment, act))
         require_nothing_left_behind()
+    outcomes.require_interrupts()
     assert in_another_thread(act) == [0, 1, 4, 9, 16, 25]
 
 
@@ -257,9 +378,11 @@ def test_an_interrupt_at_any_line_leaves_blas_with_its_threads() -> None:
 
     act()
     before = numbers()
+    outcomes = Outcomes()
     for moment in moments_of(act, opcodes=True):
-        interrupted_at(moment, act)
+        outcomes.add(interrupted_at(moment, act))
         require_nothing_left_behind()
+    outcomes.require_interrupts()
     assert numbers() == before
 
 
@@ -272,14 +395,17 @@ def test_a_lock_is_free_after_an_interrupt_at_any_line(kind: type[WriterLock | M
         with lock:
             entered.append(1)
 
+    outcomes = Outcomes()
     for moment in moments_of(act, opcodes=True):
-        interrupted_at(moment, act)
+        outcomes.add(interrupted_at(moment, act))
         require_nothing_left_behind()
         in_another_thread(act)
+    outcomes.require_interrupts()
 
 
-def test_whoever_waits_for_a_writer_can_be_interrupted() -> None:
-    lock, taken, let_go = WriterLock(), threading.Event(), threading.Event()
+@pytest.mark.parametrize("kind", [WriterLock, ModelLock])
+def test_whoever_waits_for_a_lock_can_be_interrupted(kind: type[WriterLock | ModelLock]) -> None:
+    lock, taken, let_go = kind(), threading.Event(), threading.Event()
 
     def write() -> None:
         with lock:

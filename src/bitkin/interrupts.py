@@ -12,7 +12,8 @@ Inside such a block a signal is only noted. Long work calls `check()` where it m
 like any other. Blocks nest; a `sealed` one within a `held` one has its way. No code of a caller's belongs inside: it
 might wait for something, and then nothing could end it.
 
-In threads other than the main one the blocks do nothing: no handler ever runs there.
+In threads other than the main one the blocks do nothing: no handler ever runs there. The same holds where Python lets
+nobody set handlers, as in sub-interpreters.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+Handler = Callable[[int, FrameType | None], Any]
+
 _SIGNALS = tuple(map(int, signal.valid_signals()))
+_ACTION_BYTES = 256  # at least as many as any system's struct sigaction has
 _get_ident = threading.get_ident
 
 _main_thread = threading.main_thread().ident
@@ -35,44 +39,108 @@ _depth = 0
 """Blocks that the main thread is in."""
 _sealed_depth = 0
 """Those of them that no `check` may leave."""
-_pending: list[int] = []
-"""Signals that came since the outermost block began, each once."""
-_handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-"""The handlers in whose place `_note` stands."""
+_pending: list[_Note] = []
+"""What stood for the handlers of signals that came since the outermost block began, each once."""
+_sigaction: Any = None
+"""The system's function of that name, once it is needed."""
+_known_handlers: tuple[Any, ...] = ()
+_notes: list[_Note] = []
+"""What stands for those of them that are written in Python; made again when any of them has changed."""
+
+
+class _Note:
+    """Stands in the place of a handler while a block runs, and notes that its signal came.
+
+    Code that is run inside a block may find this in the place of the handler, keep it and call it later. Then it is the
+    handler.
+    """
+
+    def __init__(self, number: int, handler: Handler) -> None:
+        self.number = number
+        self.handler = handler
+        self.installed = False
+        self._action = _new_action()  # how the system treats the signal, flags and C functions included
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.installed and _depth > 0:
+            if self not in _pending:
+                _pending.append(self)
+            return
+        try:
+            self.handler(number, frame)
+        except BaseException:
+            if self.installed:  # the block has not begun yet, and will not
+                _put_back()
+            raise
+
+    def install(self) -> None:
+        """Take the handler's place."""
+        if self._action is not None:
+            _sigaction(self.number, None, self._action)
+        self.installed = True
+        _signal.signal(self.number, self)
+
+    def put_back(self) -> None:
+        """Give the handler its place back, unless another one has been set meanwhile."""
+        self.installed = False
+        if _signal.getsignal(self.number) is self:
+            _signal.signal(self.number, self.handler)
+            if self._action is not None:  # `signal` forgets flags such as SA_RESTART
+                _sigaction(self.number, self._action, None)
+
+
+def hold() -> None:
+    """Enter a block in which handlers run at `check()` alone; `release` leaves it."""
+    global _depth
+    if _get_ident() == _main_thread:
+        if _depth == 0:
+            _take_over()
+        _depth += 1  # from here on signals are noted; before, they are passed on
+
+
+def release() -> None:
+    """Leave a block; the outermost one lets the handlers run whose signals came meanwhile."""
+    global _depth
+    if _get_ident() == _main_thread and _depth > 0:  # 0 in a child that was forked inside the block
+        _depth -= 1  # from here on what a handler raises may come: nothing is left to be done that matters
+        if _depth == 0:
+            _give_back()
+
+
+def seal() -> None:
+    """Let no `check` leave the block, until `unseal`."""
+    global _sealed_depth
+    if _get_ident() == _main_thread:
+        _sealed_depth += 1
+
+
+def unseal() -> None:
+    """Undo one `seal`."""
+    global _sealed_depth
+    if _get_ident() == _main_thread and _sealed_depth > 0:
+        _sealed_depth -= 1
 
 
 class _Held:
     """Signals wait for `check`, or for the end of the block."""
 
     def __enter__(self) -> None:
-        global _depth
-        if _get_ident() == _main_thread:
-            if _depth == 0:
-                _take_over()
-            _depth += 1  # from here on `_note` notes; before, it passes signals on
+        hold()
 
     def __exit__(self, *error: object) -> None:
-        global _depth
-        if _get_ident() == _main_thread:
-            _depth -= 1  # from here on what a handler raises may come: nothing is left to be done that matters
-            if _depth == 0:
-                _give_back()
+        release()
 
 
-class _Sealed(_Held):
+class _Sealed:
     """Signals wait for the end of the block."""
 
     def __enter__(self) -> None:
-        global _sealed_depth
-        super().__enter__()
-        if _get_ident() == _main_thread:
-            _sealed_depth += 1
+        hold()
+        seal()
 
     def __exit__(self, *error: object) -> None:
-        global _sealed_depth
-        if _get_ident() == _main_thread:
-            _sealed_depth -= 1
-        super().__exit__(*error)
+        unseal()
+        release()
 
 
 held = _Held()
@@ -82,60 +150,76 @@ sealed = _Sealed()
 def check() -> None:
     """Let the handlers of signals that were held back run now, unless the block is sealed; some raise."""
     if _pending and _sealed_depth == 0 and _get_ident() == _main_thread:
-        _deliver()
+        while _pending:
+            note = _pending.pop(0)
+            note.handler(note.number, sys._getframe(1))
 
 
 def _take_over() -> None:
-    """Put `_note` in the place of all handlers that are written in Python.
+    """Put notes in the place of all handlers that are written in Python.
 
-    A handler whose turn has not come yet may raise here, and leave `_note` in the place of others. It passes their
-    signals on until the next block ends, which puts them back.
+    A handler whose turn has not come yet may raise here and leave notes in the place of others. They pass their signals
+    on until the next block ends, which puts the handlers back.
     """
-    _pending.clear()
-    for number in _SIGNALS:
-        handler = _signal.getsignal(number)
-        if callable(handler) and handler is not _note:
-            _handlers[number] = handler  # first: the next line may be the last one that runs here
-            _signal.signal(number, _note)
+    global _known_handlers, _notes, _main_thread
+    handlers = tuple(map(_signal.getsignal, _SIGNALS))
+    if handlers != _known_handlers:
+        _put_back()
+        _known_handlers = handlers = tuple(map(_signal.getsignal, _SIGNALS))
+        found = zip(_SIGNALS, handlers, strict=True)
+        _notes = [_Note(number, handler) for number, handler in found if callable(handler)]
+    try:
+        for note in _notes:
+            note.install()
+    except ValueError:  # Python's main thread is not the one that `threading` takes for it, or not ours
+        _main_thread = None
+
+
+def _put_back() -> None:
+    for note in _notes:
+        note.put_back()
 
 
 def _give_back() -> None:
     """Put all handlers back, and let those run whose signals came meanwhile."""
-    _put_back()
-    if _pending:
-        _deliver()
+    try:
+        _put_back()
+    finally:
+        if _pending:
+            came = [note.number for note in _pending]
+            _pending.clear()
+            _raise_again(came)
 
 
-def _put_back() -> None:
-    for number, handler in _handlers.items():
-        if _signal.getsignal(number) is _note:  # else a handler has set another one meanwhile
-            _signal.signal(number, handler)
+def _raise_again(numbers: list[int]) -> None:
+    """Send signals to this process again, every one of them whatever the handlers of the others raise."""
+    try:
+        signal.raise_signal(numbers[0])
+    finally:
+        if numbers[1:]:
+            _raise_again(numbers[1:])
 
 
-def _deliver() -> None:
-    while _pending:
-        number = _pending.pop(0)
-        _handlers[number](number, sys._getframe(1))
+def _new_action() -> Any:
+    """Return room for what the system's `sigaction` says of a signal; None where it has no such function."""
+    global _sigaction
+    if os.name != "posix":
+        return None
+    import ctypes
 
-
-def _note(number: int, frame: FrameType | None) -> None:
-    if _depth == 0:  # the block has not begun yet, or has ended
-        try:
-            _handlers[number](number, frame)
-        except BaseException:
-            _put_back()
-            raise
-    elif number not in _pending:
-        _pending.append(number)
+    if _sigaction is None:
+        _sigaction = ctypes.PyDLL(None).sigaction
+        _sigaction.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    return ctypes.create_string_buffer(_ACTION_BYTES)
 
 
 def _after_fork_in_child() -> None:
     """Start afresh where a thread other than the main one forked: it is the main one here, and in no block."""
     global _main_thread, _depth, _sealed_depth
-    if _get_ident() != _main_thread:
+    if _main_thread is not None and _get_ident() != _main_thread:
         _main_thread, _depth, _sealed_depth = _get_ident(), 0, 0
         _pending.clear()
-        _give_back()
+        _put_back()
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from typing import Any
 
 from bitkin import interrupts
 from bitkin.errors import InvalidInputError
@@ -26,24 +27,23 @@ class WriterLock:
         _all_locks.add(self)
 
     def __enter__(self) -> None:
-        interrupts.held.__enter__()
+        interrupts.hold()
         try:
             if self._owner == threading.get_ident():
                 raise InvalidInputError(
                     "a change must not begin inside another one of the same object, as by a signal handler. "
                     "Change it before or after."
                 )
-            while not self._lock.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
-                interrupts.check()
+            _acquire(self._lock)
             self._owner = threading.get_ident()
         except BaseException:
-            interrupts.held.__exit__()
+            interrupts.release()
             raise
 
     def __exit__(self, *error: object) -> None:
         self._owner = None
         self._lock.release()
-        interrupts.held.__exit__()
+        interrupts.release()
 
     def _make_free(self) -> None:
         self._lock, self._owner = threading.Lock(), None
@@ -60,15 +60,27 @@ class ModelLock:
         _all_locks.add(self)
 
     def __enter__(self) -> None:
-        interrupts.sealed.__enter__()
-        self._lock.acquire()
+        interrupts.hold()
+        try:
+            _acquire(self._lock)
+        except BaseException:
+            interrupts.release()
+            raise
+        interrupts.seal()
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
-        interrupts.sealed.__exit__()
+        interrupts.unseal()
+        interrupts.release()
 
     def _make_free(self) -> None:
         self._lock = threading.RLock()
+
+
+def _acquire(lock: Any) -> None:
+    """Wait for a lock inside a block that holds signals back, and let them end the waiting."""
+    while not lock.acquire(timeout=_SECONDS_BETWEEN_CHECKS):
+        interrupts.check()
 
 
 def _after_fork_in_child() -> None:

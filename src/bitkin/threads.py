@@ -45,7 +45,8 @@ def get_threads() -> int:
     wanted = os.environ.get("BITKIN_NUM_THREADS", "")
     if not wanted:
         return available_cores()
-    number: Any = int(wanted) if wanted.strip().isdecimal() else wanted
+    short = len(wanted) <= 4000 and wanted.strip().isdecimal()
+    number: Any = int(wanted) if short else wanted
     try:
         return whole_number(number, "BITKIN_NUM_THREADS", low=1, high=MOST_THREADS)
     except InvalidInputError as error:
@@ -88,12 +89,12 @@ class _BlasInOneThread:
                 _blas_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
                 _set_blas((library, 1) for library, _ in _blas_before)
             _blas_users += 1
-            interrupts.held.__enter__()
+            interrupts.hold()
 
     def __exit__(self, *error: object) -> None:
         global _blas_users, _blas_wanted
         with interrupts.sealed, _lock:
-            interrupts.held.__exit__(*error)
+            interrupts.release()
             if _blas_users == 0:  # forked inside the block: the child began with none
                 return
             _blas_users -= 1
@@ -150,7 +151,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
         _ask_for_help(job, helpers)
         job.take_pieces()
         job.close()
-    return job.results()
+    return job.take_results()
 
 
 def _next_result(work: Callable[[Piece], Result], piece: Piece) -> Result:
@@ -183,12 +184,12 @@ class _Job:
                 return
             try:
                 interrupts.check()
-            except BaseException as interruption:  # noqa: BLE001  # raised by `results`, once nobody works any more
+            except BaseException as interruption:  # noqa: BLE001  # raised by `take_results`, once nobody works any more
                 self._failures.append((-1, interruption))
                 return
             try:
                 self._results[i] = work(self._pieces[i])
-            except BaseException as failure:  # noqa: BLE001  # raised by `results`, whatever it is
+            except BaseException as failure:  # noqa: BLE001  # raised by `take_results`, whatever it is
                 self._failures.append((i, failure))
 
     def help(self) -> None:
@@ -218,14 +219,16 @@ class _Job:
             helped = self._n_helpers > 0
         if helped:
             self._last_helper_left.acquire()
-        self._work = None  # a helper that comes too late may still hold this object, but nothing large through it
-        self._pieces = []
+        # A helper that comes too late may still hold this object, but nothing large through it.
+        self._work, self._pieces = None, []
 
-    def results(self) -> list[Any]:
-        """Return what came out of every piece, or raise the first failure."""
-        if self._failures:
-            raise min(self._failures, key=lambda failure: failure[0])[1]
-        return self._results
+    def take_results(self) -> list[Any]:
+        """Return what came out of every piece, or raise the first failure; nothing of either stays here."""
+        results, self._results = self._results, []
+        failures, self._failures = self._failures, []
+        if failures:
+            raise min(failures, key=lambda failure: failure[0])[1]
+        return results
 
 
 class _Pool:

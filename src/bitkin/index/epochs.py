@@ -182,6 +182,7 @@ class EpochIndex:
         parts = coded_by_stream(self._state, trial, vectors, self.metric, strict)
         given = given_ids(sum(len(part.codes) for part in parts), ids)
         with self._writer:
+            hasher._require_unchanged_since(trial)
             state, new = with_parts(self._state, parts, given)
             self._state = state
             hasher._accept(trial)

@@ -11,6 +11,8 @@ import pytest
 
 import bitkin
 from bitkin import ProjectionHash
+from bitkin.hashers.rotations import UnifDiag
+from bitkin.io import open_vectors
 from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
 
 pytestmark = pytest.mark.usefixtures("few_threads")
@@ -92,3 +94,44 @@ def test_an_interrupted_encode_leaves_the_hasher_as_it_was(kind: str) -> None:
         interrupted_at(moment, hasher.encode, X)
         require_nothing_left_behind()
     assert in_another_thread(hasher.encode, X) == expected
+
+
+class _Interrupting(UnifDiag):
+    """A rotation that sends Ctrl-C when it is found for the third time."""
+
+    found = -1000
+
+    def rotation_of(self, covariance: Any, draws: Any = None) -> Any:
+        type(self).found += 1
+        if type(self).found == 3:
+            signal.raise_signal(signal.SIGINT)
+        return super().rotation_of(covariance, draws)
+
+
+def test_a_long_batch_is_left_after_few_more_vectors() -> None:
+    hasher = ProjectionHash(4, projection="opast", rotation=_Interrupting(start="random"), epochs=None, refresh=5)
+    hasher.partial_fit(_X[:30])
+    type(hasher.rotation).found = 0
+    with pytest.raises(KeyboardInterrupt):
+        hasher.partial_fit(_X[30:])
+    assert 30 < hasher.n_seen_ < 200
+    again = ProjectionHash(4, projection="opast", rotation=UnifDiag(start="random"), epochs=None, refresh=5)
+    again.partial_fit(_X[: hasher.n_seen_])
+    assert hasher.snapshot().fingerprint_ == again.snapshot().fingerprint_
+
+
+def test_what_a_hasher_learns_while_it_reads_is_not_forgotten_silently() -> None:
+    hasher = _live("opast", "unifdiag", 50)
+    index = bitkin.EpochIndex()
+
+    def learning() -> Iterator[Any]:
+        yield _X[200:220]
+        hasher.partial_fit(_X[220:230])
+        yield _X[230:240]
+
+    for read in (lambda: index.follow(hasher, learning()), lambda: hasher.partial_fit(open_vectors(learning()))):
+        before = hasher.n_seen_
+        with pytest.raises(bitkin.errors.InvalidInputError, match="must not let the hasher learn while they are read"):
+            read()
+        assert hasher.n_seen_ == before + 10
+        assert len(index) == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ _CHECK_EVERY = 256  # vectors, at least, between two looks at the drift
 _RECENT = 1024  # vectors after which most of what is known of the recent stream is of the epoch
 _WARM_UP = 32  # vectors a bit, after which the first directions are worth an epoch
 _ALL = 1 << 62
+_STRETCH_PRODUCTS = 1 << 24  # of numbers: about 10 ms of learning
+_STRETCH_ROTATIONS = 16  # found one after another, some 0.1 to 1 ms each
 
 
 class LiveModel:
@@ -165,17 +168,27 @@ class LiveModel:
         """Learn from rows, one after another, and return the codes each had before: packed, with what made them.
 
         There is one part for every epoch, or one of no model where there are none. Without `emit` codes are not made;
-        without `epochs` none begins.
+        without `epochs` none begins. An interrupt comes between two stretches of rows: those before it are learned.
         """
-        with self.lock:
-            return self._advance(rows, emit, epochs)
-
-    def _advance(self, rows: npt.NDArray[np.float32], emit: bool, epochs: bool) -> list[tuple[SignModel | None, Words]]:
         words = np.empty((len(rows), -(-self.tracker.n_bits // 64) if emit else 0), dtype=WORD)
-        parts: list[tuple[SignModel | None, Words]] = []
-        begun, at = 0, 0
-        while at < len(rows):
-            stop = min(len(rows), at + self._vectors_to_next_event(emit=emit, epochs=epochs))
+        ended: list[tuple[SignModel | None, int]] = []  # epochs, and up to which row they made the codes
+        step = self._rows_per_stretch()
+        for first in range(0, len(rows), step):
+            with self.lock:
+                ended += self._advance(rows, words, first, min(first + step, len(rows)), epochs)
+        ends = [0, *(end for _, end in ended), len(rows)]
+        makers = [*(model for model, _ in ended), self.epoch]
+        parts = [(model, words[begin:end]) for model, (begin, end) in zip(makers, pairwise(ends), strict=True)]
+        return [(model, part) for model, part in parts if len(part)]
+
+    def _advance(
+        self, rows: npt.NDArray[np.float32], words: Words, first: int, last: int, epochs: bool
+    ) -> list[tuple[SignModel | None, int]]:
+        """Learn from rows `first` … `last`; return the epochs that end among them, and after which row."""
+        ended: list[tuple[SignModel | None, int]] = []
+        emit, at = words.shape[1] > 0, first
+        while at < last:
+            stop = min(last, at + self._vectors_to_next_event(emit=emit, epochs=epochs))
             changes = stop - at >= self.tracker.vectors_to_next_change()
             self._follow(rows[at:stop], words[at:stop])
             if changes:
@@ -184,11 +197,14 @@ class LiveModel:
             at = stop
             self._refresh_where_due()
             if epochs and self._epoch_is_due():
-                parts.append((self.epoch, words[begun:at]))
-                begun = at
+                ended.append((self.epoch, at))
                 self.begin_epoch()
-        parts.append((self.epoch, words[begun:]))
-        return [(model, part) for model, part in parts if len(part)]
+        return ended
+
+    def _rows_per_stretch(self) -> int:
+        """Return how many rows to learn while signals wait: some milliseconds' worth, however they are learned."""
+        rows = max(64, _STRETCH_PRODUCTS // (self.tracker.n_features * self.tracker.n_bits))
+        return min(rows, _STRETCH_ROTATIONS * self.settings.refresh) if self._refreshes_here else rows
 
     def _find_turn(self) -> None:
         """Find the rotation for the covariance of now; nothing else decides it."""

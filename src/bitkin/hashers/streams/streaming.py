@@ -57,6 +57,7 @@ class Streaming(TakesVectors):
     spec_: CodeSpec
     n_features_in_: int
     _live: LiveModel | None = None
+    _copied_from: tuple[int, int, int, int]
 
     @property
     @abstractmethod
@@ -222,12 +223,27 @@ class Streaming(TakesVectors):
     def _trial(self) -> Self:
         """Return a copy that learns in the place of this hasher, which stays as it is until it accepts the copy."""
         trial = object.__new__(type(self))
-        trial.__dict__.update(self.__dict__, _live=copy.deepcopy(self._live))
+        trial.__dict__.update(self.__dict__, _live=copy.deepcopy(self._live), _copied_from=self._progress())
         return trial
+
+    def _require_unchanged_since(self, trial: Self) -> None:
+        """Raise where this hasher has learned something since a trial was copied: accepting that would lose it."""
+        if self._progress() != trial._copied_from:
+            raise InvalidInputError(
+                "vectors must not let the hasher learn while they are read: it would forget that again. Let it learn "
+                "before or after."
+            )
 
     def _accept(self, trial: Self) -> None:
         """Be what a trial has become."""
-        self.__dict__ = dict(trial.__dict__)  # one assignment: no signal handler's exception comes between
+        self._require_unchanged_since(trial)
+        become = {name: value for name, value in trial.__dict__.items() if name != "_copied_from"}
+        self.__dict__ = become  # one assignment: no signal handler's exception comes between
+
+    def _progress(self) -> tuple[int, int, int, int]:
+        """Return what changes whenever something is learned, skipped or begun."""
+        live = self._live
+        return (id(live), 0, 0, 0) if live is None else (id(live), live.n_seen, live.n_skipped, live.n_epochs)
 
     def _stream_batches(self, vectors: Any) -> Iterator[Any]:
         """Return the batches of what `sketch_stream` takes."""
