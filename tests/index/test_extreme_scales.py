@@ -20,6 +20,8 @@ from scipy.sparse import csr_array
 import bitkin
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, recall
+from bitkin.hashers.training import prepared
+from tests.memory import peak_of
 
 METRICS = ["l2", "cosine", "ip"]
 # 1e-300, 1e-170, 1e-160, 1e-82, 1e-76, 1e-40, 1e-23, 1e-9, 1e9, 1e38, 1e77, 1e154, 1e155, 1e170, 1e300
@@ -245,3 +247,18 @@ def test_float64_vectors_that_vanish_in_float32_are_refused() -> None:
     hasher.encode(X)
     X[7] = np.float32(1e-44)
     hasher.encode(X)  # as float32 has it
+
+
+@pytest.mark.parametrize(("as_rows", "most"), [(np.asarray, 0.75), (csr_array, 2.0)])
+def test_the_rows_that_may_vanish_are_the_only_ones_looked_at_for_it(as_rows: Any, most: float) -> None:
+    """A few rows of zeros, as real data has them, must not cost temporaries of the whole batch."""
+    X = rows_like_real_ones(3000, 0).astype(np.float64)
+    X[::100] = 0
+    X[1::100, 0] = 1e-50
+    rows, few = as_rows(X), np.r_[0:3000:100]
+    # The float32 rows alone are half as large, and those of CSR come with their column numbers.
+    assert peak_of(lambda: prepared(rows, False)) < most * X.nbytes
+    assert not np.any(csr_array(prepared(rows, False)).toarray()[few])
+    X[np.r_[2003, 2907]] = 1e-45
+    with pytest.raises(InvalidInputError, match="row 2003 all but vanishes"):
+        prepared(as_rows(X), False)

@@ -138,7 +138,6 @@ def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Ba
     loses = batch.dtype.kind == "f" and batch.dtype.itemsize > 4
     with np.errstate(over="ignore"):
         small = batch.astype(np.float32)
-        vanishing = loses and _may_vanish(small)
     found = first_not_finite(small) if loses else None
     if found is not None and np.isfinite(batch[found[0], found[1]]):
         row, column, _ = found
@@ -146,7 +145,7 @@ def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Ba
         raise InvalidInputError(
             f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. Scale the data down."
         )
-    lost = _first_vanished(batch, small) if vanishing and found is None else None
+    lost = _first_vanished(batch, small) if loses and found is None else None
     if lost is not None:
         number = first + lost if isinstance(first, int) else first[lost]
         raise InvalidInputError(
@@ -156,15 +155,13 @@ def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Ba
     return small
 
 
-def _may_vanish(small: Any) -> bool:
-    """Whether a row may have been too small for float32; one quick look, that is wrong for zeros."""
-    if issparse(small):
-        return bool(np.abs(small.data).min(initial=1.0) < _NORMAL)
-    return not np.einsum("ij,ij->i", small, small).min(initial=1.0) >= _NORMAL
-
-
 def _first_vanished(batch: Any, small: Any) -> int | None:
     """Return the first row that lost more than 2⁻⁹ of its largest number in float32."""
+    # Few rows are small enough to be looked at, so whole batches pay for one sum per row and no more.
+    suspects = _short_rows(batch, small)
+    if not len(suspects):
+        return None
+    batch, small = batch[suspects], small[suspects]
     if issparse(batch):
         rows = np.repeat(np.arange(batch.shape[0]), np.diff(batch.indptr))
         largest, lost = np.zeros(batch.shape[0]), np.zeros(batch.shape[0])
@@ -174,7 +171,18 @@ def _first_vanished(batch: Any, small: Any) -> int | None:
         largest = np.abs(batch).max(axis=1, initial=0.0)
         lost = np.abs(batch - small).max(axis=1, initial=0.0)
     vanished = np.flatnonzero(lost > largest * 2.0**-9)
-    return int(vanished[0]) if len(vanished) else None
+    return int(suspects[vanished[0]]) if len(vanished) else None
+
+
+def _short_rows(batch: Any, small: Any) -> npt.NDArray[np.intp]:
+    """Return which rows may have lost digits in float32, ascending; rows of zeros have none to lose."""
+    if issparse(small):
+        entries = np.flatnonzero((np.abs(small.data) < _NORMAL) & (batch.data != 0))
+        return np.unique(np.searchsorted(small.indptr, entries, side="right") - 1)
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", small, small)
+    short = np.flatnonzero(~(squares >= _NORMAL))
+    return short[batch[short].any(axis=1)]
 
 
 def _unit_rows(batch: Any) -> Any:
