@@ -262,3 +262,27 @@ def test_the_rows_that_may_vanish_are_the_only_ones_looked_at_for_it(as_rows: An
     X[np.r_[2003, 2907]] = 1e-45
     with pytest.raises(InvalidInputError, match="row 2003 all but vanishes"):
         prepared(as_rows(X), False)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, csr_array])
+@pytest.mark.parametrize("queries", [[0.0], [0.0, 1.7e308], [-5e-324, -1e308]])
+def test_a_distance_beyond_float64_takes_no_digits_from_the_smallest(queries: list[float], as_rows: Any) -> None:
+    X, Q = np.array([[-1.7e308], [5e-324], [0.0]]), np.array(queries)[:, None]
+    found = bitkin.rescore([[0, 1, 2]] * len(Q), as_rows(Q), stage="exact", k=3, metric="l2", vectors=as_rows(X))
+    for query, ids, distances in zip(Q[:, 0], found.ids, found.distances, strict=True):
+        true = [abs(Fraction(float(row)) - Fraction(float(query))) for row in X[:, 0]]
+        rounded = [float(distance) if distance < 2**1024 else np.inf for distance in true]
+        order = sorted(range(3), key=lambda row: (rounded[row], row))
+        assert ids.tolist() == order
+        assert distances.tolist() == [rounded[row] for row in order]
+
+
+def test_products_beyond_float64_rank_by_what_they_are_on_both_sides_of_zero() -> None:
+    X = np.array([[-1e308], [-1e200], [-1.0], [0.0], [5e-324], [1.0], [1e200], [1e308]])
+    for query, order in ((1e200, [7, 6, 5, 4, 3, 2, 1, 0]), (-1e200, [0, 1, 2, 3, 4, 5, 6, 7])):
+        places = [[0, 1, 2, 3, 4, 5, 6, 7, -1]]
+        found = bitkin.rescore(places, [[query]], stage="exact", k=10, metric="ip", vectors=X)
+        assert found.ids.tolist() == [[*order, -1, -1]]
+        assert found.distances[0, 0] == -np.inf
+        assert found.distances[0, 3:5].tolist() in ([query * -5e-324, 0.0], [0.0, query * -5e-324])
+        assert (found.distances[0, 8:] == np.inf).all()

@@ -182,7 +182,8 @@ def _short_rows(batch: Any, small: Any) -> npt.NDArray[np.intp]:
     with np.errstate(over="ignore"):
         squares = np.einsum("ij,ij->i", small, small)
     short = np.flatnonzero(~(squares >= _NORMAL))
-    return short[batch[short].any(axis=1)]
+    held: npt.NDArray[np.intp] = short[batch[short].any(axis=1)]
+    return held
 
 
 def _unit_rows(batch: Any) -> Any:

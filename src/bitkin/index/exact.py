@@ -17,7 +17,6 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import Batch
 
 _GATHERED = 1 << 23  # numbers of stored rows held at a time
-_ROOM = 1000  # the power of two that the largest distance of a query is brought to
 _LEAST = -4096  # below the power of two of any product
 _PIECE = 1 << 17  # numbers compared by one thread at a time: they stay in its cache
 
@@ -34,12 +33,31 @@ def nearest_by_vectors(
     measured = _exact_distances(source, queries, places, metric, scale)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
-    # Only distances of one query are compared: bring the largest of each near the end of the range.
-    sizes = np.frexp(measured.values)[1] + measured.exponents
-    there = np.isfinite(measured.values) & (measured.values != 0)
-    exponents = sizes.max(axis=1, keepdims=True, initial=_LEAST, where=there) - _ROOM
-    best = nearest_first(ids, measured.times_power(-exponents), k)
-    return Neighbors(best.ids, Measured(best.distances, None).times_power(exponents))
+    # No power of two brings all distances of a query into the range of float64: rank them first.
+    ranks = _ranks(measured.values, measured.exponents)
+    best = nearest_first(ids, ranks, k)
+    by_rank = np.full(ranks.shape, np.inf)
+    queries, columns = np.nonzero(np.isfinite(ranks))
+    by_rank[queries, ranks[queries, columns].astype(np.int64)] = measured.times_power(0)[queries, columns]
+    found = np.isfinite(best.distances)
+    best.distances[found] = by_rank[np.nonzero(found)[0], best.distances[found].astype(np.int64)]
+    return best
+
+
+def _ranks(values: Floats, exponents: Ids) -> Floats:
+    """Return the rank of values · 2**exponents in each row, the same for equal ones; infinity stays."""
+    there = np.isfinite(values)
+    mantissas, sizes = np.frexp(np.where(there, values, 0.0))
+    # A number below 0 is the smaller the larger its power of two is.
+    sizes = np.sign(mantissas) * (sizes + exponents - _LEAST)
+    sizes[~there] = np.inf
+    order = np.lexsort((mantissas, sizes))
+    sizes, mantissas = np.take_along_axis(sizes, order, axis=1), np.take_along_axis(mantissas, order, axis=1)
+    differs = (sizes[:, 1:] != sizes[:, :-1]) | (mantissas[:, 1:] != mantissas[:, :-1])
+    ranks = np.zeros(values.shape)
+    np.put_along_axis(ranks, order[:, 1:], np.cumsum(differs, axis=1).astype(np.float64), axis=1)
+    ranks[~there] = np.inf
+    return ranks
 
 
 def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None) -> Measured:

@@ -104,11 +104,13 @@ def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool
 
 def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Ids]:
     """Return ‖row − query‖ of every row and its query, as a number and a power of two."""
-    halved = 0
     with np.errstate(over="ignore"):
         apart = rows - queries
-    if not np.isfinite(apart.data if isinstance(apart, csr_array) else apart).all():
-        apart, halved = rows * 0.5 - queries * 0.5, 1
+    # Halves of differences beyond float64 are within. Other pairs stay whole: half of the smallest
+    # number is none.
+    halved = _not_finite(apart).astype(np.int64)
+    if halved.any():
+        apart = _times_powers(rows, -halved) - _times_powers(queries, -halved)
     apart, exponents = _scaled_by_own(apart)
     nothing = np.zeros((1, rows.shape[1]))
     zero: Any = nothing if isinstance(apart, np.ndarray) else csr_array(nothing)
@@ -119,10 +121,24 @@ def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Ids]:
 def _scaled_by_own(rows: Any) -> tuple[Any, Ids]:
     """Return rows with largest values between ½ and 1, and the powers of two they were divided by."""
     exponents = own_exponents(rows)
+    return _times_powers(rows, -exponents), exponents
+
+
+def _times_powers(rows: Any, exponents: Ids) -> Any:
+    """Return every row times a power of two of its own."""
     if isinstance(rows, np.ndarray):
-        return np.ldexp(rows, -exponents[:, None]), exponents
-    values = np.ldexp(rows.data, -np.repeat(exponents, np.diff(rows.indptr)))
-    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape), exponents
+        return np.ldexp(rows, exponents[:, None])
+    values = np.ldexp(rows.data, np.repeat(exponents, np.diff(rows.indptr)))
+    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _not_finite(rows: Any) -> npt.NDArray[np.bool_]:
+    """Tell of every row whether it holds a number that is not finite."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(~np.isfinite(rows).all(axis=1))
+    flags = np.zeros(rows.shape[0], dtype=np.bool_)
+    flags[np.repeat(np.arange(len(flags)), np.diff(rows.indptr))[~np.isfinite(rows.data)]] = True
+    return flags
 
 
 def _plain(csr: Any) -> tuple[Ids, Ids, Floats]:
