@@ -286,3 +286,23 @@ def test_products_beyond_float64_rank_by_what_they_are_on_both_sides_of_zero() -
         assert found.distances[0, 0] == -np.inf
         assert found.distances[0, 3:5].tolist() in ([query * -5e-324, 0.0], [0.0, query * -5e-324])
         assert (found.distances[0, 8:] == np.inf).all()
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, csr_array])
+@pytest.mark.parametrize("metric", METRICS)
+def test_powers_of_two_are_c_ints_as_ldexp_wants_them_on_windows(
+    metric: str, as_rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ldexp = np.ldexp
+
+    def ldexp_of_windows(numbers: Any, exponents: Any) -> Any:
+        if not isinstance(exponents, int) and np.asarray(exponents).dtype != np.intc:
+            raise TypeError(f"ufunc 'ldexp' did not contain a loop for {np.asarray(exponents).dtype}")
+        return ldexp(numbers, exponents)
+
+    X = as_rows(np.array([[1.7e308, 1.0], [-1.7e308, 2.0], [3e-320, 1e-200]]))
+    expected = rescored(X, X, metric, 3)
+    expected_truth = nearest(X, X, 3, metric=metric)  # Numba looks at `np.ldexp` when it begins
+    monkeypatch.setattr(np, "ldexp", ldexp_of_windows)
+    np.testing.assert_array_equal(rescored(X, X, metric, 3).ids, expected.ids)
+    np.testing.assert_array_equal(nearest(X, X, 3, metric=metric).ids, expected_truth.ids)

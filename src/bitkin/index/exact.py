@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.index.nearest_first import nearest_first
-from bitkin.index.pair_distances import Floats, Ids, Measured, pair_distances
+from bitkin.index.pair_distances import Exponents, Floats, Ids, Measured, pair_distances
 from bitkin.index.results import Neighbors
 from bitkin.index.shortlist import Shortlist
 from bitkin.io.vectors import VectorSource
@@ -44,7 +44,7 @@ def nearest_by_vectors(
     return best
 
 
-def _ranks(values: Floats, exponents: Ids) -> Floats:
+def _ranks(values: Floats, exponents: Exponents) -> Floats:
     """Return the rank of values · 2**exponents in each row, the same for equal ones; infinity stays."""
     there = np.isfinite(values)
     mantissas, sizes = np.frexp(np.where(there, values, 0.0))
@@ -63,7 +63,7 @@ def _ranks(values: Floats, exponents: Ids) -> Floats:
 def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None) -> Measured:
     """Return the distance of query i from row `places[i, k]`: (q, m), infinity where that is −1."""
     out = np.full(places.shape, np.inf)
-    exponents: Ids | None = None
+    exponents: Exponents | None = None
     step = max(1, _GATHERED // max(1, places.shape[1] * source.shape[1]))
     for first in range(0, len(places), step):
         some = slice(first, first + step)
@@ -75,7 +75,7 @@ def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: 
         measured = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
         out[first + asked, columns] = measured.values
         if measured.exponents is not None:
-            exponents = np.zeros(places.shape, dtype=np.int64) if exponents is None else exponents
+            exponents = np.zeros(places.shape, dtype=np.intc) if exponents is None else exponents
             exponents[first + asked, columns] = measured.exponents
     return Measured(out, exponents)
 
@@ -118,7 +118,7 @@ def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: s
     held = _wide(queries, sparse)
     step = 512 if sparse else max(1, _PIECE // rows.shape[1])
 
-    def measure(first: int) -> Ids | None:
+    def measure(first: int) -> Exponents | None:
         some = slice(first, first + step)
         out[some], exponents = pair_distances(_wide(rows[row_of[some]], sparse), held, query_of[some], metric)
         return exponents
@@ -127,7 +127,7 @@ def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: s
     found = threads.run(measure, pieces)
     if all(exponents is None for exponents in found):
         return Measured(out, None)
-    every = np.zeros(len(out), dtype=np.int64)
+    every = np.zeros(len(out), dtype=np.intc)
     for first, exponents in zip(pieces, found, strict=True):
         if exponents is not None:
             every[first : first + step] = exponents

@@ -26,16 +26,17 @@ METRICS = ("l2", "cosine", "ip")
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
+Exponents = npt.NDArray[np.intc]  # a C int, as for `np.frexp`: on Windows `np.ldexp` takes no other
 
 
 class Measured(NamedTuple):
     """Distances, as values · 2**exponents."""
 
     values: Floats
-    exponents: Ids | None
+    exponents: Exponents | None
     """None where all are 0."""
 
-    def times_power(self, exponents: int | Ids) -> Floats:
+    def times_power(self, exponents: int | Exponents) -> Floats:
         """Return all distances times powers of two: infinity or 0 for what is beyond float64 then."""
         if self.exponents is not None:
             exponents = exponents + self.exponents
@@ -55,7 +56,7 @@ def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measu
     if not n_beyond:
         return Measured(values, None)
     beyond = np.flatnonzero(np.isnan(values))
-    exponents = np.zeros(len(values), dtype=np.int64)
+    exponents = np.zeros(len(values), dtype=np.intc)
     some, asked = rows[beyond], queries[query_of[beyond]]
     if metric == "l2":
         values[beyond], exponents[beyond] = _scaled_lengths(some, asked)
@@ -68,14 +69,14 @@ def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measu
     return Measured(values, exponents)
 
 
-def own_exponents(rows: Any) -> Ids:
+def own_exponents(rows: Any) -> Exponents:
     """Return e for every row such that its largest value is from 2**(e − 1) to 2**e; 0 for zeros."""
     largest = np.zeros(rows.shape[0])
     if isinstance(rows, np.ndarray):
         np.max(abs(rows), axis=1, initial=0.0, out=largest)
     else:
         np.maximum.at(largest, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), abs(rows.data))
-    return np.frexp(largest)[1].astype(np.int64)
+    return np.frexp(largest)[1]
 
 
 def _measure(rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: bool) -> tuple[Floats, int]:
@@ -102,13 +103,13 @@ def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool
     return out, sparse_sums_into(*_plain(rows), *_plain(queries), query_of, scaled, lanes, out)
 
 
-def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Ids]:
+def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Exponents]:
     """Return ‖row − query‖ of every row and its query, as a number and a power of two."""
     with np.errstate(over="ignore"):
         apart = rows - queries
     # Halves of differences beyond float64 are within. Other pairs stay whole: half of the smallest
     # number is none.
-    halved = _not_finite(apart).astype(np.int64)
+    halved = _not_finite(apart).astype(np.intc)
     if halved.any():
         apart = _times_powers(rows, -halved) - _times_powers(queries, -halved)
     apart, exponents = _scaled_by_own(apart)
@@ -118,13 +119,13 @@ def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Ids]:
     return np.sqrt(squares), exponents + halved
 
 
-def _scaled_by_own(rows: Any) -> tuple[Any, Ids]:
+def _scaled_by_own(rows: Any) -> tuple[Any, Exponents]:
     """Return rows with largest values between ½ and 1, and the powers of two they were divided by."""
     exponents = own_exponents(rows)
     return _times_powers(rows, -exponents), exponents
 
 
-def _times_powers(rows: Any, exponents: Ids) -> Any:
+def _times_powers(rows: Any, exponents: Exponents) -> Any:
     """Return every row times a power of two of its own."""
     if isinstance(rows, np.ndarray):
         return np.ldexp(rows, exponents[:, None])
