@@ -20,7 +20,9 @@ from scipy.sparse import csr_array
 import bitkin
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, recall
+from bitkin.hashers.sign_model import SignModel
 from bitkin.hashers.training import prepared
+from bitkin.index.estimate import Scorer
 from tests.memory import peak_of
 
 METRICS = ["l2", "cosine", "ip"]
@@ -306,3 +308,21 @@ def test_powers_of_two_are_c_ints_as_ldexp_wants_them_on_windows(
     monkeypatch.setattr(np, "ldexp", ldexp_of_windows)
     np.testing.assert_array_equal(rescored(X, X, metric, 3).ids, expected.ids)
     np.testing.assert_array_equal(nearest(X, X, 3, metric=metric).ids, expected_truth.ids)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "ip"])
+@pytest.mark.parametrize("exponent", [-1000, -1030, -130])
+def test_a_mean_of_any_length_is_taken_out_of_the_queries(exponent: int, metric: str) -> None:
+    """A mean so short counts only by its direction: its part of a query, a · μ, has the length of the query."""
+    rng = np.random.default_rng(0)
+    components = rng.standard_normal((20, 9)).astype(np.float32)
+    mean, Q = rng.standard_normal(20), rng.standard_normal((7, 20)).astype(np.float32)
+    asked = Scorer(SignModel(components, np.ldexp(mean, exponent), False), metric).questions(Q)
+    wide = Q.astype(np.float64)
+    if metric == "cosine":
+        wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    seen = (wide - (wide @ mean / (mean @ mean))[:, None] * mean) @ components.astype(np.float64)
+    largest = np.abs(seen).max(axis=1, keepdims=True)
+    got = asked.projected / np.abs(asked.projected).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(got, seen / largest, atol=1e-5)
+    assert np.isfinite(asked.terms).all()

@@ -86,6 +86,16 @@ class SignModel:
         exponent = -math.frexp(largest)[1]
         return np.ldexp(mean, exponent), exponent
 
+    @cached_property
+    def scaled_offset(self) -> npt.NDArray[np.float64]:
+        """What `scaled_mean` projects to: all digits of it, also where `exact_offset` is too small for them."""
+        scaled, exponent = self.scaled_mean
+        if exponent == 0:
+            return self.exact_offset
+        with threads.blas_in_one_thread():
+            offset: npt.NDArray[np.float64] = scaled @ self.components.astype(np.float64)
+        return offset
+
     def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
         """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""
         out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)

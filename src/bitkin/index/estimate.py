@@ -128,13 +128,13 @@ class Scorer:
                 along = _times(prepared(batch, False, name), mean)
                 constant[:], onto[:], root[:], factor[:] = lengths**2, 1, -2 * along, -2
             else:
-                scaled, exponent = model.scaled_mean
+                scaled, _ = model.scaled_mean
                 along = _times(prepared(batch, False, name), scaled)
                 if self.metric == "cosine":
                     constant[:] = 1
                     seen, along = _ratio(seen, lengths[:, None]), _ratio(along, lengths)
                 share = _ratio(along, np.square(scaled).sum())
-                seen -= np.ldexp(share, exponent)[:, None] * model.offset
+                seen -= share[:, None] * model.scaled_offset  # a · Pᵀμ is the same for every multiple of μ
                 onto[:], factor[:] = -share, -1
         sizes = np.abs(seen)
         factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
