@@ -42,7 +42,7 @@ class Numbers:
         (pandas.array([1, None], dtype="Int64"), "must be whole numbers, got (<NA>|NaN) at position 1"),
         (iter([1, 2]), "must be a list or an array of whole numbers, got <list_iterator"),
         ({1: "a", 2: "b"}.keys(), r"must be a list or an array of whole numbers, got dict_keys\(\[1, 2\]\)"),
-        ({1: "a"}, "must be in the order of the rows, got a dict, which has no such order. Give a list"),
+        ({1: "a"}, "must be (in the order of the rows|a list, a set or an array of ids), got a dict.* Give "),
         (Numbers(), "must be a list or an array of whole numbers, got <tests"),
         ({1, "a"}, "must be"),
     ],
@@ -117,7 +117,7 @@ def named(*ids: str) -> Collection:
         (UnknownIdError, "ids must be in the collection; not there: 'longlong", lambda: named("a").remove([LONG])),
         (DuplicateIdError, "ids must differ, given more than once: 'longlong", lambda: named(LONG, LONG)),
         (InvalidInputError, "ids must be a list of strings, got 'longlong", lambda: named("a").get(LONG)),
-        (InvalidInputError, "ids must be a list of strings, got {'a'", lambda: named("a").remove({"a": LONG})),
+        (InvalidInputError, "ids must be a list, a set or an array of ids, got a dict", lambda: named("a").remove({"a": LONG})),
         (InvalidInputError, "got b'longlong.* at position 1", lambda: named("a").remove(["a", LONG.encode()])),
         (InvalidInputError, "metric must be one of .* got 'longlong", lambda: EpochIndex(LONG)),
         (InvalidInputError, "k must be a whole number, got 'longlong", lambda: filled().search(CODES, LONG)),  # type: ignore[arg-type]
@@ -154,3 +154,19 @@ def test_values_are_shown_as_python_writes_them_and_cut() -> None:
         whole_number(-(10**5000), "n", low=1)
     with pytest.raises(InvalidInputError, match=r"kind must be one of 'a', 'b', got \['a'\]"):
         one_of(["a"], "kind", ("a", "b"))
+
+
+def test_a_dictionary_of_ids_is_refused_by_its_order_only_where_order_matters() -> None:
+    index = filled()
+    in_order = r"ids must be in the order of the rows, got a dict, which has no such order\. Give a list"
+    for call in (lambda: index.add(CODES[:1], ids={5: 2}), lambda: index.codes({1: 2})):
+        with pytest.raises(InvalidInputError, match=in_order):
+            call()
+    with pytest.raises(
+        InvalidInputError, match=r"^allow must be a list, a set .*, got a dict\. Give list\(allow\) for its keys"
+    ):
+        index.search(CODES, 1, allow={1: 2})
+    with pytest.raises(
+        InvalidInputError, match=r"^ids must be a list, a set .*, got a dict\. Give list\(ids\) for its keys"
+    ):
+        index.remove({1: 2})

@@ -60,9 +60,18 @@ def require_unmasked(value: Any, name: str) -> None:
         raise InvalidInputError(f"{name} has masked entries. Fill them first, with .filled(value).")
 
 
-def require_order(ids: Any, name: str = "ids") -> None:
-    """Raise where ids come in no order, and so would go to rows at random."""
-    if isinstance(ids, (set, frozenset, Mapping)):  # the order of a dictionary is seldom meant
+def require_order(ids: Any, name: str = "ids", *, any_order: bool = False) -> None:
+    """Raise where ids come in no order, and so would go to rows at random; with `any_order` a set is fine.
+
+    A dictionary never is: whether its keys or its values are meant is anybody's guess.
+    """
+    if any_order:
+        if isinstance(ids, Mapping):
+            raise InvalidInputError(
+                f"{name} must be a list, a set or an array of ids, got a {type(ids).__name__}. "
+                f"Give list({name}) for its keys."
+            )
+    elif isinstance(ids, (set, frozenset, Mapping)):
         raise InvalidInputError(
             f"{name} must be in the order of the rows, got a {type(ids).__name__}, which has no such order. "
             "Give a list."
@@ -71,9 +80,9 @@ def require_order(ids: Any, name: str = "ids") -> None:
 
 def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDArray[np.int64]:
     """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given; a set only in any order."""
-    if any_order and isinstance(ids, (set, frozenset)):
+    require_order(ids, name, any_order=any_order)
+    if isinstance(ids, (set, frozenset)):
         ids = list(ids)
-    require_order(ids, name)
     require_unmasked(ids, name)
     try:
         array = np.asarray(ids)

@@ -131,6 +131,21 @@ def test_ids_without_an_order_are_refused_where_rows_have_one(kind: str) -> None
     assert collection.ids.tolist() == names[2:]
 
 
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_a_dictionary_is_no_list_of_ids_and_the_message_says_how_to_give_its_keys(kind: str) -> None:
+    collection = Collection.create(None, HASHER, ids=kind)
+    names: list[Any] = [0, 1, 2] if kind == "int" else ["a", "b", "c"]
+    collection.add(X[:3], ids=names)
+    given = dict.fromkeys(names)
+    for call in (collection.remove, collection.get):
+        with pytest.raises(InvalidInputError, match=r"^ids must be .*, got a dict\. Give list\(ids\) for its keys"):
+            call(given)
+    with pytest.raises(InvalidInputError, match=r"^allow must be .*, got a dict\. Give list\(allow\) for its keys"):
+        collection.search(X[:1], 1, allow=given)
+    collection.remove(list(given))
+    assert len(collection) == 0
+
+
 def test_sets_have_no_vectors() -> None:
     hasher = MinHash(8).fit((X > 1).astype(np.float32))
     collection = Collection.create(None, hasher)

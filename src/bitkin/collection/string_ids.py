@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import shown
+from bitkin.checks import require_order, shown
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.segment import Ids
 
@@ -43,7 +43,8 @@ class StringIds:
 
     def checked(self, ids: Any, name: str = "ids") -> Names:
         """Return ids as a 1-D array of strings, in the order given."""
-        if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
+        require_order(ids, name, any_order=True)
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
             raise InvalidInputError(f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list.")
         listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if not isinstance(listed, list):  # of an array without dimensions
