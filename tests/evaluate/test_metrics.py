@@ -190,3 +190,21 @@ def test_bad_ids_are_refused_by_name() -> None:
         recall(np.array([[2**63]], dtype=np.uint64), [[1]])
     with pytest.raises(InvalidInputError, match=r"found_ids must be 2-dimensional, got shape \(1,\)"):
         recall([1], [[1]])
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices"),
+    [
+        ([0, 2, 1, 3], [0, 1, 2]),
+        ([0, 1, 2, 2**31 - 1], [0, 1, 2]),
+        ([0, 1, 2, 3], [0, 1, 2**30]),
+        ([0, 1, 2, 3], [0, -9, 2]),
+    ],
+)
+def test_a_sparse_truth_whose_indices_lie_is_refused(indptr: list[int], indices: list[int]) -> None:
+    """The loops over it trust them: they would read and write wherever those point."""
+    forged = scipy.sparse.csr_matrix(np.eye(3, dtype=bool))
+    forged.indptr, forged.indices = np.array(indptr, dtype=np.int32), np.array(indices, dtype=np.int32)
+    forged.has_sorted_indices = forged.has_canonical_format = True
+    with pytest.raises(InvalidInputError, match="relevant is not a valid sparse matrix: "):
+        mean_average_precision(np.arange(9).reshape(3, 3), forged)

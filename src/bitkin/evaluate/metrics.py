@@ -10,6 +10,7 @@ import scipy.sparse
 
 from bitkin import threads
 from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.rows import given_csr
 from bitkin.kernels.ranking import average_precision_into
 
 _PIECE = 2**20  # pairs ranked by one thread at a time
@@ -142,7 +143,7 @@ def _distance_table(distances: Any) -> npt.NDArray[Any]:
 def _relevance(relevant: Any) -> Any:
     """Return `relevant` as a boolean array, or as CSR without duplicates or stored False."""
     is_sparse = scipy.sparse.issparse(relevant)
-    table: Any = relevant.tocsr() if is_sparse else _matrix(relevant, "relevant")
+    table: Any = given_csr(relevant, "relevant") if is_sparse else _matrix(relevant, "relevant")
     if table.dtype != np.bool_:
         raise InvalidInputError(f"relevant must be boolean, got dtype {table.dtype}. Write relevant != 0 or the like.")
     if is_sparse and not (table.has_canonical_format and table.data.all()):

@@ -77,6 +77,14 @@ def checked_csr(matrix: Any) -> csr_array:
     return csr_array(matrix.tocsr())
 
 
+def given_csr(matrix: Any, name: str) -> csr_array:
+    """Return a sparse matrix of the caller's as CSR, all its indices proven; the matrix itself stays as it is."""
+    try:
+        return checked_csr(type(matrix)(matrix))
+    except (ValueError, IndexError) as failure:
+        raise InvalidInputError(f"{name} is not a valid sparse matrix: {failure}.") from failure
+
+
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether it is float16, which some of SciPy's matrices hold and none can even copy."""
     return dtype.kind == "f" and dtype.itemsize == 2
@@ -104,10 +112,7 @@ def _without_outside(matrix: Any) -> Any:
 def _csr_rows(matrix: Any, name: str) -> csr_array:
     row_shape(matrix.shape, name)
     number_dtype(matrix.dtype, name)
-    try:
-        return checked_csr(type(matrix)(matrix))
-    except (ValueError, IndexError) as failure:
-        raise InvalidInputError(f"{name} is not a valid sparse matrix: {failure}.") from failure
+    return given_csr(matrix, name)
 
 
 def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:
