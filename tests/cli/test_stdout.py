@@ -17,6 +17,7 @@ import pytest
 
 import bitkin
 from bitkin.__main__ import main
+from bitkin.cli.output import checked_stdout
 from tests.cli.conftest import Run
 from tests.cli.test_classify import FAST, records, write_lines
 from tests.cli.test_failures import require_usage_error
@@ -236,3 +237,31 @@ def test_codes_of_a_stream_that_cannot_be_written_are_one_clear_line(made: Path,
     assert done.returncode == 1
     assert done.stderr.decode().endswith(FULL)
     assert "Traceback" not in done.stderr.decode()
+
+
+def test_a_file_name_that_cannot_be_decoded_goes_out_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    for errors, expected in (("strict", b"a?b ?s\n"), ("surrogateescape", b"a\xffb ?s\n"), ("backslashreplace", None)):
+        raw = io.BytesIO()
+        out = io.TextIOWrapper(raw, encoding="ascii", errors=errors, newline="\n")
+        monkeypatch.setattr(sys, "stdout", out)
+        with checked_stdout():
+            print("a\udcffb µs")
+        assert out.errors == errors
+        assert raw.getvalue() == (expected or b"a\\udcffb \\xb5s\n")
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_an_error_about_a_file_adds_nothing_to_stdout(
+    unbuffered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="utf-8", write_through=unbuffered, newline="\n")
+    monkeypatch.setattr(sys, "stdout", out)
+
+    def fails() -> None:
+        print("so far")
+        (tmp_path / "missing").read_bytes()
+
+    with pytest.raises(FileNotFoundError), checked_stdout():
+        fails()
+    assert raw.getvalue() == b"so far\n"

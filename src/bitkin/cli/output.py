@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -10,6 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO
+
+
+def _encode_bytes_or_mark(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Do as "surrogateescape" does for a byte that could not be decoded, and as "replace" for all else."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    number = ord(error.object[error.start])
+    is_byte = 0xDC80 <= number <= 0xDCFF
+    return bytes([number - 0xDC00]) if is_byte else "?", error.start + 1
+
+
+# A file name goes out byte for byte where it came in so, and what the encoding lacks becomes "?".
+_LENIENT = {"strict": "replace", "surrogateescape": "bitkin.bytes-or-mark"}
+codecs.register_error(_LENIENT["surrogateescape"], _encode_bytes_or_mark)
 
 
 @contextmanager
@@ -22,8 +37,8 @@ def checked_stdout() -> Iterator[None]:
     if out is None:  # as Python leaves it where the file descriptor is closed
         fail("stdout is closed. Send it to /dev/null where nobody is to read it.")
     errors = out.errors
-    if isinstance(out, TextIOWrapper) and errors in ("strict", "surrogateescape"):
-        out.reconfigure(errors="replace")
+    if isinstance(out, TextIOWrapper) and errors in _LENIENT:
+        out.reconfigure(errors=_LENIENT[errors])
     try:
         yield
         out.flush()
@@ -31,7 +46,7 @@ def checked_stdout() -> Iterator[None]:
         _drop(out)
         sys.exit(1)
     except OSError as error:
-        if _can_be_written(out):
+        if error.filename is not None or _can_be_written(out):  # errors of stdout have no name
             raise
         _fail_to_write(out, error)
     except SystemExit as end:
@@ -50,7 +65,7 @@ def checked_stdout() -> Iterator[None]:
 
 
 def _can_be_written(out: TextIO) -> bool:
-    """Whether what is left to be written can be, and one more newline: of an unbuffered stdout nothing is left."""
+    """Whether what is left to be written can be, and one more newline: after a failure often nothing is left."""
     try:
         out.write("\n")
         out.flush()
