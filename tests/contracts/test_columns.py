@@ -201,6 +201,21 @@ def test_a_hasher_fitted_on_a_source_of_frames_knows_their_columns() -> None:
     assert not hasattr(refitted, "feature_names_in_")
 
 
+def test_a_stream_knows_its_columns_from_the_first_code_on() -> None:
+    hasher = ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=500)
+    next(hasher.sketch_stream(open_vectors(frame())))
+    assert hasher.feature_names_in_.tolist() == NAMES
+    with pytest.raises(InvalidInputError, match="must be in the same order as they were in fit"):
+        hasher.partial_fit(frame()[NAMES[::-1]])
+
+
+def test_a_stream_that_cannot_begin_leaves_its_hasher_as_it_was() -> None:
+    hasher = ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=500)
+    with pytest.raises(InvalidInputError, match="column names that are all strings"):
+        next(hasher.sketch_stream(open_vectors(frame().rename(columns={"f3": 3}))))
+    assert not hasattr(hasher, "n_features_in_")
+
+
 def batches(*given: Any) -> Iterator[Any]:
     return iter(given)
 

@@ -213,12 +213,12 @@ class Streaming(TakesVectors):
 
     def _batches_of(self, source: VectorSource) -> Iterator[Batch]:
         """Yield the batches of a source that the stream may begin with: its columns are the hasher's then."""
-        begins = self._live is None
         for _, batch in source.batches():
+            if self._live is None:
+                with self._or_stay():
+                    self._started(batch)
+                    self._remember_features(source)  # now: nobody need ask for a second batch
             yield batch
-            if begins and self._live is not None:
-                self._remember_features(source)
-                begins = False
 
     def _trial(self) -> Self:
         """Return a copy that learns in the place of this hasher, which stays as it is until it accepts the copy."""
