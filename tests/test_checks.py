@@ -11,7 +11,8 @@ import pytest
 
 from bitkin import Codes, Collection, EpochIndex, FlatIndex, ProjectionHash, Taxonomy, rescore
 from bitkin.checks import id_array, one_of, shown, whole_number
-from bitkin.errors import BitkinError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.errors import BitkinError, DuplicateIdError, InvalidInputError, UnknownIdError, cut_text
+from bitkin.io.vectors.columns import require_columns
 
 CODES = Codes.from_symbols([[0, 1], [1, 0], [1, 1]], 1)
 LONG = "long" * 10**6
@@ -170,3 +171,12 @@ def test_a_dictionary_of_ids_is_refused_by_its_order_only_where_order_matters() 
         InvalidInputError, match=r"^ids must be a list, a set .*, got a dict\. Give list\(ids\) for its keys"
     ):
         index.remove({1: 2})
+
+
+def test_text_is_cut_by_one_rule() -> None:
+    assert cut_text("a" * 60, 60) == "a" * 60
+    assert cut_text("a" * 61, 60) == "a" * 57 + "..."
+    assert cut_text("ab" * 50, 60, 4) == "ab" * 28 + " … 40 characters left out … abab"
+    assert shown("a" * 61) == "'" + "a" * 56 + "..."
+    with pytest.raises(InvalidInputError, match=rf"\n- {'a' * 57}\.\.\.\n"):
+        require_columns(("a" * 61,), ("b",), "X")

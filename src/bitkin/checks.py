@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.errors import InvalidInputError
+from bitkin.errors import InvalidInputError, cut_text
 
 _MOST_BITS = 200  # of a number that is written out; Python refuses to write thousands of digits
-_MOST_CHARACTERS = 60
+MOST_CHARACTERS = 60  # of a value in a message
 
 
 def shown(value: Any) -> str:
@@ -20,12 +20,12 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length():,} bits"
     if isinstance(value, (str, bytes)):
-        value = value[: _MOST_CHARACTERS + 1]  # whose end is not shown anyway
+        value = value[: MOST_CHARACTERS + 1]  # whose end is not shown anyway
     try:
         text = repr(value)
     except ValueError:  # such a number within
         return f"a {type(value).__name__}"
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
+    return cut_text(text, MOST_CHARACTERS)
 
 
 def whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:

@@ -19,6 +19,16 @@ from __future__ import annotations
 _MOST_CHARACTERS, _LAST_CHARACTERS = 4000, 400
 
 
+def cut_text(text: str, most: int, last: int = 0) -> str:
+    """Return text as messages show it: the first of `most` characters, and the `last` ones where it ends in advice."""
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    if not last:
+        return f"{text[: most - 3]}..."
+    return f"{text[: most - last]} … {left_out:,} characters left out … {text[-last:]}"
+
+
 class BitkinError(Exception):
     """Base of all errors raised by bitkin.
 
@@ -27,19 +37,12 @@ class BitkinError(Exception):
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(_shortened(value) if isinstance(value, str) else value for value in args))
+        limits = _MOST_CHARACTERS, _LAST_CHARACTERS
+        super().__init__(*(cut_text(value, *limits) if isinstance(value, str) else value for value in args))
 
     def __str__(self) -> str:
         # KeyError would print its message in quotes, OSError as a tuple.
         return str(self.args[0]) if self.args else ""
-
-
-def _shortened(message: str) -> str:
-    left_out = len(message) - _MOST_CHARACTERS
-    if left_out <= 0:
-        return message
-    begin, end = message[: _MOST_CHARACTERS - _LAST_CHARACTERS], message[-_LAST_CHARACTERS:]
-    return f"{begin} … {left_out:,} characters left out … {end}"
 
 
 class InvalidInputError(BitkinError, ValueError):

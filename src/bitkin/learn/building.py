@@ -11,7 +11,7 @@ from typing import Any
 
 from bitkin.errors import InvalidInputError
 from bitkin.learn.growing import fits_memory, too_large
-from bitkin.learn.labels import Path, plain_label, plain_labels, shown
+from bitkin.learn.labels import Path, plain_label, plain_labels, some_labels
 
 
 def rooted(paths: Sequence[Path]) -> tuple[Hashable, list[Path]]:
@@ -78,7 +78,7 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
     else:
         wanted = plain_labels(classes, "classes")
         if unknown := [label for label in wanted if label not in nodes]:
-            raise InvalidInputError(f"classes must be nodes of {name}, got {shown(unknown)}, which are not.")
+            raise InvalidInputError(f"classes must be nodes of {name}, got {some_labels(unknown)}, which are not.")
         depths = _depths(wanted, parent_of, name)
     depth = max((depths[node] for node in wanted), default=0)
     if not fits_memory(len(wanted), depth, len(nodes)):

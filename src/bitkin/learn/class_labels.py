@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from bitkin.errors import InvalidInputError
-from bitkin.learn.labels import plain_labels, shown
+from bitkin.learn.labels import plain_labels, some_labels
 from bitkin.learn.taxonomy import Taxonomy
 
 _PLAIN = (str, bool, int, float)
@@ -80,4 +80,4 @@ def require_classes(taxonomy: Taxonomy, labels: Iterable[Hashable], hint: str) -
     """Raise for labels that are no classes, listing them."""
     missing = [label for label in dict.fromkeys(labels) if label not in taxonomy]
     if missing:
-        raise InvalidInputError(f"y must hold classes of the taxonomy, got {shown(missing)}. {hint}")
+        raise InvalidInputError(f"y must hold classes of the taxonomy, got {some_labels(missing)}. {hint}")

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bitkin.checks import shown as shown_value
+from bitkin.checks import shown
 from bitkin.errors import InvalidInputError
 
 Path: TypeAlias = tuple[Hashable, ...]
@@ -25,11 +25,11 @@ def plain_label(value: Any, name: str) -> Hashable:
         hash(value)
     except TypeError:
         raise InvalidInputError(
-            f"{name} must be hashable, got {shown_value(value)}. Use strings, numbers or tuples of them."
+            f"{name} must be hashable, got {shown(value)}. Use strings, numbers or tuples of them."
         ) from None
     if value != value:
         raise InvalidInputError(
-            f"{name} must be equal to itself, got {shown_value(value)}. Leave missing parts of a path out."
+            f"{name} must be equal to itself, got {shown(value)}. Leave missing parts of a path out."
         )
     return value  # type: ignore[no-any-return]
 
@@ -37,9 +37,7 @@ def plain_label(value: Any, name: str) -> Hashable:
 def plain_labels(values: Any, name: str) -> list[Hashable]:
     """Return a flat list, tuple, array or other series of labels as a list of plain ones."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidInputError(
-            f"{name} must be a list of labels, got {shown_value(values)}. Wrap a single label in a list."
-        )
+        raise InvalidInputError(f"{name} must be a list of labels, got {shown(values)}. Wrap a single label in a list.")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InvalidInputError(f"{name} must be 1-dimensional, got shape {values.shape}. Give one label a row.")
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuUS":
@@ -50,12 +48,12 @@ def plain_labels(values: Any, name: str) -> list[Hashable]:
 def plain_paths(paths: Any) -> list[Path]:
     """Return `paths` as a list of tuples of labels, at least one, none of them empty."""
     if isinstance(paths, (str, bytes)) or not isinstance(paths, Iterable):
-        raise InvalidInputError(f"paths must be a list of tuples of labels, got {shown_value(paths)}.")
+        raise InvalidInputError(f"paths must be a list of tuples of labels, got {shown(paths)}.")
     checked: list[Path] = []
     for row, path in enumerate(paths):
         if isinstance(path, (str, bytes)) or not isinstance(path, (Sequence, np.ndarray)) or len(path) == 0:
             raise InvalidInputError(
-                f"paths[{row}] must be a tuple of labels from the top to the class, got {shown_value(path)}. "
+                f"paths[{row}] must be a tuple of labels from the top to the class, got {shown(path)}. "
                 f"Labels with dots in them go to Taxonomy.from_labels."
             )
         checked.append(tuple(plain_label(label, f"a label of paths[{row}]") for label in path))
@@ -64,8 +62,8 @@ def plain_paths(paths: Any) -> list[Path]:
     return checked
 
 
-def shown(labels: Iterable[Hashable], limit: int = 5) -> str:
+def some_labels(labels: Iterable[Hashable], limit: int = 5) -> str:
     """Return the first labels for a message, and how many more there are."""
     labels = list(labels)
     more = f" and {len(labels) - limit} more" if len(labels) > limit else ""
-    return ", ".join(shown_value(label) for label in labels[:limit]) + more
+    return ", ".join(shown(label) for label in labels[:limit]) + more

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 from bitkin.learn.growing import ROOT
-from bitkin.learn.labels import plain_labels, shown
+from bitkin.learn.labels import plain_labels, some_labels
 
 if TYPE_CHECKING:
     from bitkin.learn.taxonomy import Taxonomy
@@ -62,11 +62,12 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
             nodes += [] if at is None else [at]
     if unknown := [label for label, nodes in places.items() if not nodes]:
         raise InvalidInputError(
-            f"labels must be classes or inner nodes of the taxonomy, got {shown(unknown)}. Add classes by with_paths."
+            f"labels must be classes or inner nodes of the taxonomy, got {some_labels(unknown)}. "
+            "Add classes by with_paths."
         )
     if several := [label for label, nodes in places.items() if len(nodes) > 1]:
         raise InvalidInputError(
-            f"labels must name one node, but several inner nodes are called {shown(several)}. "
+            f"labels must name one node, but several inner nodes are called {some_labels(several)}. "
             f"Give their paths from the root, as predict_path does."
         )
     return [nodes[0] for nodes in places.values()]

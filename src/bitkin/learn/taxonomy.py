@@ -13,7 +13,7 @@ from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.learn import building
 from bitkin.learn.growing import Grown, copies_below, extend, grow
-from bitkin.learn.labels import Path, plain_label, plain_labels, plain_paths, shown
+from bitkin.learn.labels import Path, plain_label, plain_labels, plain_paths, some_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,7 +256,7 @@ class Taxonomy:
         if -1 in numbers:
             missing = dict.fromkeys(label for label, number in zip(wanted, numbers, strict=True) if number < 0)
             raise InvalidInputError(
-                f"labels must be classes of the taxonomy, got {shown(missing)}. Add classes by with_paths."
+                f"labels must be classes of the taxonomy, got {some_labels(missing)}. Add classes by with_paths."
             )
         return np.array(numbers, dtype=np.int64)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from bitkin.errors import InvalidInputError
+from bitkin.checks import MOST_CHARACTERS
+from bitkin.errors import InvalidInputError, cut_text
 
 Columns: TypeAlias = tuple[Any, ...]
 
-_MOST_NAMES, _MOST_CHARACTERS = 5, 60
+_MOST_NAMES = 5
 
 
 def column_names(value: Any) -> Columns | None:
@@ -46,5 +47,5 @@ def require_columns(given: Columns | None, wanted: Columns | None, name: str, ot
 
 def _listed(names: set[Any]) -> str:
     texts = sorted(map(str, names))[:_MOST_NAMES]
-    lines = [text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..." for text in texts]
+    lines = [cut_text(text, MOST_CHARACTERS) for text in texts]
     return "".join(f"- {line}\n" for line in lines) + ("- ...\n" if len(names) > _MOST_NAMES else "")
