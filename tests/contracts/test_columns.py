@@ -224,8 +224,32 @@ def test_all_batches_of_an_iterator_have_the_columns_of_the_first() -> None:
     later = open_vectors(batches(frame(), rows(), frame()[NAMES[::-1]]), name="X")
     with pytest.raises(InvalidInputError, match=r"(?s)^X, batch 2: .* those of batch 0\..* same order as in batch 0"):
         list(later.batches())
-    with pytest.raises(InvalidInputError, match="X, batch 1 must have no column names, like batch 0"):
-        list(open_vectors(batches(rows(), frame()), name="X").batches())
+    later = open_vectors(batches(rows(), frame(), frame()[NAMES[::-1]]), name="X")
+    with pytest.raises(InvalidInputError, match=r"(?s)^X, batch 2: .* those of batch 1\..* same order as in batch 1"):
+        list(later.batches())
+
+
+def test_arrays_and_frames_of_an_iterator_may_come_in_any_order() -> None:
+    for given in ((rows(), frame(), rows(), frame()), (frame(), rows(), frame())):
+        read = [batch for _, batch in open_vectors(batches(*given)).batches()]
+        np.testing.assert_array_equal(np.concatenate(read), np.concatenate([np.asarray(part) for part in given]))
+
+
+def test_later_frames_of_an_iterator_must_have_the_columns_of_what_they_are_for() -> None:
+    hasher, swapped = still(), frame()[NAMES[::-1]]
+    index = EpochIndex()
+    index.begin(hasher)
+    index.add(hasher, frame())
+    calls: list[Callable[[Any], Any]] = [
+        hasher.encode,
+        lambda source: bitkin.corrections(hasher, source),
+        lambda source: index.search(source, 1),
+        lambda source: bitkin.rescore([[0]] * 2 * len(rows()), source, stage="exact", vectors=frame()),
+    ]
+    for call in calls:
+        call(open_vectors(batches(rows(), frame())))
+        with pytest.raises(InvalidInputError, match=r"(?s)batch 1: .*must be in the same order as"):
+            call(open_vectors(batches(rows(), swapped)))
 
 
 def test_columns_of_which_only_some_have_names_cannot_be_fitted() -> None:

@@ -30,8 +30,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
     def require_features(self, source: VectorSource) -> None:
         """Raise unless this is fitted and `source` has vectors of the length, and the columns, it was fitted on."""
         check_is_fitted(self)
-        if source.feature_names is not None:
-            require_columns(source.feature_names, fitted_names(self), source.name)
+        source.require_columns(fitted_names(self))
         if source.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "

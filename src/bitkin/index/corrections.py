@@ -19,7 +19,6 @@ from bitkin.index.estimate import Corrections, Scorer
 from bitkin.index.pair_distances import METRICS
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import Batch
-from bitkin.io.vectors.columns import require_columns
 
 _ORTHONORMAL = 1e-3  # how far PᵀP may be from 1: a tracked subspace is within 1e-4
 # Models never change, and the product takes longer than a search for one query.
@@ -93,7 +92,7 @@ def encoded(scorer: Scorer, vectors: Any, name: str = "vectors") -> tuple[Codes,
 def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, Batch]]:
     """Yield row numbers and batches, all numbers finite, once their columns are known to be the model's."""
     source = open_vectors(vectors, name=name)
-    require_columns(source.feature_names, scorer.feature_names, source.name)
+    source.require_columns(scorer.feature_names)
     wanted = len(scorer.model.components)
     if source.shape[1] != wanted:
         raise InvalidInputError(

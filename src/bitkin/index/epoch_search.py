@@ -21,6 +21,8 @@ _PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, word
 def nearest_rows(state: State, queries: Any, k: int, n_candidates: int, allow: Ids | None, metric: str) -> Neighbors:
     """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by codes."""
     source = open_vectors(queries, name="queries")
+    for epoch in state.epochs:
+        source.require_columns(epoch.scorer.feature_names)
     state.require_features(source.shape[1], source.feature_names, source.name)
     require_fitting(source.shape[0] or 1, k)
     parts = [Neighbors(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32))]

@@ -23,7 +23,6 @@ from bitkin.index.scored_rows import scored_rows
 from bitkin.index.shortlist import Shortlist, rows_of
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import Batch, stack
-from bitkin.io.vectors.columns import require_columns
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
 
@@ -139,7 +138,7 @@ def _questions(scorer: Scorer, queries: Any) -> Questions | None:
 def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
     """Return all queries as one batch, or None of none."""
     asked = open_vectors(queries, name="queries")
-    require_columns(asked.feature_names, source.feature_names, asked.name, source.name)
+    asked.require_columns(source.feature_names, source.name)
     if asked.shape[1] != source.shape[1]:
         raise InvalidInputError(f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}.")
     batches = [batch for _, batch in asked.batches()]

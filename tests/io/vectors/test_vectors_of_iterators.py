@@ -204,3 +204,18 @@ def test_a_batch_stays_what_it_was_when_its_iterator_fills_the_same_array_again(
         np.testing.assert_array_equal(np.concatenate(kept), truth)
     kept = [batch.toarray() for _, batch in open_vectors(sparse()).batches()]
     np.testing.assert_array_equal(np.concatenate(kept), truth + 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "advice"),
+    [
+        (np.float32, np.full((1, 3), 0.1), "give all batches as float64 from the start"),
+        (np.int8, np.full((1, 3), 300, dtype=np.int16), "give all batches as int16 from the start"),
+        (np.int32, np.full((1, 3), 0.5), "give all batches as float64 from the start"),
+        (np.float64, np.full((1, 3), 2**53 + 1), "as one type that holds all numbers from the start"),
+    ],
+)
+def test_a_batch_that_does_not_fit_says_which_type_to_begin_with(first: Any, second: Any, advice: str) -> None:
+    source = open_vectors(iter([np.ones((2, 3), dtype=first), second]))
+    with pytest.raises(InvalidInputError, match=f"The first batch decides the type: .*{advice}"):
+        list(source.batches())

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import Batch, first_changed, plain_batch, row_slice
-from bitkin.io.vectors.columns import column_names, require_columns
+from bitkin.io.vectors.columns import Columns, column_names, require_columns
 from bitkin.io.vectors.rows import as_rows, number_dtype
 from bitkin.io.vectors.source import VectorSource
 
@@ -39,6 +39,8 @@ class IteratorSource(VectorSource):
         dtype = number_dtype(first.dtype, name)
         super().__init__(name, (None, first.shape[1]), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows)
         self.feature_names = column_names(head)
+        self._names, self._named = self.feature_names, 0  # of the first batch that has names
+        self._wanted: list[tuple[Columns | None, str | None]] = []
         self._given = batches
         self._head = first
         self._spent = False
@@ -62,6 +64,11 @@ class IteratorSource(VectorSource):
             f"{self.name} is an iterator: its rows come once and cannot be picked by number. Open an array or a file."
         )
 
+    def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
+        """Raise where the first batch has names other than `wanted`; where a later one has, reading it does."""
+        super().require_columns(wanted, other)
+        self._wanted.append((wanted, other))
+
     def close(self) -> None:
         """End the source, and the generator behind it."""
         super().close()
@@ -84,14 +91,16 @@ class IteratorSource(VectorSource):
             raise InvalidInputError(f"start must be at most {end}, the rows {self.name} gave, got {start}.")
 
     def _require_names(self, given: Any, number: int) -> None:
-        """Raise where a batch is a data frame with other columns than the first."""
+        """Raise where a batch is a data frame with other columns than an earlier one, or than what it is for."""
         names = column_names(given) if number else None  # what is left of the head is an array
-        if names is not None and self.feature_names is None:
-            raise InvalidInputError(
-                f"{self.name}, batch {number} must have no column names, like batch 0. Give all batches as data "
-                "frames, or all as arrays."
-            )
-        require_columns(names, self.feature_names, f"{self.name}, batch {number}", "batch 0")
+        if names is None:
+            return
+        name = f"{self.name}, batch {number}"
+        for wanted, other in self._wanted:
+            require_columns(names, wanted, name, other)
+        if self._names is None:
+            self._names, self._named = names, number
+        require_columns(names, self._names, name, f"batch {self._named}")
 
     def _fitting(self, given: Any, number: int, first: int) -> Batch:
         """Return one given batch, which starts at row `first`, with the columns and type of the first."""
@@ -102,7 +111,9 @@ class IteratorSource(VectorSource):
         if issparse(batch) != self.sparse:
             raise InvalidInputError(f"{name} must be {'sparse' if self.sparse else 'dense'} like batch 0.")
         if not np.can_cast(number_dtype(batch.dtype, name), self.dtype, "same_kind"):
-            raise InvalidInputError(f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}.")
+            raise InvalidInputError(
+                f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}. {self._advice(batch)}"
+            )
         with np.errstate(over="ignore"):  # a float64 too large for float32 turns infinite, which is reported
             kept = batch.astype(self.dtype, copy=False)
         changed = first_changed(batch, kept)
@@ -110,6 +121,12 @@ class IteratorSource(VectorSource):
             row, column, value = changed
             raise InvalidInputError(
                 f"{name} must fit {self.dtype}, the type of batch 0, got {value!s} at row {first + row}, column "
-                f"{column}, which {self.dtype} cannot hold. Convert all batches to one type, such as float64, first."
+                f"{column}, which {self.dtype} cannot hold. {self._advice(batch)}"
             )
         return plain_batch(kept, self.dtype)
+
+    def _advice(self, batch: Batch) -> str:
+        """Say which type the batches should have had from the start, where one holds all of both."""
+        both = np.result_type(self.dtype, batch.dtype)
+        kind = f"as {both}" if both != self.dtype else "as one type that holds all numbers"
+        return f"The first batch decides the type: give all batches {kind} from the start."

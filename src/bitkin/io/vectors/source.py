@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import Batch, first_not_finite
-from bitkin.io.vectors.columns import Columns
+from bitkin.io.vectors.columns import Columns, require_columns
 
 BATCH_BYTES = 8_000_000
 
@@ -93,6 +93,10 @@ class VectorSource(ABC):
 
         A file is read once, forwards, whatever the order. An iterator cannot go back: `InvalidInputError`.
         """
+
+    def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
+        """Raise where the columns have other names than `wanted`, those of `other`; by default, of what was fitted."""
+        require_columns(self.feature_names, wanted, self.name, other)
 
     def __len__(self) -> int:
         if self.shape[0] is None:
