@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -77,13 +76,3 @@ def training(X: Any, center: bool = True, seed: int = 0, **options: Any) -> Trai
     """Return rows as `ProjectionHash.fit` hands them to a projection."""
     key = int(Draws(seed, "rows").words(1)[0])
     return TrainingVectors(open_vectors(X, **options), center=center, normalize=False, key=key)
-
-
-def peak_memory(work: Callable[[], Any]) -> int:
-    """Return the most bytes that NumPy and Python held at once during `work`."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()

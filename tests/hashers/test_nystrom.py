@@ -19,7 +19,8 @@ from bitkin.hashers.statistics.row_sample import sampled_rows
 from bitkin.io import open_vectors
 from bitkin.io.vectors.mapped import is_whole_map
 from bitkin.randomness import Draws
-from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, peak_memory, training
+from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, training
+from tests.memory import peak_of
 
 
 def nystrom(n_bits: int, *arguments: Any, rotation: str | None = None, center: bool = True, **rest: Any) -> Any:
@@ -348,7 +349,7 @@ def test_norms_need_rows_that_can_be_read_again() -> None:
 def test_a_hundred_thousand_sparse_features_take_little_memory(way: str) -> None:
     X = bags(1500, 100_000)
     hasher = nystrom(16, 0.1, 0.3, sampling=way, rotation="itq")
-    assert peak_memory(lambda: hasher.fit(X)) < 200e6  # dense rows would take 600 MB
+    assert peak_of(lambda: hasher.fit(X)) < 200e6  # dense rows would take 600 MB
     components = hasher.components_.astype(np.float64)
     seen = X @ components
     seen -= seen.mean(axis=0)

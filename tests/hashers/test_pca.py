@@ -25,7 +25,8 @@ from bitkin.hashers.statistics import RowSample
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
-from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, peak_memory, training
+from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, training
+from tests.memory import peak_of
 
 
 def pca(n_bits: int, **parameters: Any) -> ProjectionHash:
@@ -175,7 +176,7 @@ def test_lanczos_finds_the_same_directions(
 def test_a_hundred_thousand_sparse_features_take_little_memory(solver: str) -> None:
     X = bags(600, 100_000)
     hasher = ProjectionHash(16, projection=PCA(solver))
-    assert peak_memory(lambda: hasher.fit(X)) < 240e6  # what dense rows alone would take; a covariance, 80 GB
+    assert peak_of(lambda: hasher.fit(X)) < 240e6  # what dense rows alone would take; a covariance, 80 GB
     seen = X @ hasher.components_.astype(np.float64)
     seen -= seen.mean(axis=0)
     gram = (X.astype(np.float64) @ X.T.astype(np.float64)).toarray()

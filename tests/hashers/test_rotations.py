@@ -18,7 +18,7 @@ from bitkin.hashers.statistics import Moments, RowSample
 from bitkin.hashers.statistics.row_sample import sampled_rows
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, loss_of_orthogonality, spread
-from tests.hashers.sources import peak_memory
+from tests.memory import peak_of
 
 ALL = [ITQ(n_iter=8), UnifDiag(), UnifDiag("random"), IsoHash(), RandomRotation()]
 each = pytest.mark.parametrize("rotation", ALL, ids=repr)
@@ -132,7 +132,7 @@ def test_no_more_matrices_are_held_at_once_than_are_reckoned_with(rotation: Rota
     found(rotation, projected(50, 7))  # what is compiled or imported once
     data = projected(50, 500)
     chunk = 8 * 4096 * 500  # of the sums behind a covariance
-    assert peak_memory(lambda: found(rotation, data)) < 8 * rotation.n_matrices * 500 * 500 + chunk
+    assert peak_of(lambda: found(rotation, data)) < 8 * rotation.n_matrices * 500 * 500 + chunk
 
 
 @pytest.mark.parametrize("rotation", [UnifDiag(), IsoHash()])

@@ -19,7 +19,7 @@ from bitkin.hashers.statistics import Mean, Moments, RowSample, ScatterSketch, c
 from bitkin.hashers.statistics.centred_rows import CentredRows
 from bitkin.hashers.statistics.products import upper_times
 from bitkin.hashers.statistics.row_sample import row_hashes, sampled_rows
-from tests.hashers.sources import peak_memory
+from tests.memory import peak_of
 
 KEY = 0x1234_5678_9ABC_DEF0
 
@@ -210,7 +210,7 @@ def test_moments_along_directions_are_those_of_the_projected_rows(density: float
 def test_moments_along_directions_take_no_second_matrix_of_features() -> None:
     moments = Moments(1500).update(matrix(200, 1500))
     directions = np.eye(1500, 5)
-    assert peak_memory(lambda: moments.projected(directions, np.zeros(1500))) < 0.4 * 8 * 1500**2
+    assert peak_of(lambda: moments.projected(directions, np.zeros(1500))) < 0.4 * 8 * 1500**2
 
 
 def test_statistics_of_other_rows_do_not_merge() -> None:
