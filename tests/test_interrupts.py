@@ -133,6 +133,26 @@ def test_a_handler_that_was_set_inside_a_block_and_calls_the_one_before_it_does_
         assert seen == ["second", "first"]
 
 
+_ASYNCIO = """
+import asyncio, os, signal
+from bitkin import interrupts
+heard = []
+async def main():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, heard.append, 1)
+    with interrupts.held:
+        os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(0.05)
+asyncio.run(main())
+print(heard)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asyncio handles signals on POSIX alone")
+def test_an_event_loop_hears_of_a_held_signal_once() -> None:
+    done = subprocess.run([sys.executable, "-c", _ASYNCIO], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[1]\n", "")
+
+
 _RESTARTING = """
 import ctypes, os, signal, threading, time
 from bitkin import interrupts

@@ -188,16 +188,25 @@ def _give_back() -> None:
         if _pending:
             came = [note.number for note in _pending]
             _pending.clear()
-            _raise_again(came)
+            _handle(came)
 
 
-def _raise_again(numbers: list[int]) -> None:
-    """Send signals to this process again, every one of them whatever the handlers of the others raise."""
+def _handle(numbers: list[int]) -> None:
+    """Let the handlers of signals run, every one of them whatever the others raise.
+
+    The signals are not sent again where that can be helped: whoever reads the wakeup file descriptor, as asyncio does,
+    has heard of them already.
+    """
+    number = numbers[0]
+    handler = _signal.getsignal(number)
     try:
-        signal.raise_signal(numbers[0])
+        if callable(handler):
+            handler(number, sys._getframe(1))
+        else:  # set inside the block: the default action, or none
+            signal.raise_signal(number)
     finally:
         if numbers[1:]:
-            _raise_again(numbers[1:])
+            _handle(numbers[1:])
 
 
 def _new_action() -> Any:

@@ -453,3 +453,20 @@ def test_a_pipe_is_refused_at_once_where_a_file_is_read(folder: Path, run: Run, 
     for name in ("pipe", "pipe.npy"):
         os.mkfifo(folder / name)
     require_failure(run(*command), "cannot be read: it is not a regular file")
+
+
+def test_ctrl_c_while_modules_load_is_one_line() -> None:
+    code = (
+        "import builtins, signal\n"
+        "from bitkin.__main__ import main\n"
+        "usual = builtins.__import__\n"
+        "def interrupting(name, *arguments, **settings):\n"
+        "    if name == 'typer':\n"
+        "        builtins.__import__ = usual\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "    return usual(name, *arguments, **settings)\n"
+        "builtins.__import__ = interrupting\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "bitkin: interrupted.\n")
