@@ -211,7 +211,6 @@ def test_where_python_lets_nobody_set_handlers_blocks_do_nothing(monkeypatch: py
         assert interrupts._main_thread is None
     assert threads.run(lambda i: i, range(5)) == list(range(5))
     monkeypatch.undo()
-    interrupts._depth = interrupts._sealed_depth = 0
     require_nothing_left_behind()
 
 

@@ -93,8 +93,8 @@ def hold() -> None:
     """Enter a block in which handlers run at `check()` alone; `release` leaves it."""
     global _depth
     if _get_ident() == _main_thread:
-        if _depth == 0:
-            _take_over()
+        if _depth == 0 and not _take_over():
+            return
         _depth += 1  # from here on signals are noted; before, they are passed on
 
 
@@ -155,8 +155,8 @@ def check() -> None:
             note.handler(note.number, sys._getframe(1))
 
 
-def _take_over() -> None:
-    """Put notes in the place of all handlers that are written in Python.
+def _take_over() -> bool:
+    """Put notes in the place of all handlers that are written in Python; return whether Python allows it.
 
     A handler whose turn has not come yet may raise here and leave notes in the place of others. They pass their signals
     on until the next block ends, which puts the handlers back.
@@ -173,6 +173,8 @@ def _take_over() -> None:
             note.install()
     except ValueError:  # Python's main thread is not the one that `threading` takes for it, or not ours
         _main_thread = None
+        return False
+    return True
 
 
 def _put_back() -> None:
