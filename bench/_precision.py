@@ -11,9 +11,9 @@ import numpy.typing as npt
 from _partitions import DATA, mean_and_error, partition, standard_error
 from _timing import report
 from bitkin import ProjectionHash, theory
-from bitkin.hashers.projections import PCA, Learned, Nystrom, Projection, RandomProjection
-from bitkin.hashers.rotations import UnifDiag
-from bitkin.hashers.training import TrainingVectors
+from bitkin.hashers.projection.projections import PCA, Learned, Nystrom, Projection, RandomProjection
+from bitkin.hashers.projection.rotations import UnifDiag
+from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 

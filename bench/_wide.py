@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from _timing import report
 from bitkin import ProjectionHash, get_threads
-from bitkin.hashers.projections import PCA, Learned, Nystrom, Projection
-from bitkin.hashers.training import TrainingVectors
+from bitkin.hashers.projection.projections import PCA, Learned, Nystrom, Projection
+from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 

@@ -29,8 +29,8 @@ from scipy.sparse import csr_array
 import bitkin
 from _timing import interleaved, report
 from bitkin.dedup.files import add_files
-from bitkin.dedup.json_lines import JsonLines
-from bitkin.hashers.sets import Sets
+from bitkin.io.json_lines import JsonLines
+from bitkin.sets.sets import Sets
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 THRESHOLD, SIZE, N_HASHES = 0.8, 3, 128

@@ -23,7 +23,7 @@ import bitkin
 from _label_trees import SETS, TreeSet, load_set
 from _timing import interleaved, report
 from _tree_run import HASHED, SEEDLESS, measured
-from bitkin.learn.settings import USUAL_BEAM
+from bitkin.learn.heshing.settings import USUAL_BEAM
 
 Runs = list[dict[str, Any]]
 

@@ -34,7 +34,7 @@ from _timing import interleaved, report
 from _wide import wide
 from bitkin import Codes, FlatIndex, ProjectionHash
 from bitkin.evaluate import nearest, recall
-from bitkin.hashers.rotations import ITQ, Projected
+from bitkin.hashers.projection.rotations import ITQ, Projected
 from bitkin.randomness import Draws
 
 FIT_ROWS, FIT_BITS = 60_000, 64

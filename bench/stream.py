@@ -23,7 +23,7 @@ import bitkin
 from _partitions import all_vectors
 from _timing import interleaved, report
 from bitkin import ProjectionHash
-from bitkin.hashers.projections import FrequentDirections
+from bitkin.hashers.projection.projections import FrequentDirections
 
 D, C = 960, 32
 WARM = 2000

@@ -21,7 +21,7 @@ import numpy as np
 from _partitions import DATA, Partition, mean_and_error, partition, standard_error
 from _timing import report
 from bitkin import Codes, ProjectionHash
-from bitkin.hashers.projections import FrequentDirections
+from bitkin.hashers.projection.projections import FrequentDirections
 
 BITS = (8, 16, 32, 64)
 POINTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)

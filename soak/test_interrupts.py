@@ -17,7 +17,8 @@ import pytest
 import bitkin
 from bitkin import Codes, Collection, ProjectionHash
 from bitkin.collection import memory
-from bitkin.index import scan, segment
+from bitkin.index.flat import scan
+from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.index.snapshots import KINDS
@@ -218,7 +219,7 @@ import resource, sys, threading
 import numpy as np
 import bitkin
 from bitkin import threads
-from bitkin.index import scan
+from bitkin.index.flat import scan
 scan._SMALL_SCAN = 0
 rng = np.random.default_rng(0)
 codes = bitkin.Codes.from_symbols(rng.integers(0, 2, (3000, 64)), 1)

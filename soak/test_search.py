@@ -7,7 +7,8 @@ import pytest
 
 from bitkin import FlatIndex, set_threads
 from bitkin.collection import memory
-from bitkin.index import scan, segment
+from bitkin.index.flat import scan
+from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.collection.stress import stress as stress_collection

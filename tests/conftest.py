@@ -8,7 +8,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from bitkin import threads
-from bitkin.index import scan
+from bitkin.index.flat import scan
 
 # A busy machine is not a failure.
 settings.register_profile("patient", deadline=None)

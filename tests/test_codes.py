@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, CodeSpec, distances
 from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
-from bitkin.hashers.sign_model import SignModel
+from bitkin.hashers.projection.sign_model import SignModel
 from tests.truth import random_codes, symbol_distances
 
 ODD_SIZES = (1, 7, 8, 9, 63, 64, 65, 129)

@@ -13,55 +13,55 @@ import bitkin
 
 PACKAGE = Path(bitkin.__file__).parent
 
-# From the ground up: a room imports from rooms below it. The file format is below the codes, which save themselves.
-ROOMS = [
-    ["interrupts"],
-    ["kernels", "data", "_version"],
-    ["errors", "notices"],
-    ["checks"],
-    ["code_spec"],
-    ["threads", "randomness", "locks"],
-    ["io"],
-    ["codes"],
-    ["theory"],
-    ["hashers"],
-    ["index"],
-    ["interop"],
-    ["dedup"],
-    ["learn"],
-    ["evaluate"],
-    ["collection"],
-    ["distributed"],
-    ["service"],
-    ["_load"],
-    ["cli"],
-    ["__init__", "__main__"],
-]
+# The list of rooms stands in docs/design.md, from the ground up.
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
+ROOMS = [line.split() for line in DESIGN.read_text().split("```rooms\n")[1].split("```")[0].splitlines()]
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+
+def room_of(module: str) -> str:
+    """The room that a dotted name inside the package lies in: the longest listed beginning of it."""
+    parts = module.split(".")
+    beginnings = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    room = next((name for name in beginnings if name in LEVEL), None)
+    assert room is not None, f"{module} has no place in the list of rooms of docs/design.md"
+    return room
 
 
 def imports_of(path: Path) -> list[str]:
-    """Rooms that a file imports, wherever in the file, `TYPE_CHECKING` blocks included."""
-    rooms = []
+    """What a file imports of the package, wherever in the file, `TYPE_CHECKING` blocks included."""
+    names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"bitkin.{alias.name}" for alias in node.names] if node.module == "bitkin" else [node.module]
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        rooms += [name.split(".")[1] for name in names if name.startswith("bitkin.")]
-    return rooms
+            names += [alias.name for alias in node.names]
+    return [name.removeprefix("bitkin.") for name in names if name.split(".")[0] == "bitkin"]
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_dependencies_point_downward(path: Path) -> None:
     inside = path.relative_to(PACKAGE)
-    room = inside.parts[0].removesuffix(".py")
-    assert room in LEVEL, f"{room} has no place in ROOMS"
-    if room == "__init__":
-        return
-    for other in imports_of(path):
-        assert other == room or LEVEL[other] < LEVEL[room], f"{inside} must not import from {other}"
+    room = room_of(".".join(inside.with_suffix("").parts))
+    for name in imports_of(path):
+        other = room_of("_load" if name == "bitkin" else name)  # the whole package is above all but the command line
+        assert other == room or LEVEL[other] < LEVEL[room], f"{inside} must not import {name}"
+
+
+def test_a_package_names_what_its_own_files_hold() -> None:
+    for path in PACKAGE.rglob("*/__init__.py"):
+        own = ".".join(path.parent.relative_to(PACKAGE).parts)
+        for name in imports_of(path):
+            assert name.startswith(f"{own}."), f"{path} must not import {name}"
+
+
+def test_every_room_of_the_list_is_there() -> None:
+    planned = {"distributed", "service"}
+    for room in LEVEL.keys() - planned:
+        inside = PACKAGE.joinpath(*room.split("."))
+        assert inside.is_dir() or inside.with_suffix(".py").is_file(), f"docs/design.md lists {room}"
 
 
 def test_every_public_name_is_there_and_listed() -> None:

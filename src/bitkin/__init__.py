@@ -12,58 +12,57 @@ from bitkin._version import __version__
 from bitkin.interrupts import sealed as _sealed
 
 if TYPE_CHECKING:
-    from bitkin import dedup, errors, evaluate, interop, io, theory
+    from bitkin import dedup, errors, evaluate, interop, io, projections, rotations, theory
     from bitkin._load import load
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
     from bitkin.collection.collection import Collection
     from bitkin.collection.results import Hits, Records
-    from bitkin.hashers import projections, rotations
-    from bitkin.hashers.kernel_map import KernelMap
-    from bitkin.hashers.minhash import MinHash
-    from bitkin.hashers.projection_hash import ProjectionHash
-    from bitkin.hashers.sets import Sets
-    from bitkin.hashers.shingles import shingles
-    from bitkin.hashers.streams.drift import Drift
+    from bitkin.epochs.epoch_index import EpochIndex
+    from bitkin.hashers.kernel_map.kernel_map import KernelMap
+    from bitkin.hashers.minhash.minhash import MinHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.streams.drift import Drift
     from bitkin.hashers.wta import WTAHash
-    from bitkin.index.band_index import BandIndex
-    from bitkin.index.band_tuning import BandTuning
-    from bitkin.index.corrections import corrections
-    from bitkin.index.epochs import EpochIndex
-    from bitkin.index.flat import FlatIndex
-    from bitkin.index.multi import MultiIndex
-    from bitkin.index.rescore import rescore
+    from bitkin.index.bands.band_index import BandIndex
+    from bitkin.index.bands.tuning import BandTuning
+    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.index.multi.multi_index import MultiIndex
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.learn.features import hashed_node_weights, hierarchical_features
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
     from bitkin.learn.metrics import flat_error, hierarchical_error, hierarchical_scores, level_errors
-    from bitkin.learn.taxonomy import Taxonomy
+    from bitkin.learn.taxonomy.taxonomy import Taxonomy
     from bitkin.learn.texts import text_features
+    from bitkin.rescoring.corrections import corrections
+    from bitkin.rescoring.rescore import rescore
+    from bitkin.sets.sets import Sets
+    from bitkin.sets.shingles import shingles
     from bitkin.threads import get_threads, set_threads
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
-    "BandIndex": "bitkin.index.band_index:BandIndex",
-    "BandTuning": "bitkin.index.band_tuning:BandTuning",
+    "BandIndex": "bitkin.index.bands.band_index:BandIndex",
+    "BandTuning": "bitkin.index.bands.tuning:BandTuning",
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "Collection": "bitkin.collection.collection:Collection",
-    "Drift": "bitkin.hashers.streams.drift:Drift",
-    "EpochIndex": "bitkin.index.epochs:EpochIndex",
-    "FlatIndex": "bitkin.index.flat:FlatIndex",
-    "HeshingClassifier": "bitkin.learn.heshing:HeshingClassifier",
+    "Drift": "bitkin.hashers.projection.streams.drift:Drift",
+    "EpochIndex": "bitkin.epochs.epoch_index:EpochIndex",
+    "FlatIndex": "bitkin.index.flat.flat_index:FlatIndex",
+    "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier:HeshingClassifier",
     "Hits": "bitkin.collection.results:Hits",
-    "KernelMap": "bitkin.hashers.kernel_map:KernelMap",
-    "MinHash": "bitkin.hashers.minhash:MinHash",
-    "MultiIndex": "bitkin.index.multi:MultiIndex",
+    "KernelMap": "bitkin.hashers.kernel_map.kernel_map:KernelMap",
+    "MinHash": "bitkin.hashers.minhash.minhash:MinHash",
+    "MultiIndex": "bitkin.index.multi.multi_index:MultiIndex",
     "Neighbors": "bitkin.index.results:Neighbors",
-    "ProjectionHash": "bitkin.hashers.projection_hash:ProjectionHash",
+    "ProjectionHash": "bitkin.hashers.projection.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
     "Records": "bitkin.collection.results:Records",
-    "Sets": "bitkin.hashers.sets:Sets",
-    "Taxonomy": "bitkin.learn.taxonomy:Taxonomy",
+    "Sets": "bitkin.sets.sets:Sets",
+    "Taxonomy": "bitkin.learn.taxonomy.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
-    "corrections": "bitkin.index.corrections:corrections",
+    "corrections": "bitkin.rescoring.corrections:corrections",
     "dedup": "bitkin.dedup",
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
@@ -78,11 +77,11 @@ _HOMES = {
     "io": "bitkin.io",
     "level_errors": "bitkin.learn.metrics:level_errors",
     "load": "bitkin._load:load",
-    "projections": "bitkin.hashers.projections",
-    "rescore": "bitkin.index.rescore:rescore",
-    "rotations": "bitkin.hashers.rotations",
+    "projections": "bitkin.projections",
+    "rescore": "bitkin.rescoring.rescore:rescore",
+    "rotations": "bitkin.rotations",
     "set_threads": "bitkin.threads:set_threads",
-    "shingles": "bitkin.hashers.shingles:shingles",
+    "shingles": "bitkin.sets.shingles:shingles",
     "text_features": "bitkin.learn.texts:text_features",
     "theory": "bitkin.theory",
 }

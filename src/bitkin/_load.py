@@ -10,15 +10,15 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.reader import read_file
 
 _MODULES = {
-    "BandIndex": "bitkin.index.band_index",
+    "BandIndex": "bitkin.index.bands.band_index",
     "Codes": "bitkin.codes",
-    "EpochIndex": "bitkin.index.epochs",
-    "FlatIndex": "bitkin.index.flat",
-    "HeshingClassifier": "bitkin.learn.heshing",
-    "KernelMap": "bitkin.hashers.kernel_map",
-    "MinHash": "bitkin.hashers.minhash",
-    "MultiIndex": "bitkin.index.multi",
-    "ProjectionHash": "bitkin.hashers.projection_hash",
+    "EpochIndex": "bitkin.epochs.epoch_index",
+    "FlatIndex": "bitkin.index.flat.flat_index",
+    "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier",
+    "KernelMap": "bitkin.hashers.kernel_map.kernel_map",
+    "MinHash": "bitkin.hashers.minhash.minhash",
+    "MultiIndex": "bitkin.index.multi.multi_index",
+    "ProjectionHash": "bitkin.hashers.projection.projection_hash",
     "WTAHash": "bitkin.hashers.wta",
 }
 

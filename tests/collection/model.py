@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bitkin import ProjectionHash
 from bitkin.evaluate import nearest
-from bitkin.index.corrections import scorer_for
+from bitkin.rescoring.corrections import scorer_for
 from tests.truth import symbol_distances
 
 Floats = npt.NDArray[Any]

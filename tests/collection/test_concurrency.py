@@ -12,7 +12,10 @@ import pytest
 import bitkin
 from bitkin import Collection, ProjectionHash, rescore
 from bitkin.collection import memory
-from bitkin.index import multi, multi_cost, multi_search, multi_tables
+from bitkin.index.multi import cost as multi_cost
+from bitkin.index.multi import multi_index as multi
+from bitkin.index.multi import search as multi_search
+from bitkin.index.multi import tables as multi_tables
 from tests.collection.model import rows_like
 from tests.collection.stress import stress
 

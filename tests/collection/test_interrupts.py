@@ -13,7 +13,7 @@ import pytest
 import bitkin
 from bitkin import Collection, ProjectionHash
 from bitkin.collection import memory
-from bitkin.index import segment
+from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
 

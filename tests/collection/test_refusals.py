@@ -9,7 +9,7 @@ import pytest
 
 from bitkin import CodeSpec, Collection, FlatIndex, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
-from bitkin.hashers.projections import Nystrom
+from bitkin.hashers.projection.projections import Nystrom
 from tests.collection.model import rows_like
 
 X = rows_like(60, 9)

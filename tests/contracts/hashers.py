@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import bitkin
-from bitkin.hashers import Hasher
+from bitkin.hashers.base import Hasher
 
 
 def _all_rows(**parameters: Any) -> bitkin.projections.Nystrom:

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bitkin
 from bitkin import Codes
 from bitkin.errors import BitkinError, CodeMismatchError, CorruptFileError, InvalidInputError
-from bitkin.hashers import Hasher
+from bitkin.hashers.base import Hasher
 from bitkin.io import open_vectors
 from tests.contracts.hashers import (
     INSTANCES,

@@ -23,8 +23,8 @@ from sklearn.preprocessing import FunctionTransformer
 import bitkin
 from bitkin import Codes, Sets
 from bitkin.errors import InvalidInputError
-from bitkin.hashers import members as module
 from bitkin.io import open_vectors
+from bitkin.sets import members as module
 from tests.contracts.hashers import instances, takes_lists_as_sets
 
 HASHERS = [clone(hasher) for hasher in instances() if takes_lists_as_sets(hasher)]
@@ -144,7 +144,7 @@ def test_any_number_of_sets_gives_the_rows_of_the_whole(hasher: Any, n: int) -> 
 
 @each_hasher
 def test_threads_and_pieces_change_nothing(hasher: Any, few_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bitkin.hashers import minhash
+    from bitkin.hashers.minhash import minhash
 
     lists = lists_of_numbers(300, high=10**6)
     strings = [[f"s{member}" for member in one] for one in lists]

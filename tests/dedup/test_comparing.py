@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitkin.dedup.linking import jaccard_from
-from bitkin.hashers.sets import Sets
+from bitkin.sets.sets import Sets
 
 SMALL_SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), min_size=1, max_size=8)
 

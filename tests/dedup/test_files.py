@@ -13,8 +13,8 @@ import pytest
 
 from bitkin.dedup import DuplicateFinder, Duplicates
 from bitkin.dedup.files import Places, add_files, write_dropped, write_kept, write_pairs
-from bitkin.dedup.json_lines import JsonLines
 from bitkin.errors import CorruptFileError, FileAccessError
+from bitkin.io.json_lines import JsonLines
 from tests.dedup.texts import jaccard, related_texts
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse
 
-from bitkin.hashers.training import TrainingVectors
+from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.io.vectors import VectorSource
 from bitkin.randomness import Draws

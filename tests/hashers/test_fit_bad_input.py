@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from bitkin import ProjectionHash
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projections import PCA, Nystrom
+from bitkin.hashers.projection.projections import PCA, Nystrom
 from bitkin.io import open_vectors
 from bitkin.io.vectors import VectorSource
 from tests.hashers.sources import decaying

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitkin.hashers.rotations import ITQ, Projected, RandomRotation
-from bitkin.hashers.rotations.itq import _PIECES
+from bitkin.hashers.projection.rotations import ITQ, Projected, RandomRotation
+from bitkin.hashers.projection.rotations.itq import _PIECES
 from bitkin.randomness import Draws
 from tests.hashers.covariances import loss_of_orthogonality
 

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import bitkin
 from bitkin import KernelMap
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers import kernel_map, pairwise_kernel
+from bitkin.hashers.kernel_map import kernel_map, pairwise_kernel
 from bitkin.io import open_vectors
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file

@@ -13,11 +13,11 @@ import scipy.sparse
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.given import hasher_of_directions
-from bitkin.hashers.projections import Nystrom, RandomProjection, limits, sampling
-from bitkin.hashers.statistics.row_sample import sampled_rows
+from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.projections import Nystrom, RandomProjection, limits, sampling
+from bitkin.hashers.projection.statistics.row_sample import sampled_rows
 from bitkin.io import open_vectors
-from bitkin.io.vectors.mapped import is_whole_map
+from bitkin.io.vectors.files.mapped import is_whole_map
 from bitkin.randomness import Draws
 from tests.hashers.sources import CountingSource, bags, decaying, largest_angle, once, training
 from tests.memory import peak_of

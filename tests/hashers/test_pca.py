@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import ProjectionHash, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers import slots
-from bitkin.hashers.given import hasher_of_directions
-from bitkin.hashers.projections import PCA, limits, spectra
-from bitkin.hashers.rotations import ITQ, IsoHash, Projected, UnifDiag
-from bitkin.hashers.statistics import RowSample
+from bitkin.hashers.projection import registry as slots
+from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.projections import PCA, limits, spectra
+from bitkin.hashers.projection.rotations import ITQ, IsoHash, Projected, UnifDiag
+from bitkin.hashers.projection.statistics import RowSample
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
@@ -93,7 +93,7 @@ def test_an_iterator_is_read_once_for_the_same_model(cuts: list[int], sparse: bo
 
 
 def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 500)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 500)
     X = decaying(1000, 20)
     source = CountingSource(X)
     few = ITQ(max_rows=500)
@@ -108,12 +108,12 @@ def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pyt
 
 def test_of_dense_rows_a_rotation_sees_no_more_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     X = decaying(1000, 20)
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_BYTES", 500 * 20 * 4)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_BYTES", 500 * 20 * 4)
     source = CountingSource(X)
     of_500 = ProjectionHash(6).fit(source)
     assert len(source.gathered) == 500
     assert of_500.fingerprint_ == ProjectionHash(6).fit(open_vectors(once(X, 17, 500))).fingerprint_
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_BYTES", 0)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_BYTES", 0)
     source = CountingSource(X)
     ProjectionHash(6).fit(source)
     assert len(source.gathered) == 64 * 6
@@ -162,8 +162,8 @@ def test_lanczos_finds_the_same_directions(
 ) -> None:
     X = bags(*shape)
     dense = pca(10, center=center).fit(X)
-    monkeypatch.setattr("bitkin.hashers.projections.spectra.DENSE_SIDE", 100)
-    monkeypatch.setattr("bitkin.hashers.projections.pca.MOST_SPARSE_FEATURES", 100)
+    monkeypatch.setattr("bitkin.hashers.projection.projections.spectra.DENSE_SIDE", 100)
+    monkeypatch.setattr("bitkin.hashers.projection.projections.pca.MOST_SPARSE_FEATURES", 100)
     by_lanczos = pca(10, center=center).fit(X)
     assert np.allclose(np.abs(by_lanczos.components_), np.abs(dense.components_), atol=1e-5)
     assert pca(10, center=center).fit(open_vectors(once(X, 30, 400))).fingerprint_ == by_lanczos.fingerprint_
@@ -233,9 +233,9 @@ def test_scale_does_not_matter(power: int) -> None:
 def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
     rotation: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 10)
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS_A_BIT", 1)
-    monkeypatch.setattr("bitkin.hashers.projections.pca.MOST_SPARSE_FEATURES", 300)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 10)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS_A_BIT", 1)
+    monkeypatch.setattr("bitkin.hashers.projection.projections.pca.MOST_SPARSE_FEATURES", 300)
     made: dict[str, Callable[[], Any]] = {
         "tall": lambda: decaying(5000, 40),
         "wide": lambda: decaying(150, 200),
@@ -255,7 +255,7 @@ def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
 
 
 def test_a_sample_of_other_projections_still_serves_their_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.hashers.sign_learning._SAMPLE_ROWS", 500)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 500)
     source = CountingSource(decaying(2000, 40))
     pca(6, rotation="unifdiag", projection=PCA("randomized")).fit(source)
     assert len(source.gathered) == 500

@@ -11,11 +11,19 @@ from sklearn.base import clone
 
 import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projections import limits
-from bitkin.hashers.rotations import ITQ, CovarianceRotation, IsoHash, Projected, RandomRotation, Rotation, UnifDiag
-from bitkin.hashers.slots import ROTATIONS
-from bitkin.hashers.statistics import Moments, RowSample
-from bitkin.hashers.statistics.row_sample import sampled_rows
+from bitkin.hashers.projection.projections import limits
+from bitkin.hashers.projection.registry import ROTATIONS
+from bitkin.hashers.projection.rotations import (
+    ITQ,
+    CovarianceRotation,
+    IsoHash,
+    Projected,
+    RandomRotation,
+    Rotation,
+    UnifDiag,
+)
+from bitkin.hashers.projection.statistics import Moments, RowSample
+from bitkin.hashers.projection.statistics.row_sample import sampled_rows
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, loss_of_orthogonality, spread
 from tests.memory import peak_of

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.statistics import Mean, Moments, RowSample, ScatterSketch, chunks
-from bitkin.hashers.statistics.centred_rows import CentredRows
-from bitkin.hashers.statistics.products import upper_times
-from bitkin.hashers.statistics.row_sample import row_hashes, sampled_rows
+from bitkin.hashers.projection.statistics import Mean, Moments, RowSample, ScatterSketch, chunks
+from bitkin.hashers.projection.statistics.centred_rows import CentredRows
+from bitkin.hashers.projection.statistics.products import upper_times
+from bitkin.hashers.projection.statistics.row_sample import row_hashes, sampled_rows
 from tests.memory import peak_of
 
 KEY = 0x1234_5678_9ABC_DEF0

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.rotations import UnifDiag
-from bitkin.hashers.rotations.covariance import unit_covariance
-from bitkin.hashers.rotations.random import random_rotation
-from bitkin.hashers.rotations.unifdiag import equalizing_rotation
+from bitkin.hashers.projection.rotations import UnifDiag
+from bitkin.hashers.projection.rotations.covariance import unit_covariance
+from bitkin.hashers.projection.rotations.random import random_rotation
+from bitkin.hashers.projection.rotations.unifdiag import equalizing_rotation
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, Matrix, loss_of_orthogonality, of_eigenvalues, spread
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from bitkin import BandIndex, Codes
-from bitkin.index import band_index, band_search
+from bitkin.index.bands import band_index
+from bitkin.index.bands import search as band_search
 
 KINDS = [
     {"band_bits": 6},

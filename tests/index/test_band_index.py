@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import BandIndex, Codes, CodeSpec, FlatIndex
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.index import band_index, band_layout, band_search, band_tables
-from bitkin.index.band_search import BandSearch
+from bitkin.index.bands import band_index
+from bitkin.index.bands import layout as band_layout
+from bitkin.index.bands import search as band_search
+from bitkin.index.bands import tables as band_tables
+from bitkin.index.bands.search import BandSearch
 from bitkin.io.writer import write_file
 from tests.index import band_truth
 from tests.memory import peak_of
@@ -294,7 +297,7 @@ def test_files_with_impossible_settings_are_refused(wrong: dict[str, Any], tmp_p
     index = BandIndex(rows.spec, 8)
     index.add(rows)
     settings_of_file = {"n_symbols": 64, "bits_per_symbol": 1, "next_id": 3, **index._settings(), **wrong}
-    from bitkin.index.row_files import tensors_of
+    from bitkin.index.rows.files import tensors_of
 
     write_file(tmp_path / "bands", "BandIndex", settings_of_file, None, tensors_of(index._snapshot))
     with pytest.raises(CorruptFileError, match="impossible settings of bands"):

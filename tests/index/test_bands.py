@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bitkin import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.index import bands
-from bitkin.index.bands import BandPlan, Buckets, band_keys, candidate_pairs, choose_bands, new_pairs
+from bitkin.index.bands import bands
+from bitkin.index.bands.bands import BandPlan, Buckets, band_keys, candidate_pairs, choose_bands, new_pairs
 from bitkin.kernels.bands import roots_into, unite_into
 
 SHAPES = [

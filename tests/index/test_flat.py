@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex
 from bitkin.errors import CodeMismatchError, CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
-from bitkin.index import scan, segment
+from bitkin.index.flat import scan
+from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.truth import random_codes

@@ -12,10 +12,10 @@ import pytest
 
 import bitkin
 from bitkin import Codes, EpochIndex, ProjectionHash
-from bitkin.index import segment
+from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
-from tests.index.epochs import turned
+from tests.epochs.epochs import turned
 from tests.index.snapshots import KINDS
 from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
 from tests.truth import random_codes

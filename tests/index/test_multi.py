@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex, MultiIndex, Neighbors, RaggedNeighbors
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
-from bitkin.index import multi, multi_cost, multi_search, multi_tables, tabled
+from bitkin.index.multi import cost as multi_cost
+from bitkin.index.multi import multi_index as multi
+from bitkin.index.multi import search as multi_search
+from bitkin.index.multi import tables as multi_tables
+from bitkin.index.rows import tabled
 from bitkin.kernels.blocks import BLOCK
 from tests.truth import random_codes
 

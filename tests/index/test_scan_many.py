@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from bitkin import Codes, FlatIndex
-from bitkin.index import scan
-from bitkin.index.segment import Ids
+from bitkin.arrays import Ids
+from bitkin.index.flat import scan
 from bitkin.kernels.blocks import BLOCK
 
 K = 200

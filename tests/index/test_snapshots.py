@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin.index import multi_cost, tabled
+from bitkin.index.multi import cost as multi_cost
+from bitkin.index.rows import tabled
 from bitkin.kernels.blocks import BLOCK
 from tests.index.snapshots import KINDS, stress
 

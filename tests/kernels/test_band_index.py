@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bitkin import Codes, FlatIndex
-from bitkin.index.band_layout import BandLayout
-from bitkin.index.band_tables import band_tables
+from bitkin.index.bands.layout import BandLayout
+from bitkin.index.bands.tables import band_tables
 from bitkin.kernels.band_index import keys_into, row_distances_into
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.scan import block_widths

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pytest
 
 from bitkin import Codes, CodeSpec, FlatIndex
-from bitkin.index import multi_tables
-from bitkin.index.multi_lookup import nothing_kept
-from bitkin.index.multi_tables import build_tables, chunk_lengths, empty_tables, flips
-from bitkin.index.segment import Segment
+from bitkin.index.multi import tables as multi_tables
+from bitkin.index.multi.lookup import nothing_kept
+from bitkin.index.multi.tables import build_tables, chunk_lengths, empty_tables, flips
+from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.multi_index import nearest_by_tables_into, work_for
 from tests import truth

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bitkin import Taxonomy
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
-from bitkin.learn.growing import fits_memory
+from bitkin.learn.taxonomy.growing import fits_memory
 from tests.learn.trees import Parents, climb, leaves_of, parent_maps, path_lists
 
 FIGURE_2A = {2: 1, 3: 1, 4: 2, 5: 2, 6: 2, 7: 3, 8: 3}

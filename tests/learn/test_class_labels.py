@@ -10,7 +10,7 @@ import pytest
 
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.errors import InvalidInputError
-from bitkin.learn.class_labels import in_order, label_array
+from bitkin.learn.heshing.class_labels import in_order, label_array
 from tests.learn.heshing_truth import TREE, bags
 
 KINDS: dict[str, list[Any]] = {

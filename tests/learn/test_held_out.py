@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitkin import HeshingClassifier
-from bitkin.learn import alpha as alpha_module
-from bitkin.learn import sgd
-from bitkin.learn.alpha import choose_alpha
-from bitkin.learn.held_out import split_rows
-from bitkin.learn.searched_tree import searched_tree
-from bitkin.learn.sgd import Labelled, Method, train
+from bitkin.learn.heshing import alpha as alpha_module
+from bitkin.learn.heshing import sgd
+from bitkin.learn.heshing.alpha import choose_alpha
+from bitkin.learn.heshing.held_out import split_rows
+from bitkin.learn.heshing.searched_tree import searched_tree
+from bitkin.learn.heshing.sgd import Labelled, Method, train
 from tests.learn.heshing_truth import TREE, bags
 
 METHOD = Method(softmax=False, average=True, alpha=1e-3, mean_square=2.0, intercept=0.0)

@@ -12,8 +12,8 @@ import pytest
 import bitkin
 from bitkin import HeshingClassifier
 from bitkin.errors import CorruptFileError
-from bitkin.learn.heshing_file import write_model
-from bitkin.learn.model import Model
+from bitkin.learn.heshing.files import write_model
+from bitkin.learn.heshing.model import Model
 from tests.learn.heshing_truth import TREE, bags
 
 

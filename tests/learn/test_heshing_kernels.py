@@ -14,10 +14,10 @@ import bitkin
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import hash_pairs_into, place_features_into
-from bitkin.learn.scoring import Scorer, rows_of
-from bitkin.learn.searched_tree import searched_tree
-from bitkin.learn.sgd import Labelled, Method, learn_in_order
-from bitkin.learn.tables import finished_weights, loss_of, new_tables, steps_of
+from bitkin.learn.heshing.scoring import Scorer, rows_of
+from bitkin.learn.heshing.searched_tree import searched_tree
+from bitkin.learn.heshing.sgd import Labelled, Method, learn_in_order
+from bitkin.learn.heshing.tables import finished_weights, loss_of, new_tables, steps_of
 from tests.learn.heshing_truth import TREE, bags, feature_maps, learned_slowly, murmur3
 
 ALL = np.arange(TREE.n_classes)

@@ -16,7 +16,7 @@ from bitkin import HeshingClassifier, Taxonomy
 from bitkin.errors import InvalidInputError
 from bitkin.io import open_vectors
 from bitkin.kernels.heshing import learn_rows_into
-from bitkin.learn import sgd
+from bitkin.learn.heshing import sgd
 from tests.hashers.sources import once
 from tests.learn.heshing_truth import TREE, bags
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.heshing import _keep_best
-from bitkin.learn.inner_nodes import sure_depth
-from bitkin.learn.searched_tree import searched_tree
-from bitkin.learn.settings import FEW_NODES, USUAL_BEAM
-from bitkin.learn.sgd import Labelled, Method, learn_in_order
-from bitkin.learn.tables import finished_weights, new_tables
+from bitkin.learn.heshing.inner_nodes import sure_depth
+from bitkin.learn.heshing.searched_tree import searched_tree
+from bitkin.learn.heshing.settings import FEW_NODES, USUAL_BEAM
+from bitkin.learn.heshing.sgd import Labelled, Method, learn_in_order
+from bitkin.learn.heshing.tables import finished_weights, new_tables
 from tests.learn.heshing_truth import feature_maps, learned_slowly
 
 WIDE = 3 if JIT_DISABLED else 17

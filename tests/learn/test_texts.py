@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin.data.icd10cm import load_icd10cm
 from bitkin.errors import InvalidInputError
-from bitkin.hashers import shingles
-from bitkin.hashers.texts import hash_strings
 from bitkin.learn.texts import TEXT_COLUMNS, text_features
+from bitkin.sets import shingles
+from bitkin.sets.texts import hash_strings
 
 TEXTS = ["The cat sat on the mat; the cat sat.", "", "?!", "Straße, naïve_3 élan", "one", "a b a b a"]
 

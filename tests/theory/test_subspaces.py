@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bitkin import theory
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projections import Nystrom
+from bitkin.hashers.projection.projections import Nystrom
 from bitkin.randomness import Draws
 from tests.hashers.sources import decaying, training
 

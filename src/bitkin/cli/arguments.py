@@ -11,8 +11,8 @@ import typer
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bitkin.hashers import Hasher
-    from bitkin.index.row_index import RowIndex
+    from bitkin.hashers.base import Hasher
+    from bitkin.index.base import RowIndex
     from bitkin.io.vectors import VectorSource
 
 FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
@@ -76,7 +76,7 @@ def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> 
 def load_hasher(path: Path) -> Hasher:
     """Load a fitted model."""
     from bitkin._load import load
-    from bitkin.hashers import Hasher
+    from bitkin.hashers.base import Hasher
 
     model = load(path)
     if not isinstance(model, Hasher):
@@ -87,7 +87,7 @@ def load_hasher(path: Path) -> Hasher:
 def load_index(path: Path) -> RowIndex:
     """Map an index of any kind."""
     from bitkin._load import load
-    from bitkin.index.row_index import RowIndex
+    from bitkin.index.base import RowIndex
 
     opened = load(path, mmap=True)
     if not isinstance(opened, RowIndex):

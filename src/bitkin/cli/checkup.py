@@ -78,7 +78,7 @@ def kernel_cache() -> dict[str, Any]:
 def speed(n: int = 1_000_000) -> dict[str, Any]:
     """Measure copying, a scan of 256-bit codes by one query and by many, and a matrix product."""
     from bitkin.codes import Codes
-    from bitkin.index.flat import FlatIndex
+    from bitkin.index.flat.flat_index import FlatIndex
     from bitkin.threads import get_threads
 
     rng = np.random.default_rng(0)

@@ -100,7 +100,7 @@ def train(
     Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o model.bitkin
     """
     from bitkin.dedup.files import require_writable
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
     start = time.perf_counter()
     one_of_choices(loss, "--loss", ["hinge", "softmax"])

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from bitkin.cli.searching.plan import METRICS
 
 if TYPE_CHECKING:
-    from bitkin.index.estimate import Corrections, Scorer
     from bitkin.io.vectors import VectorSource
+    from bitkin.rescoring.estimate import Corrections, Scorer
 
 CLASS_NAME = "Corrections"
 

@@ -61,7 +61,7 @@ def dedup(
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
     from bitkin.dedup.files import add_files, require_writable, write_dropped, write_kept, write_pairs
     from bitkin.dedup.finder import DuplicateFinder
-    from bitkin.dedup.json_lines import JsonLines
+    from bitkin.io.json_lines import JsonLines
 
     start = time.perf_counter()
     source = JsonLines(files, field, id_field=id_field)

@@ -60,7 +60,7 @@ def encode(
     identity = {"files": stamps, "options": [column, dataset, features, zero_based]}
     start = time.perf_counter()
     if corrections is not None:  # first: codes go on where an interrupted run was, these begin anew
-        from bitkin.index.corrections import scorer_for
+        from bitkin.rescoring.corrections import scorer_for
 
         hasher.require_features(source)
         scorer = scorer_for(hasher, metric, str(model))

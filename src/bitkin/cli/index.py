@@ -13,7 +13,7 @@ from bitkin.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.code_spec import CodeSpec
-    from bitkin.index.row_index import RowIndex
+    from bitkin.index.base import RowIndex
 
 KINDS = ["flat", "multi", "bands"]
 _ROWS_AT_ONCE = 1 << 20
@@ -82,9 +82,9 @@ def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str,
 
 
 def _new_index(kind: str, spec: CodeSpec, settings: dict[str, int]) -> RowIndex:
-    from bitkin.index.band_index import BandIndex
-    from bitkin.index.flat import FlatIndex
-    from bitkin.index.multi import MultiIndex
+    from bitkin.index.bands.band_index import BandIndex
+    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.index.multi.multi_index import MultiIndex
 
     if kind == "bands":
         return BandIndex(spec, **settings)  # type: ignore[arg-type]  # none of them is the score

@@ -10,7 +10,7 @@ import typer
 from bitkin.cli.arguments import one_of_choices
 
 if TYPE_CHECKING:
-    from bitkin.hashers import Hasher
+    from bitkin.hashers.base import Hasher
 
 # Method -> the class's public name, and its options with the parameters they set.
 METHODS: dict[str, tuple[str, dict[str, str]]] = {
@@ -67,8 +67,8 @@ def make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
 def most_bits(projection: str | None, n_features: int) -> int:
     """Return how many bits vectors of so many features can have; learned directions are no more than features."""
     from bitkin.code_spec import MAX_SYMBOLS
-    from bitkin.hashers.projections.base import StreamingProjection
-    from bitkin.hashers.slots import projection_for
+    from bitkin.hashers.projection.projections.base import StreamingProjection
+    from bitkin.hashers.projection.registry import projection_for
 
     if projection == "random":
         return MAX_SYMBOLS
@@ -78,7 +78,7 @@ def most_bits(projection: str | None, n_features: int) -> int:
 
 def _require_choices(given: Mapping[str, Any]) -> None:
     """End with a usage error where a word is not among an option's words."""
-    from bitkin.hashers.slots import PROJECTIONS, ROTATIONS
+    from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS
 
     choices = {
         "--projection": list(PROJECTIONS),

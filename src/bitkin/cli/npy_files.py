@@ -16,7 +16,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
 
     from bitkin.errors import FileAccessError
     from bitkin.io.regular import open_regular
-    from bitkin.io.vectors.npy_header import PREFIX_BYTES, read_npy_header
+    from bitkin.io.vectors.files.npy_header import PREFIX_BYTES, read_npy_header
 
     try:
         with open_regular(path) as file:

@@ -28,8 +28,8 @@ from bitkin.cli.searching.plan import MOST, OVERSAMPLE, K, Wanted, last_stage
 if TYPE_CHECKING:
     from bitkin.cli.searching.rows import FileRows
     from bitkin.codes import Codes
-    from bitkin.hashers import Hasher
-    from bitkin.index.row_index import RowIndex
+    from bitkin.hashers.base import Hasher
+    from bitkin.index.base import RowIndex
 
 _QUERIES_AT_ONCE = 1024
 

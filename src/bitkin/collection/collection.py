@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
 from bitkin.collection import searching
 from bitkin.collection.encoder import Encoder
@@ -24,10 +25,9 @@ from bitkin.collection.state import State
 from bitkin.collection.store import Store
 from bitkin.collection.string_ids import some_ids
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
-from bitkin.hashers import Hasher
-from bitkin.index.limits import next_ids
-from bitkin.index.row_index import RowIndex
-from bitkin.index.segment import Ids
+from bitkin.hashers.base import Hasher
+from bitkin.index.base import RowIndex
+from bitkin.index.rows.limits import next_ids
 from bitkin.locks import WriterLock
 
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."

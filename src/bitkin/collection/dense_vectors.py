@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.column import Column
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.training import prepared
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch, first_not_finite
+from bitkin.hashers.projection.training import prepared
+from bitkin.io.vectors.batch import first_not_finite
 
 _STEPS = 64  # that the largest number of a row has at least, wherever it is kept in a smaller type
 

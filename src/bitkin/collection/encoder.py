@@ -9,17 +9,16 @@ from typing import Any
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from bitkin.arrays import Batch
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.hashers import Hasher
-from bitkin.hashers.base import naming_batch
-from bitkin.hashers.members import is_matrix
-from bitkin.hashers.minhash import MinHash
-from bitkin.hashers.projection_hash import ProjectionHash
-from bitkin.index.corrections import scorer_for
-from bitkin.index.estimate import Corrections, Questions, Scorer
+from bitkin.hashers.base import Hasher, naming_batch
+from bitkin.hashers.minhash.minhash import MinHash
+from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.vectors.batch import Batch
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate import Corrections, Questions, Scorer
+from bitkin.sets.members import is_matrix
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,17 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
 from bitkin.collection.stages import Step
 from bitkin.collection.timings import Timings
-from bitkin.hashers import Hasher
-from bitkin.index.estimate import Corrections, Questions
-from bitkin.index.rescore import rescore
+from bitkin.hashers.base import Hasher
 from bitkin.index.results import Neighbors
-from bitkin.index.segment import Ids
-from bitkin.index.shortlist import Shortlist
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.batch import Batch
+from bitkin.rescoring.estimate import Corrections, Questions
+from bitkin.rescoring.rescore import rescore
+from bitkin.rescoring.shortlist import Shortlist
 
 PAIRS_AT_ONCE = 1 << 20  # shortlisted rows of a block of queries: 50 MB of numbers, codes and corrections
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bitkin.arrays import Batch
 from bitkin.codes import Codes
 from bitkin.collection.encoder import Encoder
 from bitkin.errors import InvalidInputError
-from bitkin.index.estimate import Corrections
-from bitkin.io.vectors.batch import Batch
+from bitkin.rescoring.estimate import Corrections
 
 Accept = Callable[[Batch, str, int], Batch]
 

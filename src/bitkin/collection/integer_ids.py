@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bitkin.arrays import Ids
 from bitkin.checks import id_array
-from bitkin.index.limits import given_ids, is_id
-from bitkin.index.segment import Ids
+from bitkin.index.rows.limits import given_ids, is_id
 
 
 class IntegerIds:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
-from bitkin.index.estimate import Corrections
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch
+from bitkin.rescoring.estimate import Corrections
 
 
 class NewRows(NamedTuple):

@@ -6,11 +6,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.dense_vectors import DenseVectors
 from bitkin.collection.scaled_vectors import ScaledVectors
 from bitkin.collection.sparse_vectors import SparseVectors
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch
 
 KINDS = ("float32", "float16", "int8", "csr")
 

@@ -7,18 +7,17 @@ from typing import Any, cast
 
 import numpy as np
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.column import Column
 from bitkin.collection.kept import NewRows, RowIds
 from bitkin.collection.kept_vectors import KeptVectors
 from bitkin.collection.slots import Slots
 from bitkin.collection.state import State
 from bitkin.errors import InvalidInputError
-from bitkin.index.estimate import Corrections
-from bitkin.index.growth import in_one_segment, tidied, with_rows, without_ids
-from bitkin.index.row_index import RowIndex
-from bitkin.index.segment import Ids
-from bitkin.index.snapshot import Snapshot
-from bitkin.io.vectors.batch import Batch
+from bitkin.index.base import RowIndex
+from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
+from bitkin.index.rows.snapshot import Snapshot
+from bitkin.rescoring.estimate import Corrections
 
 _FEW = 1024  # dead rows are not worth the work
 

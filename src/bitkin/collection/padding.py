@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bitkin.code_spec import CodeSpec
 from bitkin.collection.stages import Step
-from bitkin.index.limits import require_fitting
+from bitkin.index.rows.limits import require_fitting
 
 Found: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # ids and distances
 NOBODY = np.full(1, -1, dtype=np.int64)

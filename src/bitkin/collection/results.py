@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from bitkin.arrays import Batch
 from bitkin.codes import Codes
-from bitkin.io.vectors.batch import Batch
 
 
 class Hits(NamedTuple):

@@ -8,11 +8,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.column import Column
 from bitkin.collection.dense_vectors import dense_float32
 from bitkin.errors import InvalidInputError
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch
 
 _MOST = 127
 _SMALLEST_STEP = np.float32(2.0**-141)  # float32 keeps smaller ones with less than 8 bits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bitkin.arrays import Ids
 from bitkin.collection.encoder import Encoder
 from bitkin.collection.funnel import Funnel
 from bitkin.collection.padding import NOBODY, padded, require_result_fits
@@ -13,7 +14,6 @@ from bitkin.collection.stages import Step
 from bitkin.collection.state import State
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
-from bitkin.index.segment import Ids
 
 
 def nearest(

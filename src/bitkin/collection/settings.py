@@ -16,14 +16,14 @@ from bitkin.collection.kept_vectors import KINDS, KeptVectors, no_vectors
 from bitkin.collection.stages import STAGES, best_of
 from bitkin.collection.string_ids import StringIds
 from bitkin.errors import InvalidInputError
-from bitkin.index.pair_distances import METRICS
-from bitkin.index.row_index import RowIndex
+from bitkin.index.base import RowIndex
+from bitkin.rescoring.pair_distances import METRICS
 
 MOST = 2**31 - 1
 INDEXES = {
-    "flat": ("bitkin.index.flat", "FlatIndex"),
-    "multi": ("bitkin.index.multi", "MultiIndex"),
-    "bands": ("bitkin.index.band_index", "BandIndex"),
+    "flat": ("bitkin.index.flat.flat_index", "FlatIndex"),
+    "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),
+    "bands": ("bitkin.index.bands.band_index", "BandIndex"),
 }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.kept import HasVectors
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch, Span
+from bitkin.io.vectors.batch import Span
 from bitkin.io.vectors.stored import StoredSource
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bitkin.arrays import Ids
 from bitkin.collection.column import Column
-from bitkin.index.segment import Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)

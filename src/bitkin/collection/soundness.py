@@ -8,7 +8,7 @@ from bitkin.collection.encoder import Encoder
 from bitkin.collection.settings import Settings
 from bitkin.collection.state import State
 from bitkin.errors import CorruptFileError
-from bitkin.index.row_files import verify_rows
+from bitkin.index.rows.files import verify_rows
 from bitkin.io.vectors.batch import first_not_finite
 
 _ROWS_AT_ONCE = 1 << 14

@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.column import Column
-from bitkin.hashers.training import prepared
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch, plain_batch
+from bitkin.hashers.projection.training import prepared
+from bitkin.io.vectors.batch import plain_batch
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.collection.kept import Kept, RowIds
 from bitkin.collection.shortlisted import ShortlistedVectors
-from bitkin.index.estimate import Corrections
+from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
-from bitkin.index.row_index import RowIndex
-from bitkin.index.segment import Ids
-from bitkin.index.snapshot import Snapshot
+from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.vectors import VectorSource
+from bitkin.rescoring.estimate import Corrections
 
 
 @dataclass(frozen=True, eq=False, slots=True)

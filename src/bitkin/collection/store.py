@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bitkin.arrays import Batch, Ids
 from bitkin.collection.kept import NewRows
 from bitkin.collection.state import State
-from bitkin.index.segment import Ids
-from bitkin.io.vectors.batch import Batch
 
 
 class Store(Protocol):

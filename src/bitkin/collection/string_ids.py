@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Ids
 from bitkin.checks import require_order, shown
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.segment import Ids
 
 Names = npt.NDArray[np.object_]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.dedup.linking import Pairs
-from bitkin.index.bands import BandPlan, Rows
+from bitkin.index.bands.bands import BandPlan, Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.hashers.sets import Sets
+from bitkin.sets.sets import Sets
 
 
 def set_digests(sets: Sets) -> npt.NDArray[np.uint64]:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.hashers.jaccard import one_permutation_factor
-from bitkin.index.bands import BandPlan, Rows
+from bitkin.hashers.minhash.jaccard import one_permutation_factor
+from bitkin.index.bands.bands import BandPlan, Rows
 
 MISSES_ADDED = 0.01  # for every pair right at the threshold that no band finds, how many more may be given up here
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from bitkin.dedup.duplicates import Duplicates
 from bitkin.dedup.finder import DuplicateFinder, text_batches
-from bitkin.dedup.json_lines import JsonLines
 from bitkin.dedup.read_ahead import read_ahead
 from bitkin.errors import FileAccessError
-from bitkin.index.bands import Rows
+from bitkin.index.bands.bands import Rows
+from bitkin.io.json_lines import JsonLines
 from bitkin.io.writer import regular_target, write_aside
 
 Progress = Callable[[int], None]

@@ -23,10 +23,10 @@ from bitkin.dedup.equal_sets import first_equals, set_digests
 from bitkin.dedup.linking import Pairs, link, sorted_pairs
 from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.minhash import MOST_HASHES, MinHash
-from bitkin.hashers.shingles import keyed_shingles, shingle_parameters, text_pieces
-from bitkin.index.bands import Rows, choose_bands, similarity_threshold
+from bitkin.hashers.minhash.minhash import MOST_HASHES, MinHash
+from bitkin.index.bands.bands import Rows, choose_bands, similarity_threshold
 from bitkin.randomness import Draws, resolve_seed
+from bitkin.sets.shingles import keyed_shingles, shingle_parameters, text_pieces
 
 _KEY_BITS = 24  # a band key shorter than this would meet by chance too often
 _BATCH_CHARS = 1 << 22

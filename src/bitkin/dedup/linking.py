@@ -11,8 +11,8 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.codes import Codes
 from bitkin.dedup.estimate import Estimate
-from bitkin.hashers.sets import Sets
-from bitkin.index.bands import BandPlan, Rows, new_pairs
+from bitkin.index.bands.bands import BandPlan, Rows, new_pairs
+from bitkin.sets.sets import Sets
 
 _PAIRS_PER_PIECE = 1024  # enough for a thread, few enough to share out evenly
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import FileAccessError
-from bitkin.hashers.sets import Sets
+from bitkin.sets.sets import Sets
 
 
 class SetSpool:

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.evaluate.exact import Floats, Pairing
+from bitkin.arrays import Floats
+from bitkin.evaluate.exact import Pairing
 
 _V = 2.0**-53
 _SHORTEST = 2.0**-50  # norms count as at least this: float32 loses the squares of shorter rows

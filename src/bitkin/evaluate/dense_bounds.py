@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
+from bitkin.arrays import Floats
 from bitkin.evaluate.bounds import Block, Bounds, Queries, at_least_shortest
-from bitkin.evaluate.exact import Floats, Pairing, own_scales
+from bitkin.evaluate.exact import Pairing, own_scales
 from bitkin.evaluate.rows import Rows
 
 _READY = 2**22  # values made ready at a time, of rows and of queries

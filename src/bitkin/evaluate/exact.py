@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from bitkin import threads
+from bitkin.arrays import Floats, Ids
 from bitkin.evaluate.rows import Rows
-from bitkin.index.pair_distances import METRICS, Floats, Ids, Measured, own_exponents, pair_distances
+from bitkin.rescoring.pair_distances import METRICS, Measured, own_exponents, pair_distances
 
 __all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Floats, Ids
 from bitkin.evaluate.bounds import Block, Bounds
-from bitkin.evaluate.exact import Floats, Ids
 from bitkin.kernels.ranking import count_at_most_into, find_at_most_into
 
 _MOST = 2**20  # candidates kept at a time, where k allows it

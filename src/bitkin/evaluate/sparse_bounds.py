@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from bitkin.arrays import Floats, Ids
 from bitkin.evaluate.bounds import Block, Bounds, Queries, at_least_shortest
-from bitkin.evaluate.exact import Floats, Ids, Pairing
+from bitkin.evaluate.exact import Pairing
 
 _COST = 256  # one multiplication of a sparse product takes as long as about so many of a dense one
 _ROW_BLOCK = 2048

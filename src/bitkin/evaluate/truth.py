@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate.bounds import Bounds
 from bitkin.evaluate.dense_bounds import DenseBounds
-from bitkin.evaluate.exact import METRICS, Ids, Pairing
+from bitkin.evaluate.exact import METRICS, Pairing
 from bitkin.evaluate.rows import Rows
 from bitkin.evaluate.shortlist import Near, Shortlist
 from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
-from bitkin.hashers.vector_input import TakesVectors
+from bitkin.estimators.vector_input import TakesVectors
 from bitkin.io.vectors import VectorSource, open_vectors
 
 if TYPE_CHECKING:

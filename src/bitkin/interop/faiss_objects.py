@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, MissingExtraError
-from bitkin.hashers.given import hasher_of_directions
-from bitkin.hashers.projection_hash import ProjectionHash
+from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 _BIAS_ERROR = 1e-5  # relative: what float32 may leave
 

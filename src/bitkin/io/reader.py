@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
-from bitkin.io.memory import physical_memory
 from bitkin.io.regular import open_regular
+from bitkin.memory import physical_memory
 
 
 class StoredFile:

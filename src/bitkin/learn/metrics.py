@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
-from bitkin.learn.labels import plain_labels
-from bitkin.learn.taxonomy import Taxonomy
+from bitkin.learn.taxonomy.labels import plain_labels
+from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 
 class HierarchicalScores(NamedTuple):

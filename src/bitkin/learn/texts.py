@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 
 from bitkin import threads
-from bitkin.hashers.shingles import shingles_of, text_pieces
 from bitkin.io.vectors.rows import MAX_COLUMNS
+from bitkin.sets.shingles import shingles_of, text_pieces
 
 TEXT_COLUMNS = MAX_COLUMNS
 """Columns of every text's row: so many that two features of a collection hardly ever share one."""

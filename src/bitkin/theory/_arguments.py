@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from bitkin.arrays import Floats
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.rows import number_dtype
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import Floats, Integers, vector_pair
+from bitkin.theory._arguments import Integers, vector_pair
 from bitkin.theory.orders import below_in_both, count_above, rank_agreement, ranks_of
 
 

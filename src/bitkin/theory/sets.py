@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import comb
 
+from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import Floats, chances, whole_numbers
+from bitkin.theory._arguments import chances, whole_numbers
 
 _MOST = 2**53
 

@@ -7,8 +7,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import Floats, whole_numbers
+from bitkin.theory._arguments import whole_numbers
 
 
 @overload

@@ -13,7 +13,7 @@ import scipy.sparse
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.streams import rows
+from bitkin.hashers.projection.streams import rows
 from bitkin.io import open_vectors
 from tests.hashers.streams.data import by_row, everything, fed, live, turning
 

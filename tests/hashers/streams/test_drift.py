@@ -10,8 +10,8 @@ import pytest
 import bitkin
 from bitkin import Drift, ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.given import hasher_of_directions
-from bitkin.hashers.streams.probe import PROBE_ROWS, Probe
+from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.streams.probe import PROBE_ROWS, Probe
 from tests.hashers.streams.data import live, turning
 
 

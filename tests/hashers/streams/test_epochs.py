@@ -10,7 +10,7 @@ import pytest
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.streams.live import _WARM_UP
+from bitkin.hashers.projection.streams.live import _WARM_UP
 from tests.hashers.streams.data import live, turning
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import bitkin
 from bitkin import ProjectionHash
-from bitkin.hashers.rotations import UnifDiag
+from bitkin.hashers.projection.rotations import UnifDiag
 from bitkin.io import open_vectors
 from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
 

@@ -14,8 +14,8 @@ import pytest
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import CorruptFileError
-from bitkin.hashers import projection_file
-from bitkin.hashers.streams import state
+from bitkin.hashers.projection import files as projection_file
+from bitkin.hashers.projection.streams import state
 from bitkin.kernels import streaming
 from tests.hashers.streams.data import live, turning
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.hashers.projections import OPAST
-from bitkin.hashers.trackers import OPASTTracker, Tracker
+from bitkin.hashers.projection.projections import OPAST
+from bitkin.hashers.projection.streams.trackers import OPASTTracker, Tracker
 from bitkin.kernels import streaming
 from bitkin.randomness import Draws
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projections import OPAST, FrequentDirections, Learned, StreamingProjection
-from bitkin.hashers.training import TrainingVectors
+from bitkin.hashers.projection.projections import OPAST, FrequentDirections, Learned, StreamingProjection
+from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 from tests.hashers.trackers.opast_truth import captured, stream

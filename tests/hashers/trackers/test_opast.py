@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projections import OPAST
-from bitkin.hashers.rotations import UnifDiag
-from bitkin.hashers.trackers import FrozenSigns, OPASTTracker
+from bitkin.hashers.projection.projections import OPAST
+from bitkin.hashers.projection.rotations import UnifDiag
+from bitkin.hashers.projection.streams.trackers import FrozenSigns, OPASTTracker
 from tests.hashers.trackers.opast_truth import (
     captured,
     deviation,

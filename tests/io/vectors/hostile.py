@@ -19,7 +19,7 @@ import scipy.sparse
 
 from bitkin.errors import BitkinError
 from bitkin.io.vectors import open_vectors
-from bitkin.io.vectors.npy_header import parse_npy_header
+from bitkin.io.vectors.files.npy_header import parse_npy_header
 
 ROWS, COLUMNS = 9, 6
 MOST_ROWS_READ = 1 << 24

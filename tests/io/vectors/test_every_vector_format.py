@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.vectors.svmlight import STRIDE
+from bitkin.io.vectors.files.svmlight import STRIDE
 
 Truth = npt.NDArray[Any]
 Maker = Callable[[Path, Truth], VectorSource]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError, MissingExtraError
-from bitkin.io.vectors import hdf5, open_vectors
+from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.files import hdf5
 
 h5py = pytest.importorskip("h5py")
 

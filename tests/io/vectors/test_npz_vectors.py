@@ -235,7 +235,7 @@ def test_memory_that_the_system_does_not_give_is_a_file_too_large(
     def refuse(*args: Any, **options: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("bitkin.io.vectors.zip_arrays.np.empty", refuse)
+    monkeypatch.setattr("bitkin.io.vectors.files.zip_arrays.np.empty", refuse)
     with pytest.raises(FileTooLargeError, match=r"x\.npz, array 'shape' needs 16 bytes in memory\."):
         open_vectors(tmp_path / "x.npz")
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bitkin.errors import CorruptFileError
+from bitkin.io.stable import StableFile
 from bitkin.io.vectors import limits, open_vectors
-from bitkin.io.vectors.parquet_sizes import announced_by
-from bitkin.io.vectors.stable import StableFile
+from bitkin.io.vectors.files.parquet_sizes import announced_by
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

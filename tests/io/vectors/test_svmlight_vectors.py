@@ -135,7 +135,7 @@ def test_a_packed_file_that_is_not_packed_is_corrupt(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.io.vectors.svmlight.MAX_LINE", 1000)
+    monkeypatch.setattr("bitkin.io.vectors.files.svmlight.MAX_LINE", 1000)
     with pytest.raises(CorruptFileError, match="line 2 is longer than 1000 bytes"):
         open_vectors(write(tmp_path, "1 1:1\n1 " + "1" * 2000))
 
@@ -144,8 +144,8 @@ def test_a_long_line_is_parsed_in_parts_with_the_same_result(tmp_path: Path, mon
     line = "1 qid:7 " + "\t ".join(f"{1 + 3 * column}:{column / 7:.3g}" for column in range(100)) + " # done"
     path = write(tmp_path, f"{line}\n2\n3 5:1\n")
     whole = open_vectors(path).gather([0, 1, 2])
-    monkeypatch.setattr("bitkin.io.vectors.svmlight_lines._LONG_LINE", 10)
-    monkeypatch.setattr("bitkin.io.vectors.svmlight_lines._TOKENS_AT_ONCE", 7)
+    monkeypatch.setattr("bitkin.io.vectors.files.svmlight_lines._LONG_LINE", 10)
+    monkeypatch.setattr("bitkin.io.vectors.files.svmlight_lines._TOKENS_AT_ONCE", 7)
     parts = open_vectors(path).gather([0, 1, 2])
     assert np.array_equal(whole.toarray(), parts.toarray())
     for bad in ("8:1 8:1", "8:1 7:1", "8:1 9", "8:1 :1", "8:1 9:x"):

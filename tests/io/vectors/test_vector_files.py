@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse
 
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
+from bitkin.io.stable import StableFile
 from bitkin.io.vectors import open_vectors
-from bitkin.io.vectors.stable import StableFile
 
 SUFFIXES = [".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svmlight", ".libsvm.gz"]
 

@@ -15,8 +15,8 @@ from bitkin.cli.classifying.inputs import Truths
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bitkin.learn.heshing import HeshingClassifier
-    from bitkin.learn.taxonomy import Taxonomy
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
+    from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 Names = tuple[str, ...]
 FIRST = 5  # classes that are named where there may be many

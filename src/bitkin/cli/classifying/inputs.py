@@ -81,7 +81,7 @@ class TextInput:
     unit = "kB"
 
     def __init__(self, files: list[Path], options: Options) -> None:
-        from bitkin.dedup.json_lines import JsonLines
+        from bitkin.io.json_lines import JsonLines
 
         self._lines = JsonLines(files, options.text or "text")
         self.by_path = options.path is not None
@@ -170,7 +170,7 @@ def _refuse(options: Options, names: tuple[str, ...], where: str) -> None:
 
 
 def _text(record: dict[str, Any], field: str) -> str:
-    from bitkin.dedup.json_lines import in_words, member
+    from bitkin.io.json_lines import in_words, member
 
     text = member(record, field)
     if not isinstance(text, str):
@@ -181,7 +181,7 @@ def _text(record: dict[str, Any], field: str) -> str:
 def _class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
     """Return the labels in some fields, a list in a field counting as several."""
     from bitkin.cli.classifying.labels import label_text
-    from bitkin.dedup.json_lines import member
+    from bitkin.io.json_lines import member
 
     path: list[str] = []
     for field in fields:

@@ -25,7 +25,7 @@ def read_labels(path: Path) -> list[str]:
 
 
 def _from_lines(path: Path) -> list[str]:
-    from bitkin.io.vectors.stable import unreadable_is_access_error
+    from bitkin.io.stable import unreadable_is_access_error
 
     try:
         with unreadable_is_access_error(path):

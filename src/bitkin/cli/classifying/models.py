@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
 
 def load_classifier(path: Path) -> HeshingClassifier:
     """Load a fitted classifier."""
     from bitkin._load import load
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
     model = load(path)
     if not isinstance(model, HeshingClassifier):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bitkin.cli.classifying.classes import name_of, shown
 
 if TYPE_CHECKING:
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
 
 def predictions_of(model: HeshingClassifier, X: Any, k: int, min_margin: float | None) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from bitkin.cli.classifying.inputs import Truths
 from bitkin.cli.output import print_table, printable
 
 if TYPE_CHECKING:
-    from bitkin.learn.heshing import HeshingClassifier
+    from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
 
 def figures_of(

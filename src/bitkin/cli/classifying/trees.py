@@ -13,7 +13,7 @@ from bitkin.cli.classifying.classes import told_apart
 from bitkin.cli.classifying.inputs import Truths
 
 if TYPE_CHECKING:
-    from bitkin.learn.taxonomy import Taxonomy
+    from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 
 def require_one_way(path_given: bool, taxonomy: Path | None, layout: str, separator: str | None) -> None:
@@ -29,7 +29,7 @@ def tree_of(
     truths: Truths, taxonomy: Path | None, layout: str, separator: str | None
 ) -> tuple[Taxonomy | None, Sequence[Hashable]]:
     """Return the tree, None where there are only labels, and the label of every row in it."""
-    from bitkin.learn.taxonomy import Taxonomy
+    from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
     names = [path[-1] for path in truths]
     if taxonomy is not None:

@@ -14,7 +14,7 @@ from bitkin.cli.arguments import open_files
 if TYPE_CHECKING:
     from bitkin.codes import Codes
     from bitkin.collection.timings import Timings
-    from bitkin.hashers import Hasher
+    from bitkin.hashers.base import Hasher
     from bitkin.io.vectors import VectorSource
 
 

@@ -9,15 +9,14 @@ import numpy as np
 from bitkin.codes import Codes
 from bitkin.collection.shortlisted import ShortlistedVectors
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.snapshot import some_of
+from bitkin.index.rows.snapshot import some_of
 
 if TYPE_CHECKING:
-    from bitkin.index.estimate import Corrections
+    from bitkin.arrays import Batch, Ids
+    from bitkin.index.base import RowIndex
     from bitkin.index.results import Neighbors
-    from bitkin.index.row_index import RowIndex
-    from bitkin.index.segment import Ids
     from bitkin.io.vectors import VectorSource
-    from bitkin.io.vectors.batch import Batch
+    from bitkin.rescoring.estimate import Corrections
 
 
 class RowsOfIds:

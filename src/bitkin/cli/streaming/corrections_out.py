@@ -15,8 +15,8 @@ from bitkin.io.growing import GrowingFile
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
-    from bitkin.hashers.projection_hash import ProjectionHash
-    from bitkin.index.estimate import Scorer
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.rescoring.estimate import Scorer
 
 _BYTES_A_VECTOR = 8
 _TOO_LONG = 1e18  # ‖x − mean‖² of anything shorter is within float32
@@ -47,7 +47,7 @@ class CorrectionsOut:
 
     def append(self, snapshot: ProjectionHash, codes: Codes, rows: npt.NDArray[np.float32]) -> None:
         """Write the numbers of rows, which this snapshot has coded so."""
-        from bitkin.index.corrections import scorer_for
+        from bitkin.rescoring.corrections import scorer_for
 
         if self._scorer is None or self._scorer.model is not snapshot._model:
             self._scorer = scorer_for(snapshot, self._metric)

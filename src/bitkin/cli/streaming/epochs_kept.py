@@ -21,7 +21,7 @@ from bitkin.io.writer import remove_leftovers, sync_folder
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 _MODEL = re.compile(r"(\d{5,})-([0-9a-f]{32})\.bitkin")
 

@@ -20,7 +20,7 @@ from bitkin.io.locks import lock
 from bitkin.io.writer import remove_leftovers
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 
 class Places(NamedTuple):

@@ -12,7 +12,7 @@ from bitkin.cli.arguments import load_hasher, one_of_choices
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 PROJECTIONS = ["opast", "frequent-directions"]
 ROTATIONS = ["unifdiag", "isohash", "random", "none"]
@@ -55,8 +55,8 @@ def hasher_for(model: Path | None, given: Mapping[str, Any]) -> tuple[Projection
 
 
 def _new(options: Mapping[str, Any]) -> ProjectionHash:
-    from bitkin.hashers.projection_hash import ProjectionHash
-    from bitkin.hashers.projections import OPAST
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projections import OPAST
 
     is_opast = options["--projection"] == "opast"
     hasher = ProjectionHash(
@@ -75,7 +75,7 @@ def _new(options: Mapping[str, Any]) -> ProjectionHash:
 
 
 def _from_file(path: Path) -> ProjectionHash:
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
     hasher = load_hasher(path)
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):

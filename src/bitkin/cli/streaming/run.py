@@ -17,10 +17,10 @@ from bitkin.cli.streaming.news import News
 from bitkin.cli.streaming.state import Position, save_state
 from bitkin.cli.streaming.vectors_in import NAME, Block
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.streams.epoch_codes import EpochCodes
+from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 
 class Saving(NamedTuple):

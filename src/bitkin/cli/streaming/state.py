@@ -18,7 +18,7 @@ from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 _VERSION = 2
 _KEY = "stream"
@@ -63,7 +63,7 @@ def save_start(path: Path, options: dict[str, Any]) -> None:
 
 def save_state(path: Path, hasher: ProjectionHash, position: Position, options: dict[str, Any]) -> None:
     """Put the state at `path` in one step."""
-    from bitkin.hashers.projection_file import save_hasher
+    from bitkin.hashers.projection.files import save_hasher
 
     save_hasher(hasher, path, _record(position, options))
 
@@ -92,7 +92,7 @@ def load_state(path: Path) -> tuple[ProjectionHash | None, Position, dict[str, A
         raise damaged(str(path), "has a position that cannot be") from None
     if stored.class_name == _START:
         return None, position, options
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
     return ProjectionHash._from_file(stored), position, options
 

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from bitkin.cli.streaming.opening import Places
-    from bitkin.hashers.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 
 def require_given(needed: str, value: object, options: dict[str, object]) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bitkin.cli.streaming.json_vectors import JsonVectors
 from bitkin.cli.streaming.signals import StopRequests
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
-from bitkin.io.vectors.npy_header import PREFIX_BYTES, NpyHeader, parse_npy_header
+from bitkin.io.vectors.files.npy_header import PREFIX_BYTES, NpyHeader, parse_npy_header
 from bitkin.io.vectors.rows import number_dtype, row_shape
 
 NAME = "stdin"

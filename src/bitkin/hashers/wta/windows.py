@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.memory import physical_memory
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import NO_PLACE
 from bitkin.locks import ModelLock
+from bitkin.memory import physical_memory
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")

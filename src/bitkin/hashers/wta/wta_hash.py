@@ -16,9 +16,9 @@ from bitkin.checks import one_of, whole_number
 from bitkin.code_spec import WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.estimators.feature_names import names_tensor, restore_names
+from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.base import Hasher
-from bitkin.hashers.feature_names import names_tensor, restore_names
-from bitkin.hashers.fingerprint import fingerprint
 from bitkin.hashers.wta.donors import Donors
 from bitkin.hashers.wta.window_size import Sparsity
 from bitkin.hashers.wta.windows import LAYOUTS, WindowPlan, Windows

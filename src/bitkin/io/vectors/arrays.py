@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from bitkin.io.vectors.batch import Batch, Span, row_slice
+from bitkin.arrays import Batch
+from bitkin.io.vectors.batch import Span, row_slice
 from bitkin.io.vectors.rows import number_dtype
 from bitkin.io.vectors.stored import StoredSource
 

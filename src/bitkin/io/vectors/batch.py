@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse, vstack
 
-# A 2-D array or a csr_array; SciPy has no types, so neither has their union.
-Batch: TypeAlias = Any
+from bitkin.arrays import Batch
+
 Span: TypeAlias = tuple[int, int]
 
 

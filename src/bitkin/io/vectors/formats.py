@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.hdf5 import Hdf5Rows
-from bitkin.io.vectors.npy import open_npy
-from bitkin.io.vectors.npz import open_npz
-from bitkin.io.vectors.parquet import ParquetRows
-from bitkin.io.vectors.several import SeveralSources
-from bitkin.io.vectors.stable import stamp_of
+from bitkin.io.stable import stamp_of
+from bitkin.io.vectors.files.hdf5 import Hdf5Rows
+from bitkin.io.vectors.files.npy import open_npy
+from bitkin.io.vectors.files.npz import open_npz
+from bitkin.io.vectors.files.parquet import ParquetRows
+from bitkin.io.vectors.files.several import SeveralSources
+from bitkin.io.vectors.files.svmlight import open_svmlight
+from bitkin.io.vectors.files.vecs import open_vecs
 from bitkin.io.vectors.stored import StoredSource
-from bitkin.io.vectors.svmlight import open_svmlight
-from bitkin.io.vectors.vecs import open_vecs
 
 FORMAT_OPTIONS = ("column", "dataset", "n_features", "zero_based")
 

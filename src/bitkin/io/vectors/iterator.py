@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from bitkin.arrays import Batch
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import Batch, first_changed, plain_batch, row_slice
+from bitkin.io.vectors.batch import first_changed, plain_batch, row_slice
 from bitkin.io.vectors.columns import Columns, column_names, require_columns
 from bitkin.io.vectors.rows import as_rows, number_dtype
 from bitkin.io.vectors.source import VectorSource

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from bitkin.errors import CorruptFileError, FileTooLargeError, MissingExtraError
-from bitkin.io.memory import physical_memory
+from bitkin.memory import physical_memory
 
 MAX_RATIO = 1032
 """Deflate cannot do better: what claims to be packed more tightly is lying about its size."""

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from bitkin.arrays import Batch
 from bitkin.checks import are_offsets, require_unmasked, shown
 from bitkin.errors import BitkinError, InvalidInputError
-from bitkin.io.vectors.batch import Batch
 
 # CSR column numbers are int32 everywhere in bitkin.
 MAX_COLUMNS = 2**31 - 1

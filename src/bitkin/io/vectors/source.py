@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arrays import Batch
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import Batch, first_not_finite
+from bitkin.io.vectors.batch import first_not_finite
 from bitkin.io.vectors.columns import Columns, require_columns
 
 BATCH_BYTES = 8_000_000

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from bitkin.arrays import Batch
 from bitkin.checks import id_array, whole_number
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.io.vectors.batch import Batch, Span, plain_batch, regroup, spans_over, stack
+from bitkin.io.vectors.batch import Span, plain_batch, regroup, spans_over, stack
 from bitkin.io.vectors.source import VectorSource
 
 

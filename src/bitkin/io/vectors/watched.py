@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy.typing as npt
 
-from bitkin.io.vectors.batch import Batch
+from bitkin.arrays import Batch
 from bitkin.io.vectors.source import VectorSource
 
 

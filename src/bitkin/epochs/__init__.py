@@ -1,0 +1,1 @@
+"""Codes of several models searched together."""

@@ -1,0 +1,120 @@
+"""The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its model.
+
+The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`, `i.components` and `i.mean`;
+where the model was fitted on columns with names, those are `i.feature_names`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import is_ascending
+from bitkin.epochs.epoch import Epoch, Kept
+from bitkin.errors import InvalidInputError
+from bitkin.estimators.feature_names import TENSOR, read_names, written_names
+from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.index.rows.files import parameters_of, rows_from, tensors_of
+from bitkin.io.layout import Header, damaged
+from bitkin.io.reader import StoredFile
+from bitkin.io.writer import Chunks, write_file
+from bitkin.rescoring.estimate import Scorer, below_squares
+from bitkin.rescoring.pair_distances import METRICS
+
+
+class _Part(StoredFile):
+    """The tensors of one epoch, seen as a file of their own."""
+
+    def __init__(self, whole: StoredFile, number: int, parameters: dict[str, Any]) -> None:
+        start = f"{number}."
+        entries = tuple(
+            replace(entry, name=entry.name.removeprefix(start))
+            for entry in whole._entries.values()
+            if entry.name.startswith(start)
+        )
+        header = Header("FlatIndex", parameters, str(parameters.get("fingerprint")), entries)
+        super().__init__(whole.name, header, whole._data, whole.mapped)
+
+
+def save(path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[Epoch, ...]) -> None:
+    """Write epochs to `path`: aside first, then in place at once."""
+    tensors: dict[str, npt.NDArray[Any] | Chunks] = {}
+    described = []
+    for number, epoch in enumerate(epochs):
+        model = epoch.scorer.model
+        tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(epoch).items()}
+        described.append(
+            parameters_of(epoch.rows)
+            | {"fingerprint": epoch.fingerprint, "normalize": model.normalize, "random": model.random}
+        )
+    write_file(path, "EpochIndex", {"metric": metric, "next_id": next_id, "epochs": described}, None, tensors)
+
+
+def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | Chunks]:
+    model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
+    tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
+    tensors |= written_names(epoch.scorer.feature_names)
+    return tensors if model.mean is None else tensors | {"mean": model.mean}
+
+
+def restore(stored: StoredFile) -> tuple[str, int, tuple[Epoch, ...]]:
+    """Return metric, next id and epochs of a file."""
+    metric, next_id, described = (stored.parameter(key) for key in ("metric", "next_id", "epochs"))
+    if metric not in METRICS or type(next_id) is not int or not isinstance(described, list):
+        raise damaged(stored.name, "has impossible parameters")
+    if not all(isinstance(parameters, dict) for parameters in described):
+        raise damaged(stored.name, "has impossible parameters")
+    names = {str(number) for number in range(len(described))}
+    strangers = [e.name for e in stored._entries.values() if not e.is_padding and e.name.split(".")[0] not in names]
+    if strangers:
+        raise damaged(stored.name, f"has tensors that do not belong there: {', '.join(sorted(strangers))}")
+    epochs = tuple(_epoch(_Part(stored, i, parameters), metric) for i, parameters in enumerate(described))
+    ids = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in epochs)]))
+    if not is_ascending(ids, strictly=True):
+        raise damaged(stored.name, "holds an id in two epochs")
+    if not (int(ids[-1]) if len(ids) else -1) < next_id <= 2**63:
+        raise damaged(stored.name, f"has an impossible next id, {next_id}")
+    if len({epoch.fingerprint for epoch in epochs}) < len(epochs) or len({_width(epoch) for epoch in epochs}) > 1:
+        raise damaged(stored.name, "has epochs that do not fit together")
+    return metric, next_id, epochs
+
+
+def _epoch(part: StoredFile, metric: str) -> Epoch:
+    normalize, random, n_symbols = (part.parameter(key) for key in ("normalize", "random", "n_symbols"))
+    if type(normalize) is not bool or type(random) is not bool or part.parameter("bits_per_symbol") != 1:
+        raise damaged(part.name, "has impossible parameters")
+    components = part.tensor("components", np.float32, (None, n_symbols if type(n_symbols) is int else -1))
+    mean = part.optional_tensor("mean", np.float64, (len(components),))
+    numbers = part.tensor("corrections", np.float32, (None, 2))
+    if part.mapped:
+        part.verify("components", "mean", TENSOR)
+    try:
+        model = SignModel(components, mean, normalize, random=random)
+    except InvalidInputError:
+        raise damaged(part.name, "holds numbers that are not finite") from None
+    if model.fingerprint != part.fingerprint:
+        raise damaged(part.name, "holds a model that does not fit its fingerprint")
+    scorer = Scorer(model, metric, read_names(part, len(components)))
+    rows = rows_from(part)
+    ids = rows.ids()
+    if len(numbers) != len(ids):
+        raise damaged(part.name, f"has {len(numbers)} corrections for {len(ids)} rows")
+    epoch = Epoch(scorer, rows, Kept(ids, numbers, len(ids)))
+    if not part.mapped:
+        require_sound(epoch, part.name)
+    return epoch
+
+
+def require_sound(epoch: Epoch, name: str) -> None:
+    """Raise unless all corrections are finite, and squares not below 0."""
+    numbers = epoch.kept.numbers[: epoch.kept.n]
+    if not np.isfinite(numbers).all() or (epoch.scorer.metric == "l2" and below_squares(numbers).any()):
+        raise damaged(name, "has corrections that are not finite, or squares below 0")
+
+
+def _width(epoch: Epoch) -> int:
+    return len(epoch.scorer.model.components)

@@ -1,0 +1,95 @@
+"""The write of a stream: a live hasher codes vectors and learns from them; codes join the epochs that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bitkin.arrays import Batch, Ids
+from bitkin.codes import Codes
+from bitkin.epochs.state import State, begun, new_ids, scorer_in, with_codes
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
+from bitkin.io.vectors.batch import plain_batch
+from bitkin.notices import warn_caller
+from bitkin.rescoring.estimate import Corrections, Scorer
+
+
+class CodedPart(NamedTuple):
+    """Rows that one epoch of a stream coded."""
+
+    scorer: Scorer
+    codes: Codes
+    corrections: Corrections
+
+
+def require_followable(hasher: Any) -> ProjectionHash:
+    """Return a live hasher that has epochs and has learned directions already."""
+    if not isinstance(hasher, ProjectionHash) or not hasher._can_follow():
+        raise InvalidInputError(
+            "hasher must be a ProjectionHash that goes on learning, with projection='opast' or 'frequent-directions' "
+            f"and a rotation other than 'itq', got {hasher!r}. Rows of other hashers are added by add(hasher, vectors)."
+        )
+    if (hasher.epochs if hasher._live is None else hasher._live.settings.epochs) is None:
+        raise InvalidInputError(
+            "hasher must have epochs, got epochs=None: codes of a model that moves cannot be searched. Make it with "
+            "epochs='request'."
+        )
+    if hasher._live is None or hasher._live.warming_up:
+        raise InvalidInputError(
+            "hasher must have learned directions before it is followed; it still codes by random ones, and such rows "
+            "would crowd out better ones in every search. Let it learn from the first vectors by hasher.fit(first), or "
+            "by partial_fit and new_epoch(), and add those by index.add(hasher.epoch_, first)."
+        )
+    return hasher
+
+
+def coded_by_stream(state: State, hasher: ProjectionHash, vectors: Any, metric: str, strict: bool) -> list[CodedPart]:
+    """Let the hasher code all vectors and learn from them; return the codes with the scorers of their epochs.
+
+    Scorers that `state` holds already are taken from there.
+    """
+    of_epochs, n_rows = EpochCodes(hasher, strict=strict), 0
+    parts: list[CodedPart] = []
+    for item in hasher._stream_batches(vectors):
+        for snapshot, codes, rows in of_epochs.of(item):
+            if parts and parts[-1].codes.fingerprint == codes.fingerprint:
+                scorer = parts[-1].scorer
+            else:
+                scorer = scorer_in(state, snapshot, metric, "hasher")
+            parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
+            n_rows += len(codes)
+    if any(part.codes.empty_rows().any() for part in parts):
+        warn_caller(
+            "Vectors that are not finite in float32 were skipped: nothing is learned from them, and their ids are "
+            "never found. `n_skipped_` of the hasher counts them; strict=True makes them an error."
+        )
+    return parts
+
+
+def with_parts(state: State, parts: Sequence[CodedPart], given: Ids | None) -> tuple[State, Ids]:
+    """Return the state with all rows of a stream, and their ids: those given, or the next numbers."""
+    new, first = new_ids(state, sum(len(part.codes) for part in parts), given), 0
+    # An epoch that has ended does not come back.
+    for _, same in groupby(parts, key=lambda part: part.codes.fingerprint):
+        scorers, codes, corrections = zip(*same, strict=True)
+        joined = Codes.concatenate(codes)
+        stop = first + len(joined)
+        state = with_codes(begun(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop])
+        first = stop
+    return state, new
+
+
+def _corrections(scorer: Scorer, codes: Codes, rows: Batch, first: int) -> Corrections:
+    """Return the corrections of rows, the first of which is row `first` of the call; zeros where a code is empty."""
+    rows = plain_batch(rows, rows.dtype)
+    if codes.empty is None:
+        return scorer.corrections(rows, "vectors", first)
+    numbers = np.zeros((len(codes), 2), dtype=np.float32)
+    usable = np.flatnonzero(~codes.empty)
+    numbers[usable] = scorer.corrections(rows[usable], "vectors", first + usable)
+    return numbers

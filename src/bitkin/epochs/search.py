@@ -1,0 +1,45 @@
+"""Nearest rows of several epochs: a shortlist of each by its own codes, merged by the estimate of one distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitkin.arrays import Batch, Ids
+from bitkin.epochs.epoch import Epoch
+from bitkin.epochs.state import State
+from bitkin.index.results import Neighbors
+from bitkin.index.rows.limits import require_fitting
+from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.batch import row_slice
+from bitkin.rescoring.nearest_first import nearest_first, reported
+
+_PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
+
+
+def nearest_rows(state: State, queries: Any, k: int, n_candidates: int, allow: Ids | None, metric: str) -> Neighbors:
+    """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by codes."""
+    source = open_vectors(queries, name="queries")
+    for epoch in state.epochs:
+        source.require_columns(epoch.scorer.feature_names)
+    state.require_features(source.shape[1], source.feature_names, source.name)
+    require_fitting(source.shape[0] or 1, k)
+    parts = [Neighbors(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32))]
+    epochs = [epoch for epoch in state.epochs if len(epoch)]
+    step = max(1, _PAIRS_AT_ONCE // max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs)))
+    for _, batch in source.batches():
+        for first in range(0, batch.shape[0], step):
+            some = row_slice(batch, first, min(first + step, batch.shape[0]))
+            parts.append(_nearest(epochs, some, k, n_candidates, allow, metric))
+    ids, distances = map(np.concatenate, zip(*parts, strict=True))
+    return Neighbors(ids, distances)
+
+
+def _nearest(
+    epochs: list[Epoch], queries: Batch, k: int, n_candidates: int, allow: Ids | None, metric: str
+) -> Neighbors:
+    found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
+    nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
+    ids, scores = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
+    return reported(nearest_first(ids, scores, k), metric)

@@ -1,0 +1,1 @@
+"""Sign codes: a projection, a rotation, and the signs of what comes out."""

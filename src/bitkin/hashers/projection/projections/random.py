@@ -1,0 +1,34 @@
+"""Random directions: bits collide with probability 1 − θ/π, whatever the data."""
+
+from __future__ import annotations
+
+from bitkin.hashers.projection.projections.base import Learned, Projection
+from bitkin.hashers.projection.statistics.mean import Mean
+from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.randomness import Draws
+
+
+class RandomProjection(Projection):
+    """Directions with independent normal entries; any number of bits, no data needed.
+
+    Two vectors at angle θ get the same bit with probability 1 − θ/π.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection=bitkin.projections.RandomProjection(), rotation=None)
+    >>> hasher.fit(np.eye(3)).spec_.n_bits
+    64
+    """
+
+    def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
+        """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all rows."""
+        return self.from_statistics(vectors.mean_of_all(), n_bits, center=vectors.center, draws=draws)
+
+    def statistics(self, n_features: int) -> Mean:
+        """Return what to update with rows, here or on several machines, and to merge."""
+        return Mean(n_features)
+
+    def from_statistics(self, mean: Mean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
+        """Return the directions and the mean of the rows that `mean` has seen."""
+        return Learned(draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None)

@@ -1,0 +1,77 @@
+"""The two slots of a projection hash: names, objects, and how they are written to files."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.hashers.projection.projections import OPAST, PCA, FrequentDirections, Nystrom, Projection, RandomProjection
+from bitkin.hashers.projection.projections.given import Given
+from bitkin.hashers.projection.rotations import ITQ, IsoHash, RandomRotation, Rotation, UnifDiag
+
+Slot = TypeVar("Slot", Projection, Rotation)
+
+PROJECTIONS: dict[str, type[Projection]] = {
+    "pca": PCA,
+    "nystrom": Nystrom,
+    "random": RandomProjection,
+    "opast": OPAST,
+    "frequent-directions": FrequentDirections,
+}
+ROTATIONS: dict[str, type[Rotation]] = {"itq": ITQ, "unifdiag": UnifDiag, "isohash": IsoHash, "random": RandomRotation}
+
+_IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}
+
+
+def projection_for(value: Any) -> Projection:
+    """Return the projection that a name or an object stands for."""
+    return _resolve(value, "projection", PROJECTIONS, Projection)
+
+
+def rotation_for(value: Any) -> Rotation | None:
+    """Return the rotation that a name, an object or None stands for."""
+    return None if value is None else _resolve(value, "rotation", ROTATIONS, Rotation)
+
+
+def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
+    """Return what a file keeps of a slot: the class and its parameters."""
+    if value is None:
+        return None
+    if type(value) not in (*_IN_FILES.values(), *ROTATIONS.values()):
+        raise InvalidInputError(
+            f"{value!r} cannot be saved: only bitkin's own projections and rotations can be loaded."
+        )
+    parameters = value.get_params(deep=False)
+    plain = {name: kept.item() if isinstance(kept, np.generic) else kept for name, kept in parameters.items()}
+    return {"class": type(value).__name__, "parameters": plain}
+
+
+def projection_from(description: Any, file_name: str) -> Projection:
+    """Return the projection that `describe` described."""
+    return _restore(description, file_name, _IN_FILES)
+
+
+def rotation_from(description: Any, file_name: str) -> Rotation | None:
+    """Return the rotation that `describe` described."""
+    return None if description is None else _restore(description, file_name, ROTATIONS)
+
+
+def _resolve(value: Any, name: str, known: dict[str, type[Slot]], kind: Any) -> Slot:
+    if isinstance(value, str) and value in known:
+        return known[value]()
+    if isinstance(value, kind):
+        return value  # type: ignore[no-any-return]
+    choices = [repr(choice) for choice in known] + (["None"] if name == "rotation" else [])
+    raise InvalidInputError(f"{name} must be {', '.join(choices)} or a {kind.__name__} object, got {value!r}.")
+
+
+def _restore(description: Any, file_name: str, known: dict[str, type[Slot]]) -> Slot:
+    classes = {kind.__name__: kind for kind in known.values()}
+    try:
+        slot = classes[description["class"]](**description["parameters"])
+        slot.require_parameters()
+        return slot
+    except (KeyError, TypeError, InvalidInputError):
+        raise CorruptFileError(f"{file_name} names a part this bitkin does not know: {description!r}.") from None

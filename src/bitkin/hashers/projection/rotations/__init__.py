@@ -1,0 +1,10 @@
+"""Rotations: how projected data is turned before its signs are taken."""
+
+from bitkin.hashers.projection.rotations.base import Projected, Rotation
+from bitkin.hashers.projection.rotations.covariance import CovarianceRotation
+from bitkin.hashers.projection.rotations.isohash import IsoHash
+from bitkin.hashers.projection.rotations.itq import ITQ
+from bitkin.hashers.projection.rotations.random import RandomRotation
+from bitkin.hashers.projection.rotations.unifdiag import UnifDiag
+
+__all__ = ["ITQ", "CovarianceRotation", "IsoHash", "Projected", "RandomRotation", "Rotation", "UnifDiag"]

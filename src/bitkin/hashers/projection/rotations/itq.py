@@ -1,0 +1,122 @@
+"""ITQ: the rotation that brings projected rows nearest to their own signs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import interrupts, threads
+from bitkin.checks import whole_number
+from bitkin.hashers.projection.rotations.base import Projected, Rotation
+from bitkin.hashers.projection.rotations.random import random_rotation
+from bitkin.hashers.projection.signs import buffer
+from bitkin.randomness import Draws
+
+_PIECES = 16  # fixed, so that sums do not depend on the number of threads
+_LEAST_ROWS = 1024  # worth a thread
+_BLOCK_NUMBERS = 1 << 18  # a product of 1 MB is still in cache when its signs are multiplied
+
+
+class ITQ(Rotation):
+    """Iterative quantization: turn the rows so that they lie nearest to the corners of a cube.
+
+    The method of "Iterative Quantization: A Procrustean Approach" (Gong et al., 2013), here on a sample of projected
+    rows V: from a random rotation R, in turn B = sign(V·R) and the R that minimizes ‖B − V·R‖ (a Procrustes problem).
+    The loss never increases; the search ends early once the codes stop changing.
+
+    Parameters
+    ----------
+    n_iter : int, default 50
+        At most so many turns.
+    max_rows : int, default 32768
+        Of more rows, so many evenly spaced ones are used.
+
+    Notes
+    -----
+    Time grows as `max_rows` · n_bits² · `n_iter`. Mean average precision at 64 bits, four seeds: Fashion-MNIST 0.402
+    from 8,192 rows, 0.404 from 16,384, 0.409 from 49,000; CIFAR-10 GIST 0.293 from 2,048 rows as from 19,000. Codes of
+    more than 128 bits were not measured; they may want more rows.
+
+    Rows of very different lengths pull the rotation toward the long ones: a random rotation can be better there.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((1000, 20)) * np.arange(1, 21)
+    >>> bitkin.ProjectionHash(n_bits=8, rotation=bitkin.rotations.ITQ(n_iter=10)).fit(X).encode(X)
+    Codes(1,000 rows, 8 × 1-bit, from ...)
+    """
+
+    n_matrices: ClassVar[int] = _PIECES + 8
+
+    def __init__(self, n_iter: int = 50, max_rows: int = 32_768) -> None:
+        self.n_iter = n_iter
+        self.max_rows = max_rows
+
+    def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
+        """Return R, float64 (n_bits, n_bits)."""
+        return self.matrix_and_losses(projected, n_bits, draws)[0]
+
+    def matrix_and_losses(
+        self, projected: Projected, n_bits: int, draws: Draws
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return R, and the loss after each turn: the mean of ‖b − v·R‖² over rows v, b their codes before the turn."""
+        self.require_parameters()
+        self.require_memory(n_bits)
+        rows, scale = _within_range(_evenly_spaced(projected.rows, self.max_rows))
+        rotation = random_rotation(n_bits, draws)
+        energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+        sums = rows.sum(axis=0, dtype=np.float64)
+        closest, losses = 0.0, []
+        with threads.blas_in_one_thread():
+            for _ in range(self.n_iter):
+                interrupts.check()
+                left, strengths, right = np.linalg.svd(2.0 * _rows_times_bits(rows, rotation) - sums[:, None])
+                # No more than before: the same codes came out, or all that still moves is rounding.
+                if strengths.sum() <= closest:
+                    break
+                closest = float(strengths.sum())
+                rotation = left @ right
+                losses.append(n_bits + (scale * scale * energy - 2.0 * scale * closest) / len(rows))
+        return rotation, np.array(losses)
+
+    def require_parameters(self) -> None:
+        """Raise unless there is at least one turn, of at least one row."""
+        whole_number(self.n_iter, "n_iter", low=1)
+        whole_number(self.max_rows, "max_rows", low=1)
+
+
+def _rows_times_bits(rows: npt.NDArray[np.float32], rotation: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return rowsᵀ · H, where H has 1 where rows · rotation ≥ 0 and 0 elsewhere: added up in an order that is fixed."""
+    n, width = rows.shape
+    step = max(_LEAST_ROWS, -(-n // _PIECES))
+    small = rotation.astype(np.float32)
+    block = max(1, min(step, _BLOCK_NUMBERS // width))
+
+    def piece(first: int) -> npt.NDArray[np.float64]:
+        total = np.zeros((width, width))
+        for start in range(first, min(first + step, n), block):
+            part = rows[start : min(start + block, first + step)]
+            turned = np.matmul(part, small, out=buffer("turned", part.shape, np.float32))
+            bits = np.greater_equal(turned, 0, out=buffer("bits", part.shape, np.bool_))
+            np.copyto(turned, bits)
+            total += part.T @ turned
+        return total
+
+    return sum(threads.run(piece, range(0, n, step)), np.zeros((width, width)))
+
+
+def _evenly_spaced(rows: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]:
+    """Return all rows, or `most` of them from beginning to end: neighbours in a file are often alike."""
+    return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
+
+
+def _within_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+    """Return rows and what to multiply them by: divided by a power of two where float32 sums could leave its range."""
+    exponent = int(np.frexp(np.abs(rows).max(initial=0.0))[1])
+    if -40 < exponent < 40:
+        return rows, 1.0
+    exponent = max(exponent, -126)
+    return rows * np.float32(2.0**-exponent), 2.0**exponent

@@ -1,0 +1,177 @@
+"""What makes the codes of a projection hash: directions, a mean, and the signs of what is projected onto them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from bitkin import threads
+from bitkin.arrays import Batch
+from bitkin.code_spec import WORD, CodeSpec
+from bitkin.errors import InvalidInputError
+from bitkin.estimators.fingerprint import fingerprint
+from bitkin.hashers.projection.signs import all_finite, buffer, pack_signs
+from bitkin.hashers.projection.training import prepared
+from bitkin.io.vectors.batch import first_not_finite, row_slice
+from bitkin.io.vectors.source import in_words
+
+_SHORT_MEAN = 2.0**-64
+_WORTH_A_THREAD = 1024  # rows
+
+
+class SignModel:
+    """Bit j of x is (x − mean) · componentsⱼ ≥ 0. Nothing of it ever changes.
+
+    Parameters
+    ----------
+    components : float32 (n_features, n_bits)
+        Directions times rotation, as columns.
+    mean : float64 (n_features,) or None
+        Subtracted after the projection, so that sparse rows stay sparse.
+    normalize : bool
+        Whether rows are scaled to length 1 first.
+    random : bool, default False
+        Whether the directions were drawn, not learned. It changes no code: what codes tell about distances depends on
+        it, see `bitkin.corrections`.
+    """
+
+    def __init__(
+        self,
+        components: npt.NDArray[np.float32],
+        mean: npt.NDArray[np.float64] | None,
+        normalize: bool,
+        *,
+        random: bool = False,
+    ) -> None:
+        self.components = _unchanging(components)
+        self.mean = None if mean is None else _unchanging(mean)
+        self.normalize = normalize
+        self.random = random
+        self.spec = CodeSpec(components.shape[1])
+        self.exact_offset = np.zeros(components.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"), threads.blas_in_one_thread():
+            if mean is not None:
+                self.exact_offset = mean @ components.astype(np.float64)
+            self.offset = self.exact_offset.astype(np.float32)  # infinite where no product of float32 reaches it
+            within = mean is None or np.isfinite(mean.astype(np.float32)).all()  # where means of float32 rows are
+        if not (within and np.isfinite(components).all()):
+            raise InvalidInputError("components or mean hold numbers that are not finite in float32.")
+
+    def require_smaller_mean(self) -> SignModel:
+        """Return this model, whose mean must not project beyond float32 where it is to be fitted to rows at hand."""
+        if not np.isfinite(self.offset).all():
+            raise InvalidInputError("X must have smaller numbers: their mean projects beyond float32. Scale it down.")
+        return self
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for two models exactly when they make the same codes."""
+        arrays: dict[str, npt.NDArray[Any]] = {"components": self.components}
+        if self.mean is not None:
+            arrays["mean"] = self.mean
+        return fingerprint("ProjectionHash", {"normalize": self.normalize}, arrays)
+
+    @cached_property
+    def scaled_mean(self) -> tuple[npt.NDArray[np.float64], int]:
+        """The mean times 2**e, and e, which is 0 unless the mean is so short that float32 would lose its squares."""
+        mean = np.zeros(len(self.components)) if self.mean is None else self.mean
+        largest = float(np.abs(mean).max(initial=0.0))
+        if largest == 0.0 or largest >= _SHORT_MEAN:
+            return mean, 0
+        exponent = -math.frexp(largest)[1]
+        return np.ldexp(mean, exponent), exponent
+
+    @cached_property
+    def scaled_offset(self) -> npt.NDArray[np.float64]:
+        """What `scaled_mean` projects to: all digits of it, also where `exact_offset` is too small for them."""
+        scaled, exponent = self.scaled_mean
+        if exponent == 0:
+            return self.exact_offset
+        with threads.blas_in_one_thread():
+            offset: npt.NDArray[np.float64] = scaled @ self.components.astype(np.float64)
+        return offset
+
+    def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
+        """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""
+        out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
+
+        def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
+            np.subtract(product, self.offset, out=out[rows])
+            return all_finite(out[rows])
+
+        self._over_blocks(batch, subtract, name)
+        return out
+
+    def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
+        """Return packed codes: uint64 (n, words a row)."""
+        words = np.zeros((batch.shape[0], self.spec.plane_words), dtype=WORD)
+        self._over_blocks(batch, lambda rows, product: pack_signs(product, self.offset, words[rows]))
+        return words
+
+    def _over_blocks(
+        self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool], name: str = "X"
+    ) -> None:
+        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were finite.
+
+        The blocks do not depend on the number of threads, and the next block overwrites the product.
+        """
+        step = _block_rows(batch.shape[0], self.spec.n_symbols)
+
+        def block(first: int) -> None:
+            which = slice(first, min(first + step, batch.shape[0]))
+            rows = row_slice(batch, which.start, which.stop)
+            with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
+                product = _product(prepared(rows, self.normalize, name, first), self.components)
+                finite = work(which, product)
+            if not finite:
+                _raise_not_finite(rows, name, first)
+
+        with threads.blas_in_one_thread():
+            threads.run(block, range(0, batch.shape[0], step))
+
+
+def _unchanging(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _block_rows(n_rows: int, n_bits: int) -> int:
+    """Return how many rows to take at once: a product of at most 4 MB.
+
+    BLAS packs the components anew for every product, so fewer are better. Several blocks come in pairs of equal size,
+    so that no thread is left with a short one at the end.
+    """
+    most = max(16, min(4096, (1 << 20) // n_bits))
+    if n_rows <= _WORTH_A_THREAD:
+        return most
+    n_pairs = -(-n_rows // (2 * most))
+    return -(-n_rows // (2 * n_pairs))
+
+
+def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if issparse(rows):
+        product: npt.NDArray[np.float32] = rows @ components
+        return product
+    return np.matmul(rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32))
+
+
+def _raise_not_finite(rows: Any, name: str, first: int) -> None:
+    """Say why a projection is not finite: a number that is not, or numbers too large."""
+    found = first_not_finite(rows)
+    if found is not None:
+        row, column, value = found
+        raise InvalidInputError(
+            f"{name}: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
+            "drop or replace such rows first."
+        )
+    raise InvalidInputError(
+        f"{name} must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows "
+        "float32. Scale the data down."
+    )

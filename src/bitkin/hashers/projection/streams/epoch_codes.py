@@ -1,0 +1,68 @@
+"""Codes of a stream together with the models that made them, for whoever keeps both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bitkin.arrays import Batch, Flags
+from bitkin.codes import Codes
+from bitkin.hashers.projection.streams.rows import Skipped
+from bitkin.io.vectors.batch import row_slice
+
+if TYPE_CHECKING:
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.sign_model import SignModel
+
+
+class EpochCodes:
+    """Sketches batch after batch, as `sketch_stream` does, and names the snapshot and the rows behind each piece.
+
+    Vectors that are not finite get empty codes, without a warning: whoever keeps codes sees them.
+
+    Parameters
+    ----------
+    hasher : ProjectionHash
+        A live one, or one that can start.
+    strict : bool, default False
+        Whether a vector that is not finite is an error.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
+    >>> X = np.random.default_rng(0).standard_normal((100, 20), dtype=np.float32)
+    >>> hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=60).fit(X)
+    >>> for snapshot, codes, rows in EpochCodes(hasher).of(X):
+    ...     print(len(codes), rows.shape, codes.fingerprint == snapshot.fingerprint_)
+    60 (60, 20) True
+    40 (40, 20) True
+    """
+
+    def __init__(self, hasher: ProjectionHash, *, strict: bool = False) -> None:
+        self._hasher = hasher
+        self._strict = strict
+        self._skipped = _Unsaid()
+        self._model: SignModel | None = None
+        self._snapshot: ProjectionHash | None = None
+
+    def of(self, X: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
+        """Yield snapshot, codes and rows for each epoch that rows fall in; no snapshot where there are no epochs."""
+        live, batch = self._hasher._started(X)
+        first = 0
+        for model, codes in self._hasher._coded_by_models(live, batch, self._strict, self._skipped):
+            if model is not self._model:
+                self._model = model
+                self._snapshot = None if model is None else self._hasher._frozen_hasher(model)
+            yield self._snapshot, codes, row_slice(batch, first, first + len(codes))
+            first += len(codes)
+
+
+class _Unsaid(Skipped):
+    """Counts vectors that were left out, and says nothing."""
+
+    def among(self, usable: Flags) -> int:
+        """Return how many vectors cannot be used."""
+        return int(np.count_nonzero(~usable))

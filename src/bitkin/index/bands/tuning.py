@@ -1,0 +1,209 @@
+"""Settings of a BandIndex for a recall that is wanted, measured on a sample of the codes themselves."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.checks import whole_number
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes, require_codes, require_comparable
+from bitkin.errors import InvalidInputError
+from bitkin.index.bands.bands import similarity_threshold
+from bitkin.index.bands.layout import BandLayout
+from bitkin.index.bands.search import BandSearch
+from bitkin.index.bands.tables import band_tables
+from bitkin.index.flat.flat_index import FlatIndex
+from bitkin.index.rows.snapshot import Snapshot
+from bitkin.index.rows.tabled import with_tables
+from bitkin.notices import warn_caller
+from bitkin.randomness import Draws, resolve_seed
+
+if TYPE_CHECKING:
+    from bitkin.index.bands.band_index import BandIndex
+
+FEWEST_CODES = 200
+_MOST_QUERIES = 1000
+_BITS = (6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40)  # widths of bands that are tried
+_BUDGETS = tuple(2.0 ** (-power / 2) for power in range(22, 3, -1))  # shares of the rows, ascending
+_MOST_PROBES = 512
+_FEWEST_QUERIES = 20
+_LOOKUP = 0.5  # looking a key up takes about half as long as looking at a row
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class BandTuning:
+    """Settings for a `BandIndex`, and what to expect of them; `build()` makes the index, still without rows.
+
+    Settings were chosen with one half of the queries, expectations measured with the other.
+    """
+
+    spec: CodeSpec
+    band_bits: int
+    probes: int
+    budget: int
+    recall: float
+    """Share of the true k nearest, by code distance, that are found."""
+    interval: tuple[float, float]
+    """Where the recall of more queries of the same kind is, 95 % sure, were every query found wholly or not at all."""
+    candidates: float
+    """Rows looked at, as a share of all rows; a row counts again in every band that holds it."""
+    microseconds: float
+    """Time a query in a batch, all threads, here and now."""
+    scan_microseconds: float
+    """The same for `FlatIndex`: where this is less, a scan is the better index."""
+    k: int
+    n_rows: int
+    """Rows that were searched in."""
+
+    def build(self) -> BandIndex:
+        """Return an index with these settings and no rows."""
+        from bitkin.index.bands.band_index import BandIndex
+
+        return BandIndex(self.spec, self.band_bits, probes=self.probes, budget=self.budget)
+
+
+def tuned(
+    codes: Codes, recall: float, k: int, queries: Codes | None, sample: int, random_state: int | None
+) -> BandTuning:
+    """Measure settings on a sample and return the cheapest that reaches the recall; see `BandIndex.tune`."""
+    wanted = similarity_threshold(recall, "recall")
+    k = whole_number(k, "k", low=1)
+    sample = whole_number(sample, "sample", low=FEWEST_CODES)
+    rows, asked = _sample(require_codes(codes, "codes"), queries, sample, resolve_seed(random_state))
+    if k > len(rows):
+        raise InvalidInputError(f"k must be at most {len(rows)}, the rows that are searched, got {k}.")
+    scan = FlatIndex(codes.spec)
+    scan.add(rows)
+    half = len(asked) // 2
+    first, second = (_Questions(some, scan.search(some, k).ids) for some in (asked[:half], asked[half:]))
+    best = _cheapest(scan, first, wanted)
+    found = best.answer(second)
+    if best.recall < wanted:
+        warn_caller(f"no bands reach a recall of {wanted}; the best found {best.recall:.3f}. FlatIndex finds all.")
+    seconds, scan_seconds = _seconds(lambda: best.answer(second)), _seconds(lambda: scan.search(second.codes, k))
+    return BandTuning(
+        spec=codes.spec,
+        band_bits=best.layout.band_bits,
+        probes=best.layout.probes,
+        budget=math.ceil(best.budget * max(1.0, len(codes) / len(rows))),
+        recall=found.recall,
+        interval=_wilson(found.recall, len(second.codes)),
+        candidates=found.looked / len(rows),
+        microseconds=1e6 * seconds / len(second.codes),
+        scan_microseconds=1e6 * scan_seconds / len(second.codes),
+        k=k,
+        n_rows=len(rows),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """Queries, and the ids of their true nearest."""
+
+    codes: Codes
+    truth: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    recall: float
+    looked: float
+    """Rows looked at, a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Settings over rows in tables."""
+
+    snapshot: Snapshot
+    layout: BandLayout
+    budget: int
+    recall: float = 0.0
+
+    def answer(self, questions: _Questions) -> _Answer:
+        """Search, and compare with the truth."""
+        search = BandSearch.of(self.snapshot, self.layout, self.budget, False, questions.codes, None)
+        found, looked = search.nearest(questions.truth.shape[1])
+        hits = (found.ids[:, :, None] == questions.truth[:, None, :]).any(axis=1)
+        return _Answer(float(hits.mean()), float(looked.mean()))
+
+
+def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
+    """Return the settings that reach a recall with the fewest rows and keys looked at; else those nearest to it."""
+    spec, rows = scan.spec, scan._snapshot
+    reached: list[tuple[float, _Trial]] = []
+    others: list[_Trial] = []
+    for layouts in _layouts(spec):
+        tabled = with_tables(rows, lambda segment, layout=layouts[0]: band_tables(segment, layout), few=0)  # type: ignore[misc]
+        for layout in layouts:
+            budgets = [math.ceil(share * len(scan)) for share in _BUDGETS]
+            low, high = 0, len(budgets)
+            while low < high:  # the smallest that reaches the recall, which grows with the budget
+                middle = (low + high) // 2 if high < len(budgets) or low else len(budgets) - 1
+                answer = _Trial(tabled, layout, budgets[middle]).answer(questions)
+                trial = _Trial(tabled, layout, budgets[middle], answer.recall)
+                if answer.recall < wanted:
+                    others.append(trial)
+                    low = middle + 1
+                else:
+                    reached.append((answer.looked + _LOOKUP * layout.bands * len(layout.masks), trial))
+                    high = middle
+    return min(reached, key=lambda pair: pair[0])[1] if reached else max(others, key=lambda trial: trial.recall)
+
+
+def _layouts(spec: CodeSpec) -> Iterator[list[BandLayout]]:
+    """Yield layouts to try, those of one width together: own keys, and all with one or two symbols changed."""
+    bits, widths = spec.bits_per_symbol, set()
+    for band_bits in _BITS:
+        r = max(1, min(band_bits, spec.n_bits) // bits)
+        if r in widths:
+            continue
+        widths.add(r)
+        one = r * (spec.alphabet_size - 1)
+        two = one + math.comb(r, 2) * (spec.alphabet_size - 1) ** 2
+        yield [BandLayout(spec, r * bits, probes) for probes in (0, one, two) if probes <= _MOST_PROBES]
+
+
+def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[Codes, Codes]:
+    """Return rows and queries, none of them empty and no row among the queries."""
+    usable = np.flatnonzero(~codes.empty_rows())
+    if len(usable) < FEWEST_CODES:
+        raise InvalidInputError(
+            f"codes must have at least {FEWEST_CODES} rows that are not empty, got {len(usable)}. So few need no bands."
+        )
+    drawn = usable[Draws(seed, "tuning of bands").permutation(len(usable))]
+    if queries is None:
+        n_queries = min(_MOST_QUERIES, len(usable) // 4)
+        return codes[np.sort(drawn[n_queries:][:most])], codes[drawn[:n_queries]]
+    require_comparable(codes.spec, codes.fingerprint, require_codes(queries, "queries"), "queries")
+    asked = np.flatnonzero(~queries.empty_rows())
+    if len(asked) < _FEWEST_QUERIES:
+        raise InvalidInputError(f"queries must be at least {_FEWEST_QUERIES} that are not empty, got {len(asked)}.")
+    order = Draws(seed, "queries for tuning of bands").permutation(len(asked))[:_MOST_QUERIES]
+    return codes[np.sort(drawn[:most])], queries[asked[order]]
+
+
+def _wilson(share: float, n: int) -> tuple[float, float]:
+    """Return Wilson's interval for a share of `n` that are each found or not."""
+    z2 = _NORMAL_95**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = _NORMAL_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the least of three times."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,1 @@
+"""The index that looks at all codes."""

@@ -1,0 +1,1 @@
+"""The exact index that looks at few codes."""

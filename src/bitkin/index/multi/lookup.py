@@ -1,0 +1,120 @@
+"""Queries looked up in the tables of a snapshot: heaps of the best rows, and what it took to fill them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin import threads
+from bitkin.arrays import Ids
+from bitkin.codes import Codes
+from bitkin.index.multi import cost as multi_cost
+from bitkin.index.multi.tables import MultiTables
+from bitkin.index.results import Neighbors
+from bitkin.index.rows import bitmap
+from bitkin.index.rows.segment import Segment
+from bitkin.index.rows.snapshot import Snapshot
+from bitkin.kernels.blocks import BLOCK, read_only
+from bitkin.kernels.multi_index import nearest_by_tables_into, work_for
+
+_MOST_QUERIES = 64  # of a piece of work
+_ALL_ROWS = np.empty(0, dtype=np.uint64)
+
+
+class Kept(NamedTuple):
+    """The best of every query as heaps, the worst first, and how they were found."""
+
+    distances: npt.NDArray[np.int32]
+    """int32 (n_queries, room)."""
+    ids: Ids
+    """int64 (n_queries, room)."""
+    sizes: npt.NDArray[np.int64]
+    """int64 (n_queries,): how many of them are there."""
+    account: npt.NDArray[np.int64]
+    """int64 (n_queries, 4): keys looked up, rows found under them, codes compared, whether the search gave up."""
+
+    def part(self, first: int, last: int) -> Kept:
+        """Return those of queries `first` … `last`, not copied."""
+        some = slice(first, last)
+        return Kept(self.distances[some], self.ids[some], self.sizes[some], self.account[some])
+
+
+def nothing_kept(n_queries: int, room: int, far: int) -> Kept:
+    """Return heaps without rows: id −1, at a distance that no row has."""
+    return Kept(
+        distances=np.full((n_queries, room), far, dtype=np.int32),
+        ids=np.full((n_queries, room), -1, dtype=np.int64),
+        sizes=np.zeros(n_queries, dtype=np.int64),
+        account=np.zeros((n_queries, 4), dtype=np.int64),
+    )
+
+
+def kept_from(found: Neighbors) -> Kept:
+    """Return heaps of what was found: backwards, the worst of what is there comes first."""
+    n_queries, k = found.ids.shape
+    sizes = (found.ids >= 0).sum(axis=1)
+    places = np.arange(k)
+    order = np.where(places < sizes[:, None], sizes[:, None] - 1 - places, places)
+    distances, ids = np.take_along_axis(found.distances, order, axis=1), np.take_along_axis(found.ids, order, axis=1)
+    return Kept(distances, ids, sizes, np.zeros((n_queries, 4), dtype=np.int64))
+
+
+def has_tables(snapshot: Snapshot) -> bool:
+    """Whether any rows are in tables."""
+    return any(isinstance(segment.tables, MultiTables) for segment in snapshot.segments)
+
+
+def outside_tables(snapshot: Snapshot) -> Snapshot:
+    """Return the rows that no table covers."""
+    rest = (_behind_tables(segment) for segment in snapshot.segments)
+    return Snapshot(snapshot.spec, segments=tuple(segment for segment in rest if segment is not None))
+
+
+def _behind_tables(segment: Segment) -> Segment | None:
+    """Return the rows of a segment that were appended since its tables were built; they may begin within a block."""
+    if not isinstance(segment.tables, MultiTables):
+        return segment
+    if segment.tables.n == segment.n:
+        return None
+    block, covered = divmod(segment.tables.n, BLOCK)
+    n = segment.n - block * BLOCK
+    marks = None if segment.searchable is None else segment.searchable[8 * block :]
+    searchable = bitmap.without(marks, n, np.arange(covered))
+    # Whether a row is alive matters to those who look for ids; here rows are only searched.
+    return Segment(segment.blocks[block:], segment.ids[block * BLOCK :], n, n_alive=n, searchable=searchable)
+
+
+def look_up(snapshot: Snapshot, queries: Codes, radius: int, kept: Kept) -> None:
+    """Offer all rows in tables, within `radius`, to the heaps of all queries; some may give up."""
+    words = read_only(queries.words)
+    rounds = -(-len(words) // (threads.get_threads() * _MOST_QUERIES))
+    step = -(-len(words) // (threads.get_threads() * rounds))
+
+    def search(first: int) -> None:
+        for segment in snapshot.segments:
+            if isinstance(segment.tables, MultiTables):
+                _look_up_segment(segment, segment.tables, snapshot.spec.n_symbols, words, radius, kept, first, step)
+
+    threads.run(search, range(0, len(words), step))
+
+
+def _look_up_segment(
+    segment: Segment, tables: MultiTables, n_symbols: int, words: npt.NDArray[np.uint64], radius: int, kept: Kept,
+    first: int, count: int,
+) -> None:  # fmt: skip
+    some, best = words[first : first + count], kept.part(first, first + count)
+    nearest_by_tables_into(
+        read_only(segment.blocks),
+        read_only(segment.ids),
+        read_only(_ALL_ROWS if segment.searchable is None else segment.searchable),
+        tables.chunks,
+        n_symbols,
+        some,
+        radius,
+        multi_cost.COSTS,
+        multi_cost.budgets(tables.n * words[0].size, len(words)),
+        work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
+        *best,
+    )

@@ -1,0 +1,75 @@
+"""How a snapshot becomes the next one: rows added, rows removed, space given back. Pure functions.
+
+Rows whose ids follow the last segment's go into its room; others get a segment of their own, and segments of like size
+whose ids interleave are merged. So ids always ascend within a segment, and there are few segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bitkin.arrays import Ids
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
+from bitkin.index.rows.segment import Segment, compacted, new_segment
+from bitkin.index.rows.snapshot import Snapshot
+from bitkin.kernels.blocks import BLOCK
+
+
+def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
+    """Return the snapshot with new rows: behind the last segment where their ids allow it, else in one of their own."""
+    fingerprint = snapshot.fingerprint or codes.fingerprint
+    if len(ids) == 0:
+        return replace(snapshot, fingerprint=fingerprint)
+    words, empty, next_id = codes.words, codes.empty, max(snapshot.next_id, int(ids.max()) + 1)
+    if not (ids[1:] > ids[:-1]).all():
+        order = np.argsort(ids)
+        words, ids, empty = words[order], ids[order], None if empty is None else empty[order]
+    segments = list(snapshot.segments)
+    taken = 0
+    if segments and segments[-1].room and segments[-1].ids[segments[-1].n - 1] < ids[0]:
+        taken = min(segments[-1].room, len(ids))
+        segments[-1] = segments[-1].append(words[:taken], ids[:taken], None if empty is None else empty[:taken])
+    if taken < len(ids):
+        # Room for an eighth more: rows are never moved to grow, and at rest little is wasted.
+        rest = len(ids) - taken
+        grown = new_segment(snapshot.spec, rest if rest > len(snapshot) else max(rest, len(snapshot) // 8))
+        segments.append(grown.append(words[taken:], ids[taken:], None if empty is None else empty[taken:]))
+    segments = _merge_small(segments, snapshot.spec)
+    return replace(snapshot, segments=tuple(segments), fingerprint=fingerprint, next_id=next_id)
+
+
+def _merge_small(segments: list[Segment], spec: CodeSpec) -> list[Segment]:
+    """Merge segments at the end whose ids interleave while they are of like size: never more than log(n) of them."""
+    while len(segments) > 1:
+        before, last = segments[-2:]
+        in_order = before.ids[before.n - 1] < last.ids[0]
+        if in_order or before.n > 2 * last.n:
+            break
+        segments = [*segments[:-2], compacted([before, last], spec)]
+    return segments
+
+
+def without_ids(snapshot: Snapshot, ids: Ids) -> Snapshot:
+    """Return the snapshot without these rows; a segment with none left is dropped."""
+    segments = []
+    for segment in snapshot.segments:
+        rows = segment.find(ids)
+        rows = rows[rows >= 0]
+        segments.append(segment.without(rows) if len(rows) else segment)
+    return replace(snapshot, segments=tuple(segment for segment in segments if segment.n_alive))
+
+
+def in_one_segment(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with all live rows in one segment, or none."""
+    segments = (compacted(snapshot.segments, snapshot.spec),) if len(snapshot) else ()
+    return replace(snapshot, segments=segments)
+
+
+def tidied(snapshot: Snapshot) -> Snapshot:
+    """Compact when more rows are dead than alive; a mapped file stays mapped."""
+    dead = sum(segment.n - segment.n_alive for segment in snapshot.segments)
+    mapped = any(segment.source is not None for segment in snapshot.segments)
+    return snapshot if mapped or dead <= max(BLOCK, len(snapshot)) else in_one_segment(snapshot)

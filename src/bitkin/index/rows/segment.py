@@ -1,0 +1,198 @@
+"""Segments: runs of rows in ascending order of id, packed in blocks of 512.
+
+A segment never changes. Its arrays may have room for more rows; the writer fills that room and makes a new segment
+with a larger `n` over the same arrays, while searches go on over the old one and never look beyond their own `n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from bitkin import threads
+from bitkin.arrays import Flags, Ids, Words
+from bitkin.code_spec import CodeSpec
+from bitkin.index.rows import bitmap
+from bitkin.index.rows.bitmap import Bitmap
+from bitkin.io.reader import StoredFile
+from bitkin.kernels.blocks import BLOCK, move_rows_into, pack_blocks_into, read_only, unpack_rows_into
+
+ROWS_PER_PIECE = 128 * BLOCK
+
+
+class Tables(Protocol):
+    """What an index builds over the first rows of a segment; good as long as its rows are where they were."""
+
+    @property
+    def n(self) -> int:
+        """Rows covered; those that were appended later are not."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Segment:
+    """`n` rows with ascending ids, some of them perhaps dead (not `alive`) or empty (alive, not `searchable`)."""
+
+    blocks: Words
+    """uint64 (at least ceil(n / 512), planes, words, 512)."""
+    ids: Ids
+    """int64 (at least n)."""
+    n: int
+    n_alive: int
+    alive: Bitmap | None = None
+    searchable: Bitmap | None = None
+    source: StoredFile | None = None
+    """The file whose mapped bytes `blocks` and `ids` are."""
+    tables: Tables | None = None
+    """Rows are appended and die, but never move or change: the tables of a segment are those of all that follow it."""
+
+    @property
+    def room(self) -> int:
+        """Rows that can still be appended; none where the arrays are not ours to write."""
+        return min(len(self.blocks) * BLOCK, len(self.ids)) - self.n if self.blocks.flags.writeable else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        bitmaps = sum(b.nbytes for b in (self.alive, self.searchable) if b is not None)
+        return self.blocks.nbytes + self.ids.nbytes + bitmaps + (0 if self.tables is None else self.tables.nbytes)
+
+    @property
+    def row_ids(self) -> Ids:
+        """The ids of all rows, dead ones included."""
+        return self.ids[: self.n]
+
+    def live_ids(self) -> Ids:
+        """Return the ids of the rows that are alive."""
+        return self.row_ids if self.alive is None else self.row_ids[bitmap.unpack(self.alive, 0, self.n)]
+
+    def find(self, ids: Ids) -> Ids:
+        """Return the row of every id, −1 where it is not alive here."""
+        if self.n == 0:
+            return np.full(len(ids), -1, dtype=np.int64)
+        first = self.ids[0]
+        if self.ids[self.n - 1] - first == self.n - 1:
+            # No number is left out, so nothing has to be looked for.
+            there = (ids >= first) & (ids <= self.ids[self.n - 1])
+            rows = np.where(there, ids - first, 0)
+        else:
+            rows = np.searchsorted(self.row_ids, ids)
+            rows[rows == self.n] = 0
+            there = self.row_ids[rows] == ids
+        return np.where(there & bitmap.test(self.alive, rows), rows, -1)
+
+    def found(self, ids: Ids) -> Ids:
+        """Return the rows of those ids that are alive here, in the order of ids."""
+        rows = self.find(ids)
+        return rows[rows >= 0]
+
+    def words(self, rows: Ids) -> Words:
+        """Unpack some rows."""
+        out = np.empty((len(rows), *self.blocks.shape[1:3]), dtype=np.uint64)
+        unpack_rows_into(read_only(self.blocks), read_only(rows), out)
+        return out
+
+    def gathered(self, rows: Ids) -> Segment:
+        """Return a copy of some rows, in ascending order."""
+        blocks = np.zeros((bitmap.n_blocks(len(rows)), *self.blocks.shape[1:]), dtype=np.uint64)
+        move_rows_into(read_only(self.blocks), read_only(rows), blocks, read_only(np.arange(len(rows))))
+        return Segment(blocks, self.ids[rows], n=len(rows), n_alive=len(rows))
+
+    def without(self, rows: Ids) -> Segment:
+        """Return the segment with these live rows dead."""
+        alive = bitmap.without(self.alive, self.n, rows)
+        searchable = bitmap.without(self.searchable, self.n, rows)
+        return replace(self, alive=alive, searchable=searchable, n_alive=self.n_alive - len(rows))
+
+    def append(self, words: Words, ids: Ids, empty: Flags | None) -> Segment:
+        """Fill the room with rows whose ids are above all ids here, and return the longer segment."""
+        stop = self.n + len(ids)
+        _pack_rows(words, self.blocks, self.n)
+        self.ids[self.n : stop] = ids
+        alive, searchable = self.alive, self.searchable
+        there = np.ones(len(ids), dtype=bool)
+        if alive is not None:
+            alive = bitmap.extended(alive, self.n, there)
+        if searchable is not None or empty is not None:
+            searchable = bitmap.extended(searchable, self.n, there if empty is None else ~empty)
+        n_alive = self.n_alive + len(ids)
+        return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
+
+    def sealed(self) -> Segment:
+        """Return the same rows, without tables, over arrays that nobody can append to."""
+        blocks = self.blocks[: bitmap.n_blocks(self.n)]
+        blocks.flags.writeable = False
+        return replace(self, blocks=blocks, ids=self.row_ids, tables=None)
+
+
+def new_segment(spec: CodeSpec, capacity: int) -> Segment:
+    """Return a segment without rows, with room for at least `capacity`."""
+    count = bitmap.n_blocks(capacity)
+    # Zeros, not leftovers: the system hands out zero pages without touching them, and files get no stray memory.
+    blocks = np.zeros((count, spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64)
+    return Segment(blocks, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
+
+
+def merged_ids(segments: Sequence[Segment]) -> Ids:
+    """Return all live ids, ascending."""
+    ids = np.concatenate([segment.live_ids() for segment in segments]) if segments else np.empty(0, dtype=np.int64)
+    if len(segments) > 1 and not (ids[1:] > ids[:-1]).all():
+        ids.sort()
+    return ids
+
+
+def merged_blocks(segments: Sequence[Segment], ids: Ids, spec: CodeSpec) -> Iterator[tuple[Words, Flags]]:
+    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of rows at a time.
+
+    Mapped segments are verified first: damage must not get a new checksum.
+    """
+    for segment in segments:
+        if segment.source is not None:
+            segment.source.verify()
+    for start in range(0, len(ids), ROWS_PER_PIECE):
+        wanted = ids[start : start + ROWS_PER_PIECE]
+        blocks = np.zeros(
+            (bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64
+        )
+        searchable = np.ones(len(wanted), dtype=bool)
+        for segment in segments:
+            first = int(np.searchsorted(segment.row_ids, wanted[0]))
+            last = int(np.searchsorted(segment.row_ids, wanted[-1], side="right"))
+            rows = first + np.flatnonzero(bitmap.unpack(segment.alive, first, last))
+            places = np.searchsorted(wanted, segment.ids[rows])
+            move_rows_into(read_only(segment.blocks), read_only(rows), blocks, read_only(places))
+            searchable[places] = bitmap.test(segment.searchable, rows)
+        yield blocks, searchable
+
+
+def compacted(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
+    """Return one segment with the live rows of all."""
+    ids = merged_ids(segments)
+    whole = new_segment(spec, len(ids))
+    whole.ids[: len(ids)] = ids
+    searchable = np.ones(len(ids), dtype=bool)
+    done = 0
+    for blocks, flags in merged_blocks(segments, ids, spec):
+        whole.blocks[done // BLOCK : done // BLOCK + len(blocks)] = blocks
+        searchable[done : done + len(flags)] = flags
+        done += len(flags)
+    packed = None if searchable.all() else bitmap.pack(searchable)
+    return replace(whole, n=len(ids), n_alive=len(ids), searchable=packed)
+
+
+def _pack_rows(words: Words, blocks: Words, first: int) -> None:
+    """Pack rows into blocks from row `first` on, in pieces that share no block."""
+    words = read_only(words)
+    head = min(len(words), -first % BLOCK)
+    cuts = [0, *range(head, len(words), ROWS_PER_PIECE), len(words)]
+
+    def pack(cut: int) -> None:
+        pack_blocks_into(words[cuts[cut] : cuts[cut + 1]], blocks, first + cuts[cut])
+
+    threads.run(pack, range(len(cuts) - 1))

@@ -1,0 +1,91 @@
+"""A snapshot: everything an index is at one moment. It never changes, so a search needs no lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bitkin.arrays import Flags, Ids
+from bitkin.code_spec import CodeSpec
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError, UnknownIdError
+from bitkin.index.rows import bitmap
+from bitkin.index.rows.bitmap import Bitmap
+from bitkin.index.rows.segment import Segment, merged_ids
+from bitkin.io.layout import damaged
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Snapshot:
+    """Segments whose live ids are disjoint; the origin of the codes; the id that comes next."""
+
+    spec: CodeSpec
+    fingerprint: str | None = None
+    segments: tuple[Segment, ...] = ()
+    next_id: int = 0
+
+    def __len__(self) -> int:
+        return sum(segment.n_alive for segment in self.segments)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether ids ascend from segment to segment, so that the first of equals has the lowest id."""
+        filled = [segment for segment in self.segments if segment.n]
+        return all(a.ids[a.n - 1] < b.ids[0] for a, b in pairwise(filled))
+
+    def ids(self) -> Ids:
+        """Return all ids, ascending."""
+        return merged_ids(self.segments)
+
+    def present(self, ids: Ids) -> Flags:
+        """Return for every id whether it is there."""
+        found = np.zeros(len(ids), dtype=bool)
+        for segment in self.segments:
+            found |= segment.find(ids) >= 0
+        return found
+
+    def require_present(self, ids: Ids) -> None:
+        """Raise when any of `ids` is not there."""
+        _require_found(ids, self.present(ids))
+
+    def codes(self, ids: Ids) -> Codes:
+        """Return the codes of `ids`, in that order."""
+        words = np.empty((len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64)
+        empty, found = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
+        for segment in self.segments:
+            rows = segment.find(ids)
+            here = rows >= 0
+            words[here] = segment.words(rows[here])
+            empty[here] = ~bitmap.test(segment.searchable, rows[here])
+            found |= here
+        _require_found(ids, found)
+        words.flags.writeable = False
+        try:
+            return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
+        except InvalidInputError:
+            names = ", ".join(segment.source.name for segment in self.segments if segment.source is not None)
+            raise damaged(names or "the index", "has codes with bits set where none may be") from None
+
+    def masks(self, allow: Ids | None) -> list[Bitmap | None]:
+        """Return, a segment each, the rows a search may return; None is all of them."""
+        if allow is None:
+            return [segment.searchable for segment in self.segments]
+        masks = []
+        for segment in self.segments:
+            flags = np.zeros(segment.n, dtype=bool)
+            flags[segment.found(allow)] = True
+            masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
+        return masks
+
+
+def _require_found(ids: Ids, found: Flags) -> None:
+    if not found.all():
+        raise UnknownIdError(f"ids must be in the index; not there: {some_of(ids[~found])}.")
+
+
+def some_of(ids: Ids) -> str:
+    """Write the first few ids for a message."""
+    text = ", ".join(map(str, ids[:5].tolist()))
+    return text if len(ids) <= 5 else f"{text} and {len(ids) - 5} more"

@@ -1,0 +1,1 @@
+"""Readers of vector files, one format each."""

@@ -1,0 +1,1 @@
+"""HeshingClassifier: what it learns, how, and what it keeps."""

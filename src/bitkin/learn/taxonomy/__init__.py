@@ -1,0 +1,1 @@
+"""Trees of classes: made, looked up, drawn and stored."""

@@ -1,0 +1,112 @@
+"""A taxonomy as what JSON can hold, and back; what comes from a file is not trusted."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.learn.taxonomy.growing import ROOT, Grown, copies_below, fits_memory
+
+_FIELDS = ("root", "labels", "parents", "copies", "ends")
+_MOST_NESTED = 16
+
+
+def taxonomy_to_dict(tree: Grown) -> dict[str, Any]:
+    """Return the tree as lists; a copy has no label of its own, and a class that of the node it ends at."""
+    pairs = zip(tree.node_labels, tree.node_is_copy, strict=True)
+    return {
+        "root": _stored_label(tree.root_label),
+        "labels": [None if copied else _stored_label(label) for label, copied in pairs],
+        "parents": list(tree.node_parents),
+        "copies": [node for node, copied in enumerate(tree.node_is_copy) if copied],
+        "ends": list(tree.class_ends),
+    }
+
+
+def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
+    """Return the tree of `taxonomy_to_dict`, proved to be one that paths could have grown."""
+    if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
+        raise CorruptFileError(f"a stored taxonomy must have the fields {', '.join(_FIELDS)}.")
+    root = _label(stored["root"])
+    n_nodes = len(_listed(stored["labels"]))
+    parents = _numbers(stored["parents"], low=ROOT, n_nodes=n_nodes)
+    copies = set(_numbers(stored["copies"], low=0, n_nodes=n_nodes))
+    ends = _numbers(stored["ends"], low=ROOT, n_nodes=n_nodes)
+    if len(parents) != n_nodes or any(parent >= node for node, parent in enumerate(parents)):
+        raise CorruptFileError("a stored taxonomy must number every parent before its children.")
+    labels: list[Hashable] = []
+    for node, parent in enumerate(parents):
+        above = root if parent == ROOT else labels[parent]
+        labels.append(above if node in copies else _label(stored["labels"][node]))
+    classes = tuple(root if end == ROOT else labels[end] for end in ends)
+    tree = Grown(root, tuple(labels), parents, tuple(node in copies for node in range(n_nodes)), classes, ends)
+    if not _holds_together(tree):
+        raise CorruptFileError("a stored taxonomy must have a path to every class, and nothing else.")
+    return tree
+
+
+def _holds_together(tree: Grown) -> bool:
+    """Tell whether classes are different, all equally deep once extended, and reach every node; no node is twice.
+
+    Every node is looked at a few times only, and no path is kept: a small file may have a deep tree.
+    """
+    n_nodes = len(tree.node_labels)
+    places = set(zip(tree.node_parents, tree.node_is_copy, tree.node_labels, strict=True))
+    if not 0 < n_nodes == len(places) or len(set(tree.classes)) != len(tree.classes):
+        return False
+    levels = [0] * (n_nodes + 1)  # the last is the root's, so that −1 finds it
+    for node, parent in enumerate(tree.node_parents):
+        levels[node] = levels[parent] + 1
+    depth = max((levels[end] for end in tree.class_ends), default=0)
+    if not fits_memory(len(tree.classes), depth, tree.node_is_copy.count(False)):
+        return False
+    copy_below = copies_below(tree)
+    reached: set[int] = set()
+    for end in tree.class_ends:
+        node = end
+        while node != ROOT and node not in reached:
+            if tree.node_is_copy[node]:
+                return False
+            reached.add(node)
+            node = tree.node_parents[node]
+    for end in tree.class_ends:
+        node = end
+        for _ in range(depth - levels[end]):
+            if node not in copy_below:
+                return False
+            node = copy_below[node]
+            reached.add(node)
+    return len(reached) == n_nodes
+
+
+def _stored_label(label: Hashable, nested: int = 0) -> Any:
+    if isinstance(label, tuple) and nested < _MOST_NESTED:
+        return {"tuple": [_stored_label(part, nested + 1) for part in label]}
+    if label is None or type(label) in (str, bool, int) or (type(label) is float and math.isfinite(label)):
+        return label
+    raise InvalidInputError(
+        f"labels must be strings, finite numbers, bools, None or tuples of them to be saved, got {label!r}. Rename it."
+    )
+
+
+def _label(stored: Any, nested: int = 0) -> Hashable:
+    if isinstance(stored, Mapping) and set(stored) == {"tuple"} and nested < _MOST_NESTED:
+        return tuple(_label(part, nested + 1) for part in _listed(stored["tuple"]))
+    if stored is None or type(stored) in (str, bool, int) or (type(stored) is float and math.isfinite(stored)):
+        return stored  # type: ignore[no-any-return]
+    raise CorruptFileError(f"a stored taxonomy must not have the label {reprlib.repr(stored)}: none was saved so.")
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise CorruptFileError(f"a stored taxonomy must hold lists, got {reprlib.repr(value)}.")
+    return value
+
+
+def _numbers(value: Any, *, low: int, n_nodes: int) -> tuple[int, ...]:
+    if not all(type(number) is int and low <= number < n_nodes for number in _listed(value)):
+        raise CorruptFileError(f"a stored taxonomy must number its nodes from {low} to {n_nodes - 1}.")
+    return tuple(value)

@@ -1,0 +1,1 @@
+"""Distances of a shortlist: estimated from codes, or measured between vectors."""

@@ -1,0 +1,141 @@
+"""Distances of shortlisted rows from stored vectors, in float64: only those rows are ever read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from bitkin import threads
+from bitkin.arrays import Batch, Floats, Ids
+from bitkin.errors import InvalidInputError
+from bitkin.index.results import Neighbors
+from bitkin.io.vectors import VectorSource
+from bitkin.rescoring.nearest_first import nearest_first
+from bitkin.rescoring.pair_distances import Exponents, Measured, pair_distances
+from bitkin.rescoring.shortlist import Shortlist
+
+_GATHERED = 1 << 23  # numbers of stored rows held at a time
+_LEAST = -4096  # below the power of two of any product
+_PIECE = 1 << 17  # numbers compared by one thread at a time: they stay in its cache
+
+
+def nearest_by_vectors(
+    ids: Ids, source: VectorSource, queries: Batch, places: Ids, metric: str, k: int, scale: Floats | None = None
+) -> Neighbors:
+    """Return the best k of every query, nearest first, ties by lower id.
+
+    Id `ids[i, j]` is row `places[i, j]`. l2 is not squared; cosine is 1 − cosine, 1 from a row of
+    zeros; ip is negated. `scale`, one per row, multiplies rows. Distances beyond float64 rank by
+    what they are, and are reported as infinity or 0.
+    """
+    measured = _exact_distances(source, queries, places, metric, scale)
+    if measured.exponents is None:
+        return nearest_first(ids, measured.values, k)
+    # No power of two brings all distances of a query into the range of float64: rank them first.
+    ranks = _ranks(measured.values, measured.exponents)
+    best = nearest_first(ids, ranks, k)
+    by_rank = np.full(ranks.shape, np.inf)
+    queries, columns = np.nonzero(np.isfinite(ranks))
+    by_rank[queries, ranks[queries, columns].astype(np.int64)] = measured.times_power(0)[queries, columns]
+    found = np.isfinite(best.distances)
+    best.distances[found] = by_rank[np.nonzero(found)[0], best.distances[found].astype(np.int64)]
+    return best
+
+
+def _ranks(values: Floats, exponents: Exponents) -> Floats:
+    """Return the rank of values · 2**exponents in each row, the same for equal ones; infinity stays."""
+    there = np.isfinite(values)
+    mantissas, sizes = np.frexp(np.where(there, values, 0.0))
+    # A number below 0 is the smaller the larger its power of two is.
+    sizes = np.sign(mantissas) * (sizes + exponents - _LEAST)
+    sizes[~there] = np.inf
+    order = np.lexsort((mantissas, sizes))
+    sizes, mantissas = np.take_along_axis(sizes, order, axis=1), np.take_along_axis(mantissas, order, axis=1)
+    differs = (sizes[:, 1:] != sizes[:, :-1]) | (mantissas[:, 1:] != mantissas[:, :-1])
+    ranks = np.zeros(values.shape)
+    np.put_along_axis(ranks, order[:, 1:], np.cumsum(differs, axis=1).astype(np.float64), axis=1)
+    ranks[~there] = np.inf
+    return ranks
+
+
+def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None) -> Measured:
+    """Return the distance of query i from row `places[i, k]`: (q, m), infinity where that is −1."""
+    out = np.full(places.shape, np.inf)
+    exponents: Exponents | None = None
+    step = max(1, _GATHERED // max(1, places.shape[1] * source.shape[1]))
+    for first in range(0, len(places), step):
+        some = slice(first, first + step)
+        shortlist = Shortlist.of(places[some])
+        rows = source.gather(shortlist.wanted)
+        if scale is not None:
+            rows = _times(rows, scale[shortlist.wanted], shortlist.wanted)
+        asked, columns = np.nonzero(shortlist.at >= 0)
+        measured = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
+        out[first + asked, columns] = measured.values
+        if measured.exponents is not None:
+            exponents = np.zeros(places.shape, dtype=np.intc) if exponents is None else exponents
+            exponents[first + asked, columns] = measured.exponents
+    return Measured(out, exponents)
+
+
+def require_scale(scale: Any, source: VectorSource) -> Floats | None:
+    """Return a scale a row, from one number or as many as there are rows; None stays None."""
+    if scale is None:
+        return None
+    if source.sparse:
+        raise InvalidInputError("scale must be left out for sparse vectors: multiply their values instead.")
+    try:
+        numbers = np.asarray(scale, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("scale must be a number, or one a row of vectors.") from None
+    if numbers.shape not in ((), (len(source),)):
+        raise InvalidInputError(
+            f"scale must be one number, or one a row of vectors, which has {len(source)}, got shape {numbers.shape}."
+        )
+    if not np.isfinite(numbers).all():
+        raise InvalidInputError(f"scale must be finite, got {numbers[~np.isfinite(numbers)].flat[0]}.")
+    return np.broadcast_to(numbers, len(source))
+
+
+def _times(rows: Batch, scales: Floats, row_numbers: Ids) -> Batch:
+    with np.errstate(over="ignore"):
+        scaled = rows * scales[:, None]
+    finite = np.isfinite(scaled).all(axis=1)
+    if not finite.all():
+        row = row_numbers[int(np.argmin(finite))]
+        raise InvalidInputError(
+            f"vectors times scale must be finite, got inf in row {row}. Give smaller numbers, or a smaller scale."
+        )
+    return scaled
+
+
+def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str) -> Measured:
+    """Return the distance of row `row_of[i]` from query `query_of[i]`, for all i."""
+    out = np.empty(len(row_of))
+    sparse = issparse(rows) and issparse(queries)
+    held = _wide(queries, sparse)
+    step = 512 if sparse else max(1, _PIECE // rows.shape[1])
+
+    def measure(first: int) -> Exponents | None:
+        some = slice(first, first + step)
+        out[some], exponents = pair_distances(_wide(rows[row_of[some]], sparse), held, query_of[some], metric)
+        return exponents
+
+    pieces = range(0, len(out), step)
+    found = threads.run(measure, pieces)
+    if all(exponents is None for exponents in found):
+        return Measured(out, None)
+    every = np.zeros(len(out), dtype=np.intc)
+    for first, exponents in zip(pieces, found, strict=True):
+        if exponents is not None:
+            every[first : first + step] = exponents
+    return Measured(out, every)
+
+
+def _wide(batch: Batch, sparse: bool) -> Any:
+    """Return a batch in float64: CSR where both sides are, else dense."""
+    if issparse(batch) and not sparse:
+        batch = batch.toarray()
+    return batch.astype(np.float64) if sparse else np.ascontiguousarray(batch, dtype=np.float64)

@@ -1,0 +1,152 @@
+"""Rescoring: a shortlist in, the same rows by a better distance out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.arrays import Batch
+from bitkin.checks import one_of, whole_number
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.index.base import RowIndex
+from bitkin.index.results import Neighbors
+from bitkin.index.rows.limits import require_fitting
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import stack
+from bitkin.rescoring.corrections import batches_for, scorer_for
+from bitkin.rescoring.estimate import Corrections, Questions, Scorer
+from bitkin.rescoring.exact import nearest_by_vectors, require_scale
+from bitkin.rescoring.nearest_first import nobody, reported
+from bitkin.rescoring.pair_distances import METRICS
+from bitkin.rescoring.scored_rows import scored_rows
+from bitkin.rescoring.shortlist import Shortlist, rows_of
+
+_STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
+
+
+def rescore(
+    hits: Neighbors | npt.ArrayLike,
+    queries: Any,
+    *,
+    stage: str,
+    k: int | None = None,
+    metric: str = "l2",
+    hasher: ProjectionHash | None = None,
+    codes: Codes | RowIndex | None = None,
+    corrections: Corrections | None = None,
+    vectors: Any = None,
+    scale: float | npt.ArrayLike | None = None,
+    ids: npt.ArrayLike | None = None,
+) -> Neighbors:
+    """Score a shortlist anew and return the best k of it: nearest first, ties by lower id.
+
+    Parameters
+    ----------
+    hits : Neighbors or whole numbers (q, m)
+        The shortlist of every query by id, from any index; −1 is nobody and stays last, at infinity.
+    queries : array, CSR matrix or data frame (q, n_features)
+        The queries themselves, not their codes.
+    stage : {"estimate", "exact"}
+        "estimate" scores codes with the real-valued query and needs `hasher`, `codes` and `corrections`. "exact"
+        measures stored `vectors`; only shortlisted rows are read.
+    k : int, optional
+        How many to keep; by default all of the shortlist.
+    metric : {"l2", "cosine", "ip"}
+        l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer. For "estimate" it must be the one
+        that the corrections were made for.
+    hasher : ProjectionHash
+        The fitted hasher that made the codes.
+    codes : Codes or index
+        n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are taken, all at once:
+        ids that it no longer has drop out, as nobody, whatever a writer does meanwhile. A row that was replaced since
+        `corrections` were made has another code than they are for: keep both together, as a Collection does.
+    corrections : float32 (n, 2)
+        As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there may be more rows
+        than the index has.
+    vectors : array, memory map, CSR matrix or VectorSource
+        n rows, of any type of number: float16 and int8 take a half and a quarter of the space.
+    scale : float or float32 (n,), optional
+        What stored `vectors`, such as int8, are multiplied by to be those meant: one number, or one a row.
+    ids : whole numbers (n,), optional
+        The id of every row of `codes` or `vectors`, or of `corrections` beside an index; by default it is the row
+        number.
+
+    Returns
+    -------
+    Neighbors
+        Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine that fall below 0
+        rank by how far, and are reported as 0; those beyond float32 rank by how far, and are
+        reported as infinity. So are exact ones beyond float64, or as 0 where they are too small for it.
+
+    Notes
+    -----
+    Only shortlisted rows are looked at, each once however many queries share it.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((1000, 20)).astype(np.float32)
+    >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+    >>> codes = hasher.encode(X)
+    >>> index = bitkin.FlatIndex(codes.spec)
+    >>> ids = index.add(codes)
+    >>> hits = index.search(hasher.encode(X[:2]), k=100)
+    >>> kept = bitkin.corrections(hasher, X)
+    >>> better = bitkin.rescore(hits, X[:2], stage="estimate", k=20, hasher=hasher, codes=codes, corrections=kept)
+    >>> bitkin.rescore(better, X[:2], stage="exact", k=1, vectors=X).ids.tolist()
+    [[0], [1]]
+    """
+    stage = one_of(stage, "stage", tuple(_STAGES))
+    metric = one_of(metric, "metric", METRICS)
+    given = {"hasher": hasher, "codes": codes, "corrections": corrections, "vectors": vectors}
+    for name, value in given.items():
+        if (value is not None) != (name in _STAGES[stage]):
+            must = "be given" if value is None else "be left out"
+            raise InvalidInputError(f"{name} must {must} for stage={stage!r}, which takes {', '.join(_STAGES[stage])}.")
+    if stage != "exact" and scale is not None:
+        raise InvalidInputError("scale must be left out for stage='estimate': it is that of vectors.")
+    shortlist = Shortlist.of(hits)
+    k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
+    require_fitting(len(shortlist.ids), k, pair_bytes=16)
+    if stage == "exact":
+        source = open_vectors(vectors, name="vectors")
+        asked = _queries(queries, source, len(shortlist.ids))
+        places = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
+        scales = require_scale(scale, source)
+        if asked is None:
+            return nobody(0, k)
+        return nearest_by_vectors(shortlist.ids, source, asked, places, metric, k, scales)
+    scorer = scorer_for(hasher, metric)
+    questions = queries if isinstance(queries, Questions) else _questions(scorer, queries)
+    _require_rows(0 if questions is None else len(questions.codes), len(shortlist.ids))
+    rows = scored_rows(shortlist, codes, corrections, ids, scorer.model, metric)
+    if questions is None:
+        return reported(nobody(0, k), metric)
+    ids_left = shortlist.ids if rows.places is shortlist.at else np.where(rows.places < 0, -1, shortlist.ids)
+    return reported(scorer.nearest(questions, *rows, ids_left, k), metric)
+
+
+def _questions(scorer: Scorer, queries: Any) -> Questions | None:
+    """Return what the estimates of queries are computed from, or None of none."""
+    batches = [batch for _, batch in batches_for(scorer, queries, "queries")]
+    return scorer.questions(stack(batches)) if batches else None
+
+
+def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
+    """Return all queries as one batch, or None of none."""
+    asked = open_vectors(queries, name="queries")
+    asked.require_columns(source.feature_names, source.name)
+    if asked.shape[1] != source.shape[1]:
+        raise InvalidInputError(f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}.")
+    batches = [batch for _, batch in asked.batches()]
+    _require_rows(sum(batch.shape[0] for batch in batches), wanted)
+    return stack(batches) if batches else None
+
+
+def _require_rows(n_queries: int, wanted: int) -> None:
+    if n_queries != wanted:
+        raise InvalidInputError(f"queries must be one a row of hits, got {n_queries} for {wanted} rows.")

@@ -1,0 +1,1 @@
+"""Sets of members, and how texts become sets."""
