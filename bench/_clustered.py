@@ -1,9 +1,11 @@
-"""Codes by the million that lie to each other like real ones: a real data set, every row many times with noise.
+"""Codes by the million that lie to each other like real ones: a real data set, every row many times
+with noise.
 
-How far apart the tenth neighbours of n real rows would be is read off the rows there are: their mean distance at a
-tenth of the rows and at all of them, carried on in the logarithm of n. The noise, a share of every feature's standard
-deviation, is then chosen so that the tenth nearest of a row's noisy copies is at that distance from another copy. Rows
-and queries are drawn alike. Other rows' copies only bring neighbours nearer, so the result is printed, not assumed.
+How far apart the tenth neighbours of n real rows would be is read off the rows there are: their
+mean distance at a tenth of the rows and at all of them, carried on in the logarithm of n. The
+noise, a share of every feature's standard deviation, is then chosen so that the tenth nearest of a
+row's noisy copies is at that distance from another copy. Rows and queries are drawn alike. Other
+rows' copies only bring neighbours nearer, so the result is printed, not assumed.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class Clustered(NamedTuple):
     wanted_distance: float
 
 
-def clustered(name: str, n: int, n_bits: int, n_queries: int, rng: np.random.Generator) -> Clustered:
+def clustered(
+    name: str, n: int, n_bits: int, n_queries: int, rng: np.random.Generator
+) -> Clustered:
     """Return `n` codes made from the rows of a data set, and queries of the same making."""
     with np.load(data_file(f"{name}.npz")) as stored:
         key = "X_train" if "X_train" in stored else "X"
@@ -47,7 +51,9 @@ def clustered(name: str, n: int, n_bits: int, n_queries: int, rng: np.random.Gen
     scale = rows.std(axis=0)
     noise = _noise_for(wanted, base, scale, -(-n // len(base)), hasher, rng)
     parts = [
-        hasher.encode(_noisy(base[np.arange(start, min(start + _PIECE, n)) % len(base)], noise * scale, rng))
+        hasher.encode(
+            _noisy(base[np.arange(start, min(start + _PIECE, n)) % len(base)], noise * scale, rng)
+        )
         for start in range(0, n, _PIECE)
     ]
     queries = hasher.encode(_noisy(base[rng.integers(0, len(base), n_queries)], noise * scale, rng))
@@ -55,7 +61,9 @@ def clustered(name: str, n: int, n_bits: int, n_queries: int, rng: np.random.Gen
 
 
 def _fewer_features(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Keep the directions of largest variance: drawing noise for more than codes have bits takes minutes."""
+    """Keep the directions of largest variance: drawing noise for more than codes have bits takes
+    minutes.
+    """
     if rows.shape[1] <= _FEATURES:
         return rows
     centred = rows - rows.mean(axis=0)
@@ -64,7 +72,9 @@ def _fewer_features(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def distance_among(codes: Codes, n: int) -> float:
-    """Return at which distance the tenth neighbour would be among `n` rows like these: never below nought."""
+    """Return at which distance the tenth neighbour would be among `n` rows like these: never below
+    nought.
+    """
     queries, rest = codes[:_SAMPLE], codes[_SAMPLE:]
     means = []
     for count in (len(rest) // 10, len(rest)):
@@ -84,7 +94,9 @@ def _noise_for(
         noise = (low + high) / 2
         tenths = []
         for row in some:
-            made = hasher.encode(_noisy(np.repeat(row[None], copies + 1, axis=0), noise * scale, rng))
+            made = hasher.encode(
+                _noisy(np.repeat(row[None], copies + 1, axis=0), noise * scale, rng)
+            )
             tenths.append(np.sort(bitkin.distances(made[:1], made[1:])[0])[min(K, copies) - 1])
         if np.mean(tenths) > wanted:
             high = noise

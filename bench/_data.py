@@ -1,4 +1,6 @@
-"""The real data sets, where they lie beside the project; benches that need one end with a word where they do not."""
+"""The real data sets, where they lie beside the project; benches that need one end with a word
+where they do not.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ def data_file(name: str) -> Path:
     path = FOLDER / name
     if not path.exists():
         raise SystemExit(
-            f"{name} is not here: put the data sets beside the project, or name their folder in BITKIN_DATA."
+            f"{name} is not here: put the data sets beside the project, or name their folder in "
+            "BITKIN_DATA."
         )
     return path

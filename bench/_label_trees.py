@@ -23,7 +23,8 @@ from bitkin.data.icd10cm import load_icd10cm
 class TreeSet:
     """Rows, the numbers of their classes, and the tree.
 
-    The first `n_learned` columns are all that training rows have; test rows may have others, which only hashing meets.
+    The first `n_learned` columns are all that training rows have; test rows may have others, which
+    only hashing meets.
     """
 
     name: str
@@ -45,10 +46,14 @@ class TreeSet:
     def errors(
         self, predicted: npt.NDArray[np.int64], true: npt.NDArray[np.int64] | None = None
     ) -> tuple[float, float]:
-        """Return flat and hierarchical error on the test rows, or on rows of which the truth is given."""
+        """Return flat and hierarchical error on the test rows, or on rows of which the truth is
+        given.
+        """
         true = self.y_test if true is None else true
         paths = self.taxonomy.class_paths
-        return float((predicted != true).mean()), float((paths[predicted] != paths[true]).sum(axis=1).mean())
+        return float((predicted != true).mean()), float(
+            (paths[predicted] != paths[true]).sum(axis=1).mean()
+        )
 
 
 def load_set(name: str) -> TreeSet:
@@ -57,14 +62,18 @@ def load_set(name: str) -> TreeSet:
 
 
 def _newsgroups(known_words_only: bool = False) -> TreeSet:
-    """Return tf-idf rows; a word that no training row has gets the largest idf, or is left out where that is asked."""
+    """Return tf-idf rows; a word that no training row has gets the largest idf, or is left out
+    where that is asked.
+    """
     counts = csr_array(load_npz(data_file("newsgroups20_bow.npz"))).astype(np.float32)
     stored = np.load(data_file("newsgroups20_labels.npz"), allow_pickle=False)
     groups, split = stored["group"].tolist(), stored["split"]
     counts.data = 1 + np.log(counts.data)
     learned = split == "train"
     in_rows = np.bincount(counts[learned].indices, minlength=counts.shape[1])
-    counts.data *= (1 + np.log((1 + learned.sum()) / (1 + in_rows)))[counts.indices].astype(np.float32)
+    counts.data *= (1 + np.log((1 + learned.sum()) / (1 + in_rows)))[counts.indices].astype(
+        np.float32
+    )
     name = "newsgroups20"
     if known_words_only:
         name, counts = "newsgroups20_known", counts[:, in_rows > 0]
@@ -78,7 +87,9 @@ def _onet() -> TreeSet:
     paths = [tuple(task["path"]) for task in tasks]
     tested = np.random.default_rng(7).random(len(tasks)) < 0.2
     X = bitkin.text_features([task["text"] for task in tasks])
-    return _sparse_set("onet", bitkin.Taxonomy.from_paths(paths), X, [path[-1] for path in paths], ~tested, tested)
+    return _sparse_set(
+        "onet", bitkin.Taxonomy.from_paths(paths), X, [path[-1] for path in paths], ~tested, tested
+    )
 
 
 def _icd() -> TreeSet:
@@ -93,8 +104,15 @@ def _tinyimagenet() -> TreeSet:
     stored = np.load(data_file("tinyimagenet_labels.npz"), allow_pickle=False)
     about = json.loads(data_file("tinyimagenet_paths.json").read_text())
     names = stored["wnids"].tolist()
-    tree = bitkin.Taxonomy.from_paths([[node for node, _ in about[name]["path"]] for name in names]).condensed().cut(6)
-    parts = [csr_array(load_npz(data_file(f"bow_tinyimagenet_1000_{part}.npz"))) for part in ("train", "test")]
+    tree = (
+        bitkin.Taxonomy.from_paths([[node for node, _ in about[name]["path"]] for name in names])
+        .condensed()
+        .cut(6)
+    )
+    parts = [
+        csr_array(load_npz(data_file(f"bow_tinyimagenet_1000_{part}.npz")))
+        for part in ("train", "test")
+    ]
     X, X_test = (normalize(np.sqrt(part.astype(np.float32))) for part in parts)
     numbers = tree.index_of(names)
     y, y_test = numbers[stored["y_train"]], numbers[stored["y_test"]]
@@ -103,7 +121,9 @@ def _tinyimagenet() -> TreeSet:
 
 def _imclef() -> TreeSet:
     stored = np.load(data_file("imclef07a.npz"), allow_pickle=False)
-    labels, labels_test = ([label.rpartition("@")[2] for label in stored[f"y_{part}"]] for part in ("train", "test"))
+    labels, labels_test = (
+        [label.rpartition("@")[2] for label in stored[f"y_{part}"]] for part in ("train", "test")
+    )
     tree = bitkin.Taxonomy.from_labels(labels + labels_test, sep="/")
     X, X_test = stored["X_train"], stored["X_test"]
     mean, deviation = X.mean(axis=0), X.std(axis=0)
@@ -113,7 +133,9 @@ def _imclef() -> TreeSet:
     return TreeSet("imclef07a", tree, X, y, X_test, y_test, X.shape[1], intercept=True)
 
 
-def _sparse_set(name: str, tree: bitkin.Taxonomy, X: Any, labels: Sequence[Any], learned: Any, tested: Any) -> TreeSet:
+def _sparse_set(
+    name: str, tree: bitkin.Taxonomy, X: Any, labels: Sequence[Any], learned: Any, tested: Any
+) -> TreeSet:
     """Return rows of length 1 over the columns in use, those of the training rows first."""
     X = csr_array(normalize(X))
     seen = np.unique(X[learned].indices)
@@ -123,11 +145,21 @@ def _sparse_set(name: str, tree: bitkin.Taxonomy, X: Any, labels: Sequence[Any],
 
     def compact(rows: Any) -> Any:
         columns = order[np.searchsorted(used[order], rows.indices)].astype(np.int32)
-        made = csr_array((rows.data, columns, rows.indptr.astype(np.int32)), shape=(rows.shape[0], len(used)))
+        made = csr_array(
+            (rows.data, columns, rows.indptr.astype(np.int32)), shape=(rows.shape[0], len(used))
+        )
         made.sort_indices()
         return made
 
-    return TreeSet(name, tree, compact(X[learned]), numbers[learned], compact(X[tested]), numbers[tested], len(seen))
+    return TreeSet(
+        name,
+        tree,
+        compact(X[learned]),
+        numbers[learned],
+        compact(X[tested]),
+        numbers[tested],
+        len(seen),
+    )
 
 
 SETS: dict[str, Callable[[], TreeSet]] = {

@@ -1,8 +1,8 @@
 """The papers' protocol: random partitions, truth by a radius, and means with their standard errors.
 
-A partition puts 1,000 random vectors of a data set aside as queries; one for each seed, since the choice of queries
-moves mean average precision more than most methods differ. Neighbours are those nearer than the mean distance to the
-50th nearest; queries without any are left out, and counted.
+A partition puts 1,000 random vectors of a data set aside as queries; one for each seed, since the
+choice of queries moves mean average precision more than most methods differ. Neighbours are those
+nearer than the mean distance to the 50th nearest; queries without any are left out, and counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Partition:
 def all_vectors(name: str) -> npt.NDArray[np.float32]:
     """Return every vector of a data set, whatever part it was in."""
     with np.load(data_file(f"{name}.npz")) as file:
-        return np.concatenate([file[part].reshape(len(file[part]), -1).astype(np.float32) for part in DATA[name]])
+        return np.concatenate(
+            [file[part].reshape(len(file[part]), -1).astype(np.float32) for part in DATA[name]]
+        )
 
 
 def partition(name: str, seed: int, n_rows: int | None = None) -> Partition:

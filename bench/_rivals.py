@@ -1,4 +1,6 @@
-"""Ways to classify into a tree, each with `fit`, `predict` of class numbers, and `n_bytes` of what must be kept."""
+"""Ways to classify into a tree, each with `fit`, `predict` of class numbers, and `n_bytes` of what
+must be kept.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,26 @@ class Rival(Protocol):
 class Hashed:
     """`HeshingClassifier`, with the tree or, as flat hashing, without it."""
 
-    def __init__(self, data: TreeSet, n_buckets: int, strength: float | str, seed: int, *, tree: bool, **more: Any):
+    def __init__(
+        self,
+        data: TreeSet,
+        n_buckets: int,
+        strength: float | str,
+        seed: int,
+        *,
+        tree: bool,
+        **more: Any,
+    ):
         self.labels = data.labels
         self.taxonomy = data.taxonomy
         self.model = bitkin.HeshingClassifier(
             data.taxonomy if tree else bitkin.Taxonomy.from_classes(data.taxonomy.classes),
-            n_buckets=n_buckets, alpha=strength, random_state=seed, fit_intercept=data.intercept, **more,
-        )  # fmt: skip
+            n_buckets=n_buckets,
+            alpha=strength,
+            random_state=seed,
+            fit_intercept=data.intercept,
+            **more,
+        )
 
     def fit(self, X: Any, y: Classes) -> Self:
         self.model.fit(X, self.labels[y])
@@ -49,7 +64,9 @@ class Hashed:
 
 
 class OneVsRest:
-    """Linear SVM, a weight vector a class; `crammer_singer` for the multi-class hinge. Weights count as float32."""
+    """Linear SVM, a weight vector a class; `crammer_singer` for the multi-class hinge. Weights
+    count as float32.
+    """
 
     def __init__(self, strength: float, seed: int, multi_class: str = "ovr"):
         self.model = LinearSVC(C=strength, multi_class=multi_class, random_state=seed, max_iter=200)
@@ -111,14 +128,20 @@ class TopDown:
             below = np.empty_like(at)
             for node in np.unique(at).tolist():
                 here = at == node
-                below[here] = self.only_child[node] if node in self.only_child else self.svms[node].predict(X[here])
+                below[here] = (
+                    self.only_child[node]
+                    if node in self.only_child
+                    else self.svms[node].predict(X[here])
+                )
             at = below
         return np.array([self.class_of[leaf] for leaf in at.tolist()])
 
 
 @njit(cache=False)
 def _learn_nodes(rows, classes, order, paths, factor, alpha, first_step, weights, sums):  # type: ignore[no-untyped-def]
-    """Steps as in `bitkin.kernels.heshing`, on one weight vector a node; `sums` ends as the average of the weights."""
+    """Steps as in `bitkin.kernels.heshing`, on one weight vector a node; `sums` ends as the average
+    of the weights.
+    """
     indptr, columns, values = rows
     n_nodes, n_classes = weights.shape[1], len(paths)
     scale, carried = 1.0, 0.0
@@ -167,7 +190,9 @@ def _learn_nodes(rows, classes, order, paths, factor, alpha, first_step, weights
 
 
 class HierarchicalSVM:
-    """A weight vector a node; a class scores the sum over its path. Averaged SGD as HESHING's, without hashing."""
+    """A weight vector a node; a class scores the sum over its path. Averaged SGD as HESHING's,
+    without hashing.
+    """
 
     def __init__(self, data: TreeSet, strength: float, seed: int, passes: int = 10):
         self.paths = data.taxonomy.class_paths
@@ -185,8 +210,17 @@ class HierarchicalSVM:
         order = np.concatenate([rng.permutation(len(y)) for _ in range(self.passes)])
         first_step = 4 * X.shape[0] / float((X.data**2).sum())
         rows = (X.indptr, X.indices, X.data.astype(np.float32))
-        _learn_nodes(rows, np.searchsorted(known, y), order, paths, self.factor, self.alpha, first_step,
-                     self.weights, sums)  # fmt: skip
+        _learn_nodes(
+            rows,
+            np.searchsorted(known, y),
+            order,
+            paths,
+            self.factor,
+            self.alpha,
+            first_step,
+            self.weights,
+            sums,
+        )
         self.weights = sums
         self.known, self.known_paths = known, paths
         self.n_bytes = sums.nbytes
@@ -195,7 +229,10 @@ class HierarchicalSVM:
     def predict(self, X: Any) -> Classes:
         nodes = X @ self.weights
         return np.concatenate(
-            [self.known[block[:, self.known_paths].sum(axis=2).argmax(axis=1)] for block in _blocks(nodes)]
+            [
+                self.known[block[:, self.known_paths].sum(axis=2).argmax(axis=1)]
+                for block in _blocks(nodes)
+            ]
         )
 
 
@@ -205,7 +242,9 @@ class HiClass:
     def __init__(self, data: TreeSet, strength: float, seed: int):
         from hiclass import LocalClassifierPerParentNode
 
-        self.model = LocalClassifierPerParentNode(LinearSVC(C=strength, random_state=seed, max_iter=200))
+        self.model = LocalClassifierPerParentNode(
+            LinearSVC(C=strength, random_state=seed, max_iter=200)
+        )
         self.paths = data.taxonomy.class_paths
 
     def fit(self, X: Any, y: Classes) -> Self:
@@ -233,12 +272,15 @@ class VowpalWabbit:
         bits = int(np.ceil(np.log2(n_buckets)))
         self.n_classes = data.taxonomy.n_classes
         self.model = Workspace(
-            f"--oaa {self.n_classes} -b {bits} --loss_function hinge -l {strength} --power_t 0.5 --quiet --noconstant"
+            f"--oaa {self.n_classes} -b {bits} --loss_function hinge -l {strength} --power_t 0.5 "
+            "--quiet --noconstant"
         )
         self.seed, self.passes, self.n_bytes = seed, passes, 4 * 2**bits
 
     def fit(self, X: Any, y: Classes) -> Self:
-        lines = [f"{label + 1} | {text}" for label, text in zip(y.tolist(), _vw_features(X), strict=True)]
+        lines = [
+            f"{label + 1} | {text}" for label, text in zip(y.tolist(), _vw_features(X), strict=True)
+        ]
         rng = np.random.default_rng(self.seed)
         for _ in range(self.passes):
             for row in rng.permutation(len(lines)).tolist():

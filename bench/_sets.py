@@ -1,4 +1,6 @@
-"""Four real sets as a search sees them: rows, queries that are not among them, the metric, and the true ten nearest."""
+"""Four real sets as a search sees them: rows, queries that are not among them, the metric, and the
+true ten nearest.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,19 @@ class RealSet:
 def real_set(name: str) -> RealSet:
     """Load a set. One that has no queries of its own gives 1,000 random rows away."""
     with np.load(data_file(f"{name}.npz")) as file:
-        parts = ("X_train", "X_test") if "X_train" in file else ("X", "Q") if "Q" in file else ("X",)
-        rows, *others = (file[part].reshape(len(file[part]), -1).astype(np.float32) for part in parts)
+        parts = (
+            ("X_train", "X_test") if "X_train" in file else ("X", "Q") if "Q" in file else ("X",)
+        )
+        rows, *others = (
+            file[part].reshape(len(file[part]), -1).astype(np.float32) for part in parts
+        )
     if others:
         queries = others[0][:N_QUERIES]
     else:
         order = Draws(0, f"queries of {name}").permutation(len(rows))
         queries, rows = rows[order[:N_QUERIES]], rows[order[N_QUERIES:]]
     if METRICS[name] == "cosine":
-        rows, queries = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (rows, queries))
+        rows, queries = (
+            part / np.linalg.norm(part, axis=1, keepdims=True) for part in (rows, queries)
+        )
     return RealSet(name, METRICS[name], rows, queries, nearest(rows, queries, 10).ids)

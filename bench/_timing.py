@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 
-def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0) -> dict[str, float]:
-    """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds of each.
+def interleaved(
+    jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0
+) -> dict[str, float]:
+    """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds
+    of each.
 
-    OpenBLAS's threads go on spinning for some milliseconds after a product; a `pause` keeps one job's from the next.
+    OpenBLAS's threads go on spinning for some milliseconds after a product; a `pause` keeps one
+    job's from the next.
     """
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
@@ -28,10 +32,15 @@ def interleaved(jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: floa
 
 
 def report(question: str, **figures: Any) -> None:
-    """Print one JSON line; times in milliseconds unless named otherwise. A ratio with a goal says whether it is met."""
+    """Print one JSON line; times in milliseconds unless named otherwise. A ratio with a goal says
+    whether it is met.
+    """
     if figures.get("wanted") is not None and "ratio" in figures:
         figures["met"] = bool(figures["ratio"] >= figures["wanted"])
-    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
+    rounded = {
+        key: round(value, 3) if isinstance(value, float) else value
+        for key, value in figures.items()
+    }
     print(json.dumps({"question": question, **rounded}, ensure_ascii=False), flush=True)
 
 

@@ -1,6 +1,8 @@
-"""One method on one set, in a process of its own and one thread: errors, bytes, seconds, and the memory training adds.
+"""One method on one set, in a process of its own and one thread: errors, bytes, seconds, and the
+memory training adds.
 
-python bench/_tree_run.py '{"set": "newsgroups20", "method": "heshing", "n_buckets": 65536, "seeds": 3}'
+python bench/_tree_run.py '{"set": "newsgroups20", "method": "heshing", "n_buckets": 65536, "seeds":
+3}'
 """
 
 from __future__ import annotations
@@ -21,10 +23,20 @@ import numpy as np
 
 import bitkin
 from _label_trees import TreeSet, load_set
-from _rivals import Hashed, HiClass, HierarchicalSVM, OneVsRest, Projected, Rival, TopDown, VowpalWabbit
+from _rivals import (
+    Hashed,
+    HiClass,
+    HierarchicalSVM,
+    OneVsRest,
+    Projected,
+    Rival,
+    TopDown,
+    VowpalWabbit,
+)
 
 HASHED = ("heshing", "flat")
-SEEDLESS = ("ovr", "crammer_singer", "top_down", "hiclass")  # liblinear's seed changes the order of its steps only
+# liblinear's seed changes the order of its steps only
+SEEDLESS = ("ovr", "crammer_singer", "top_down", "hiclass")
 _MOST_ROWS = 20_000
 
 
@@ -48,7 +60,9 @@ def measured(spec: dict[str, Any], timeout: float = 1800) -> dict[str, Any]:
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
-    """Choose the strength on held-out rows unless it is given, then train and test with every seed."""
+    """Choose the strength on held-out rows unless it is given, then train and test with every
+    seed.
+    """
     data = load_set(spec["set"])
     seen = data.X.shape[1] if spec["method"] in (*HASHED, "vw") else data.n_learned
     X, X_test = data.X[:, :seen], data.X_test[:, :seen]
@@ -74,20 +88,33 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     spread = np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.zeros(6)
     return {
         **spec,
-        "flat": mean[0], "flat_se": spread[0], "hier": mean[1], "hier_se": spread[1],
-        "seconds": mean[2], "cpu_seconds": mean[4], "predict_seconds": mean[3], "choosing_seconds": choosing,
-        "bytes": n_bytes, "train_peak_bytes": max(0.0, max(run[5] for run in runs)), "strength": strength,
-    }  # fmt: skip
+        "flat": mean[0],
+        "flat_se": spread[0],
+        "hier": mean[1],
+        "hier_se": spread[1],
+        "seconds": mean[2],
+        "cpu_seconds": mean[4],
+        "predict_seconds": mean[3],
+        "choosing_seconds": choosing,
+        "bytes": n_bytes,
+        "train_peak_bytes": max(0.0, max(run[5] for run in runs)),
+        "strength": strength,
+    }
 
 
 def _maker(data: TreeSet, spec: dict[str, Any]) -> tuple[Callable[[Any, int], Rival], list[Any]]:
     method, m, more = spec["method"], spec.get("n_buckets", 0), spec.get("more", {})
-    square = float((data.X.data**2).sum() if hasattr(data.X, "indptr") else (data.X**2).sum()) / data.X.shape[0]
+    square = (
+        float((data.X.data**2).sum() if hasattr(data.X, "indptr") else (data.X**2).sum())
+        / data.X.shape[0]
+    )
     costs = [c / square for c in (0.1, 1.0, 10.0)]
     if method in HASHED:
         return lambda s, seed: Hashed(data, m, s, seed, tree=method == "heshing", **more), ["auto"]
     if method == "hierarchical_svm":
-        return lambda s, seed: HierarchicalSVM(data, s, seed), [a * square for a in (1e-6, 1e-5, 1e-4, 1e-3)]
+        return lambda s, seed: HierarchicalSVM(data, s, seed), [
+            a * square for a in (1e-6, 1e-5, 1e-4, 1e-3)
+        ]
     if method == "vw":
         return lambda s, seed: VowpalWabbit(data, m, s, seed), [0.1, 0.5, 2.5]
     if method == "pca":
@@ -104,7 +131,9 @@ def _maker(data: TreeSet, spec: dict[str, Any]) -> tuple[Callable[[Any, int], Ri
 
 
 def _components(data: TreeSet, n_bytes: float) -> int:
-    """Return how many principal directions, with one-vs-rest weights on them, fit into as many bytes."""
+    """Return how many principal directions, with one-vs-rest weights on them, fit into as many
+    bytes.
+    """
     each = 4 * (data.n_learned + data.taxonomy.n_classes)
     return max(1, min(int(n_bytes / each), data.n_learned - 1, 500))
 
@@ -115,7 +144,9 @@ def _chosen(make: Callable[[Any, int], Rival], grid: list[Any], X: Any, y: Any) 
         return float(made.model.alpha_)
     order = np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS]
     held, learned = order[: len(order) // 5], order[len(order) // 5 :]
-    errors = [(make(s, 0).fit(X[learned], y[learned]).predict(X[held]) != y[held]).mean() for s in grid]
+    errors = [
+        (make(s, 0).fit(X[learned], y[learned]).predict(X[held]) != y[held]).mean() for s in grid
+    ]
     return grid[int(np.argmin(errors))]
 
 
@@ -128,10 +159,13 @@ def _warm_up(make: Callable[[Any, int], Rival], X: Any, y: Any) -> None:
 
 
 def _restart_peak() -> int:
-    """Forget the peak of this process's memory so far, where the system can, and return what is in use."""
+    """Forget the peak of this process's memory so far, where the system can, and return what is in
+    use.
+    """
     gc.collect()
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # else memory that earlier runs have freed would hide what this one takes
+        # else memory that earlier runs have freed would hide what this one takes
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
     except (OSError, AttributeError):
         return _peak_bytes()
@@ -142,7 +176,9 @@ def _peak_bytes() -> int:
     try:
         return _status("VmHWM")
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+            1 if sys.platform == "darwin" else 1024
+        )
 
 
 def _status(field: str) -> int:

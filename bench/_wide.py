@@ -1,7 +1,9 @@
-"""Section `wide` of `projection.py`: Nystrom against PCA on a file of 200,000 × 4,096, with peak memory.
+"""Section `wide` of `projection.py`: Nystrom against PCA on a file of 200,000 × 4,096, with peak
+memory.
 
-The directions alone are timed, by Nystrom and PCA in turn in one process. Memory is measured in processes that do
-nothing else, once each. What the kernel maps of the file counts as memory of the process.
+The directions alone are timed, by Nystrom and PCA in turn in one process. Memory is measured in
+processes that do nothing else, once each. What the kernel maps of the file counts as memory of the
+process.
 """
 
 from __future__ import annotations
@@ -124,7 +126,11 @@ JOBS: dict[str, Callable[[Path], dict[str, Any]]] = {
 def peak_gb() -> float:
     """Return the most memory this process ever held."""
     status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) * 1024 / 1e9
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        * 1024
+        / 1e9
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python bench/dedup.py            20 Newsgroups against datasketch, then licence texts
     python bench/dedup.py --quick    the first 2,000 documents of each
 
-Both sides start from the same .jsonl.gz file and the same shingles (3 words, 128 hashes, Jaccard 0.8). The truth is
-the Jaccard similarity of all pairs, by sparse matrix products. datasketch gives candidates; they are judged as they
-come, and after an exact comparison in Python like ours. It runs once or twice only: it takes long.
+Both sides start from the same .jsonl.gz file and the same shingles (3 words, 128 hashes, Jaccard
+0.8). The truth is the Jaccard similarity of all pairs, by sparse matrix products. datasketch gives
+candidates; they are judged as they come, and after an exact comparison in Python like ours. It runs
+once or twice only: it takes long.
 """
 
 from __future__ import annotations
@@ -34,21 +35,25 @@ from bitkin.sets.sets import Sets
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 THRESHOLD, SIZE, N_HASHES = 0.8, 3, 128
-# The highest the memory of this process has been; what the system reports of a child may be its parent's.
+# The highest the memory of this process has been; what the system reports of a child may be its
+# parent's.
 _PEAK = """
 import sys
 from bitkin.__main__ import main
 try:
     main()
 finally:
-    print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+    status = open("/proc/self/status")
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM")), file=sys.stderr)
 """
 
 PairKeys = npt.NDArray[np.int64]
 
 
 def ours(path: Path, field: str, pairs: str = "links") -> bitkin.dedup.Duplicates:
-    with bitkin.dedup.DuplicateFinder(THRESHOLD, shingle="words", size=SIZE, n_hashes=N_HASHES) as finder:
+    with bitkin.dedup.DuplicateFinder(
+        THRESHOLD, shingle="words", size=SIZE, n_hashes=N_HASHES
+    ) as finder:
         add_files(finder, JsonLines([path], field))
         return finder.find(pairs=pairs)
 
@@ -66,7 +71,9 @@ def words_of(text: str) -> set[str]:
 
 
 def peer_candidates(path: Path, field: str) -> tuple[list[tuple[int, int]], list[set[str]]]:
-    """Datasketch as its documentation shows it, with the faster `update_batch`: look up, then insert."""
+    """Datasketch as its documentation shows it, with the faster `update_batch`: look up, then
+    insert.
+    """
     sets = [words_of(text) for text in read_texts(path, field)]
     lsh = datasketch.MinHashLSH(threshold=THRESHOLD, num_perm=N_HASHES)
     found = []
@@ -81,14 +88,22 @@ def peer_candidates(path: Path, field: str) -> tuple[list[tuple[int, int]], list
 
 
 def verified(candidates: list[tuple[int, int]], sets: list[set[str]]) -> list[tuple[int, int]]:
-    return [(i, j) for i, j in candidates if len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= THRESHOLD]
+    return [
+        (i, j)
+        for i, j in candidates
+        if len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= THRESHOLD
+    ]
 
 
 def exact_pairs(sets: Sets) -> PairKeys:
-    """Return all pairs at or above the threshold, each as first · n + second, by products of sparse matrices."""
+    """Return all pairs at or above the threshold, each as first · n + second, by products of sparse
+    matrices.
+    """
     n, sizes = len(sets), sets.sizes()
     columns = np.unique(sets.members, return_inverse=True)[1]
-    matrix = csr_array((np.ones(len(columns), np.float32), columns, sets.offsets), shape=(n, columns.max() + 1))
+    matrix = csr_array(
+        (np.ones(len(columns), np.float32), columns, sets.offsets), shape=(n, columns.max() + 1)
+    )
     transposed = matrix.T.tocsr()
     keys = []
     for first in range(0, n, 500):
@@ -100,12 +115,20 @@ def exact_pairs(sets: Sets) -> PairKeys:
 
 
 def expanded(found: bitkin.dedup.Duplicates, sets: Sets) -> PairKeys:
-    """Return all pairs that ours stands for: documents with equal shingles are represented by the first of them."""
+    """Return all pairs that ours stands for: documents with equal shingles are represented by the
+    first of them.
+    """
     n = len(found)
-    first_equal = bitkin.dedup.equal_sets.first_equals(sets, bitkin.dedup.equal_sets.set_digests(sets))
+    first_equal = bitkin.dedup.equal_sets.first_equals(
+        sets, bitkin.dedup.equal_sets.set_digests(sets)
+    )
     order = np.argsort(first_equal, kind="stable")
     cuts = np.searchsorted(first_equal[order], np.arange(n + 1))
-    keys = [i * n + j for a in range(n) for i, j in itertools.combinations(order[cuts[a] : cuts[a + 1]].tolist(), 2)]
+    keys = [
+        i * n + j
+        for a in range(n)
+        for i, j in itertools.combinations(order[cuts[a] : cuts[a + 1]].tolist(), 2)
+    ]
     for a, b in zip(found.pairs.first.tolist(), found.pairs.second.tolist(), strict=True):
         if first_equal[b] == b:
             groups = order[cuts[a] : cuts[a + 1]].tolist(), order[cuts[b] : cuts[b + 1]].tolist()
@@ -115,7 +138,11 @@ def expanded(found: bitkin.dedup.Duplicates, sets: Sets) -> PairKeys:
 
 def quality(found: PairKeys, truth: PairKeys) -> dict[str, Any]:
     right = len(np.intersect1d(found, truth))
-    return {"pairs": len(found), "precision": right / max(1, len(found)), "recall": right / max(1, len(truth))}
+    return {
+        "pairs": len(found),
+        "precision": right / max(1, len(found)),
+        "recall": right / max(1, len(truth)),
+    }
 
 
 def ours_against_truth(name: str, path: Path, field: str) -> PairKeys:
@@ -150,7 +177,13 @@ def ours_by_threads(name: str, path: Path, field: str, rounds: int = 5) -> float
         ours(path, field)
 
     times = interleaved({"one": lambda: run(1), "two": lambda: run(2)}, rounds=rounds)
-    report("threads", data=name, one_s=times["one"], two_s=times["two"], gain=times["one"] / times["two"])
+    report(
+        "threads",
+        data=name,
+        one_s=times["one"],
+        two_s=times["two"],
+        gain=times["one"] / times["two"],
+    )
     bitkin.set_threads(1)
     return times["one"]
 
@@ -169,8 +202,13 @@ def against_datasketch(name: str, path: Path, field: str, truth: PairKeys, n_run
         checked = verified(candidates, sets)
         verify_times.append(time.perf_counter() - start)
     n = len(sets)
-    our_s, peer_s, verify_s = (float(np.median(times)) for times in (our_times, peer_times, verify_times))
-    for what, pairs, seconds in (("candidates", candidates, peer_s), ("verified", checked, peer_s + verify_s)):
+    our_s, peer_s, verify_s = (
+        float(np.median(times)) for times in (our_times, peer_times, verify_times)
+    )
+    for what, pairs, seconds in (
+        ("candidates", candidates, peer_s),
+        ("verified", checked, peer_s + verify_s),
+    ):
         keys = np.unique(np.array([min(pair) * n + max(pair) for pair in pairs], dtype=np.int64))
         report(
             f"datasketch, {what}",
@@ -188,7 +226,14 @@ def against_datasketch(name: str, path: Path, field: str, truth: PairKeys, n_run
 def command(name: str, path: Path, field: str, *options: str) -> None:
     """The whole command in a process of its own, start of Python included."""
     with tempfile.TemporaryDirectory() as folder:
-        out = ["--out", f"{folder}/kept.jsonl", "--report", f"{folder}/dropped.jsonl", "--json", *options]
+        out = [
+            "--out",
+            f"{folder}/kept.jsonl",
+            "--report",
+            f"{folder}/dropped.jsonl",
+            "--json",
+            *options,
+        ]
         arguments = [sys.executable, "-c", _PEAK, "dedup", str(path), "--field", field, *out]
         start = time.perf_counter()
         done = subprocess.run(arguments, capture_output=True, text=True, check=True)
@@ -205,7 +250,9 @@ def command(name: str, path: Path, field: str, *options: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="the first 2,000 documents")
     parser.add_argument("--peer-runs", type=int, default=1, help="times that datasketch runs")
     options = parser.parse_args()
@@ -214,7 +261,10 @@ def main() -> None:
         for name, field in (("newsgroups20_bodies", "body"), ("license_texts", "text")):
             path = DATA / f"{name}.jsonl.gz"
             if not path.exists():
-                print(f"{path.name} is not in {DATA.parent.name}/{DATA.name}: skipped", file=sys.stderr)
+                print(
+                    f"{path.name} is not in {DATA.parent.name}/{DATA.name}: skipped",
+                    file=sys.stderr,
+                )
                 continue
             if options.quick:
                 with gzip.open(path) as whole, gzip.open(Path(folder) / path.name, "wb") as part:

@@ -1,7 +1,7 @@
 """Do the claims of densified winner-take-all hashing hold on real bags of visual words?
 
 python bench/dwta.py            share of empty codes, retrieval at 64, 256 and 512 codes
-python bench/dwta.py classify   linear classifiers on the codes, C tuned for each, and why densifying does what it does
+python bench/dwta.py classify   linear classifiers on the codes, C tuned for each, and why
 python bench/dwta.py windows    retrieval of newsgroup texts with automatic and fixed windows
 """
 
@@ -38,8 +38,12 @@ def labels() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return held["y_train"], held["y_test"]
 
 
-def precision(hasher: Any, X: Any, y: npt.NDArray[Any], Q: Any, yq: npt.NDArray[Any], k: int = 100) -> float:
-    """Share of the k nearest by codes that have the query's label; what a query does not get counts as wrong."""
+def precision(
+    hasher: Any, X: Any, y: npt.NDArray[Any], Q: Any, yq: npt.NDArray[Any], k: int = 100
+) -> float:
+    """Share of the k nearest by codes that have the query's label; what a query does not get counts
+    as wrong.
+    """
     index = bitkin.FlatIndex(hasher.fit(X).spec_)
     index.add(hasher.encode(X))
     ids = index.search(hasher.encode(Q), k).ids
@@ -58,7 +62,13 @@ def retrieval() -> None:
         X, Q = bags(n_words)
         for window in (4, 16):
             share = bitkin.WTAHash(512, window).fit(X).empty_share_
-            report("empty codes", words=n_words, zeros=1 - X.nnz / np.prod(X.shape), window=window, empty_share=share)
+            report(
+                "empty codes",
+                words=n_words,
+                zeros=1 - X.nnz / np.prod(X.shape),
+                window=window,
+                empty_share=share,
+            )
         for n_hashes in (64, 256, 512):
             found: dict[str, list[float]] = {}
             for seed in range(RUNS):
@@ -70,15 +80,28 @@ def retrieval() -> None:
                 gain = 100 * np.subtract(found[name], found["wta"])
                 gains[f"{name}_gain_points"] = float(gain.mean())
                 gains[f"{name}_gain_error"] = float(gain.std(ddof=1) / RUNS**0.5)
-            report("retrieval, precision at 100", words=n_words, n_hashes=n_hashes, runs=RUNS, **means, **gains)
+            report(
+                "retrieval, precision at 100",
+                words=n_words,
+                n_hashes=n_hashes,
+                runs=RUNS,
+                **means,
+                **gains,
+            )
 
 
-def accuracy(features: Any, y: npt.NDArray[Any], tests: Any, yq: npt.NDArray[Any]) -> tuple[float, float]:
-    """Accuracy of a linear SVM whose C is chosen on a quarter of the training rows, held out for that; and that C."""
+def accuracy(
+    features: Any, y: npt.NDArray[Any], tests: Any, yq: npt.NDArray[Any]
+) -> tuple[float, float]:
+    """Accuracy of a linear SVM whose C is chosen on a quarter of the training rows, held out for
+    that; and that C.
+    """
     kept = np.random.default_rng(0).random(len(y)) < 0.75
     scores = {}
     for C in COSTS:
-        scores[C] = LinearSVC(C=C, tol=1e-2).fit(features[kept], y[kept]).score(features[~kept], y[~kept])
+        scores[C] = (
+            LinearSVC(C=C, tol=1e-2).fit(features[kept], y[kept]).score(features[~kept], y[~kept])
+        )
     best = max(scores, key=lambda C: scores[C])
     return float(LinearSVC(C=best, tol=1e-2).fit(features, y).score(tests, yq)), best
 
@@ -86,8 +109,8 @@ def accuracy(features: Any, y: npt.NDArray[Any], tests: Any, yq: npt.NDArray[Any
 def classification() -> None:
     """WTA and densified WTA, and two things to compare them with.
 
-    `filled_only` gives empty windows no feature at all, so it holds what is known and nothing more. `marked` gives them
-    a value of their own.
+    `filled_only` gives empty windows no feature at all, so it holds what is known and nothing more.
+    `marked` gives them a value of their own.
     """
     y, yq = labels()
     for n_words in (300, 1000, 10_000):
@@ -98,7 +121,9 @@ def classification() -> None:
             plain = bitkin.WTAHash(n_hashes, 4, densify=None, output="onehot").fit(X)
             variants = {"wta": (plain.transform(X), plain.transform(Q))}
             for alphabet in (4, 256):
-                dense = bitkin.WTAHash(n_hashes, 4, densify="optimal", alphabet_size=alphabet, output="onehot").fit(X)
+                dense = bitkin.WTAHash(
+                    n_hashes, 4, densify="optimal", alphabet_size=alphabet, output="onehot"
+                ).fit(X)
                 variants[f"dwta_{alphabet}"] = dense.transform(X), dense.transform(Q)
             filled = filled_windows(plain, X), filled_windows(plain, Q)
             variants["filled_only"] = tuple(
@@ -112,14 +137,22 @@ def classification() -> None:
             for name, (train, tests) in variants.items():
                 share, C = accuracy(train, y, tests, yq)
                 report(
-                    "classification", words=n_words, n_hashes=n_hashes, features=name, columns=train.shape[1],
-                    accuracy=share, C=f"{C:g}", empty_share=plain.empty_share_,
-                )  # fmt: skip
+                    "classification",
+                    words=n_words,
+                    n_hashes=n_hashes,
+                    features=name,
+                    columns=train.shape[1],
+                    accuracy=share,
+                    C=f"{C:g}",
+                    empty_share=plain.empty_share_,
+                )
 
 
 def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
     rows = scipy.sparse.csr_array(X)
-    return np.concatenate([winners >= 0 for _, winners in hasher._winners(rows, slice(0, X.shape[0]))])
+    return np.concatenate(
+        [winners >= 0 for _, winners in hasher._winners(rows, slice(0, X.shape[0]))]
+    )
 
 
 def windows() -> None:
@@ -135,10 +168,15 @@ def windows() -> None:
                 values.append(precision(hasher, X[train], y[train], X[test], y[test], k=10))
                 shares.append(hasher.empty_share_)
             report(
-                "newsgroups, precision at 10", n_hashes=n_hashes, window=window, window_used=hasher.window_,
-                empty_share=float(np.mean(shares)), precision=float(np.mean(values)), spread=float(np.std(values)),
+                "newsgroups, precision at 10",
+                n_hashes=n_hashes,
+                window=window,
+                window_used=hasher.window_,
+                empty_share=float(np.mean(shares)),
+                precision=float(np.mean(values)),
+                spread=float(np.std(values)),
                 rows_without_code=float(hasher.encode(X[train]).empty_rows().mean()),
-            )  # fmt: skip
+            )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ def main() -> None:
     product = np.empty((N, N_BITS), dtype=np.float32)
     step = (1 << 24) // (4 * D)  # what `bitkin encode` takes at a time
     batches = [slice(first, first + step) for first in range(0, N, step)]
-    # The same through the public call, which has scikit-learn check every batch; a source gives 8 MB by default.
+    # The same through the public call, which has scikit-learn check every batch; a source gives 8
+    # MB by default.
     small_batches = [slice(first, first + 2604) for first in range(0, N, 2604)]
 
     def multiply_in_batches() -> None:
@@ -37,7 +38,9 @@ def main() -> None:
             {
                 "sgemm": lambda: np.matmul(square, square, out=out),
                 "product": multiply_in_batches,
-                "encode": lambda: [hasher.encode_batch(X[rows], "X", rows.start) for rows in batches],
+                "encode": lambda: [
+                    hasher.encode_batch(X[rows], "X", rows.start) for rows in batches
+                ],
                 "public": lambda: [hasher.encode(X[rows]) for rows in small_batches],
                 "encode at once": lambda: hasher.encode(X),
             },

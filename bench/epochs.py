@@ -1,12 +1,14 @@
-"""Do epochs keep old codes searchable while the model moves, and how much does the estimate add to Hamming distance?
+"""Do epochs keep old codes searchable while the model moves, and how much does the estimate add to
+Hamming distance?
 
     python bench/epochs.py [number of seeds, 3 unless given]
 
-A stream that turns half way: Fashion-MNIST, classes 0–4 and then 5–9. Compared, by the share of the true 10 nearest
-among 100 found, over all rows: the first model for everything ("frozen"), the codes as they were emitted, with a new
-epoch now and then ("epochs"), the last model for everything ("reencoded"), and the emitted codes of all epochs in one
-FlatIndex as if they were comparable ("mixed"). Epochs are to find at least 1.10 times as many as the frozen model, and
-0.95 times as many as if all rows had been encoded anew.
+A stream that turns half way: Fashion-MNIST, classes 0–4 and then 5–9. Compared, by the share of the
+true 10 nearest among 100 found, over all rows: the first model for everything ("frozen"), the codes
+as they were emitted, with a new epoch now and then ("epochs"), the last model for everything
+("reencoded"), and the emitted codes of all epochs in one FlatIndex as if they were comparable
+("mixed"). Epochs are to find at least 1.10 times as many as the frozen model, and 0.95 times as
+many as if all rows had been encoded anew.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Stream(NamedTuple):
         return self.recall(index)
 
     def recall_of_mixed(self, codes: list[bitkin.Codes], last: Any) -> float:
-        """Codes of all epochs side by side, asked with the last model: the failure that epochs are there to prevent."""
+        """Codes of all epochs side by side, asked with the last model: the failure that epochs are
+        there to prevent.
+        """
         index = bitkin.FlatIndex(last.spec_)
         for part in codes:
             index.add(part.with_fingerprint(None))
@@ -78,21 +82,29 @@ class Coded(NamedTuple):
 
 
 def offline(X: Floats, n_bits: int, rotation: str) -> Coded:
-    """PCA of the first half for the first half, PCA of everything for the rest: what a stream could reach at best."""
+    """PCA of the first half for the first half, PCA of everything for the rest: what a stream could
+    reach at best.
+    """
     half, index = len(X) // 2, bitkin.EpochIndex()
-    first, last = (bitkin.ProjectionHash(n_bits, rotation=rotation).fit(rows) for rows in (X[:half], X))
+    first, last = (
+        bitkin.ProjectionHash(n_bits, rotation=rotation).fit(rows) for rows in (X[:half], X)
+    )
     index.add(first, X[:half])
     index.add(last, X[half:])
     return Coded(index, [first.encode(X[:half]), last.encode(X[half:])], first, last)
 
 
 def streamed(X: Floats, n_bits: int, rotation: str, forgetting: float) -> Coded:
-    """OPAST: fitted on the first 5,000 vectors, then one pass over the rest, with a new epoch every 5,000."""
+    """OPAST: fitted on the first 5,000 vectors, then one pass over the rest, with a new epoch every
+    5,000.
+    """
     start, rest = X[:EPOCH_ROWS], X[EPOCH_ROWS:]
 
     def fitted() -> Any:
         opast = bitkin.projections.OPAST(forgetting)
-        return bitkin.ProjectionHash(n_bits, projection=opast, rotation=rotation, epochs=EPOCH_ROWS).fit(start)
+        return bitkin.ProjectionHash(
+            n_bits, projection=opast, rotation=rotation, epochs=EPOCH_ROWS
+        ).fit(start)
 
     index, live = bitkin.EpochIndex(), fitted()
     first = live.epoch_
@@ -106,7 +118,11 @@ def turning(seed: int, n_bits: int, rotation: str, forgetting: float | None) -> 
     """Without `forgetting` the models are offline ones."""
     stream = turning_stream(seed)
     X = stream.X
-    coded = offline(X, n_bits, rotation) if forgetting is None else streamed(X, n_bits, rotation, forgetting)
+    coded = (
+        offline(X, n_bits, rotation)
+        if forgetting is None
+        else streamed(X, n_bits, rotation, forgetting)
+    )
     kept = stream.recall(coded.searched)
     frozen, anew = (stream.recall_of_one_model(model) for model in (coded.first, coded.last))
     report(
@@ -161,7 +177,8 @@ def estimate(n_bits: int) -> None:
 if __name__ == "__main__":
     for bits in (64, 128, 256):
         estimate(bits)
-    # A model that forgets within an epoch follows the turn; one that never does is half way there at the end.
+    # A model that forgets within an epoch follows the turn; one that never does is half way there
+    # at the end.
     for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
         for bits in (32, 64):
             for turn in ("unifdiag", "random"):

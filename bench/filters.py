@@ -4,8 +4,9 @@
     python bench/filters.py MultiIndex FlatIndex  any index class that is made from a spec alone
     python bench/filters.py --quick               100,000 rows
 
-One thread. A filter keeps a random hundredth of the rows; its answers are compared with those of an index of these rows
-alone. Times are medians; a search has 100 queries, the filter's own cost included.
+One thread. A filter keeps a random hundredth of the rows; its answers are compared with those of an
+index of these rows alone. Times are medians; a search has 100 queries, the filter's own cost
+included.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def filtered(name: str, n: int, n_bits: int, rng: np.random.Generator) -> None:
     alone = bitkin.FlatIndex(codes.spec)
     alone.add(codes[np.sort(allow)], np.sort(allow))
     found, truth = index.search(queries, K, allow=allow), alone.search(queries, K)
-    exact = np.array_equal(found.ids, truth.ids) and np.array_equal(found.distances, truth.distances)
+    exact = np.array_equal(found.ids, truth.ids) and np.array_equal(
+        found.distances, truth.distances
+    )
     if not exact and name != "BandIndex":
         raise SystemExit(f"filtered answers of {name} are not exact")
     seconds = interleaved(
@@ -104,7 +107,9 @@ def require_gone_or_there(index: Any, ids: npt.NDArray[np.int64], *, there: bool
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("indexes", nargs="*", default=["FlatIndex"], help="names of index classes")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     arguments = parser.parse_args()

@@ -1,12 +1,13 @@
 """What do the stages of the funnel give and cost, and how do they stand against FAISS's RaBitQ?
 
     python bench/funnel.py             all questions, about 15 minutes on one core
-    python bench/funnel.py goal        Fashion-MNIST, 256 bits, random rotation: the estimate against the scan alone
+    python bench/funnel.py goal        Fashion-MNIST, 256 bits: the estimate against the scan alone
     python bench/funnel.py stages      codes, estimate, exact on four sets at 64, 128, 256 bits
-    python bench/funnel.py rabitq      recall of the estimate against IndexRaBitQ at equal bytes a vector
+    python bench/funnel.py rabitq      recall against IndexRaBitQ at equal bytes per vector
 
-Everything runs in one thread, 1,000 queries at a time; µs a query are medians of interleaved runs and contain what
-makes codes of queries. "r10" is the share of the true ten nearest among the first ten, "r100" among the first hundred.
+Everything runs in one thread, 1,000 queries at a time; µs a query are medians of interleaved runs
+and contain what makes codes of queries. "r10" is the share of the true ten nearest among the first
+ten, "r100" among the first hundred.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Ours:
         # More bits than features have no principal directions; those are random.
         projection = "pca" if n_bits <= data.rows.shape[1] else "random"
         self.rotation = rotation if projection == "pca" else None
-        self.hasher = ProjectionHash(n_bits, projection=projection, rotation=self.rotation, random_state=seed)
+        self.hasher = ProjectionHash(
+            n_bits, projection=projection, rotation=self.rotation, random_state=seed
+        )
         self.data, codes = data, self.hasher.fit(data.rows).encode(data.rows)
         self.numbers = bitkin.corrections(self.hasher, data.rows, data.metric)
         self.index = FlatIndex(codes.spec)
@@ -52,14 +55,22 @@ class Ours:
     def estimate(self, shortlist: int = SHORTLIST) -> Neighbors:
         """Return the first hundred of a shortlist by the estimate."""
         return rescore(
-            self.codes(shortlist), self.data.queries, stage="estimate", k=100, metric=self.data.metric,
-            hasher=self.hasher, codes=self.index, corrections=self.numbers,
-        )  # fmt: skip
+            self.codes(shortlist),
+            self.data.queries,
+            stage="estimate",
+            k=100,
+            metric=self.data.metric,
+            hasher=self.hasher,
+            codes=self.index,
+            corrections=self.numbers,
+        )
 
     def exact(self) -> Neighbors:
         """Return the first hundred of the estimate by their vectors."""
         data = self.data
-        return rescore(self.estimate(), data.queries, stage="exact", metric=data.metric, vectors=data.rows)
+        return rescore(
+            self.estimate(), data.queries, stage="exact", metric=data.metric, vectors=data.rows
+        )
 
 
 def recalls(found: npt.NDArray[np.int64], data: RealSet) -> dict[str, float]:
@@ -115,9 +126,19 @@ def rabitq() -> None:
         n_features = data.rows.shape[1]
         for n_bits in sorted({*(b for b in BITS if b < n_features), n_features}):
             theirs, theirs_bytes, qb = best_rabitq(data, n_bits)
-            mine = {r: _ours(data, n_bits, r) for r in ("random", "itq") if r != "itq" or n_bits <= MOST_ITQ}
-            found = {rotation: recalls(ours.estimate().ids, data) for rotation, ours in mine.items()}
-            named = {f"ours_{r}_{key}": value for r, scores in found.items() for key, value in scores.items()}
+            mine = {
+                r: _ours(data, n_bits, r)
+                for r in ("random", "itq")
+                if r != "itq" or n_bits <= MOST_ITQ
+            }
+            found = {
+                rotation: recalls(ours.estimate().ids, data) for rotation, ours in mine.items()
+            }
+            named = {
+                f"ours_{r}_{key}": value
+                for r, scores in found.items()
+                for key, value in scores.items()
+            }
             best = max(scores["r10"] for scores in found.values())
             behind.append(best - theirs["r10"])
             report(
@@ -132,11 +153,17 @@ def rabitq() -> None:
                 ratio=1 + best - theirs["r10"],
                 wanted=0.99,
             )
-    report("estimate minus RaBitQ, recall@10, mean", mean=float(np.mean(behind)), least=float(min(behind)))
+    report(
+        "estimate minus RaBitQ, recall@10, mean",
+        mean=float(np.mean(behind)),
+        least=float(min(behind)),
+    )
 
 
 def _ours(data: RealSet, n_bits: int, rotation: str) -> Ours:
-    """Return ours at so many bits, or a few less where the data does not vary along as many directions."""
+    """Return ours at so many bits, or a few less where the data does not vary along as many
+    directions.
+    """
     try:
         return Ours(data, n_bits, rotation)
     except bitkin.errors.InvalidInputError:
@@ -144,7 +171,9 @@ def _ours(data: RealSet, n_bits: int, rotation: str) -> Ours:
 
 
 def best_rabitq(data: RealSet, n_bits: int) -> tuple[dict[str, float], int, int]:
-    """Return the best recalls that IndexRaBitQ gets with any precision of the query; 0 is full precision."""
+    """Return the best recalls that IndexRaBitQ gets with any precision of the query; 0 is full
+    precision.
+    """
     n_features = data.rows.shape[1]
     codes: Any = faiss.IndexRaBitQ(n_bits)
     # Its codes are of rotated vectors; after PCA the rotation comes with it.
@@ -164,8 +193,12 @@ def best_rabitq(data: RealSet, n_bits: int) -> tuple[dict[str, float], int, int]
 
 def main() -> None:
     sections: dict[str, Callable[[], None]] = {"goal": goal, "stages": stages, "rabitq": rabitq}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which questions; all without")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sections", nargs="*", choices=[*sections, []], help="which questions; all without"
+    )
     bitkin.set_threads(1)
     faiss.omp_set_num_threads(1)
     for name in parser.parse_args().sections or sections:

@@ -1,7 +1,7 @@
 """Is exact search over binary codes faster than FAISS, and how near is it to the speed of memory?
 
     python bench/hamming.py            all questions
-    python bench/hamming.py --quick    100,000 rows instead of 1,000,000, and 1,000,000 instead of 10,000,000
+    python bench/hamming.py --quick    a tenth of the rows
 
 Both sides run interleaved in this process, one thread each, and their answers are compared.
 """
@@ -34,13 +34,21 @@ def random_bytes(rng: np.random.Generator, n: int, n_bits: int) -> npt.NDArray[n
 
 
 def require_equal(
-    index: FlatIndex, codes: Codes, ours: bitkin.Neighbors, distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64]
+    index: FlatIndex,
+    codes: Codes,
+    ours: bitkin.Neighbors,
+    distances: npt.NDArray[np.int32],
+    ids: npt.NDArray[np.int64],
 ) -> None:
-    """Distances equal; ids equal up to the order of ties, and in the last group each at the distance it claims."""
+    """Distances equal; ids equal up to the order of ties, and in the last group each at the
+    distance it claims.
+    """
     if not np.array_equal(ours.distances, distances):
         raise SystemExit("distances differ from FAISS")
     for row in range(len(ids)):
-        if not np.array_equal(bitkin.distances(codes[row], index.codes(ours.ids[row]))[0], ours.distances[row]):
+        if not np.array_equal(
+            bitkin.distances(codes[row], index.codes(ours.ids[row]))[0], ours.distances[row]
+        ):
             raise SystemExit(f"ids of query {row} are not at the distances given")
     inner = ours.distances < ours.distances[:, -1:]
     for row in range(len(ids)):
@@ -60,7 +68,9 @@ def against_faiss(n: int, n_bits: int, rng: np.random.Generator, bandwidth: floa
     one_at_a_time(index, peer, codes, queries, bandwidth)
 
 
-def many_at_once(index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray[np.uint8], k: int) -> None:
+def many_at_once(
+    index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray[np.uint8], k: int
+) -> None:
     n_bits = codes.spec.n_bits
     require_equal(index, codes, index.search(codes, k), *peer.search(queries, k))
     jobs = {"ours": lambda: index.search(codes, k), "faiss": lambda: peer.search(queries, k)}
@@ -77,7 +87,9 @@ def many_at_once(index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray
     )
 
 
-def one_at_a_time(index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray[np.uint8], bandwidth: float) -> None:
+def one_at_a_time(
+    index: FlatIndex, peer: Any, codes: Codes, queries: npt.NDArray[np.uint8], bandwidth: float
+) -> None:
     singles, single_bytes = [codes[i] for i in range(20)], [queries[i : i + 1] for i in range(20)]
     times = interleaved(
         {
@@ -199,7 +211,9 @@ def import_time() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     n = 100_000 if parser.parse_args().quick else 1_000_000
     faiss.omp_set_num_threads(1)

@@ -1,11 +1,13 @@
-"""HESHING beside its rivals: errors, memory and time on five label trees, and every promise checked.
+"""HESHING beside its rivals: errors, memory and time on five label trees, and every promise
+checked.
 
 python bench/heshing.py                                      # everything: hours
 python bench/heshing.py --sections table,theorem2 --sets newsgroups20 --seeds 1
-python bench/heshing.py --out runs.jsonl                     # keeps runs, and does not repeat those it finds there
+python bench/heshing.py --out runs.jsonl                     # keeps runs, repeats none
 
-Sections: table (HESHING and flat hashing at three sizes), rivals, curve (error against bits, with a picture), speed,
-late (a class that comes half way), theorem2 (lost features, counted), hashes (against scikit-learn's MurmurHash3).
+Sections: table (HESHING and flat hashing at three sizes), rivals, curve (error against bits, with a
+picture), speed, late (a class that comes half way), theorem2 (lost features, counted), hashes
+(against scikit-learn's MurmurHash3).
 """
 
 from __future__ import annotations
@@ -44,13 +46,22 @@ class Bench:
     def run(self, name: str, method: str, **more: Any) -> dict[str, Any]:
         """Return what a method gave on a set, of this run of the bench or of an earlier one.
 
-        The strength is chosen once a set and method, on rows held out of the training set, in the middle of the sizes.
+        The strength is chosen once a set and method, on rows held out of the training set, in the
+        middle of the sizes.
         """
-        spec = {"set": name, "method": method, "seeds": 1 if method in SEEDLESS else self.seeds, **more}
+        spec = {
+            "set": name,
+            "method": method,
+            "seeds": 1 if method in SEEDLESS else self.seeds,
+            **more,
+        }
         key = json.dumps(spec)
         if key not in self.runs:
-            chosen = [run["strength"] for run in self.runs.values() if (run["set"], run["method"]) == (name, method)
-                      and "strength" in run]  # fmt: skip
+            chosen = [
+                run["strength"]
+                for run in self.runs.values()
+                if (run["set"], run["method"]) == (name, method) and "strength" in run
+            ]
             told = {"strength": chosen[0]} if chosen else {"chosen_at": self.middle(name, method)}
             result = {"key": key, **measured(spec | told, self.timeout)}
             self.runs[key] = result
@@ -67,7 +78,11 @@ class Bench:
             return {"n_buckets": SIZES[1]}
         if method == "vw":
             return {"n_buckets": SIZES[1] * n_tables(name)}
-        return {"n_components": None, "n_bytes": 4 * SIZES[1] * n_tables(name)} if method == "pca" else {}
+        return (
+            {"n_components": None, "n_bytes": 4 * SIZES[1] * n_tables(name)}
+            if method == "pca"
+            else {}
+        )
 
 
 def n_tables(name: str) -> int:
@@ -84,7 +99,10 @@ def table(bench: Bench, names: list[str]) -> None:
         tables = n_tables(name)
         rows: Runs = []
         for m in SIZES:
-            ours, flat = bench.run(name, "heshing", n_buckets=m), bench.run(name, "flat", n_buckets=m)
+            ours, flat = (
+                bench.run(name, "heshing", n_buckets=m),
+                bench.run(name, "flat", n_buckets=m),
+            )
             total = bench.run(name, "flat", n_buckets=m * tables)
             rows += [ours, flat, {**total, "method": f"flat × {tables}"}]
             if any("failed" in run for run in (ours, flat, total)):
@@ -92,13 +110,21 @@ def table(bench: Bench, names: list[str]) -> None:
             for kind in ("flat", "hier"):
                 bar = ours[kind] - 2 * np.hypot(ours[f"{kind}_se"], flat[f"{kind}_se"])
                 verdict(
-                    f"{name}, {m} buckets: {kind} error at or below flat hashing's", bar <= flat[kind],
-                    ours=ours[kind], flat_hashing=flat[kind], same_total_memory=total[kind],
-                )  # fmt: skip
+                    f"{name}, {m} buckets: {kind} error at or below flat hashing's",
+                    bar <= flat[kind],
+                    ours=ours[kind],
+                    flat_hashing=flat[kind],
+                    same_total_memory=total[kind],
+                )
             if name.startswith("newsgroups20") and m in NEWSGROUPS_GOALS:
                 goal = NEWSGROUPS_GOALS[m]
                 met = ours["flat"] <= goal[0] and ours["hier"] <= goal[1]
-                verdict(f"{name}, {m} buckets: at most {goal}", met, flat=ours["flat"], hier=ours["hier"])
+                verdict(
+                    f"{name}, {m} buckets: at most {goal}",
+                    met,
+                    flat=ours["flat"],
+                    hier=ours["hier"],
+                )
         print_runs(f"{name}: hashing", rows)
 
 
@@ -115,7 +141,10 @@ def rivals(bench: Bench, names: list[str]) -> None:
         if name in MANY_CLASSES:
             same_memory(bench, name, ours, rows)
     if "icd10cm" in names:
-        ours_18, theirs = bench.run("icd10cm", "heshing", n_buckets=2**18), bench.run("icd10cm", "hiclass")
+        ours_18, theirs = (
+            bench.run("icd10cm", "heshing", n_buckets=2**18),
+            bench.run("icd10cm", "hiclass"),
+        )
         for what, limit in (("cpu_seconds", 1.0), ("bytes", 0.25)):
             share = ours_18.get(what, np.nan) / theirs.get(what, np.nan)
             verdict(f"icd10cm: {what} at most {limit} of HiClass's", share <= limit, share=share)
@@ -132,10 +161,15 @@ def same_memory(bench: Bench, name: str, ours: Runs, rows: Runs) -> None:
             within = [run["hier"] for run in theirs if run["bytes"] <= 1.4 * mine["bytes"]]
             enough = [run["bytes"] for run in theirs if run["hier"] <= mine["hier"]]
             report(
-                "the same memory", set=name, n_buckets=mine["n_buckets"], our_bytes=mine["bytes"], ours=mine["hier"],
-                rival=method, theirs=min(within) if within else "does not fit",
+                "the same memory",
+                set=name,
+                n_buckets=mine["n_buckets"],
+                our_bytes=mine["bytes"],
+                ours=mine["hier"],
+                rival=method,
+                theirs=min(within) if within else "does not fit",
                 bytes_to_reach_ours=min(enough) if enough else "never here",
-            )  # fmt: skip
+            )
 
 
 def curve(bench: Bench, names: list[str]) -> None:
@@ -145,13 +179,22 @@ def curve(bench: Bench, names: list[str]) -> None:
         found = {
             "HESHING": [bench.run(name, "heshing", n_buckets=m) for m in sizes],
             "flat hashing, as many buckets": [bench.run(name, "flat", n_buckets=m) for m in sizes],
-            "flat hashing, as much memory": [bench.run(name, "flat", n_buckets=m * tables) for m in sizes],
+            "flat hashing, as much memory": [
+                bench.run(name, "flat", n_buckets=m * tables) for m in sizes
+            ],
         }
         if any("failed" in run for rows in found.values() for run in rows):
             continue
         for title, rows in found.items():
             for run, m in zip(rows, sizes, strict=True):
-                report("curve", set=name, method=title, bits=int(np.log2(m)), flat=run["flat"], hier=run["hier"])
+                report(
+                    "curve",
+                    set=name,
+                    method=title,
+                    bits=int(np.log2(m)),
+                    flat=run["flat"],
+                    hier=run["hier"],
+                )
         draw_curve(name, sizes, found)
 
 
@@ -159,7 +202,9 @@ def draw_curve(name: str, sizes: list[int], found: dict[str, Runs]) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    for axes, kind, title in zip(figure.subplots(1, 2), ("flat", "hier"), ("flat", "hierarchical"), strict=True):
+    for axes, kind, title in zip(
+        figure.subplots(1, 2), ("flat", "hier"), ("flat", "hierarchical"), strict=True
+    ):
         for (method, rows), style in zip(found.items(), ("o-", "s--", "^:"), strict=True):
             axes.plot(np.log2(sizes), [run[kind] for run in rows], style, label=method)
         axes.set(xlabel="bits: log₂ of buckets a level", ylabel=f"{title} error", title=name)
@@ -179,7 +224,9 @@ def speed(bench: Bench, names: list[str]) -> None:
         X, y = data.X[:, : data.n_learned], data.labels[data.y]
         ours = bitkin.HeshingClassifier(data.taxonomy, alpha=1e-4)
         theirs = SGDClassifier(alpha=1e-5, max_iter=10, tol=None, average=True)
-        times = interleaved({"ours": lambda: ours.fit(data.X, y), "theirs": lambda: theirs.fit(X, data.y)}, rounds=3)
+        times = interleaved(
+            {"ours": lambda: ours.fit(data.X, y), "theirs": lambda: theirs.fit(X, data.y)}, rounds=3
+        )
         ratio = times["ours"] / times["theirs"]
         claim = "newsgroups20, 10 passes: at most 4 times SGDClassifier"
         verdict(claim, ratio <= 4, ratio=ratio, seconds=times["ours"], theirs=times["theirs"])
@@ -188,9 +235,14 @@ def speed(bench: Bench, names: list[str]) -> None:
 
 
 def beam_speed(data: TreeSet) -> None:
-    """Beam search against scoring every node: training, in CPU seconds of one thread, then prediction."""
+    """Beam search against scoring every node: training, in CPU seconds of one thread, then
+    prediction.
+    """
     alpha, y = 1e-6, data.labels[data.y]
-    made = {beam: bitkin.HeshingClassifier(data.taxonomy, alpha=alpha, beam=beam) for beam in (USUAL_BEAM, None)}
+    made = {
+        beam: bitkin.HeshingClassifier(data.taxonomy, alpha=alpha, beam=beam)
+        for beam in (USUAL_BEAM, None)
+    }
     few = np.arange(2000)
     errors, seconds = {}, {}
     for beam, model in made.items():
@@ -201,13 +253,21 @@ def beam_speed(data: TreeSet) -> None:
         errors[beam] = data.errors(data.taxonomy.index_of(model.predict(data.X_test)))
     ratio, lost = seconds[None] / seconds[USUAL_BEAM], errors[USUAL_BEAM][0] - errors[None][0]
     verdict(
-        "icd10cm: training with a beam at least 3 times faster", ratio >= 3, ratio=ratio, seconds=seconds[USUAL_BEAM]
+        "icd10cm: training with a beam at least 3 times faster",
+        ratio >= 3,
+        ratio=ratio,
+        seconds=seconds[USUAL_BEAM],
     )
     verdict(
-        "icd10cm: training with a beam loses at most 0.5 points", lost <= 0.005, flat=errors[USUAL_BEAM][0], lost=lost
+        "icd10cm: training with a beam loses at most 0.5 points",
+        lost <= 0.005,
+        flat=errors[USUAL_BEAM][0],
+        lost=lost,
     )
     for learned, model in made.items():
-        beam_prediction(data, model, f"a model learned {'with a beam' if learned else 'on every node'}")
+        beam_prediction(
+            data, model, f"a model learned {'with a beam' if learned else 'on every node'}"
+        )
 
 
 def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) -> None:
@@ -219,9 +279,14 @@ def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) 
     times = interleaved(jobs, rounds=3)
     ratio = times["all"] / times["beam"]
     true = data.y_test[: len(rows.indptr) - 1]
-    wrong = {name: (data.taxonomy.index_of(model.classes_[job()[:, 0]]) != true).mean() for name, job in jobs.items()}
+    wrong = {
+        name: (data.taxonomy.index_of(model.classes_[job()[:, 0]]) != true).mean()
+        for name, job in jobs.items()
+    }
     lost, gap = float(wrong["beam"] - wrong["all"]), model.beam_gap(data.X_test, USUAL_BEAM)
-    verdict(f"icd10cm, {which}: prediction with a beam at least 5 times faster", ratio >= 5, ratio=ratio)
+    verdict(
+        f"icd10cm, {which}: prediction with a beam at least 5 times faster", ratio >= 5, ratio=ratio
+    )
     verdict(
         f"icd10cm, {which}: prediction with a beam loses less than 0.5 points", lost < 0.005,
         wrong_with_beam=float(wrong["beam"]), wrong_with_all=float(wrong["all"]), other_answers=gap,
@@ -229,7 +294,9 @@ def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) 
 
 
 def late(bench: Bench, names: list[str]) -> None:
-    """A class whose rows all come in the second half, against the same rows in any order, with all classes known."""
+    """A class whose rows all come in the second half, against the same rows in any order, with all
+    classes known.
+    """
     if "newsgroups20" not in names:
         return
     data = load_set("newsgroups20")
@@ -239,10 +306,17 @@ def late(bench: Bench, names: list[str]) -> None:
             order = np.random.default_rng(seed).permutation(len(data.y))
             half = len(order) // 2
             is_new = data.y[order] == number
-            early, later = order[:half][~is_new[:half]], np.concatenate([order[half:], order[:half][is_new[:half]]])
+            early, later = (
+                order[:half][~is_new[:half]],
+                np.concatenate([order[half:], order[:half][is_new[:half]]]),
+            )
             later = np.random.default_rng(seed).permutation(later)
             path = data.taxonomy.path_of(labels[number])
-            others = [data.taxonomy.path_of(label) for label in data.taxonomy.classes if label != labels[number]]
+            others = [
+                data.taxonomy.path_of(label)
+                for label in data.taxonomy.classes
+                if label != labels[number]
+            ]
             accuracy = {}
             for knew in (True, False):
                 model = bitkin.HeshingClassifier(
@@ -250,7 +324,9 @@ def late(bench: Bench, names: list[str]) -> None:
                 )
                 first, second = (order[:half], order[half:]) if knew else (early, later)
                 model.partial_fit(data.X[first], labels[data.y[first]])
-                model.partial_fit(data.X[second], labels[data.y[second]], paths=None if knew else [path])
+                model.partial_fit(
+                    data.X[second], labels[data.y[second]], paths=None if knew else [path]
+                )
                 predicted = model.predict(data.X_test)
                 tested = data.y_test == number
                 accuracy[knew] = (
@@ -258,24 +334,44 @@ def late(bench: Bench, names: list[str]) -> None:
                     float((predicted == labels[data.y_test]).mean()),
                 )
             differences.append(np.subtract(accuracy[True], accuracy[False]))
-            report("late class", label=labels[number], seed=seed, knew=accuracy[True], late=accuracy[False])
+            report(
+                "late class",
+                label=labels[number],
+                seed=seed,
+                knew=accuracy[True],
+                late=accuracy[False],
+            )
     of_class, of_all = np.mean(differences, axis=0)
     met = of_class <= 0.02 and of_all <= 0.02
-    verdict("a late class within 2 points", met, points_behind=float(of_class), all_classes_behind=float(of_all))
+    verdict(
+        "a late class within 2 points",
+        met,
+        points_behind=float(of_class),
+        all_classes_behind=float(of_all),
+    )
 
 
 def theorem2(bench: Bench, names: list[str]) -> None:
-    """Count features that meet another one on every level, and compare with the expectation and its bound."""
+    """Count features that meet another one on every level, and compare with the expectation and its
+    bound.
+    """
     from bitkin.kernels.heshing import place_features_into
 
-    for d, m, levels in ((20_000, 2**14, 2), (20_000, 2**14, 3), (50_000, 2**16, 3), (130_000, 2**17, 5)):
+    for d, m, levels in (
+        (20_000, 2**14, 2),
+        (20_000, 2**14, 3),
+        (50_000, 2**16, 3),
+        (130_000, 2**17, 5),
+    ):
         features = np.arange(d, dtype=np.uint32)
         lost = []
         for trial in range(20):
             alone = np.zeros(d, dtype=bool)
             for level in range(levels):
                 buckets, signs = np.empty(d, dtype=np.uint32), np.empty(d, dtype=np.float32)
-                place_features_into(features, np.uint32(1 + trial * levels + level), m, buckets, signs)
+                place_features_into(
+                    features, np.uint32(1 + trial * levels + level), m, buckets, signs
+                )
                 alone |= np.bincount(buckets, minlength=m)[buckets] == 1
             lost.append(int((~alone).sum()))
         exact = bitkin.theory.expected_feature_loss(d, m, levels, exact=True)
@@ -283,7 +379,12 @@ def theorem2(bench: Bench, names: list[str]) -> None:
         mean, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(len(lost)))
         met = abs(mean - exact) <= 4 * error + 1 and exact <= bound
         verdict(
-            f"Theorem 2: d {d}, m {m}, T {levels}", met, counted=mean, standard_error=error, exact=exact, bound=bound
+            f"Theorem 2: d {d}, m {m}, T {levels}",
+            met,
+            counted=mean,
+            standard_error=error,
+            exact=exact,
+            bound=bound,
         )
 
 
@@ -298,13 +399,22 @@ def hashes(bench: Bench, names: list[str]) -> None:
     pairs = np.repeat(features, 1000), np.tile(seeds, 1000)
     ours = np.empty(10**6, dtype=np.uint32)
     hash_pairs_into(*pairs, ours)
-    theirs = np.stack([murmurhash3_32(features.view(np.int32), int(seed), positive=True) for seed in seeds], axis=1)
-    verdict("a million hashes equal scikit-learn's", np.array_equal(ours, theirs.reshape(-1)), pairs=len(ours))
+    theirs = np.stack(
+        [murmurhash3_32(features.view(np.int32), int(seed), positive=True) for seed in seeds],
+        axis=1,
+    )
+    verdict(
+        "a million hashes equal scikit-learn's",
+        np.array_equal(ours, theirs.reshape(-1)),
+        pairs=len(ours),
+    )
 
 
 def print_runs(title: str, rows: Runs) -> None:
     """Print a table for reading."""
-    heads = f"{'flat':>8}{'hier':>8}{'model MB':>10}{'peak MB':>9}{'train CPU s':>13}{'predict s':>10}"
+    heads = (
+        f"{'flat':>8}{'hier':>8}{'model MB':>10}{'peak MB':>9}{'train CPU s':>13}{'predict s':>10}"
+    )
     print(f"\n{title}\n{'method':<26}{heads}")
     for run in rows:
         size = run.get("n_buckets") or run.get("n_components")
@@ -314,7 +424,8 @@ def print_runs(title: str, rows: Runs) -> None:
             continue
         print(
             f"{name:<26}{run['flat']:>8.4f}{run['hier']:>8.4f}{run['bytes'] / 1e6:>10.2f}"
-            f"{run['train_peak_bytes'] / 1e6:>9.1f}{run['cpu_seconds']:>13.1f}{run['predict_seconds']:>10.2f}"
+            f"{run['train_peak_bytes'] / 1e6:>9.1f}{run['cpu_seconds']:>13.1f}"
+            f"{run['predict_seconds']:>10.2f}"
         )
     print(flush=True)
 
@@ -331,12 +442,16 @@ SECTIONS: dict[str, Callable[[Bench, list[str]], None]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="JSON lines of runs: read first, then added to")
-    parser.add_argument("--timeout", type=float, default=1800, help="seconds for one method on one set")
+    parser.add_argument(
+        "--timeout", type=float, default=1800, help="seconds for one method on one set"
+    )
     chosen = parser.parse_args()
     bench = Bench(chosen.seeds, chosen.out, chosen.timeout)
     for section in chosen.sections.split(","):

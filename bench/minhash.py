@@ -1,4 +1,5 @@
-"""How fast is MinHash, from numbers, strings and raw texts, beside rensa and datasketch, and how exact?
+"""How fast is MinHash, from numbers, strings and raw texts, beside rensa and datasketch, and how
+exact?
 
 python bench/minhash.py
 """
@@ -26,7 +27,9 @@ Strings = list[list[str]]
 
 
 def rensa_objects(sets: Strings) -> list[Any]:
-    """One `RMinHash` a set, which beats rensa's own batch calls on lists of strings as often as not."""
+    """One `RMinHash` a set, which beats rensa's own batch calls on lists of strings as often as
+    not.
+    """
     out = []
     for one in sets:
         minhash = rensa.RMinHash(num_perm=N_HASHES, seed=42)
@@ -55,10 +58,14 @@ def datasketch_as_documented(sets: Strings) -> list[Any]:
 
 
 def random_tokens(rng: np.random.Generator) -> tuple[Strings, npt.NDArray[np.uint64]]:
-    """Sets of words that look like words, 2 to 12 letters from a vocabulary of 100,000, and their hashes."""
+    """Sets of words that look like words, 2 to 12 letters from a vocabulary of 100,000, and their
+    hashes.
+    """
     letters = rng.integers(97, 123, (100_000, 12)).astype(np.uint8)
     lengths = rng.integers(2, 13, len(letters))
-    vocabulary = [row[:length].tobytes().decode() for row, length in zip(letters, lengths, strict=True)]
+    vocabulary = [
+        row[:length].tobytes().decode() for row, length in zip(letters, lengths, strict=True)
+    ]
     chosen = rng.integers(0, len(vocabulary), (N_SETS, SET_SIZE))
     hashes = rng.integers(0, 2**64, len(vocabulary), dtype=np.uint64)
     return [[vocabulary[w] for w in row] for row in chosen.tolist()], hashes[chosen]
@@ -70,14 +77,18 @@ def texts_of(sets: Strings) -> list[str]:
 
 
 def shingled_in_python(texts: list[str]) -> Strings:
-    return [[" ".join(words[i : i + 3]) for i in range(len(words) - 2)] for words in map(str.split, texts)]
+    return [
+        [" ".join(words[i : i + 3]) for i in range(len(words) - 2)]
+        for words in map(str.split, texts)
+    ]
 
 
 def speed() -> None:
     strings, numbers = random_tokens(np.random.default_rng(0))
     arrays = list(numbers)
     number_lists = numbers.tolist()
-    small_lists = [[number & 0xFFFFFFFF for number in row] for row in number_lists]  # datasketch takes 32 bits
+    # datasketch takes 32 bits
+    small_lists = [[number & 0xFFFFFFFF for number in row] for row in number_lists]
     offsets = np.arange(0, N_SETS * SET_SIZE + 1, SET_SIZE)
     ragged = bitkin.Sets(numbers.reshape(-1), offsets)
     columns = (numbers.reshape(-1) >> np.uint64(33)).astype(np.int32)
@@ -105,7 +116,9 @@ def speed() -> None:
             "rensa hashed": lambda: rensa.RMinHash.digest_matrix_from_flat_token_hashes(
                 numbers.reshape(-1), offsets.astype(np.uint64), N_HASHES, 42
             ),
-            "rensa rho": lambda: rensa.RMinHash.digest_matrix_from_token_sets_rho(strings, N_HASHES, 42),
+            "rensa rho": lambda: rensa.RMinHash.digest_matrix_from_token_sets_rho(
+                strings, N_HASHES, 42
+            ),
             "datasketch strings": lambda: _datasketch_strings(strings),
             "datasketch strings, one update a member": lambda: datasketch_as_documented(strings),
             "datasketch numbers": lambda: datasketch_of(small_lists, hashfunc=int),
@@ -118,10 +131,20 @@ def speed() -> None:
     for form in ("Sets", "arrays", "CSR"):
         ratio = rensa_strings / times[form]
         report(f"numbers as {form} against rensa's strings", **sizes, ratio=ratio, wanted=3.0)
-    report("strings against rensa's strings", **sizes, ratio=rensa_strings / times["strings"], wanted=1 / 1.5)
+    report(
+        "strings against rensa's strings",
+        **sizes,
+        ratio=rensa_strings / times["strings"],
+        wanted=1 / 1.5,
+    )
     for way in ("texts", "shingles"):
         ratio = times["rensa texts"] / times[way]
-        report(f"raw texts by {way} against rensa with shingles made in Python", **sizes, ratio=ratio, wanted=2.0)
+        report(
+            f"raw texts by {way} against rensa with shingles made in Python",
+            **sizes,
+            ratio=ratio,
+            wanted=2.0,
+        )
     one_by_one = "strings, one update a member"
     for ours, theirs in (
         *(("Sets", "numbers"), ("CSR", "numbers"), ("arrays", "numbers"), ("strings", "strings")),
@@ -129,19 +152,27 @@ def speed() -> None:
     ):
         ratio = times[f"datasketch {theirs}"] / times[ours]
         report(f"{ours} against datasketch's {theirs}", **sizes, ratio=ratio, wanted=50.0)
-    report("texts held a few at a time against all sets made first", ratio=times["shingles"] / times["texts"])
+    report(
+        "texts held a few at a time against all sets made first",
+        ratio=times["shingles"] / times["texts"],
+    )
     ratio = times["rensa hashed"] / times["independent"]
     report("independent hashes against rensa's, both on 64-bit numbers", **sizes, ratio=ratio)
 
 
 def exactness() -> None:
-    """Mean absolute error over pairs of every similarity; each library makes its own choice of hash functions."""
+    """Mean absolute error over pairs of every similarity; each library makes its own choice of hash
+    functions.
+    """
     rng = np.random.default_rng(1)
     n_pairs = 2000
     shared = rng.integers(0, SET_SIZE + 1, n_pairs)
     words = [f"w{i}" for i in range(2 * SET_SIZE)]
     firsts = [[f"{words[i]} {p}" for i in range(SET_SIZE)] for p in range(n_pairs)]
-    seconds = [[f"{words[i]} {p}" for i in range(SET_SIZE - s, 2 * SET_SIZE - s)] for p, s in enumerate(shared)]
+    seconds = [
+        [f"{words[i]} {p}" for i in range(SET_SIZE - s, 2 * SET_SIZE - s)]
+        for p, s in enumerate(shared)
+    ]
     truth = shared / (2 * SET_SIZE - shared)
     estimates: dict[str, Any] = {}
     for bits in (8, 16, 32):
@@ -153,7 +184,9 @@ def exactness() -> None:
     for name, make in (("rensa", rensa_objects), ("datasketch", _datasketch_strings)):
         pairs_of = zip(make(firsts), make(seconds), strict=True)
         estimates[name] = [a.jaccard(b) for a, b in pairs_of]
-    errors = {name: float(np.abs(np.array(found) - truth).mean()) for name, found in estimates.items()}
+    errors = {
+        name: float(np.abs(np.array(found) - truth).mean()) for name, found in estimates.items()
+    }
     ours = errors["one-permutation, 8 bits a symbol"]
     best_peer = min(errors["rensa"], errors["datasketch"])
     report(

@@ -1,7 +1,7 @@
 """Do directions stay orthonormal in float32 while OPAST follows a very long stream?
 
-Rows are drawn from a pool, in a fresh order each time round, so that making them does not outlast learning from them.
-`python bench/orthonormality.py --vectors 10000000 --features 960 --bits 32`
+Rows are drawn from a pool, in a fresh order each time round, so that making them does not outlast
+learning from them. `python bench/orthonormality.py --vectors 10000000 --features 960 --bits 32`
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def main() -> None:
     rows = pool(options.features, rng)
     for forgetting in options.forgetting:
         opast = bitkin.projections.OPAST(forgetting)
-        tracker = opast.tracker(options.features, options.bits, center=True, draws=Draws(0, "projection"))
+        tracker = opast.tracker(
+            options.features, options.bits, center=True, draws=Draws(0, "projection")
+        )
         worst, spent, due = 0.0, 0.0, 0
         while tracker.n_seen < options.vectors:
             batch = rows[rng.permutation(POOL)[: options.vectors - tracker.n_seen]]

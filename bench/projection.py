@@ -2,18 +2,21 @@
 
     python bench/projection.py                       all questions, about 20 minutes on two cores
     python bench/projection.py rotations             UnifDiag, IsoHash and ITQ at 256 bits
-    python bench/projection.py fit                   PCA + ITQ against faiss.ITQTransform on Fashion-MNIST
-    python bench/projection.py bound                 Theorem 2 of the Nystrom paper beside the error it bounds
-    python bench/projection.py precision --seeds 10  mean average precision, Nystrom against PCA, both with ITQ
-    python bench/projection.py grid --seeds 5        the same for every projection with every rotation
-    python bench/projection.py wide                  Nystrom against PCA on a file of 200,000 × 4,096, with peak memory
+    python bench/projection.py fit                   against faiss.ITQTransform on Fashion-MNIST
+    python bench/projection.py bound                 Theorem 2 of the paper beside the error
+    python bench/projection.py precision --seeds 10  mean average precision, Nystrom against PCA,
+    both with ITQ
+    python bench/projection.py grid --seeds 5        every projection with every rotation
+    python bench/projection.py wide                  Nystrom against PCA, 200,000 × 4,096
 
-Times hold on a quiet machine only: run `rotations`, `fit` and `wide` alone, with nothing else on the cores, e.g.
+Times hold on a quiet machine only: run `rotations`, `fit` and `wide` alone, with nothing else on
+the cores, e.g.
 
     python bench/projection.py rotations fit wide | tee figures.jsonl
 
-`bound`, `precision` and `grid` do not measure time. `wide` needs 3.3 GB of disk and as much free memory, so that the
-file it writes stays in the page cache. The protocol is that of `_partitions.py`.
+`bound`, `precision` and `grid` do not measure time. `wide` needs 3.3 GB of disk and as much free
+memory, so that the file it writes stays in the page cache. The protocol is that of
+`_partitions.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ FIT_ROWS, FIT_BITS = 60_000, 64
 
 
 def fit(n_seeds: int) -> None:
-    """Both sides learn PCA and ITQ from all rows; then again as each comes by default, from 32,768 at most."""
+    """Both sides learn PCA and ITQ from all rows; then again as each comes by default, from 32,768
+    at most.
+    """
     for rows_of_itq in (FIT_ROWS, None):
         compare_fits(max(3, n_seeds), rows_of_itq)
 
@@ -63,7 +68,9 @@ def compare_fits(n_seeds: int, max_rows: int | None) -> None:
         features=part.rows.shape[1],
         n_bits=FIT_BITS,
         threads=bitkin.get_threads(),
-        faiss_blas_threads=[lib["num_threads"] for lib in threadpool_info() if "faiss" in lib["filepath"]],
+        faiss_blas_threads=[
+            lib["num_threads"] for lib in threadpool_info() if "faiss" in lib["filepath"]
+        ],
         **rows_learned_from(part.rows, max_rows),
         ours_s=seconds["ours"],
         faiss_s=seconds["faiss"],
@@ -106,7 +113,9 @@ def faiss_fit(rows: npt.NDArray[np.float32], seed: int, max_rows: int | None) ->
 
 
 def rows_learned_from(rows: npt.NDArray[np.float32], max_rows: int | None) -> dict[str, Any]:
-    """Return how many rows each side looked at: ours asked, FAISS's told by the mean it subtracts, which is theirs."""
+    """Return how many rows each side looked at: ours asked, FAISS's told by the mean it subtracts,
+    which is theirs.
+    """
     looked_at = []
 
     class Asked(ITQ):
@@ -121,7 +130,9 @@ def rows_learned_from(rows: npt.NDArray[np.float32], max_rows: int | None) -> di
     most = max(32_768, rows.shape[1] * transform.max_train_per_dim)  # as in ITQTransform::train
     faiss_rows = min(len(rows), most)
     if of_all != (faiss_rows == len(rows)):
-        raise SystemExit(f"FAISS says it learns from {faiss_rows} of {len(rows)} rows; its mean says otherwise.")
+        raise SystemExit(
+            f"FAISS says it learns from {faiss_rows} of {len(rows)} rows; its mean says otherwise."
+        )
     return {
         "ours_rows_pca": len(rows),
         "ours_rows_itq": looked_at[0],
@@ -137,7 +148,9 @@ def our_codes(part: Partition, seed: int, max_rows: int | None) -> tuple[Codes, 
 
 def faiss_codes(part: Partition, seed: int, max_rows: int | None) -> tuple[Codes, Codes]:
     transform = faiss_fit(part.rows, seed, max_rows)
-    bits = [np.packbits(transform.apply(vectors) >= 0, axis=1) for vectors in (part.rows, part.queries)]
+    bits = [
+        np.packbits(transform.apply(vectors) >= 0, axis=1) for vectors in (part.rows, part.queries)
+    ]
     return Codes.from_bytes(bits[0], FIT_BITS), Codes.from_bytes(bits[1], FIT_BITS)
 
 
@@ -150,10 +163,16 @@ def true_in_100(codes: tuple[Codes, Codes], truth: npt.NDArray[np.int64]) -> flo
 def rotations() -> None:
     rng = np.random.default_rng(0)
     size = 256
-    rows = (rng.standard_normal((20_000, size)) * np.arange(1, size + 1) ** -0.75).astype(np.float32)
+    rows = (rng.standard_normal((20_000, size)) * np.arange(1, size + 1) ** -0.75).astype(
+        np.float32
+    )
     projected = Projected(rows)
     covariance = projected.covariance
-    unifdiag, isohash, itq = bitkin.rotations.UnifDiag(), bitkin.rotations.IsoHash(), bitkin.rotations.ITQ()
+    unifdiag, isohash, itq = (
+        bitkin.rotations.UnifDiag(),
+        bitkin.rotations.IsoHash(),
+        bitkin.rotations.ITQ(),
+    )
     times = interleaved({"unifdiag": lambda: unifdiag.rotation_of(covariance)}, rounds=15)
     times |= interleaved(
         {
@@ -183,9 +202,15 @@ def main() -> None:
         "precision": lambda: precision(arguments.seeds or 10),
         "grid": lambda: grid(arguments.seeds or 5),
     }
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which questions; all without")
-    parser.add_argument("--seeds", type=int, help="partitions to average over; each section has its own default")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sections", nargs="*", choices=[*sections, []], help="which questions; all without"
+    )
+    parser.add_argument(
+        "--seeds", type=int, help="partitions to average over; each section has its own default"
+    )
     arguments = parser.parse_args()
     for name in arguments.sections or sections:
         sections[name]()

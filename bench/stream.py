@@ -2,10 +2,10 @@
 
     python bench/stream.py [--vectors 20000] [--rounds 7]
 
-Ours beside our own OSH at the paper's setting (a sketch of 50 rows, chunks of 300 as 60,000 vectors in 200 chunks have,
-a random rotation, codes by the model of the last chunk) and beside a plain NumPy loop of the same recurrences, which
-tracks only: it neither codes nor rotates. Every round takes the same vectors in the same order; the loop, checked
-against ours, and OSH take fewer.
+Ours beside our own OSH at the paper's setting (a sketch of 50 rows, chunks of 300 as 60,000 vectors
+in 200 chunks have, a random rotation, codes by the model of the last chunk) and beside a plain
+NumPy loop of the same recurrences, which tracks only: it neither codes nor rotates. Every round
+takes the same vectors in the same order; the loop, checked against ours, and OSH take fewer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ Rows = npt.NDArray[np.float32]
 
 def started(rows: Rows, **slots: Any) -> ProjectionHash:
     """Return a hasher that has learned from the first vectors."""
-    return ProjectionHash(C, **({"projection": "opast", "rotation": "unifdiag"} | slots)).partial_fit(rows[:WARM])
+    return ProjectionHash(
+        C, **({"projection": "opast", "rotation": "unifdiag"} | slots)
+    ).partial_fit(rows[:WARM])
 
 
 def sketching(hasher: ProjectionHash, rows: Rows) -> Callable[[], None]:
@@ -61,7 +63,9 @@ def one_by_one(hasher: ProjectionHash, rows: Rows) -> Callable[[], None]:
 
 
 def numpy_loop(W: Rows, Z: npt.NDArray[np.float32], mean: Rows, seen: int, rows: Rows) -> Rows:
-    """Return the directions after the same recurrences, as NumPy does them: float32, one vector after another."""
+    """Return the directions after the same recurrences, as NumPy does them: float32, one vector
+    after another.
+    """
     W, Z, mean = W.copy(), Z.copy(), mean.copy()
     for t, x in enumerate(rows, start=seen + 1):
         u = np.float32(np.sqrt((t - 1) / t)) * (x - mean)
@@ -81,7 +85,9 @@ def numpy_start(hasher: ProjectionHash) -> tuple[Rows, npt.NDArray[np.float32], 
     """Return directions, Z and mean of a live hasher, in the units of the stream."""
     assert hasher._live is not None
     _, arrays = hasher._live.tracker.state()
-    scale = np.sqrt(hasher._live.tracker.total_variance / (arrays["numbers"][3] / arrays["numbers"][2]))
+    scale = np.sqrt(
+        hasher._live.tracker.total_variance / (arrays["numbers"][3] / arrays["numbers"][2])
+    )
     return (
         arrays["directions"],
         (arrays["inverse"] / scale**2).astype(np.float32),
@@ -96,7 +102,9 @@ def angle(a: Rows, b: Rows) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--vectors", type=int, default=18_000)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -107,7 +115,13 @@ def main() -> None:
     osh = FrequentDirections(PAPER_SKETCH, chunk_rows=PAPER_CHUNK)
     rival = started(rows, projection=osh, rotation="random", epochs=None)
     W, Z, mean = numpy_start(ours)
-    counts = {"ours": len(rest), "every": len(rest), "single": len(few), "osh": len(few), "numpy": len(few)}
+    counts = {
+        "ours": len(rest),
+        "every": len(rest),
+        "single": len(few),
+        "osh": len(few),
+        "numpy": len(few),
+    }
     seconds = interleaved(
         {
             "ours": sketching(ours, rest),
@@ -121,7 +135,13 @@ def main() -> None:
     took = {name: 1e6 * seconds[name] / counts[name] for name in counts}
     moved = copy.deepcopy(ours).partial_fit(few)
     assert moved._live is not None
-    sizes = {"d": D, "n_bits": C, "vectors": len(rest), "first": len(first), "rounds": options.rounds}
+    sizes = {
+        "d": D,
+        "n_bits": C,
+        "vectors": len(rest),
+        "first": len(first),
+        "rounds": options.rounds,
+    }
     report(
         "code, tracking, a rotation every 100 vectors",
         **sizes,
@@ -159,7 +179,13 @@ def main() -> None:
     report("share of the rate of sgemm", **sizes, share=8 * D * C / (took["ours"] * 1e-6) / flops)
     list(ours.sketch_stream(rest))
     state = len(pickle.dumps(ours))
-    report("state, the epoch's snapshot included", **sizes, bytes=state, wanted_at_most=400_000, met=state < 400_000)
+    report(
+        "state, the epoch's snapshot included",
+        **sizes,
+        bytes=state,
+        wanted_at_most=400_000,
+        met=state < 400_000,
+    )
 
 
 if __name__ == "__main__":

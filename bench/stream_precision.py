@@ -1,11 +1,12 @@
 """The streaming paper's comparison: mean average precision as a stream advances, method by method.
 
-    python bench/stream_precision.py [--sections curves refresh variance] [--seeds 5] [--rows 59000] [--plot curves.png]
+    python bench/stream_precision.py [--sections curves refresh variance] [--seeds 5] [--rows 59000]
+    [--plot curves.png]
 
-Every seed is one partition and one order of the stream (see `_partitions`). "re-encoded": all rows and the queries are
-coded by the model as it is at that point. "emitted": the codes that left while the model moved, against queries coded
-by the last model; "frozen": the same with an epoch that began after 2,000 vectors. Ratios to IsoHash and to offline
-PCA + ITQ are of the same seed.
+Every seed is one partition and one order of the stream (see `_partitions`). "re-encoded": all rows
+and the queries are coded by the model as it is at that point. "emitted": the codes that left while
+the model moved, against queries coded by the last model; "frozen": the same with an epoch that
+began after 2,000 vectors. Ratios to IsoHash and to offline PCA + ITQ are of the same seed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def methods(n_bits: int, n_rows: int) -> dict[str, dict[str, Any]]:
         "isohash": {"projection": "opast", "rotation": "isohash", "refresh": 100},
         "random": {"projection": "opast", "rotation": "random"},
         "none": {"projection": "opast", "rotation": None},
-        "osh, l = 4c": {"projection": FrequentDirections(4 * n_bits, chunk_rows=chunk), "rotation": "random"},
+        "osh, l = 4c": {
+            "projection": FrequentDirections(4 * n_bits, chunk_rows=chunk),
+            "rotation": "random",
+        },
     }
     if n_bits <= PAPER_SKETCH:
         compared["osh, l = 50"] = {
@@ -49,8 +53,12 @@ def methods(n_bits: int, n_rows: int) -> dict[str, dict[str, Any]]:
     return compared
 
 
-def streamed(part: Partition, n_bits: int, slots: dict[str, Any], seed: int) -> tuple[list[float], float, float, float]:
-    """Return precision at every point re-encoded, emitted and frozen, and the microseconds a vector takes."""
+def streamed(
+    part: Partition, n_bits: int, slots: dict[str, Any], seed: int
+) -> tuple[list[float], float, float, float]:
+    """Return precision at every point re-encoded, emitted and frozen, and the microseconds a vector
+    takes.
+    """
     hasher = ProjectionHash(n_bits, epochs=None, random_state=seed, **slots)
     n, taken, curve, emitted = len(part.rows), 0.0, [], []
     first = 0
@@ -61,15 +69,22 @@ def streamed(part: Partition, n_bits: int, slots: dict[str, Any], seed: int) -> 
         taken += time.perf_counter() - start
         first = stop
         curve.append(part.precision(hasher.encode(part.rows), hasher.encode(part.queries)))
-    moving = part.precision(Codes.concatenate(emitted), hasher.encode(part.queries).with_fingerprint(None))
+    moving = part.precision(
+        Codes.concatenate(emitted), hasher.encode(part.queries).with_fingerprint(None)
+    )
     return curve, moving, frozen_precision(part, n_bits, slots, seed), 1e6 * taken / n
 
 
 def frozen_precision(part: Partition, n_bits: int, slots: dict[str, Any], seed: int) -> float:
     """Return the precision of codes emitted by an epoch that begins after 2,000 vectors."""
-    hasher = ProjectionHash(n_bits, random_state=seed, **slots).partial_fit(part.rows[:FREEZE_AFTER])
+    hasher = ProjectionHash(n_bits, random_state=seed, **slots).partial_fit(
+        part.rows[:FREEZE_AFTER]
+    )
     epoch = hasher.new_epoch()
-    codes = [epoch.encode(part.rows[:FREEZE_AFTER]), *hasher.sketch_stream(part.rows[FREEZE_AFTER:])]
+    codes = [
+        epoch.encode(part.rows[:FREEZE_AFTER]),
+        *hasher.sketch_stream(part.rows[FREEZE_AFTER:]),
+    ]
     return part.precision(Codes.concatenate(codes), epoch.encode(part.queries))
 
 
@@ -138,9 +153,18 @@ def draw(found: Any, ends: Scores, picture: Path) -> None:
             for data, bits, label in found:
                 if (data, bits) == (name, n_bits):
                     means = np.mean(found[data, bits, label], axis=0)
-                    axis.plot(POINTS, means, marker=".", label=label, linewidth=2.5 if label == "unifdiag" else 1.2)
+                    axis.plot(
+                        POINTS,
+                        means,
+                        marker=".",
+                        label=label,
+                        linewidth=2.5 if label == "unifdiag" else 1.2,
+                    )
             axis.axhline(
-                np.mean(ends[name, n_bits, "offline pca + itq"]), color="gray", ls=":", label="offline PCA + ITQ"
+                np.mean(ends[name, n_bits, "offline pca + itq"]),
+                color="gray",
+                ls=":",
+                label="offline PCA + ITQ",
             )
             axis.set_xscale("log", base=2)
             axis.set_title(f"{name}, {n_bits} bits", fontsize=9)
@@ -163,7 +187,12 @@ def refresh(n_seeds: int, n_rows: int) -> None:
             for step in every:
                 slots = {"projection": "opast", "rotation": "unifdiag", "refresh": step}
                 curve, moving, frozen, microseconds = streamed(part, 32, slots, seed)
-                for what, value in (("end", curve[-1]), ("emitted", moving), ("frozen", frozen), ("µs", microseconds)):
+                for what, value in (
+                    ("end", curve[-1]),
+                    ("emitted", moving),
+                    ("frozen", frozen),
+                    ("µs", microseconds),
+                ):
                     scores[what, step].append(value)
         for step in every:
             report(
@@ -186,7 +215,10 @@ def variance(n_seeds: int, n_rows: int) -> None:
             rows = partition(name, seed, n_rows).rows
             best = captured(rows, ProjectionHash(32, rotation=None).fit(rows))
             slots: dict[str, Any] = {"projection": "opast", "rotation": None}
-            shares.append(captured(rows, ProjectionHash(32, random_state=seed, **slots).partial_fit(rows)) / best)
+            shares.append(
+                captured(rows, ProjectionHash(32, random_state=seed, **slots).partial_fit(rows))
+                / best
+            )
         report(
             "variance captured, OPAST over PCA",
             data=name,
@@ -205,7 +237,9 @@ def captured(rows: Any, hasher: ProjectionHash) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sections", nargs="+", default=["curves", "refresh", "variance"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=59_000)

@@ -1,12 +1,14 @@
-"""Is MultiIndex faster than the scan where codes are clustered like real ones, and never much slower anywhere?
+"""Is MultiIndex faster than the scan where codes are clustered like real ones, and never much
+slower anywhere?
 
     python bench/sublinear.py                                  all sections, 10,000,000 rows
     python bench/sublinear.py multi64 --rows 1000000           one section, fewer rows
 
-Sections: multi64 and multi128, codes made from real data by noise (`_clustered.py` says how), one query at a time and
-all together; random, uniform codes of 64 and 128 bits. One thread, medians of CPU time, both indexes asked in turn: a
-scan between two queries empties the caches, so a median without scans between is told too. Answers are compared with
-the scan's. FAISS's exact multi-index hash answers within a radius; it is asked for the median distance of the tenth.
+Sections: multi64 and multi128, codes made from real data by noise (`_clustered.py` says how), one
+query at a time and all together; random, uniform codes of 64 and 128 bits. One thread, medians of
+CPU time, both indexes asked in turn: a scan between two queries empties the caches, so a median
+without scans between is told too. Answers are compared with the scan's. FAISS's exact multi-index
+hash answers within a radius; it is asked for the median distance of the tenth.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def built(codes: Codes) -> tuple[MultiIndex, FlatIndex]:
     return index, flat
 
 
-def one_by_one(question: str, index: MultiIndex, flat: FlatIndex, queries: Codes, **figures: Any) -> None:
+def one_by_one(
+    question: str, index: MultiIndex, flat: FlatIndex, queries: Codes, **figures: Any
+) -> None:
     ours, scan = in_turn(index, flat, queries)
     alone = [seconds(partial(index.search, query, K)) for query in queries]
     lookups = [index.explain(query, K) for query in queries]
@@ -101,7 +105,9 @@ def one_by_one(question: str, index: MultiIndex, flat: FlatIndex, queries: Codes
     )
 
 
-def together(question: str, index: MultiIndex, flat: FlatIndex, queries: Codes, **figures: Any) -> None:
+def together(
+    question: str, index: MultiIndex, flat: FlatIndex, queries: Codes, **figures: Any
+) -> None:
     jobs = {"multi": lambda: index.search(queries, K), "scan": lambda: flat.search(queries, K)}
     times = medians(jobs)
     report(
@@ -157,7 +163,9 @@ def on_clustered_codes(n_bits: int, n: int, with_faiss: bool) -> None:
             wanted_distance=made.wanted_distance,
             tenth_neighbour_p10_p50_p90=np.percentile(tenth, [10, 50, 90]).tolist(),
         )
-        one_by_one("one query", index, flat, made.queries[:N_QUERIES], data=name, wanted=WANTED[n_bits])
+        one_by_one(
+            "one query", index, flat, made.queries[:N_QUERIES], data=name, wanted=WANTED[n_bits]
+        )
         together("queries together", index, flat, made.queries, data=name)
         if with_faiss:
             beside_faiss(index, made.codes, made.queries)
@@ -168,19 +176,28 @@ def on_random_codes(n: int) -> None:
     for n_bits in (64, 128):
         spec = CodeSpec(n_bits)
         codes, queries = (
-            Codes(rng.integers(0, 2**64, (count, 1, spec.plane_words), dtype=np.uint64), spec) for count in (n, BATCH)
+            Codes(rng.integers(0, 2**64, (count, 1, spec.plane_words), dtype=np.uint64), spec)
+            for count in (n, BATCH)
         )
         index, flat = built(codes)
-        one_by_one("one query on random codes", index, flat, queries[:N_QUERIES], wanted=1 / AT_MOST)
+        one_by_one(
+            "one query on random codes", index, flat, queries[:N_QUERIES], wanted=1 / AT_MOST
+        )
         for count in (2, 16, BATCH):
-            together("queries together on random codes", index, flat, queries[:count], wanted=1 / AT_MOST)
+            together(
+                "queries together on random codes", index, flat, queries[:count], wanted=1 / AT_MOST
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="*", default=["multi64", "multi128", "random"])
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--faiss", action="store_true", help="FAISS's multi-index hash beside it; it builds slowly")
+    parser.add_argument(
+        "--faiss", action="store_true", help="FAISS's multi-index hash beside it; it builds slowly"
+    )
     arguments = parser.parse_args()
     bitkin.set_threads(1)
     faiss.omp_set_num_threads(1)

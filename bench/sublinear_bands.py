@@ -1,14 +1,15 @@
 """Where do inverted bands pay, and how do they stand beside FAISS's binary indexes at equal recall?
 
-    python bench/sublinear_bands.py                 Fashion-MNIST codes, then 1,000,000 codes made from GloVe by noise
-    python bench/sublinear_bands.py --quick         Fashion-MNIST, the paper's setting, 500 queries: a minute or two
+    python bench/sublinear_bands.py                 Fashion-MNIST, then 1,000,000 codes
+    python bench/sublinear_bands.py --quick         Fashion-MNIST, 500 queries: two minutes
     python bench/sublinear_bands.py --only million  one part: wta16, wta4, projection or million
 
-One thread each, all interleaved in one process, CPU time of the best of several rounds: the machine may be busy. FAISS
-compares bits, we compare symbols, so recall is told twice: `own`, against the exact answer in the index's own
-distance (a row as near as the k-th counts), and `euclid`, against the true Euclidean neighbours. All settings are
-searched once; of those of ours and of each of theirs that reach a recall, the three that were fastest then are timed
-in turn, and the fastest of them is told.
+One thread each, all interleaved in one process, CPU time of the best of several rounds: the machine
+may be busy. FAISS compares bits, we compare symbols, so recall is told twice: `own`, against the
+exact answer in the index's own distance (a row as near as the k-th counts), and `euclid`, against
+the true Euclidean neighbours. All settings are searched once; of those of ours and of each of
+theirs that reach a recall, the three that were fastest then are timed in turn, and the fastest of
+them is told.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
     bits = rows.spec.bits_per_symbol
     flat = FlatIndex(rows.spec)
     flat.add(rows)
-    yield truth.judge(Run("flat", "", lambda: flat.search(queries, K)[::-1], flat.nbytes / len(rows), len(rows)))
+    yield truth.judge(
+        Run("flat", "", lambda: flat.search(queries, K)[::-1], flat.nbytes / len(rows), len(rows))
+    )
     many = len(rows) > MANY_ROWS
     widths = (12, 14, 16, 20) if many else (10, 12, 14, 16, 20, 24, 32)
     for symbols in sorted({max(1, width // bits) for width in widths}):
@@ -99,14 +102,17 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
         for probes in (0, one) if one <= 64 else (0,):
             for budget in BUDGETS_OF_MANY if many else BUDGETS:
                 index = BandIndex(rows.spec, symbols * bits, probes=probes, budget=budget)
-                index._snapshot = tabled._snapshot  # tables do not depend on probes and budget: built once a width
+                # tables do not depend on probes and budget: built once a width
+                index._snapshot = tabled._snapshot
                 name = f"band_bits={symbols * bits} probes={probes} budget={budget}"
 
                 def search(index: BandIndex = index) -> tuple[Any, Any]:
                     return index.search(queries, K)[::-1]
 
                 run = truth.judge(Run("bands", name, search, index.nbytes / len(rows)))
-                run.candidates = float(index._nearest_and_looked(index._snapshot, queries, K, None, least=1)[1].mean())
+                run.candidates = float(
+                    index._nearest_and_looked(index._snapshot, queries, K, None, least=1)[1].mean()
+                )
                 yield run
                 if run.own > ENOUGH or run.candidates < budget / 2:
                     break
@@ -133,7 +139,9 @@ def theirs(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
             yield run
             if run.own > ENOUGH:
                 break
-    for width, n_hash in ((20, 12), (24, 8)) if many else ((14, 8), (14, 16), (16, 16), (20, 12), (24, 8)):
+    for width, n_hash in (
+        ((20, 12), (24, 8)) if many else ((14, 8), (14, 16), (16, 16), (20, 12), (24, 8))
+    ):
         if width * n_hash > n_bits:
             continue
         hashes = faiss.IndexBinaryMultiHash(n_bits, n_hash, width)
@@ -148,14 +156,18 @@ def theirs(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
             stats: Any = faiss.cvar.indexBinaryHash_stats  # type: ignore[attr-defined]
             stats.reset()
             size = data.shape[1] + 8 * n_hash  # row numbers alone: its maps take more
-            run = truth.judge(Run("multihash", f"b={width} nhash={n_hash} nflip={n_flip}", probe, size))
+            run = truth.judge(
+                Run("multihash", f"b={width} nhash={n_hash} nflip={n_flip}", probe, size)
+            )
             run.candidates = stats.ndis / len(asked)
             yield run
             if run.own > 0.9 or run.candidates > len(rows) / 8:
                 break
 
 
-def compare(name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64] | None, rounds: int) -> None:
+def compare(
+    name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64] | None, rounds: int
+) -> None:
     kept = np.flatnonzero(~queries.empty_rows())
     queries, euclid = queries[kept], None if euclid is None else euclid[kept]
     truth = Truth(rows, queries, euclid)
@@ -167,7 +179,8 @@ def compare(name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64
         measures["euclid"] = tuple(round(share * best, 3) for share in RECALLS)
     finals = {
         (kind, measure, level): sorted(
-            (run for run in runs if run.kind == kind and getattr(run, measure) >= level), key=lambda run: run.seconds
+            (run for run in runs if run.kind == kind and getattr(run, measure) >= level),
+            key=lambda run: run.seconds,
         )[:FINALISTS]
         for kind in ("bands", "ivf", "multihash")
         for measure, levels in measures.items()
@@ -180,10 +193,19 @@ def compare(name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64
     spec = str(rows.spec)
     for run in sorted(runs, key=lambda run: (run.kind, run.own)):
         report(
-            "curve", codes=name, spec=spec, rows=len(rows), index=run.kind, setting=run.setting, own=run.own,
-            euclid=run.euclid, rows_looked_at=run.candidates, us=1e6 * run.seconds / len(queries),
-            rounds=rounds + 1 if id(run) in timed else 1, bytes_a_row=run.bytes_a_row,
-        )  # fmt: skip
+            "curve",
+            codes=name,
+            spec=spec,
+            rows=len(rows),
+            index=run.kind,
+            setting=run.setting,
+            own=run.own,
+            euclid=run.euclid,
+            rows_looked_at=run.candidates,
+            us=1e6 * run.seconds / len(queries),
+            rounds=rounds + 1 if id(run) in timed else 1,
+            bytes_a_row=run.bytes_a_row,
+        )
     for measure, levels in measures.items():
         for level in levels:
             fastest = {
@@ -194,20 +216,32 @@ def compare(name: str, rows: Codes, queries: Codes, euclid: npt.NDArray[np.int64
             for rival in ("ivf", "multihash"):
                 other = fastest[rival]
                 report(
-                    f"bands against {rival}", codes=name, spec=spec, rows=len(rows), measure=measure, recall=level,
-                    ours=bands and bands.setting, ours_us=bands and 1e6 * bands.seconds / len(queries),
+                    f"bands against {rival}",
+                    codes=name,
+                    spec=spec,
+                    rows=len(rows),
+                    measure=measure,
+                    recall=level,
+                    ours=bands and bands.setting,
+                    ours_us=bands and 1e6 * bands.seconds / len(queries),
                     ours_bytes=bands and bands.bytes_a_row,
-                    theirs=other and other.setting, theirs_us=other and 1e6 * other.seconds / len(queries),
-                    theirs_bytes=other and other.bytes_a_row, scan_us=1e6 * exact.seconds / len(queries),
-                    ratio=other.seconds / bands.seconds if bands and other else float("nan"), wanted=OURS_WANTED,
-                )  # fmt: skip
+                    theirs=other and other.setting,
+                    theirs_us=other and 1e6 * other.seconds / len(queries),
+                    theirs_bytes=other and other.bytes_a_row,
+                    scan_us=1e6 * exact.seconds / len(queries),
+                    ratio=other.seconds / bands.seconds if bands and other else float("nan"),
+                    wanted=OURS_WANTED,
+                )
 
 
 def fashion_hashers() -> dict[str, tuple[str, bitkin.WTAHash | bitkin.ProjectionHash]]:
     return {
         QUICK: ("WTA K=16 p=4, 64 symbols", bitkin.WTAHash(64, 16, degree=4)),
         "wta4": ("WTA K=4 p=1, 128 symbols, not densified", bitkin.WTAHash(128, 4, densify=None)),
-        "projection": ("PCA + random rotation, 256 bits", bitkin.ProjectionHash(256, rotation="random")),
+        "projection": (
+            "PCA + random rotation, 256 bits",
+            bitkin.ProjectionHash(256, rotation="random"),
+        ),
     }
 
 
@@ -230,7 +264,9 @@ def million(n_queries: int, rounds: int) -> None:
 
 def main() -> None:
     everything = [*fashion_hashers(), MILLION]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=everything)
     arguments = parser.parse_args()

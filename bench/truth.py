@@ -1,8 +1,10 @@
-"""Are exact neighbours faster than scikit-learn's brute force, and how near to the bare matrix product?
+"""Are exact neighbours faster than scikit-learn's brute force, and how near to the bare matrix
+product?
 
     python bench/truth.py
 
-Ours, the peer and one float32 product of the same size run interleaved in this process; the answers are compared.
+Ours, the peer and one float32 product of the same size run interleaved in this process; the answers
+are compared.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """How far a reader walks: the functions and files of the package that one call passes through.
 
-Everything runs on one thread, and kernels as plain Python, so that every step is seen. Kernels themselves are where
-a walk ends: they are not counted. A first call is made outside the count, so that what is loaded or prepared once is
-not part of the walk.
+Everything runs on one thread, and kernels as plain Python, so that every step is seen. Kernels
+themselves are where a walk ends: they are not counted. A first call is made outside the count, so
+that what is loaded or prepared once is not part of the walk.
 
     python bench/walks.py            # a table of JSON lines
-    python bench/walks.py --list search   # every function of the walks whose name has "search" in it
+    python bench/walks.py --list search   # every step of walks with that name
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ GOALS = {
 
 
 def steps_of(call: Callable[[], object]) -> list[tuple[str, str]]:
-    """The functions of the package that `call` passes through, as (file, name), in the order of first use."""
+    """The functions of the package that `call` passes through, as (file, name), in the order of
+    first use.
+    """
     seen: dict[CodeType, None] = {}
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
@@ -55,7 +57,9 @@ def steps_of(call: Callable[[], object]) -> list[tuple[str, str]]:
     named = [(str(Path(code.co_filename).relative_to(PACKAGE)), code.co_qualname) for code in seen]
     # A comprehension is part of the function that holds it.
     inline = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
-    return [step for step in named if not step[1].endswith(inline) and not step[0].startswith("kernels")]
+    return [
+        step for step in named if not step[1].endswith(inline) and not step[0].startswith("kernels")
+    ]
 
 
 def walks() -> dict[str, Callable[[], object]]:

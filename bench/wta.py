@@ -1,4 +1,5 @@
-"""How fast is winner-take-all hashing: against NumPy and a random projection, and on ever wider sparse rows?
+"""How fast is winner-take-all hashing: against NumPy and a random projection, and on ever wider
+sparse rows?
 
 python bench/wta.py
 """
@@ -38,10 +39,19 @@ def dense() -> None:
         },
         rounds=11,
     )
-    sizes = {"rows": n, "d": d, "n_hashes": N_HASHES, "window": window, "us_a_row": times["ours"] / n * 1e6}
+    sizes = {
+        "rows": n,
+        "d": d,
+        "n_hashes": N_HASHES,
+        "window": window,
+        "us_a_row": times["ours"] / n * 1e6,
+    }
     report("dense codes against NumPy", **sizes, ratio=times["numpy"] / times["ours"], wanted=3.0)
     report(
-        "dense codes against a sign projection's product", **sizes, ratio=times["product"] / times["ours"], wanted=1.0
+        "dense codes against a sign projection's product",
+        **sizes,
+        ratio=times["product"] / times["ours"],
+        wanted=1.0,
     )
 
 
@@ -51,14 +61,18 @@ def sparse_rows(n: int, d: int, nonzeros: int = 100, seed: int = 0) -> scipy.spa
     columns = np.stack([rng.permutation(np.unique(row))[:nonzeros] for row in columns])
     columns.sort(axis=1)
     data = rng.exponential(size=n * nonzeros).astype(np.float32)
-    return scipy.sparse.csr_array((data, columns.reshape(-1), np.arange(n + 1) * nonzeros), shape=(n, d))
+    return scipy.sparse.csr_array(
+        (data, columns.reshape(-1), np.arange(n + 1) * nonzeros), shape=(n, d)
+    )
 
 
 def sparse() -> None:
     n = 4000
     rows = {d: sparse_rows(n, d) for d in (10**4, 10**5, 10**6, 10**7)}
     hashers = {d: bitkin.WTAHash(N_HASHES, "auto").fit(X) for d, X in rows.items()}
-    times = interleaved({f"{d}": functools.partial(hashers[d].encode, rows[d]) for d in rows}, rounds=11)
+    times = interleaved(
+        {f"{d}": functools.partial(hashers[d].encode, rows[d]) for d in rows}, rounds=11
+    )
     for d in rows:
         report(
             "sparse codes, time a row",
@@ -70,8 +84,17 @@ def sparse() -> None:
     hasher = hashers[10**5]
     if hasher.encode(few) != hasher.encode(few.toarray()):
         raise SystemExit("a sparse row and its dense copy differ")
-    times = interleaved({"sparse": lambda: hasher.encode(few), "dense": lambda: hasher.encode(few.toarray())}, rounds=7)
-    report("sparse codes against densifying", rows=200, d=10**5, ratio=times["dense"] / times["sparse"], wanted=20.0)
+    times = interleaved(
+        {"sparse": lambda: hasher.encode(few), "dense": lambda: hasher.encode(few.toarray())},
+        rounds=7,
+    )
+    report(
+        "sparse codes against densifying",
+        rows=200,
+        d=10**5,
+        ratio=times["dense"] / times["sparse"],
+        wanted=20.0,
+    )
 
 
 def peak_mb() -> float:

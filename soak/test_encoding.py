@@ -24,9 +24,13 @@ MOST_BYTES = 300_000_000
 
 
 def make_large(path: Path, n: int, d: int, blocks: dict[int, npt.NDArray[np.float32]]) -> None:
-    """Write an (n, d) array of zeros that takes no room on the disk, but for some blocks of rows."""
+    """Write an (n, d) array of zeros that takes no room on the disk, but for some blocks of
+    rows.
+    """
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (n, d)}
+        )
         start = file.tell()
         for first, rows in blocks.items():
             file.seek(start + first * d * 4)
@@ -35,7 +39,9 @@ def make_large(path: Path, n: int, d: int, blocks: dict[int, npt.NDArray[np.floa
 
 
 def peak_bytes(process: subprocess.Popen[str]) -> int:
-    """Watch a process to its end, and return the most memory it had: its own, not what its parent had at the fork."""
+    """Watch a process to its end, and return the most memory it had: its own, not what its parent
+    had at the fork.
+    """
     peak = 0
     while process.poll() is None:
         status = Path(f"/proc/{process.pid}/status").read_text()
@@ -54,8 +60,20 @@ def test_three_gigabytes_are_encoded_in_300_megabytes(tmp_path: Path, share: flo
     make_large(tmp_path / "large.npy", n, d, blocks)
     hasher = ProjectionHash(256, projection="random", rotation=None).fit(blocks[0])
     hasher.save(tmp_path / "model")
-    command = [sys.executable, "-m", "bitkin", "encode", "model", "large.npy", "-o", "codes", "--json"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "bitkin",
+        "encode",
+        "model",
+        "large.npy",
+        "-o",
+        "codes",
+        "--json",
+    ]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         peak = peak_bytes(process)
         assert process.stderr is not None
         assert (process.wait(), process.stderr.read()) == (0, "")
@@ -70,7 +88,9 @@ def test_three_gigabytes_are_encoded_in_300_megabytes(tmp_path: Path, share: flo
     assert np.array_equal(codes.words, expected)
 
 
-def test_a_run_killed_again_and_again_ends_with_the_codes_of_one_that_was_not(tmp_path: Path, share: float) -> None:
+def test_a_run_killed_again_and_again_ends_with_the_codes_of_one_that_was_not(
+    tmp_path: Path, share: float
+) -> None:
     n_kills = max(3, int(50 * share))
     n = 7 * 100 * n_kills + 3  # half a second of batches for every kill
     X = np.random.default_rng(0).standard_normal((n, 17)).astype(np.float32)
@@ -89,7 +109,8 @@ def test_a_run_killed_again_and_again_ends_with_the_codes_of_one_that_was_not(tm
         assert encoder.returncode == -signal.SIGKILL
         assert not (tmp_path / "codes").exists()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)  # the same work as in the killed runs
+        # the same work as in the killed runs
+        patch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)
         begun = encode_to_file(hasher, open_vectors(tmp_path / "x.npy"), tmp_path / "codes")
         encode_to_file(hasher, open_vectors(tmp_path / "x.npy"), tmp_path / "whole")
     print(f"{n_kills} kills, the last run began at row {begun:,} of {n:,}")

@@ -75,7 +75,8 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timer]:
     report = sys.unraisablehook
 
     def report_others(unraisable: sys.UnraisableHookArgs) -> None:
-        # Python ignores, and says so, what a handler raises inside a weak reference's callback: no caller is there.
+        # Python ignores, and says so, what a handler raises inside a weak reference's callback: no
+        # caller is there.
         if not issubclass(unraisable.exc_type, Interruption):
             report(unraisable)
 
@@ -90,7 +91,9 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timer]:
     signal.signal(signal.SIGINT, interrupt)
 
 
-def _check_index(index: Any, rows: dict[int, int], codes: Codes, queries: Codes, exact: bool) -> None:
+def _check_index(
+    index: Any, rows: dict[int, int], codes: Codes, queries: Codes, exact: bool
+) -> None:
     ids = np.array(sorted(rows), dtype=np.int64)
     there = codes[np.array([rows[i] for i in ids.tolist()], dtype=np.int64)]
     assert np.array_equal(index.ids, ids)
@@ -191,7 +194,9 @@ def _holds(collection: Collection, rows: dict[str, int], X: npt.NDArray[np.float
     return bool(np.array_equal(collection.get(names).vectors, X[[rows[name] for name in names]]))
 
 
-def test_interrupts_of_a_stream_leave_a_model_between_two_vectors(share: float, timer: Timer) -> None:
+def test_interrupts_of_a_stream_leave_a_model_between_two_vectors(
+    share: float, timer: Timer
+) -> None:
     rng = np.random.default_rng(7)
     X = rng.standard_normal((2000, 24), dtype=np.float32)
 
@@ -238,8 +243,10 @@ def ask():
 callers = [threading.Thread(target=ask) for _ in range(8)]
 for caller in callers:
     caller.start()
-threading.stack_size(1 << 30)  # of which the limit leaves room for two: the third helper cannot be started
-held = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmSize"))
+# The limit leaves room for two such stacks: the third helper cannot be started.
+threading.stack_size(1 << 30)
+status = open("/proc/self/status")
+held = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmSize"))
 resource.setrlimit(resource.RLIMIT_AS, (held + (5 << 29), held + (5 << 29)))
 begin.set()
 for caller in callers:
@@ -249,7 +256,9 @@ print(len(answers), len(wrong), helpers)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space as Linux does")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="limits the address space as Linux does"
+)
 def test_searches_where_threads_cannot_be_started_are_right(share: float) -> None:
     n = round(2000 * share)
     done = subprocess.run(

@@ -43,15 +43,24 @@ def test_random_shapes_against_the_truth(share: float) -> None:
     rng = np.random.default_rng(0)
     for _ in range(int(400 * share)):
         n, bits = int(rng.integers(0, 5000)), int(rng.integers(1, 6))
-        n_symbols, k = int(rng.choice([1, 5, 63, 64, 65, 130])), int(rng.choice([1, 2, 10, 100, 4000]))
-        rows = random_codes(rng, n, n_symbols, bits, empty=rng.random() < 0.5, near=rng.random() < 0.5)
+        n_symbols, k = (
+            int(rng.choice([1, 5, 63, 64, 65, 130])),
+            int(rng.choice([1, 2, 10, 100, 4000])),
+        )
+        rows = random_codes(
+            rng, n, n_symbols, bits, empty=rng.random() < 0.5, near=rng.random() < 0.5
+        )
         queries = random_codes(rng, int(rng.integers(1, 9)), n_symbols, bits)
         ids = rng.permutation(2 * n)[:n].astype(np.int64)
         index = FlatIndex(rows.spec)
         for part in np.array_split(np.arange(n), int(rng.integers(1, 9))):
             index.add(rows[part], ids[part])
         set_threads(int(rng.integers(1, 4)))
-        allow = rng.permutation(2 * n)[: int(rng.integers(0, 2 * n + 1))] if rng.random() < 0.5 else None
+        allow = (
+            rng.permutation(2 * n)[: int(rng.integers(0, 2 * n + 1))]
+            if rng.random() < 0.5
+            else None
+        )
         found = index.search(queries, k, allow=allow)
         want_ids, want_distances = truth.nearest(rows, ids, queries, k, allow)
         assert np.array_equal(found.distances, want_distances)

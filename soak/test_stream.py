@@ -12,11 +12,15 @@ import numpy as np
 from tests.cli.streams import announced, files_in, run_killed, start_stream
 
 
-def test_a_stream_killed_at_fifty_random_moments_ends_in_the_same_bytes(tmp_path: Path, share: float) -> None:
+def test_a_stream_killed_at_fifty_random_moments_ends_in_the_same_bytes(
+    tmp_path: Path, share: float
+) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     n_kills = max(3, int(50 * share))
-    X = (np.random.default_rng(5).standard_normal((100_003, 13)) * np.linspace(3, 1, 13)).astype(np.float32)
+    X = (np.random.default_rng(5).standard_normal((100_003, 13)) * np.linspace(3, 1, 13)).astype(
+        np.float32
+    )
     X[::9973] = np.nan
     data = X.tobytes()
     options: list[object] = ["--bits", 7, "--epochs", 7001, "--save-every", 499, "--dim", 13]
@@ -25,7 +29,9 @@ def test_a_stream_killed_at_fifty_random_moments_ends_in_the_same_bytes(tmp_path
     apart.mkdir()
     finish(start_stream(*options, "-o", whole / "codes", "--state", whole / "state"), data)
     arguments = [*options, "-o", apart / "codes", "--state", apart / "state"]
-    run_killed(data, apart / "codes", len(X), arguments, [signal.SIGKILL] * n_kills, random.Random(seed))
+    run_killed(
+        data, apart / "codes", len(X), arguments, [signal.SIGKILL] * n_kills, random.Random(seed)
+    )
     process = start_stream(*arguments)
     finish(process, data[announced(process)[0] :])
     assert files_in(apart) == files_in(whole)

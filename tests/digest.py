@@ -13,7 +13,9 @@ from bitkin import Codes, FlatIndex, distances
 
 
 def digest(n: int = 700) -> str:
-    """Search `n` rows with one and several planes, in order and out of order, and hash all answers."""
+    """Search `n` rows with one and several planes, in order and out of order, and hash all
+    answers.
+    """
     found = hashlib.sha256()
     for n_symbols, bits in ((70, 1), (20, 3)):
         pattern = (np.arange(n * n_symbols).reshape(n, n_symbols) * 2654435761 >> 7) % 2**bits

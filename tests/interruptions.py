@@ -1,4 +1,6 @@
-"""Interrupts at every line: a tracer sends the signal of Ctrl-C, really, just before a line runs."""
+"""Interrupts at every line: a tracer sends the signal of Ctrl-C, really, just before a line
+runs.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def _traced(tracer: _Tracer) -> Iterator[None]:
 
 
 def moments_of(act: Callable[..., Any], *arguments: Any, opcodes: bool = False) -> list[Moment]:
-    """Return where `act` can be interrupted: the first and the last time of every line that it runs.
+    """Return where `act` can be interrupted: the first and the last time of every line that it
+    runs.
 
     With `opcodes` also just before every opcode of the code that holds signals back.
     """
@@ -74,7 +77,9 @@ def moments_of(act: Callable[..., Any], *arguments: Any, opcodes: bool = False) 
 
 
 def interrupted_at(moment: Moment, act: Callable[..., Any], *arguments: Any) -> bool | None:
-    """Run `act` with an interrupt at one moment; return whether it ended by it, None where the moment never came."""
+    """Run `act` with an interrupt at one moment; return whether it ended by it, None where the
+    moment never came.
+    """
     tracer = _Tracer(moment, opcodes=moment[1] < 0)
     try:
         with _traced(tracer):
@@ -101,9 +106,12 @@ class Outcomes:
 
 
 def require_nothing_left_behind() -> None:
-    """Check that no signal is held back, no user of BLAS counted, and the pool and its lock free."""
+    """Check that no signal is held back, no user of BLAS counted, and the pool and its lock
+    free.
+    """
     handler: Any = signal.getsignal(signal.SIGINT)
-    if isinstance(handler, interrupts._Note):  # left by another signal's handler; it only passes signals on
+    # left by another signal's handler; it only passes signals on
+    if isinstance(handler, interrupts._Note):
         handler = handler.handler
     assert handler is signal.default_int_handler
     assert not interrupts._pending
@@ -114,7 +122,9 @@ def require_nothing_left_behind() -> None:
 
 
 def in_another_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what `work` gives in another thread, which must end soon: a lock that was left taken would stop it."""
+    """Return what `work` gives in another thread, which must end soon: a lock that was left taken
+    would stop it.
+    """
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(work(*arguments)), daemon=True)
     thread.start()

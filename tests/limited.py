@@ -15,9 +15,11 @@ SECONDS_A_FILE = 30
 
 
 def limit_memory() -> None:
-    """Let this process have no more than 2 GB of memory of its own, threads and all it has already included.
+    """Let this process have no more than 2 GB of memory of its own, threads and all it has already
+    included.
 
-    Not of address space: libraries and stacks of threads take gigabytes of that, and never touch them.
+    Not of address space: libraries and stacks of threads take gigabytes of that, and never touch
+    them.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
 
@@ -26,6 +28,8 @@ def outcome_of(module: str, *arguments: object) -> dict[str, Any]:
     """Run a module, which must come to its end and print one line of JSON, and return that."""
     command = [sys.executable, "-W", "error", "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, (
+        f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-4000:]}"
+    )
     outcome: dict[str, Any] = json.loads(done.stdout)
     return outcome

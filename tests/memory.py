@@ -8,7 +8,9 @@ from typing import Any
 
 
 def peak_of(work: Callable[[], Any]) -> int:
-    """Return the most bytes that Python and NumPy held at a time for `work`, beyond those before it."""
+    """Return the most bytes that Python and NumPy held at a time for `work`, beyond those before
+    it.
+    """
     tracemalloc.start()
     try:
         work()

@@ -34,16 +34,32 @@ class Numbers:
         (np.array([1, None], dtype=object), "must be whole numbers, got None at position 1"),
         (np.array([1, 2.0], dtype=object), r"must be whole numbers, got 2\.0 at position 1"),
         (np.array([1, True], dtype=object), "must be whole numbers, got True at position 1"),
-        (np.array([1, 2**64], dtype=object), r"must be from 0 to 2\*\*63 - 1, got 18446744073709551616"),
+        (
+            np.array([1, 2**64], dtype=object),
+            r"must be from 0 to 2\*\*63 - 1, got 18446744073709551616",
+        ),
         ([1, 10**5000], r"must be from 0 to 2\*\*63 - 1, got a number of 16,610 bits"),
         (np.array([2, -1], dtype=object), "must be 0 or more, got -1 at position 1"),
-        (np.array([1, LONG], dtype=object), r"must be whole numbers, got 'longlong.*\.\.\. at position 1"),
+        (
+            np.array([1, LONG], dtype=object),
+            r"must be whole numbers, got 'longlong.*\.\.\. at position 1",
+        ),
         ([LONG], r"must be whole numbers, got <U.* such as (np.str_\()?'longlong.*\.\.\.\."),
         (np.ma.array([1, 2], mask=[False, True]), r"has masked entries\. Fill them first"),
-        (pandas.array([1, None], dtype="Int64"), "must be whole numbers, got (<NA>|NaN) at position 1"),
+        (
+            pandas.array([1, None], dtype="Int64"),
+            "must be whole numbers, got (<NA>|NaN) at position 1",
+        ),
         (iter([1, 2]), "must be a list or an array of whole numbers, got <list_iterator"),
-        ({1: "a", 2: "b"}.keys(), r"must be a list or an array of whole numbers, got dict_keys\(\[1, 2\]\)"),
-        ({1: "a"}, "must be (in the order of the rows|a list, a set or an array of ids), got a dict.* Give "),
+        (
+            {1: "a", 2: "b"}.keys(),
+            r"must be a list or an array of whole numbers, got dict_keys\(\[1, 2\]\)",
+        ),
+        (
+            {1: "a"},
+            "must be (in the order of the rows|a list, a set or an array of ids), got a dict.* "
+            "Give ",
+        ),
         (Numbers(), "must be a list or an array of whole numbers, got <tests"),
         ({1, "a"}, "must be"),
     ],
@@ -87,8 +103,13 @@ def test_whole_numbers_are_ids_whatever_holds_them() -> None:
 def test_a_set_of_ids_is_taken_only_where_their_order_does_not_matter() -> None:
     index = filled()
     for ids in ({0, 1}, frozenset({0, 1})):
-        for call in (lambda ids=ids: index.add(CODES[:2], ids=ids), lambda ids=ids: index.codes(ids)):
-            with pytest.raises(InvalidInputError, match=f"ids must be in the order .*got a {type(ids).__name__}"):
+        for call in (
+            lambda ids=ids: index.add(CODES[:2], ids=ids),
+            lambda ids=ids: index.codes(ids),
+        ):
+            with pytest.raises(
+                InvalidInputError, match=f"ids must be in the order .*got a {type(ids).__name__}"
+            ):
                 call()
         assert index.search(CODES[2:], 3, allow=ids).ids.tolist() == [[0, 1, -1]]  # type: ignore[arg-type]
     index.remove({0, 1})  # type: ignore[arg-type]
@@ -115,19 +136,57 @@ def named(*ids: str) -> Collection:
 @pytest.mark.parametrize(
     ("error", "words", "call"),
     [
-        (UnknownIdError, "ids must be in the collection; not there: 'longlong", lambda: named("a").remove([LONG])),
-        (DuplicateIdError, "ids must differ, given more than once: 'longlong", lambda: named(LONG, LONG)),
-        (InvalidInputError, "ids must be a list of strings, got 'longlong", lambda: named("a").get(LONG)),
-        (InvalidInputError, "ids must be a list, a set .* got a dict", lambda: named("a").remove({"a": LONG})),
-        (InvalidInputError, "got b'longlong.* at position 1", lambda: named("a").remove(["a", LONG.encode()])),
+        (
+            UnknownIdError,
+            "ids must be in the collection; not there: 'longlong",
+            lambda: named("a").remove([LONG]),
+        ),
+        (
+            DuplicateIdError,
+            "ids must differ, given more than once: 'longlong",
+            lambda: named(LONG, LONG),
+        ),
+        (
+            InvalidInputError,
+            "ids must be a list of strings, got 'longlong",
+            lambda: named("a").get(LONG),
+        ),
+        (
+            InvalidInputError,
+            "ids must be a list, a set .* got a dict",
+            lambda: named("a").remove({"a": LONG}),
+        ),
+        (
+            InvalidInputError,
+            "got b'longlong.* at position 1",
+            lambda: named("a").remove(["a", LONG.encode()]),
+        ),
         (InvalidInputError, "metric must be one of .* got 'longlong", lambda: EpochIndex(LONG)),
-        (InvalidInputError, "k must be a whole number, got 'longlong", lambda: filled().search(CODES, LONG)),  # type: ignore[arg-type]
-        (InvalidInputError, "labels must be strings of parts", lambda: Taxonomy.from_labels([f"{LONG}..b"])),
-        (InvalidInputError, "paths must lead to each class once", lambda: Taxonomy.from_paths([(LONG, "a"), ("a",)])),
-        (InvalidInputError, "sep must be a string", lambda: Taxonomy.from_labels(["a"], sep=[LONG])),  # type: ignore[arg-type]
+        (
+            InvalidInputError,
+            "k must be a whole number, got 'longlong",
+            lambda: filled().search(CODES, LONG),
+        ),  # type: ignore[arg-type]
+        (
+            InvalidInputError,
+            "labels must be strings of parts",
+            lambda: Taxonomy.from_labels([f"{LONG}..b"]),
+        ),
+        (
+            InvalidInputError,
+            "paths must lead to each class once",
+            lambda: Taxonomy.from_paths([(LONG, "a"), ("a",)]),
+        ),
+        (
+            InvalidInputError,
+            "sep must be a string",
+            lambda: Taxonomy.from_labels(["a"], sep=[LONG]),
+        ),  # type: ignore[arg-type]
     ],
 )
-def test_a_message_is_short_whatever_it_is_about(error: type[Exception], words: str, call: Callable[[], Any]) -> None:
+def test_a_message_is_short_whatever_it_is_about(
+    error: type[Exception], words: str, call: Callable[[], Any]
+) -> None:
     with pytest.raises(error, match=words) as caught:
         call()
     assert len(str(caught.value)) < 5000
@@ -159,16 +218,20 @@ def test_values_are_shown_as_python_writes_them_and_cut() -> None:
 
 def test_a_dictionary_of_ids_is_refused_by_its_order_only_where_order_matters() -> None:
     index, given = filled(), cast(Any, {1: 2})
-    in_order = r"ids must be in the order of the rows, got a dict, which has no such order\. Give a list"
+    in_order = (
+        r"ids must be in the order of the rows, got a dict, which has no such order\. Give a list"
+    )
     for call in (lambda: index.add(CODES[:1], ids=given), lambda: index.codes(given)):
         with pytest.raises(InvalidInputError, match=in_order):
             call()
     with pytest.raises(
-        InvalidInputError, match=r"^allow must be a list, a set .*, got a dict\. Give list\(allow\) for its keys"
+        InvalidInputError,
+        match=r"^allow must be a list, a set .*, got a dict\. Give list\(allow\) for its keys",
     ):
         index.search(CODES, 1, allow=given)
     with pytest.raises(
-        InvalidInputError, match=r"^ids must be a list, a set .*, got a dict\. Give list\(ids\) for its keys"
+        InvalidInputError,
+        match=r"^ids must be a list, a set .*, got a dict\. Give list\(ids\) for its keys",
     ):
         index.remove(given)
 

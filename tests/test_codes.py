@@ -25,7 +25,9 @@ def test_symbols_come_back_from_packing(bits: int, n_symbols: int) -> None:
     symbols = rng.integers(0, 2**bits, (5, n_symbols), dtype=np.uint64)
     codes = Codes.from_symbols(symbols, bits)
     assert np.array_equal(codes.symbols(), symbols)
-    assert codes.symbols().dtype == (np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32)
+    assert codes.symbols().dtype == (
+        np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
+    )
     assert Codes.from_bytes(codes.to_bytes(), codes.spec) == codes
 
 
@@ -34,7 +36,9 @@ def test_bytes_of_bits_are_what_packbits_makes(n_symbols: int) -> None:
     bits = np.random.default_rng(n_symbols).random((9, n_symbols)) < 0.5
     codes = Codes.from_symbols(bits, 1)
     assert np.array_equal(codes.to_bytes(), np.packbits(bits, axis=1))
-    assert np.array_equal(codes.words.view(np.uint8)[:, 0, : codes.spec.n_bytes], np.packbits(bits, axis=1))
+    assert np.array_equal(
+        codes.words.view(np.uint8)[:, 0, : codes.spec.n_bytes], np.packbits(bits, axis=1)
+    )
 
 
 def test_planes_follow_one_another_in_bytes() -> None:
@@ -55,9 +59,15 @@ def test_bytes_are_what_faiss_takes_and_distances_agree_with_it() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    n=st.integers(0, 9), m=st.integers(0, 9), n_symbols=st.integers(1, 200), bits=st.integers(1, 5), seed=st.integers(0)
+    n=st.integers(0, 9),
+    m=st.integers(0, 9),
+    n_symbols=st.integers(1, 200),
+    bits=st.integers(1, 5),
+    seed=st.integers(0),
 )
-def test_distances_equal_the_count_of_differing_symbols(n: int, m: int, n_symbols: int, bits: int, seed: int) -> None:
+def test_distances_equal_the_count_of_differing_symbols(
+    n: int, m: int, n_symbols: int, bits: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     a = random_codes(rng, n, n_symbols, bits, empty=True)
     b = random_codes(rng, m, n_symbols, bits, empty=True)
@@ -74,7 +84,9 @@ def test_distances_are_right_across_blocks_and_for_wide_codes(m: int, n_symbols:
 
 @settings(max_examples=30, deadline=None)
 @given(n_symbols=st.integers(1, 130), bits=st.integers(1, 4), seed=st.integers(0))
-def test_distance_is_symmetric_and_keeps_the_triangle_inequality(n_symbols: int, bits: int, seed: int) -> None:
+def test_distance_is_symmetric_and_keeps_the_triangle_inequality(
+    n_symbols: int, bits: int, seed: int
+) -> None:
     codes = random_codes(np.random.default_rng(seed), 12, n_symbols, bits)
     d = distances(codes, codes)
     assert np.array_equal(d, d.T)
@@ -91,7 +103,13 @@ def test_an_empty_row_is_n_symbols_away_from_everything() -> None:
 def test_rows_are_chosen_as_in_numpy() -> None:
     codes = random_codes(np.random.default_rng(0), 10, 70, 3, empty=True)
     symbols = codes.symbols()
-    for rows in (slice(2, 7), slice(None, None, -2), [3, 3, 1], np.arange(10) % 2 == 0, slice(4, 4)):
+    for rows in (
+        slice(2, 7),
+        slice(None, None, -2),
+        [3, 3, 1],
+        np.arange(10) % 2 == 0,
+        slice(4, 4),
+    ):
         assert np.array_equal(codes[rows].symbols(), symbols[rows])
         assert np.array_equal(codes[rows].empty_rows(), codes.empty_rows()[rows])
     assert len(codes[-1]) == 1
@@ -130,11 +148,19 @@ def read_only(array: Any) -> Any:
     [
         pytest.param(lambda words: words, id="the array"),
         pytest.param(read_only, id="a read-only view"),
-        pytest.param(lambda words: read_only(read_only(words)[:])[:], id="views of a read-only view"),
-        pytest.param(lambda words: read_only(words.reshape(1, -1, 2)).reshape(-1, 1, 2), id="another shape"),
+        pytest.param(
+            lambda words: read_only(read_only(words)[:])[:], id="views of a read-only view"
+        ),
+        pytest.param(
+            lambda words: read_only(words.reshape(1, -1, 2)).reshape(-1, 1, 2), id="another shape"
+        ),
         pytest.param(lambda words: np.broadcast_to(words, words.shape), id="a broadcast array"),
-        pytest.param(lambda words: np.frombuffer(words, np.uint64).reshape(words.shape), id="a buffer"),
-        pytest.param(lambda words: np.asarray(memoryview(words).toreadonly()), id="a read-only buffer"),
+        pytest.param(
+            lambda words: np.frombuffer(words, np.uint64).reshape(words.shape), id="a buffer"
+        ),
+        pytest.param(
+            lambda words: np.asarray(memoryview(words).toreadonly()), id="a read-only buffer"
+        ),
     ],
 )
 def test_codes_do_not_change_with_the_array_they_were_made_of(seen: Any) -> None:
@@ -158,7 +184,9 @@ def test_codes_of_what_nobody_can_write_are_not_copied(tmp_path: Path) -> None:
     assert np.shares_memory(Codes(codes.words, codes.spec).words, codes.words)
 
 
-def test_encoding_makes_codes_of_its_own_words_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_makes_codes_of_its_own_words_without_a_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[Any] = []
     hasher = bitkin.ProjectionHash(8).fit(np.random.default_rng(0).standard_normal((50, 9)))
     words = SignModel.words
@@ -210,7 +238,9 @@ def test_codes_come_back_from_a_file_and_from_a_pickle(tmp_path: Path, n: int, m
 def test_codes_of_another_spec_or_hasher_never_compare() -> None:
     rng = np.random.default_rng(0)
     a = random_codes(rng, 2, 64)
-    with pytest.raises(CodeMismatchError, match=r"b must be 64 × 1-bit codes, got 65 × 1-bit.*same fitted hasher"):
+    with pytest.raises(
+        CodeMismatchError, match=r"b must be 64 × 1-bit codes, got 65 × 1-bit.*same fitted hasher"
+    ):
         distances(a, random_codes(rng, 2, 65))
     with pytest.raises(CodeMismatchError, match="fingerprint one, got two"):
         distances(a.with_fingerprint("one"), a.with_fingerprint("two"))

@@ -17,7 +17,13 @@ import bitkin
 from bitkin import interrupts, threads
 from bitkin.errors import InvalidInputError
 from bitkin.locks import ModelLock, WriterLock
-from tests.interruptions import Outcomes, in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
+from tests.interruptions import (
+    Outcomes,
+    in_another_thread,
+    interrupted_at,
+    moments_of,
+    require_nothing_left_behind,
+)
 
 pytestmark = pytest.mark.usefixtures("few_threads")
 
@@ -149,7 +155,9 @@ print(heard)
 
 @pytest.mark.skipif(os.name != "posix", reason="asyncio handles signals on POSIX alone")
 def test_an_event_loop_hears_of_a_held_signal_once() -> None:
-    done = subprocess.run([sys.executable, "-c", _ASYNCIO], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _ASYNCIO], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("[1]\n", "")
 
 
@@ -173,7 +181,9 @@ print(ctypes.CDLL(None).read(reading, ctypes.create_string_buffer(1), 1))
 
 @pytest.mark.skipif(os.name != "posix", reason="flags of signals are POSIX's")
 def test_calls_of_the_system_go_on_after_a_signal_where_siginterrupt_says_so() -> None:
-    done = subprocess.run([sys.executable, "-c", _RESTARTING], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _RESTARTING], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -196,11 +206,15 @@ def test_a_child_forked_inside_a_block_leaves_it_like_any_other() -> None:
         "fork()\n"
         "print(in_thread, code)\n"
     )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("0 0\n", "")
 
 
-def test_where_python_lets_nobody_set_handlers_blocks_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_python_lets_nobody_set_handlers_blocks_do_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(number: int, handler: Any) -> None:
         raise ValueError("signal only works in main thread of the main interpreter")
 
@@ -249,7 +263,9 @@ def test_a_child_forked_by_another_thread_gets_its_handlers_back() -> None:
         "    thread.join()\n"
         "print(code)\n"
     )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
@@ -275,7 +291,9 @@ def test_blocks_hold_at_every_opcode() -> None:
 
 
 class _BusyPool:
-    """A pool whose one helper waits until it is let go, so that whatever it is asked for next starts late."""
+    """A pool whose one helper waits until it is let go, so that whatever it is asked for next
+    starts late.
+    """
 
     def __init__(self, n_threads: int = 2) -> None:
         self._n_threads = n_threads
@@ -299,7 +317,8 @@ class _BusyPool:
     def __exit__(self, *error: object) -> None:
         self.let_go.set()
         self._caller.join(20)
-        # The helper takes jobs one after another: when it has done this one, no earlier one is left.
+        # The helper takes jobs one after another: when it has done this one, no earlier one is
+        # left.
         both_work = threading.Barrier(2)
         threads.run(lambda i: both_work.wait(20), range(2))
 
@@ -483,7 +502,9 @@ def test_a_helper_is_awaited_though_no_other_thread_could_be_started() -> None:
         assert threads.run(work, range(2)) == [0, 1]
 
 
-def test_where_no_thread_can_be_started_the_caller_does_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_be_started_the_caller_does_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -520,7 +541,9 @@ print("right")
 
 def test_an_interrupt_while_a_kernel_loads_comes_after_it() -> None:
     quiet = {**os.environ, "BITKIN_QUIET": "1"}
-    done = subprocess.run([sys.executable, "-c", _COMPILING], capture_output=True, text=True, check=False, env=quiet)
+    done = subprocess.run(
+        [sys.executable, "-c", _COMPILING], capture_output=True, text=True, check=False, env=quiet
+    )
     assert (done.stdout, done.stderr) == ("interrupted\nright\n", "")
 
 
@@ -550,5 +573,7 @@ print(index.search(codes, 1).ids.ravel().tolist())
 
 def test_an_interrupt_while_numba_is_imported_comes_after_it() -> None:
     quiet = {**os.environ, "BITKIN_QUIET": "1"}
-    done = subprocess.run([sys.executable, "-c", _LOADING], capture_output=True, text=True, check=False, env=quiet)
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADING], capture_output=True, text=True, check=False, env=quiet
+    )
     assert (done.stdout, done.stderr) == ("interrupted\n[0, 1, 2]\n", "")

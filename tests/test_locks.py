@@ -38,7 +38,8 @@ def test_a_lock_that_is_held_is_free_in_a_forked_child() -> None:
     writer.start()
     held.wait()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tested
+        # forking beside threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
         if not child:
             os._exit(0 if lock._lock.acquire(blocking=False) else 1)

@@ -18,7 +18,11 @@ def test_ascending_is_what_python_says_it_is(dtype: Any, strictly: bool) -> None
     rng = np.random.default_rng(0)
     for n in (0, 1, 2, 3, 7):
         for _ in range(50):
-            numbers = np.sort(rng.integers(0, 4, n).astype(dtype)) if rng.random() < 0.6 else rng.integers(0, 4, n)
+            numbers = (
+                np.sort(rng.integers(0, 4, n).astype(dtype))
+                if rng.random() < 0.6
+                else rng.integers(0, 4, n)
+            )
             pairs = list(zip(numbers.tolist(), numbers.tolist()[1:], strict=False))
             truth = all(a < b if strictly else a <= b for a, b in pairs)
             assert is_ascending(numbers.astype(dtype), strictly=strictly) == truth

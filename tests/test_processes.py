@@ -70,7 +70,10 @@ def test_an_installed_package_that_cannot_write_its_cache(installed_read_only: P
 
 
 def test_the_first_compilation_is_announced_once_and_can_be_silenced(tmp_path: Path) -> None:
-    assert run_digest(NUMBA_CACHE_DIR=str(tmp_path))[1].count("compiling kernels for this machine") == 1
+    assert (
+        run_digest(NUMBA_CACHE_DIR=str(tmp_path))[1].count("compiling kernels for this machine")
+        == 1
+    )
     assert run_digest(NUMBA_CACHE_DIR=str(tmp_path))[1] == ""
     assert run_digest(NUMBA_CACHE_DIR=str(tmp_path / "other"), BITKIN_QUIET="1")[1] == ""
 
@@ -88,7 +91,8 @@ def test_after_fork_and_in_a_spawned_process(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     queue = context.Queue()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tested
+        # forking beside threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)
         process = context.Process(target=put_digest, args=(queue,))
         process.start()
     assert queue.get(timeout=120) == digest()

@@ -44,14 +44,22 @@ def test_permutations_are_frozen() -> None:
 
 
 def test_choices_are_frozen() -> None:
-    assert golden().choice(10**12, 4).tolist() == [339628859949, 854113561646, 518407888676, 891813923414]
+    assert golden().choice(10**12, 4).tolist() == [
+        339628859949,
+        854113561646,
+        518407888676,
+        891813923414,
+    ]
     assert golden().choice(12, 6).tolist() == [9, 10, 8, 2, 6, 4]
     assert golden().choice(6, 4).tolist() == [2, 3, 4, 5]
 
 
 def test_normals_are_frozen() -> None:
     assert (golden().normals(6) * 2**16).tolist() == [24149, -36471, 6081, -458, 88838, -121431]
-    assert (golden().normals((2, 3)) * 2**16).tolist() == [[24149, -36471, 6081], [-458, 88838, -121431]]
+    assert (golden().normals((2, 3)) * 2**16).tolist() == [
+        [24149, -36471, 6081],
+        [-458, 88838, -121431],
+    ]
 
 
 def test_signs_are_frozen() -> None:
@@ -130,7 +138,9 @@ def test_below_is_the_first_usable_words_modulo_the_bound(seed: int, bound: int,
 @given(st.integers(0, 1000), st.integers(0, 200))
 def test_permutations_at_once_are_permutations_one_after_another(seed: int, n: int) -> None:
     one_by_one, at_once = Draws(seed), Draws(seed)
-    np.testing.assert_array_equal(at_once.permutations(n, 3), [one_by_one.permutation(n) for _ in range(3)])
+    np.testing.assert_array_equal(
+        at_once.permutations(n, 3), [one_by_one.permutation(n) for _ in range(3)]
+    )
 
 
 @given(st.integers(0, 1000), st.integers(0, 200))
@@ -211,14 +221,24 @@ def test_signs_are_fair() -> None:
 
 
 def test_streams_of_other_names_and_seeds_are_independent() -> None:
-    streams = [Draws(0, ""), Draws(0, "a"), Draws(0, "b"), Draws(1, ""), Draws(1, "a"), Draws(10, ""), Draws(1, "0:")]
+    streams = [
+        Draws(0, ""),
+        Draws(0, "a"),
+        Draws(0, "b"),
+        Draws(1, ""),
+        Draws(1, "a"),
+        Draws(10, ""),
+        Draws(1, "0:"),
+    ]
     normals = np.array([draws.normals(20_000) for draws in streams])
     correlation = np.corrcoef(normals) - np.eye(len(streams))
     assert np.abs(correlation).max() < 0.035
 
 
 def test_the_same_seed_and_name_give_the_same_stream() -> None:
-    np.testing.assert_array_equal(Draws(resolve_seed(np.uint8(3)), "x").words(9), Draws(3, "x").words(9))
+    np.testing.assert_array_equal(
+        Draws(resolve_seed(np.uint8(3)), "x").words(9), Draws(3, "x").words(9)
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**64 - 1, np.int32(5), np.uint64(2**64 - 1)])
@@ -233,21 +253,30 @@ def test_none_is_a_fresh_seed_every_time() -> None:
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-@pytest.mark.parametrize("bad", [True, 1.0, "1", np.random.RandomState(0), np.random.default_rng(0), [1], np.True_])
+@pytest.mark.parametrize(
+    "bad", [True, 1.0, "1", np.random.RandomState(0), np.random.default_rng(0), [1], np.True_]
+)
 def test_a_random_state_that_is_no_whole_number_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"random_state must be a whole number, got .*Pass a seed such as 0"):
+    with pytest.raises(
+        InvalidInputError, match=r"random_state must be a whole number, got .*Pass a seed such as 0"
+    ):
         resolve_seed(bad)
 
 
 @pytest.mark.parametrize("bad", [-1, 2**64])
 def test_a_random_state_out_of_range_is_refused(bad: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"random_state must be between 0 and 18446744073709551615, got {bad}"):
+    with pytest.raises(
+        InvalidInputError,
+        match=f"random_state must be between 0 and 18446744073709551615, got {bad}",
+    ):
         resolve_seed(bad)
 
 
 def test_bad_arguments_are_refused_by_name() -> None:
     draws = Draws(0)
-    with pytest.raises(InvalidInputError, match="seed must be between 0 and 18446744073709551615, got -1"):
+    with pytest.raises(
+        InvalidInputError, match="seed must be between 0 and 18446744073709551615, got -1"
+    ):
         Draws(-1)
     with pytest.raises(InvalidInputError, match="stream must be a string, got 3"):
         Draws(0, 3)  # type: ignore[arg-type]
@@ -256,7 +285,9 @@ def test_bad_arguments_are_refused_by_name() -> None:
             method(-1)
     with pytest.raises(InvalidInputError, match=r"n must be a whole number, got 2\.5"):
         draws.normals((3, 2.5))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="bound must be between 1 and 9223372036854775808, got 0"):
+    with pytest.raises(
+        InvalidInputError, match="bound must be between 1 and 9223372036854775808, got 0"
+    ):
         draws.below(0, 3)
     with pytest.raises(InvalidInputError, match=r"size must be at most n = 4 .*, got 5"):
         draws.choice(4, 5)

@@ -15,13 +15,17 @@ PACKAGE = Path(bitkin.__file__).parent
 
 # The list of rooms stands in docs/design.md, from the ground up.
 DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
-ROOMS = [line.split() for line in DESIGN.read_text().split("```rooms\n")[1].split("```")[0].splitlines()]
+ROOMS = [
+    line.split() for line in DESIGN.read_text().split("```rooms\n")[1].split("```")[0].splitlines()
+]
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
 
 
 def room_of(module: str) -> str:
-    """The room that a dotted name inside the package lies in: the longest listed beginning of it."""
+    """The room that a dotted name inside the package lies in: the longest listed beginning of
+    it.
+    """
     parts = module.split(".")
     beginnings = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
     room = next((name for name in beginnings if name in LEVEL), None)
@@ -46,7 +50,8 @@ def test_dependencies_point_downward(path: Path) -> None:
     inside = path.relative_to(PACKAGE)
     room = room_of(".".join(inside.with_suffix("").parts))
     for name in imports_of(path):
-        other = room_of("_load" if name == "bitkin" else name)  # the whole package is above all but the command line
+        # the whole package is above all but the command line
+        other = room_of("_load" if name == "bitkin" else name)
         assert other == room or LEVEL[other] < LEVEL[room], f"{inside} must not import {name}"
 
 
@@ -61,7 +66,9 @@ def test_every_room_of_the_list_is_there() -> None:
     planned = {"distributed", "service"}
     for room in LEVEL.keys() - planned:
         inside = PACKAGE.joinpath(*room.split("."))
-        assert inside.is_dir() or inside.with_suffix(".py").is_file(), f"docs/design.md lists {room}"
+        assert inside.is_dir() or inside.with_suffix(".py").is_file(), (
+            f"docs/design.md lists {room}"
+        )
 
 
 def test_every_public_name_is_there_and_listed() -> None:
@@ -74,15 +81,32 @@ def test_every_public_name_is_there_and_listed() -> None:
 
 
 def loaded_by(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+    code = (
+        f"import sys; {statement}; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
 def test_import_loads_numpy_at_most() -> None:
-    heavy = {"numba", "scipy", "sklearn", "dask", "fastapi", "typer", "rich", "pyarrow", "h5py", "matplotlib", "pandas"}
+    heavy = {
+        "numba",
+        "scipy",
+        "sklearn",
+        "dask",
+        "fastapi",
+        "typer",
+        "rich",
+        "pyarrow",
+        "h5py",
+        "matplotlib",
+        "pandas",
+    }
     assert not loaded_by("import bitkin") & heavy
-    assert not loaded_by("import bitkin; bitkin.Codes, bitkin.CodeSpec, bitkin.load, bitkin.errors") & heavy
+    assert (
+        not loaded_by("import bitkin; bitkin.Codes, bitkin.CodeSpec, bitkin.load, bitkin.errors")
+        & heavy
+    )
 
 
 def test_a_process_that_only_encodes_does_not_load_numba(tmp_path: Path) -> None:

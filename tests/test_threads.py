@@ -65,7 +65,9 @@ def test_many_threads_may_use_the_pool_at_once() -> None:
     assert answers == [list(range(1, 201))] * 8
 
 
-def test_the_number_of_threads_follows_affinity_environment_and_set_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_follows_affinity_environment_and_set_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("BITKIN_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "_n_threads", None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7}, raising=False)
@@ -79,7 +81,9 @@ def test_the_number_of_threads_follows_affinity_environment_and_set_threads(monk
 
 
 @pytest.mark.parametrize("wanted", ["0", "-2", "many", "1.5"])
-def test_an_impossible_number_of_threads_is_named(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+def test_an_impossible_number_of_threads_is_named(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
     monkeypatch.setattr(threads, "_n_threads", None)
     monkeypatch.setenv("BITKIN_NUM_THREADS", wanted)
     with pytest.raises(InvalidInputError, match="BITKIN_NUM_THREADS must be"):
@@ -102,7 +106,9 @@ def test_an_impossible_number_of_threads_is_blamed_on_no_vectors_and_no_file(
         lambda: hasher.encode_batch(X, "vectors.npy", 0),
         lambda: bitkin.load(tmp_path / "map"),
     ):
-        with pytest.raises(EnvironmentVariableError, match=r"^BITKIN_NUM_THREADS must be a whole number, got 'abc'"):
+        with pytest.raises(
+            EnvironmentVariableError, match=r"^BITKIN_NUM_THREADS must be a whole number, got 'abc'"
+        ):
             call()
 
 
@@ -113,14 +119,20 @@ def test_set_threads_refuses_what_is_no_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("n", [threads.MOST_THREADS + 1, 1_000_000, 2**70])
-def test_more_threads_than_a_machine_can_start_are_refused(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+def test_more_threads_than_a_machine_can_start_are_refused(
+    monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
     before = threads._n_threads
-    with pytest.raises(InvalidInputError, match=rf"n must be between 1 and {threads.MOST_THREADS}, got {n}"):
+    with pytest.raises(
+        InvalidInputError, match=rf"n must be between 1 and {threads.MOST_THREADS}, got {n}"
+    ):
         bitkin.set_threads(n)
     assert threads._n_threads == before
     monkeypatch.setattr(threads, "_n_threads", None)
     monkeypatch.setenv("BITKIN_NUM_THREADS", str(n))
-    with pytest.raises(InvalidInputError, match=rf"BITKIN_NUM_THREADS must be between 1 and {threads.MOST_THREADS}"):
+    with pytest.raises(
+        InvalidInputError, match=rf"BITKIN_NUM_THREADS must be between 1 and {threads.MOST_THREADS}"
+    ):
         bitkin.get_threads()
 
 
@@ -156,7 +168,9 @@ def test_a_thread_that_outlives_the_main_one_goes_on_alone() -> None:
         "    print(threads.run(lambda i: i, range(3)))\n"
         "threading.Thread(target=late).start()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.stdout == "[0, 1, 2]\n"
     assert done.stderr == ""
 
@@ -200,7 +214,9 @@ def test_a_number_set_inside_the_block_holds_after_it() -> None:
     assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} == {1}
 
 
-def test_libraries_are_looked_for_once_until_something_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_are_looked_for_once_until_something_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with threads.blas_in_one_thread():
         pass
     looks = []
@@ -227,14 +243,18 @@ def test_a_child_forked_inside_the_block_has_the_threads_from_before_it() -> Non
         "from bitkin import threads\n"
         "from threadpoolctl import threadpool_info\n"
         "bitkin.set_threads(2)\n"
-        "before = [info['num_threads'] for info in threadpool_info() if info['user_api'] == 'blas']\n"
+        "before = [info['num_threads'] for info in threadpool_info() if info['user_api'] == "
+        "'blas']\n"
         "with threads.blas_in_one_thread():\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        now = [info['num_threads'] for info in threadpool_info() if info['user_api'] == 'blas']\n"
+        "        now = [info['num_threads'] for info in threadpool_info() if info['user_api'] == "
+        "'blas']\n"
         "        os._exit(0 if now == before and set(now) == {2} else 1)\n"
         "    assert os.waitpid(child, 0)[1] == 0\n"
         "print('right')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("right\n", "")

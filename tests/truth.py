@@ -11,7 +11,13 @@ from bitkin import Codes
 
 
 def random_codes(
-    rng: np.random.Generator, n: int, n_symbols: int, bits: int = 1, *, empty: bool = False, near: bool = False
+    rng: np.random.Generator,
+    n: int,
+    n_symbols: int,
+    bits: int = 1,
+    *,
+    empty: bool = False,
+    near: bool = False,
 ) -> Codes:
     """Random codes; `near` draws few distinct rows so that distances tie a lot."""
     high = 2**bits if not near else 2
@@ -24,7 +30,9 @@ def random_codes(
 
 def symbol_distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
     """Compare symbol by symbol."""
-    out: npt.NDArray[np.int32] = (a.symbols()[:, None, :] != b.symbols()[None, :, :]).sum(axis=2, dtype=np.int32)
+    out: npt.NDArray[np.int32] = (a.symbols()[:, None, :] != b.symbols()[None, :, :]).sum(
+        axis=2, dtype=np.int32
+    )
     out[a.empty_rows()] = a.spec.n_symbols
     out[:, b.empty_rows()] = a.spec.n_symbols
     return out

@@ -1,4 +1,5 @@
-"""Draw what the window does: which ranks win, and what an agreement is worth (like figure 2 of the WTA paper).
+"""Draw what the window does: which ranks win, and what an agreement is worth (like figure 2 of the
+WTA paper).
 
 python bench/figures/winner_ranks.py [--out docs/images/winner_ranks.png]
 """
@@ -30,7 +31,8 @@ def draw() -> Figure:
         chances = theory.winner_rank_distribution(N, window)
         style = {"color": colour, "linestyle": dash, "linewidth": 1.8, "label": f"K = {window}"}
         ranks.plot(np.arange(N), chances, **style)
-        # A feature that wins against R others in both vectors wins as often as the one of rank n − 1 − R.
+        # A feature that wins against R others in both vectors wins as often as the one of rank n −
+        # 1 − R.
         worth.plot(np.arange(N), chances[::-1] / chances[0], **style)
     ranks.set(
         title="(a) Who wins a window",
@@ -54,7 +56,9 @@ def draw() -> Figure:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=IMAGE)
     out = parser.parse_args().out
     with mpl.rc_context({"font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left"}):

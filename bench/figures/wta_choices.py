@@ -1,4 +1,5 @@
-"""Draw docs/images/wta_choices.png: what window, densification and degree do to retrieval, measured on real data.
+"""Draw docs/images/wta_choices.png: what window, densification and degree do to retrieval, measured
+on real data.
 
 python bench/figures/wta_choices.py
 """
@@ -34,18 +35,26 @@ def draw_bags(axis: Any, n_words: int) -> None:
     (X, Q), (y, yq) = bags(n_words), labels()
     for densify, (name, colour, line) in SCHEMES.items():
         found = [
-            np.mean([
-                precision(bitkin.WTAHash(N_HASHES, K, densify=densify, random_state=seed), X, y, Q, yq)
-                for seed in range(SEEDS)
-            ])
+            np.mean(
+                [
+                    precision(
+                        bitkin.WTAHash(N_HASHES, K, densify=densify, random_state=seed), X, y, Q, yq
+                    )
+                    for seed in range(SEEDS)
+                ]
+            )
             for K in WINDOWS
-        ]  # fmt: skip
+        ]
         print(n_words, name, np.round(found, 4).tolist(), flush=True)
         axis.plot(WINDOWS, found, line, color=colour, marker="o", markersize=4, label=name)
     chosen = bitkin.WTAHash(N_HASHES, "auto").fit(X).window_
     axis.axvline(chosen, color="#cccccc", zorder=0)
     axis.annotate(
-        f"auto: {chosen}", (chosen, axis.get_ylim()[0]), xytext=(3, 4), textcoords="offset points", fontsize=8
+        f"auto: {chosen}",
+        (chosen, axis.get_ylim()[0]),
+        xytext=(3, 4),
+        textcoords="offset points",
+        fontsize=8,
     )
     zeros = 1 - X.nnz / np.prod(X.shape)
     axis.set_title(f"{n_words:,} visual words, {zeros:.0%} zeros", fontsize=10)
@@ -64,7 +73,9 @@ def draw_degrees(axis: Any) -> None:
                 hasher = bitkin.WTAHash(N_HASHES, window, degree=degree, random_state=seed).fit(X)
                 index = bitkin.FlatIndex(hasher.spec_)
                 index.add(hasher.encode(X))
-                values.append(bitkin.evaluate.recall(index.search(hasher.encode(Q), 100).ids, truth))
+                values.append(
+                    bitkin.evaluate.recall(index.search(hasher.encode(Q), 100).ids, truth)
+                )
             found.append(np.mean(values))
         print("gist", degree, np.round(found, 4).tolist(), flush=True)
         axis.plot(WINDOWS, found, color=colour, marker="o", markersize=4, label=f"degree {degree}")

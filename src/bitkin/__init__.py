@@ -1,4 +1,5 @@
-"""bitkin: short codes that keep relatives close. Hash vectors, search the codes at memory speed, learn from them.
+"""bitkin: short codes that keep relatives close. Hash vectors, search the codes at memory speed,
+learn from them.
 
 Public names load on first use, so `import bitkin` loads NumPy at most.
 """
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.learn.features import hashed_node_weights, hierarchical_features
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
-    from bitkin.learn.metrics import flat_error, hierarchical_error, hierarchical_scores, level_errors
+    from bitkin.learn.metrics import (
+        flat_error,
+        hierarchical_error,
+        hierarchical_scores,
+        level_errors,
+    )
     from bitkin.learn.taxonomy.taxonomy import Taxonomy
     from bitkin.learn.texts import text_features
     from bitkin.rescoring.corrections import corrections

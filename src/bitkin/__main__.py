@@ -10,12 +10,15 @@ from bitkin import interrupts
 def main() -> None:
     """Run the command line, or say how to install it."""
     try:
-        with interrupts.sealed:  # Ctrl-C while modules load comes here, and not as a traceback out of one of them
+        # Ctrl-C while modules load comes here, and not as a traceback out of one of them
+        with interrupts.sealed:
             try:
                 import rich  # noqa: F401
                 import typer  # noqa: F401
             except ImportError as error:
-                raise SystemExit(f"bitkin: the command line needs {error.name}: pip install 'bitkin[cli]'") from None
+                raise SystemExit(
+                    f"bitkin: the command line needs {error.name}: pip install 'bitkin[cli]'"
+                ) from None
             from bitkin.cli.app import main as run
         run()
     except KeyboardInterrupt:

@@ -26,8 +26,9 @@ _MODULES = {
 def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     """Load whatever bitkin saved at `path`: codes, an index or a fitted hasher.
 
-    Without `mmap` the whole file is read and verified. With it the file is mapped: header, sizes and ids are verified
-    now, the rest by `.verify()` of codes and indexes; the file must stay as it is while it is in use.
+    Without `mmap` the whole file is read and verified. With it the file is mapped: header, sizes
+    and ids are verified now, the rest by `.verify()` of codes and indexes; the file must stay as it
+    is while it is in use.
 
     Examples
     --------
@@ -40,10 +41,13 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     """
     stored = read_file(path, mmap=mmap)
     if stored.class_name == "Corrections":
-        raise InvalidInputError(f"{stored.name} holds corrections, which bitkin search takes by --corrections.")
+        raise InvalidInputError(
+            f"{stored.name} holds corrections, which bitkin search takes by --corrections."
+        )
     if stored.class_name not in _MODULES:
         raise CorruptFileError(
-            f"{stored.name} holds a {stored.class_name!r}, which this bitkin does not know. A newer one may."
+            f"{stored.name} holds a {stored.class_name!r}, which this bitkin does not know. A "
+            "newer one may."
         )
     home = importlib.import_module(_MODULES[stored.class_name])
     return getattr(home, stored.class_name)._from_file(stored)

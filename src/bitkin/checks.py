@@ -1,4 +1,6 @@
-"""Argument checks shared by every room: each returns what it checked, or raises an error that names the argument."""
+"""Argument checks shared by every room: each returns what it checked, or raises an error that names
+the argument.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MOST_CHARACTERS = 60  # of a value in a message
 
 
 def shown(value: Any) -> str:
-    """Return `value` as it is written in Python, cut to 60 characters: messages stay short, whatever they are about."""
+    """Return `value` as it is written in Python, cut to 60 characters: messages stay short,
+    whatever they are about.
+    """
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length():,} bits"
     if isinstance(value, (str, bytes)):
@@ -51,17 +55,22 @@ def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` when it is one of `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
+    raise InvalidInputError(
+        f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}."
+    )
 
 
 def require_unmasked(value: Any, name: str) -> None:
-    """Raise for a masked array with masked entries: NumPy would take whatever is behind the mask."""
+    """Raise for a masked array with masked entries: NumPy would take whatever is behind the
+    mask.
+    """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidInputError(f"{name} has masked entries. Fill them first, with .filled(value).")
 
 
 def require_order(ids: Any, name: str = "ids", *, any_order: bool = False) -> None:
-    """Raise where ids come in no order, and so would go to rows at random; with `any_order` a set is fine.
+    """Raise where ids come in no order, and so would go to rows at random; with `any_order` a set
+    is fine.
 
     A dictionary never is: whether its keys or its values are meant is anybody's guess.
     """
@@ -73,13 +82,16 @@ def require_order(ids: Any, name: str = "ids", *, any_order: bool = False) -> No
             )
     elif isinstance(ids, (set, frozenset, Mapping)):
         raise InvalidInputError(
-            f"{name} must be in the order of the rows, got a {type(ids).__name__}, which has no such order. "
+            f"{name} must be in the order of the rows, got a {type(ids).__name__}, which has no "
+            "such order. "
             "Give a list."
         )
 
 
 def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDArray[np.int64]:
-    """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given; a set only in any order."""
+    """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given; a set
+    only in any order.
+    """
     require_order(ids, name, any_order=any_order)
     if isinstance(ids, (set, frozenset)):
         ids = list(ids)
@@ -87,20 +99,38 @@ def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDA
     try:
         array = np.asarray(ids)
     except ValueError:
-        raise InvalidInputError(f"{name} must be a flat list of whole numbers, got a ragged one.") from None
+        raise InvalidInputError(
+            f"{name} must be a flat list of whole numbers, got a ragged one."
+        ) from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.int64)
-    if array.ndim == 0 and array.dtype.kind == "O":  # a generator, a view of a dictionary: NumPy does not look inside
-        raise InvalidInputError(f"{name} must be a list or an array of whole numbers, got {shown(ids)}.")
+    # a generator, a view of a dictionary: NumPy does not look inside
+    if array.ndim == 0 and array.dtype.kind == "O":
+        raise InvalidInputError(
+            f"{name} must be a list or an array of whole numbers, got {shown(ids)}."
+        )
     if array.ndim != 1:
-        raise InvalidInputError(f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list.")
-    if array.dtype.kind == "O" or (array.dtype.kind == "f" and all(type(number) is int for number in ids)):
-        array = _whole_numbers(list(ids), name)  # NumPy makes floats of numbers that no integer type holds
+        raise InvalidInputError(
+            f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list."
+        )
+    if array.dtype.kind == "O" or (
+        array.dtype.kind == "f" and all(type(number) is int for number in ids)
+    ):
+        # NumPy makes floats of numbers that no integer type holds
+        array = _whole_numbers(list(ids), name)
     if array.dtype.kind == "f" and np.isnan(array).any():  # as which missing ones arrive
-        raise InvalidInputError(f"{name} must be whole numbers, got NaN at position {int(np.argmax(np.isnan(array)))}.")
+        raise InvalidInputError(
+            f"{name} must be whole numbers, got NaN at position {int(np.argmax(np.isnan(array)))}."
+        )
     if array.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be whole numbers, got {array.dtype} such as {shown(array[0])}.")
-    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > np.iinfo(np.int64).max:
+        raise InvalidInputError(
+            f"{name} must be whole numbers, got {array.dtype} such as {shown(array[0])}."
+        )
+    if (
+        array.dtype.kind == "u"
+        and array.dtype.itemsize == 8
+        and array.max() > np.iinfo(np.int64).max
+    ):
         raise InvalidInputError(f"{name} must be below 2**63, got {array.max()}.")
     if array.min() < 0:
         row = int(np.argmax(array < 0))
@@ -112,25 +142,32 @@ def _whole_numbers(values: list[Any], name: str) -> npt.NDArray[np.int64]:
     """Return objects as integers, each of which must be one."""
     for position, value in enumerate(values):
         if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)):
-            raise InvalidInputError(f"{name} must be whole numbers, got {shown(value)} at position {position}.")
+            raise InvalidInputError(
+                f"{name} must be whole numbers, got {shown(value)} at position {position}."
+            )
     try:
         return np.array(values, dtype=np.int64)
     except OverflowError:
         worst = max(map(int, values), key=abs)
-        raise InvalidInputError(f"{name} must be from 0 to 2**63 - 1, got {shown(worst)}.") from None
+        raise InvalidInputError(
+            f"{name} must be from 0 to 2**63 - 1, got {shown(worst)}."
+        ) from None
 
 
 def is_ascending(numbers: npt.NDArray[Any], *, strictly: bool = False) -> bool:
-    """Tell whether no number is below the one before it, or with `strictly`, whether each is above it.
+    """Tell whether no number is below the one before it, or with `strictly`, whether each is above
+    it.
 
-    Neighbours are compared and never subtracted: the difference of two int64 overflows, and a fall looks like a rise.
+    Neighbours are compared and never subtracted: the difference of two int64 overflows, and a fall
+    looks like a rise.
     """
     compare = np.greater if strictly else np.greater_equal
     return bool(compare(numbers[1:], numbers[:-1]).all())
 
 
 def are_offsets(offsets: npt.NDArray[Any], end: int) -> bool:
-    """Tell whether whole numbers start at 0, never fall and stop at `end`, as loops over what lies between them trust.
+    """Tell whether whole numbers start at 0, never fall and stop at `end`, as loops over what lies
+    between them trust.
 
     So none is beyond the `end` entries that are there.
     """

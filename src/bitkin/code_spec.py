@@ -29,7 +29,9 @@ class CodeSpec:
     bits_per_symbol: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_symbols", whole_number(self.n_symbols, "n_symbols", low=1, high=MAX_SYMBOLS))
+        object.__setattr__(
+            self, "n_symbols", whole_number(self.n_symbols, "n_symbols", low=1, high=MAX_SYMBOLS)
+        )
         bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
         object.__setattr__(self, "bits_per_symbol", bits)
 
@@ -62,7 +64,11 @@ class CodeSpec:
     def symbol_dtype(self) -> np.dtype[Any]:
         """The smallest of uint8, uint16, uint32 that holds a symbol."""
         return np.dtype(
-            np.uint8 if self.bits_per_symbol <= 8 else np.uint16 if self.bits_per_symbol <= 16 else np.uint32
+            np.uint8
+            if self.bits_per_symbol <= 8
+            else np.uint16
+            if self.bits_per_symbol <= 16
+            else np.uint32
         )
 
     def __str__(self) -> str:
@@ -72,11 +78,15 @@ class CodeSpec:
 def require_spec(spec: Any) -> CodeSpec:
     """Return `spec` when it is a CodeSpec."""
     if not isinstance(spec, CodeSpec):
-        raise InvalidInputError(f"spec must be a CodeSpec, got {spec!r}. Write CodeSpec(n_symbols, bits_per_symbol).")
+        raise InvalidInputError(
+            f"spec must be a CodeSpec, got {spec!r}. Write CodeSpec(n_symbols, bits_per_symbol)."
+        )
     return spec
 
 
 def unused_bits(spec: CodeSpec) -> np.uint64:
     """Return the bits of a plane's last word that no symbol uses."""
-    used = np.packbits(np.arange(64 * spec.plane_words - 64, 64 * spec.plane_words) < spec.n_symbols)
+    used = np.packbits(
+        np.arange(64 * spec.plane_words - 64, 64 * spec.plane_words) < spec.n_symbols
+    )
     return ~used.view(WORD)[0]  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """Packed codes: the array layout shared by hashers, indexes and files.
 
-Words are little-endian uint64, one bit plane per symbol bit (plane p holds bit p of every symbol); unused bits are
-zero, and so are all bits of an empty row. Symbol j sits in byte j // 8, bit 7 − j % 8 of its plane, so the words
-viewed as bytes are what `np.packbits` makes.
+Words are little-endian uint64, one bit plane per symbol bit (plane p holds bit p of every symbol);
+unused bits are zero, and so are all bits of an empty row. Symbol j sits in byte j // 8, bit 7 − j %
+8 of its plane, so the words viewed as bytes are what `np.packbits` makes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Codes:
         The packed rows; copied where they could still be changed.
     spec : CodeSpec
     empty : bool (n,), optional
-        Rows with nothing to hash. They are `n_symbols` away from everything, and their words are zero.
+        Rows with nothing to hash. They are `n_symbols` away from everything, and their words are
+        zero.
     fingerprint : str, optional
         Of the fitted hasher. None is an unknown origin, which compares with anything.
 
@@ -68,9 +69,13 @@ class Codes:
         spec = require_spec(spec)
         words = _unchanging(_require_words(words, spec))
         if _has_unused_bits(words, spec):
-            raise InvalidInputError(f"words must have zeros beyond the {spec.n_symbols} symbols of a row.")
+            raise InvalidInputError(
+                f"words must have zeros beyond the {spec.n_symbols} symbols of a row."
+            )
         if fingerprint is not None and not isinstance(fingerprint, str):
-            raise InvalidInputError(f"fingerprint must be a string or None, got {shown(fingerprint)}.")
+            raise InvalidInputError(
+                f"fingerprint must be a string or None, got {shown(fingerprint)}."
+            )
         flags = None if empty is None else _require_empty(empty, len(words))
         if flags is not None and words[flags].any():
             words = words.copy()
@@ -90,7 +95,13 @@ class Codes:
             empty = empty.view() if empty.any() else None
         if empty is not None:
             empty.flags.writeable = False
-        parts = {"words": words, "spec": spec, "empty": empty, "fingerprint": fingerprint, "_source": None}
+        parts = {
+            "words": words,
+            "spec": spec,
+            "empty": empty,
+            "fingerprint": fingerprint,
+            "_source": None,
+        }
         for name, value in parts.items():
             object.__setattr__(self, name, value)
 
@@ -116,7 +127,9 @@ class Codes:
         empty: npt.ArrayLike | None = None,
         fingerprint: str | None = None,
     ) -> Codes:
-        """Pack an (n, n_symbols) array of whole numbers below `2 ** bits_per_symbol`, or of bools."""
+        """Pack an (n, n_symbols) array of whole numbers below `2 ** bits_per_symbol`, or of
+        bools.
+        """
         require_unmasked(symbols, "symbols")
         array = np.asarray(symbols)
         if array.ndim != 2 or array.shape[1] == 0:
@@ -129,7 +142,8 @@ class Codes:
         if array.size and (array.min() < 0 or array.max() >= spec.alphabet_size):
             worst = array.min() if array.min() < 0 else array.max()
             raise InvalidInputError(
-                f"symbols must be between 0 and {spec.alphabet_size - 1} for bits_per_symbol={spec.bits_per_symbol}, "
+                f"symbols must be between 0 and {spec.alphabet_size - 1} for "
+                f"bits_per_symbol={spec.bits_per_symbol}, "
                 f"got {worst}."
             )
         words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
@@ -138,7 +152,9 @@ class Codes:
             rows = slice(start, start + _ROWS_PER_PASS)
             for p in range(spec.bits_per_symbol):
                 bits = (array[rows] >> p) & 1 if spec.bits_per_symbol > 1 else array[rows]
-                planes[rows, p, : spec.plane_bytes] = np.packbits(bits.astype(bool, copy=False), axis=1)
+                planes[rows, p, : spec.plane_bytes] = np.packbits(
+                    bits.astype(bool, copy=False), axis=1
+                )
         words.flags.writeable = False
         return cls(words, spec, empty=empty, fingerprint=fingerprint)
 
@@ -151,13 +167,16 @@ class Codes:
         empty: npt.ArrayLike | None = None,
         fingerprint: str | None = None,
     ) -> Codes:
-        """Take uint8 rows as `to_bytes`, `np.packbits` or FAISS lay them out; an int spec is a number of bits."""
+        """Take uint8 rows as `to_bytes`, `np.packbits` or FAISS lay them out; an int spec is a
+        number of bits.
+        """
         spec = spec if isinstance(spec, CodeSpec) else CodeSpec(whole_number(spec, "spec", low=1))
         require_unmasked(data, "data")
         array = np.asarray(data)
         if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != spec.n_bytes:
             raise InvalidInputError(
-                f"data must be uint8 of shape (n, {spec.n_bytes}) for {spec} codes, got {array.dtype} {array.shape}."
+                f"data must be uint8 of shape (n, {spec.n_bytes}) for {spec} codes, got "
+                f"{array.dtype} {array.shape}."
             )
         words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
         planes = array.reshape(len(array), spec.bits_per_symbol, spec.plane_bytes)
@@ -167,16 +186,21 @@ class Codes:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Codes]) -> Codes:
-        """Put rows of several codes after one another; they must have one spec and no two known fingerprints."""
+        """Put rows of several codes after one another; they must have one spec and no two known
+        fingerprints.
+        """
         parts = list(parts)
         if not parts:
             raise InvalidInputError("parts must hold at least one Codes, got none.")
         for part in parts:
-            require_comparable(require_codes(parts[0], "parts").spec, None, require_codes(part, "parts"), "parts")
+            require_comparable(
+                require_codes(parts[0], "parts").spec, None, require_codes(part, "parts"), "parts"
+            )
         known = {part.fingerprint for part in parts} - {None}
         if len(known) > 1:
             raise CodeMismatchError(
-                f"parts must come from one hasher, got fingerprints {', '.join(sorted(map(str, known)))}."
+                "parts must come from one hasher, got fingerprints "
+                f"{', '.join(sorted(map(str, known)))}."
             )
         words = np.concatenate([part.words for part in parts]) if len(parts) > 1 else parts[0].words
         empty = None
@@ -185,25 +209,38 @@ class Codes:
         return cls._from_parts(words, parts[0].spec, empty, known.pop() if known else None)
 
     def symbols(self) -> npt.NDArray[Any]:
-        """Unpack to (n, n_symbols), in the smallest of uint8, uint16, uint32 that holds a symbol."""
+        """Unpack to (n, n_symbols), in the smallest of uint8, uint16, uint32 that holds a
+        symbol.
+        """
         out = np.empty((len(self), self.spec.n_symbols), dtype=self.spec.symbol_dtype)
         planes = self.words.view(np.uint8)
         for start in range(0, len(self), _ROWS_PER_PASS):
             rows = slice(start, start + _ROWS_PER_PASS)
             out[rows] = np.unpackbits(planes[rows, 0], axis=1, count=self.spec.n_symbols)
             for p in range(1, self.spec.bits_per_symbol):
-                bits = np.unpackbits(planes[rows, p], axis=1, count=self.spec.n_symbols).astype(out.dtype, copy=False)
+                bits = np.unpackbits(planes[rows, p], axis=1, count=self.spec.n_symbols).astype(
+                    out.dtype, copy=False
+                )
                 out[rows] |= bits << out.dtype.type(p)
         return out
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Return `symbols`, so that NumPy takes codes where it takes arrays; it is always a new array."""
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """Return `symbols`, so that NumPy takes codes where it takes arrays; it is always a new
+        array.
+        """
         if copy is False:
-            raise ValueError("Codes cannot become an array without a copy: symbols are packed. Leave out copy=False.")
+            raise ValueError(
+                "Codes cannot become an array without a copy: symbols are packed. Leave out "
+                "copy=False."
+            )
         return self.symbols() if dtype is None else self.symbols().astype(dtype, copy=False)
 
     def to_bytes(self) -> npt.NDArray[np.uint8]:
-        """Return uint8 (n, n_bytes), plane after plane, each as `np.packbits` makes it and FAISS takes it."""
+        """Return uint8 (n, n_bytes), plane after plane, each as `np.packbits` makes it and FAISS
+        takes it.
+        """
         planes = self.words.view(np.uint8)[:, :, : self.spec.plane_bytes]
         return planes.reshape(len(self), self.spec.n_bytes)
 
@@ -214,7 +251,9 @@ class Codes:
     def with_fingerprint(self, fingerprint: str | None) -> Codes:
         """Return the same rows under another origin."""
         if fingerprint is not None and not isinstance(fingerprint, str):
-            raise InvalidInputError(f"fingerprint must be a string or None, got {shown(fingerprint)}.")
+            raise InvalidInputError(
+                f"fingerprint must be a string or None, got {shown(fingerprint)}."
+            )
         return Codes._from_parts(self.words, self.spec, self.empty, fingerprint)
 
     @property
@@ -223,13 +262,18 @@ class Codes:
         return self.words.nbytes + (0 if self.empty is None else self.empty.nbytes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `path`: aside first, then in place at once, so a reader never meets half a file."""
+        """Write to `path`: aside first, then in place at once, so a reader never meets half a
+        file.
+        """
         from bitkin.io.writer import write_file
 
         tensors: dict[str, npt.NDArray[Any]] = {"words": self.words}
         if self.empty is not None:
             tensors["empty"] = self.empty
-        parameters = {"n_symbols": self.spec.n_symbols, "bits_per_symbol": self.spec.bits_per_symbol}
+        parameters = {
+            "n_symbols": self.spec.n_symbols,
+            "bits_per_symbol": self.spec.bits_per_symbol,
+        }
         write_file(path, "Codes", parameters, self.fingerprint, tensors)
 
     @classmethod
@@ -246,20 +290,28 @@ class Codes:
         return codes
 
     def verify(self) -> None:
-        """Check codes from a mapped file against its checksums; raise CorruptFileError on the first flaw."""
+        """Check codes from a mapped file against its checksums; raise CorruptFileError on the first
+        flaw.
+        """
         if self._source is not None:
             self._source.verify()
         self._require_clean("the codes in memory" if self._source is None else self._source.name)
 
     def _require_clean(self, name: str) -> None:
-        if _has_unused_bits(self.words, self.spec) or (self.empty is not None and self.words[self.empty].any()):
-            raise CorruptFileError(f"{name} holds codes with bits set where none may be. It was not written by bitkin.")
+        if _has_unused_bits(self.words, self.spec) or (
+            self.empty is not None and self.words[self.empty].any()
+        ):
+            raise CorruptFileError(
+                f"{name} holds codes with bits set where none may be. It was not written by bitkin."
+            )
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __getitem__(self, rows: Any) -> Codes:
-        """Return the chosen rows: an int gives one row, slices, arrays of row numbers and masks as in NumPy."""
+        """Return the chosen rows: an int gives one row, slices, arrays of row numbers and masks as
+        in NumPy.
+        """
         if isinstance(rows, tuple):
             raise InvalidInputError(f"codes take one index, for rows; got {len(rows)}.")
         if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
@@ -268,9 +320,13 @@ class Codes:
                 raise IndexError(f"row {row} is out of range for {len(self)} codes")
             rows = slice(row, row + 1 or None)
         elif not isinstance(rows, slice) and np.ndim(rows) != 1:
-            raise InvalidInputError(f"codes take a row, a slice, or a flat list or mask of rows, got {shown(rows)}.")
+            raise InvalidInputError(
+                f"codes take a row, a slice, or a flat list or mask of rows, got {shown(rows)}."
+            )
         empty = None if self.empty is None else self.empty[rows]
-        return Codes._from_parts(np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint)
+        return Codes._from_parts(
+            np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint
+        )
 
     def __iter__(self) -> Iterator[Codes]:
         return (self[i] for i in range(len(self)))
@@ -303,7 +359,8 @@ class Codes:
 
 
 def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
-    """Count the symbols that differ between every row of `a` and every row of `b`: int32 (len(a), len(b)).
+    """Count the symbols that differ between every row of `a` and every row of `b`: int32 (len(a),
+    len(b)).
 
     An empty row is `n_symbols` away from everything, itself included.
 
@@ -329,7 +386,14 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
         blocks = np.zeros((-(-len(rows) // BLOCK), *b.words.shape[1:], BLOCK), dtype=np.uint64)
         pack_blocks_into(read_only(rows), blocks, 0)
         symbol_distances_into(
-            read_only(blocks), read_only(a.words), planes, words, out, start, len(rows), np.empty(BLOCK, np.int32)
+            read_only(blocks),
+            read_only(a.words),
+            planes,
+            words,
+            out,
+            start,
+            len(rows),
+            np.empty(BLOCK, np.int32),
         )
 
     threads.run(fill, range(0, len(b), rows_per_piece))
@@ -344,7 +408,8 @@ def require_codes(codes: Any, name: str) -> Codes:
     """Return `codes` when they are Codes."""
     if not isinstance(codes, Codes):
         raise InvalidInputError(
-            f"{name} must be Codes, got {type(codes).__name__}. Use a hasher's encode, or Codes.from_symbols for one "
+            f"{name} must be Codes, got {type(codes).__name__}. Use a hasher's encode, or "
+            "Codes.from_symbols for one "
             "number a symbol, Codes.from_bytes for packed bytes."
         )
     return codes
@@ -354,11 +419,13 @@ def require_comparable(spec: CodeSpec, fingerprint: str | None, codes: Codes, na
     """Raise unless `codes` have this spec and no other known fingerprint."""
     if codes.spec != spec:
         raise CodeMismatchError(
-            f"{name} must be {spec} codes, got {codes.spec}. Encode both sides with the same fitted hasher."
+            f"{name} must be {spec} codes, got {codes.spec}. Encode both sides with the same "
+            "fitted hasher."
         )
     if None not in (fingerprint, codes.fingerprint) and fingerprint != codes.fingerprint:
         raise CodeMismatchError(
-            f"{name} must come from the hasher with fingerprint {fingerprint}, got {codes.fingerprint}. "
+            f"{name} must come from the hasher with fingerprint {fingerprint}, got "
+            f"{codes.fingerprint}. "
             "Encode both sides with the same fitted hasher."
         )
 
@@ -372,21 +439,37 @@ def spec_from_file(stored: StoredFile) -> CodeSpec:
 
 
 def _unpickle(
-    words: npt.NDArray[np.uint64], spec: CodeSpec, empty: npt.NDArray[np.bool_] | None, fingerprint: str | None
+    words: npt.NDArray[np.uint64],
+    spec: CodeSpec,
+    empty: npt.NDArray[np.bool_] | None,
+    fingerprint: str | None,
 ) -> Codes:
     return Codes(words, spec, empty=empty, fingerprint=fingerprint)
 
 
 def _require_words(words: Any, spec: CodeSpec) -> npt.NDArray[np.uint64]:
     want = (spec.bits_per_symbol, spec.plane_words)
-    if not isinstance(words, np.ndarray) or words.dtype != WORD or words.ndim != 3 or words.shape[1:] != want:
-        got = f"{words.dtype} {words.shape}" if isinstance(words, np.ndarray) else type(words).__name__
-        raise InvalidInputError(f"words must be uint64 of shape (n, {want[0]}, {want[1]}) for {spec} codes, got {got}.")
+    if (
+        not isinstance(words, np.ndarray)
+        or words.dtype != WORD
+        or words.ndim != 3
+        or words.shape[1:] != want
+    ):
+        got = (
+            f"{words.dtype} {words.shape}"
+            if isinstance(words, np.ndarray)
+            else type(words).__name__
+        )
+        raise InvalidInputError(
+            f"words must be uint64 of shape (n, {want[0]}, {want[1]}) for {spec} codes, got {got}."
+        )
     return words
 
 
 def _unchanging(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return words in order that nobody can change: the array itself where none below it can be written, or a copy."""
+    """Return words in order that nobody can change: the array itself where none below it can be
+    written, or a copy.
+    """
     if not words.flags.c_contiguous:
         return words.copy()
     below: Any = words
@@ -409,7 +492,9 @@ def _unchanging(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def _require_empty(empty: npt.ArrayLike, n: int) -> npt.NDArray[np.bool_]:
     flags = np.array(empty)
     if flags.dtype != np.bool_ or flags.shape != (n,):
-        raise InvalidInputError(f"empty must be bool of shape ({n},), got {flags.dtype} {flags.shape}.")
+        raise InvalidInputError(
+            f"empty must be bool of shape ({n},), got {flags.dtype} {flags.shape}."
+        )
     return flags
 
 

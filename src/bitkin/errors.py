@@ -2,14 +2,14 @@
 
 BitkinError
 ├── InvalidInputError (ValueError)       an argument has a value that cannot be used
-│   └── EnvironmentVariableError (ValueError)  a variable of the environment has one, whatever was called
+│   └── EnvironmentVariableError (ValueError)  an environment variable has one
 ├── CodeMismatchError (ValueError)       codes of different specs or different hashers meet
 ├── DuplicateIdError (ValueError)        an id is given twice, or is already there
 ├── UnknownIdError (KeyError)            an id is not there
-├── CorruptFileError (ValueError)        a file is not whole, not ours, or does not fit its own header
+├── CorruptFileError (ValueError)        a file is not whole, not ours, or contradicts itself
 ├── FileTooLargeError (MemoryError)      a whole file, but larger than this machine's memory
-├── FileAccessError (OSError)            a path cannot be read or written; what was there is untouched
-└── MissingExtraError (ImportError)      an optional dependency is not installed; the message has the install line
+├── FileAccessError (OSError)            a path cannot be read or written; nothing is lost
+└── MissingExtraError (ImportError)      an optional dependency is absent; says how to install it
 
 Each is also the builtin in brackets, so `except ValueError` works as a caller expects.
 """
@@ -20,7 +20,9 @@ _MOST_CHARACTERS, _LAST_CHARACTERS = 4000, 400
 
 
 def cut_text(text: str, most: int, last: int = 0) -> str:
-    """Return text as messages show it: the first of `most` characters, and the `last` ones where it ends in advice."""
+    """Return text as messages show it: the first of `most` characters, and the `last` ones where it
+    ends in advice.
+    """
     left_out = len(text) - most
     if left_out <= 0:
         return text
@@ -32,13 +34,16 @@ def cut_text(text: str, most: int, last: int = 0) -> str:
 class BitkinError(Exception):
     """Base of all errors raised by bitkin.
 
-    Messages show values that others made: what is longer than 4,000 characters loses its middle, so that nobody's name
-    of a megabyte fills a terminal or a log. The beginning names the argument, and the end says what to do.
+    Messages show values that others made: what is longer than 4,000 characters loses its middle, so
+    that nobody's name of a megabyte fills a terminal or a log. The beginning names the argument,
+    and the end says what to do.
     """
 
     def __init__(self, *args: object) -> None:
         limits = _MOST_CHARACTERS, _LAST_CHARACTERS
-        super().__init__(*(cut_text(value, *limits) if isinstance(value, str) else value for value in args))
+        super().__init__(
+            *(cut_text(value, *limits) if isinstance(value, str) else value for value in args)
+        )
 
     def __str__(self) -> str:
         # KeyError would print its message in quotes, OSError as a tuple.
@@ -50,7 +55,9 @@ class InvalidInputError(BitkinError, ValueError):
 
 
 class EnvironmentVariableError(InvalidInputError):
-    """A variable of the environment has a value that cannot be used: nothing is wrong with what was given."""
+    """A variable of the environment has a value that cannot be used: nothing is wrong with what was
+    given.
+    """
 
 
 class CodeMismatchError(BitkinError, ValueError):

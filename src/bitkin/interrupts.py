@@ -1,19 +1,20 @@
 """Signals held back while something must not be left half-done.
 
-A signal handler, that of Ctrl-C for one, runs in the main thread between any two bytecodes, and what it raises leaves
-whatever was running there: a lock stays taken, a counter stays raised, work handed to other threads is forgotten. No
-`try` helps, since the exception may come just before it or inside its `finally`. So the few places where that would do
-harm hold signals back:
+A signal handler, that of Ctrl-C for one, runs in the main thread between any two bytecodes, and
+what it raises leaves whatever was running there: a lock stays taken, a counter stays raised, work
+handed to other threads is forgotten. No `try` helps, since the exception may come just before it or
+inside its `finally`. So the few places where that would do harm hold signals back:
 
     with interrupts.held:        # handlers run at `check()`, else when the block ends
     with interrupts.sealed:      # handlers run when the block ends
 
-Inside such a block a signal is only noted. Long work calls `check()` where it may be left, and there an exception comes
-like any other. Blocks nest; a `sealed` one within a `held` one has its way. No code of a caller's belongs inside: it
-might wait for something, and then nothing could end it.
+Inside such a block a signal is only noted. Long work calls `check()` where it may be left, and
+there an exception comes like any other. Blocks nest; a `sealed` one within a `held` one has its
+way. No code of a caller's belongs inside: it might wait for something, and then nothing could end
+it.
 
-In threads other than the main one the blocks do nothing: no handler ever runs there. The same holds where Python lets
-nobody set handlers, as in sub-interpreters.
+In threads other than the main one the blocks do nothing: no handler ever runs there. The same holds
+where Python lets nobody set handlers, as in sub-interpreters.
 """
 
 from __future__ import annotations
@@ -45,21 +46,24 @@ _sigaction: Any = None
 """The system's function of that name, once it is needed."""
 _known_handlers: tuple[Any, ...] = ()
 _notes: list[_Note] = []
-"""What stands for those of them that are written in Python; made again when any of them has changed."""
+"""What stands for those of them that are written in Python; made again when any of them has
+changed.
+"""
 
 
 class _Note:
     """Stands in the place of a handler while a block runs, and notes that its signal came.
 
-    Code that is run inside a block may find this in the place of the handler, keep it and call it later. Then it is the
-    handler.
+    Code that is run inside a block may find this in the place of the handler, keep it and call it
+    later. Then it is the handler.
     """
 
     def __init__(self, number: int, handler: Handler) -> None:
         self.number = number
         self.handler = handler
         self.installed = False
-        self._action = _new_action()  # how the system treats the signal, flags and C functions included
+        # how the system treats the signal, flags and C functions included
+        self._action = _new_action()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.installed and _depth > 0:
@@ -102,7 +106,8 @@ def release() -> None:
     """Leave a block; the outermost one lets the handlers run whose signals came meanwhile."""
     global _depth
     if _get_ident() == _main_thread and _depth > 0:  # 0 in a child that was forked inside the block
-        _depth -= 1  # from here on what a handler raises may come: nothing is left to be done that matters
+        # from here on what a handler raises may come: nothing is left to be done that matters
+        _depth -= 1
         if _depth == 0:
             _give_back()
 
@@ -148,7 +153,9 @@ sealed = _Sealed()
 
 
 def check() -> None:
-    """Let the handlers of signals that were held back run now, unless the block is sealed; some raise."""
+    """Let the handlers of signals that were held back run now, unless the block is sealed; some
+    raise.
+    """
     if _pending and _sealed_depth == 0 and _get_ident() == _main_thread:
         while _pending:
             note = _pending.pop(0)
@@ -156,10 +163,11 @@ def check() -> None:
 
 
 def _take_over() -> bool:
-    """Put notes in the place of all handlers that are written in Python; return whether Python allows it.
+    """Put notes in the place of all handlers that are written in Python; return whether Python
+    allows it.
 
-    A handler whose turn has not come yet may raise here and leave notes in the place of others. They pass their signals
-    on until the next block ends, which puts the handlers back.
+    A handler whose turn has not come yet may raise here and leave notes in the place of others.
+    They pass their signals on until the next block ends, which puts the handlers back.
     """
     global _known_handlers, _notes, _main_thread
     handlers = tuple(map(_signal.getsignal, _SIGNALS))
@@ -171,7 +179,8 @@ def _take_over() -> bool:
     try:
         for note in _notes:
             note.install()
-    except ValueError:  # Python's main thread is not the one that `threading` takes for it, or not ours
+    # Python's main thread is not the one that `threading` takes for it, or not ours
+    except ValueError:
         _main_thread = None
         return False
     return True
@@ -196,8 +205,8 @@ def _give_back() -> None:
 def _handle(numbers: list[int]) -> None:
     """Let the handlers of signals run, every one of them whatever the others raise.
 
-    The signals are not sent again where that can be helped: whoever reads the wakeup file descriptor, as asyncio does,
-    has heard of them already.
+    The signals are not sent again where that can be helped: whoever reads the wakeup file
+    descriptor, as asyncio does, has heard of them already.
     """
     number = numbers[0]
     handler = _signal.getsignal(number)
@@ -212,7 +221,9 @@ def _handle(numbers: list[int]) -> None:
 
 
 def _new_action() -> Any:
-    """Return room for what the system's `sigaction` says of a signal; None where it has no such function."""
+    """Return room for what the system's `sigaction` says of a signal; None where it has no such
+    function.
+    """
     global _sigaction
     if os.name != "posix":
         return None
@@ -225,7 +236,9 @@ def _new_action() -> Any:
 
 
 def _after_fork_in_child() -> None:
-    """Start afresh where a thread other than the main one forked: it is the main one here, and in no block."""
+    """Start afresh where a thread other than the main one forked: it is the main one here, and in
+    no block.
+    """
     global _main_thread, _depth, _sealed_depth
     if _main_thread is not None and _get_ident() != _main_thread:
         _main_thread, _depth, _sealed_depth = _get_ident(), 0, 0

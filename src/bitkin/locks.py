@@ -17,8 +17,8 @@ _all_locks: weakref.WeakSet[WriterLock | ModelLock] = weakref.WeakSet()
 class WriterLock:
     """Held by whoever changes an index or a collection; readers do not ask for it.
 
-    While it is held, signals wait for `interrupts.check()` or for its release. So nothing inside may call a caller's
-    code, and whoever holds it may not ask for it again.
+    While it is held, signals wait for `interrupts.check()` or for its release. So nothing inside
+    may call a caller's code, and whoever holds it may not ask for it again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,8 @@ class WriterLock:
         try:
             if self._owner == threading.get_ident():
                 raise InvalidInputError(
-                    "a change must not begin inside another one of the same object, as by a signal handler. "
+                    "a change must not begin inside another one of the same object, as by a signal "
+                    "handler. "
                     "Change it before or after."
                 )
             _acquire(self._lock)
@@ -50,7 +51,8 @@ class WriterLock:
 
 
 class ModelLock:
-    """Held by whoever changes a model in place, or reads what others change; its holder may take it again.
+    """Held by whoever changes a model in place, or reads what others change; its holder may take it
+    again.
 
     While it is held, signals wait for its release: a change in place is made whole.
     """

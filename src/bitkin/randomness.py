@@ -1,8 +1,10 @@
-"""Draws that never change: one seed gives one sequence, on every machine and with every version of NumPy.
+"""Draws that never change: one seed gives one sequence, on every machine and with every version of
+NumPy.
 
-Only raw Philox words come from NumPy, whose bit generators are frozen; its `Generator` methods and `SeedSequence` may
-change and are not used. A `Draws` reads its words strictly one after another and every method says how many it takes,
-so two calls of half the size give what one call gives (`permutation` and `choice` apart: they are one draw each).
+Only raw Philox words come from NumPy, whose bit generators are frozen; its `Generator` methods and
+`SeedSequence` may change and are not used. A `Draws` reads its words strictly one after another and
+every method says how many it takes, so two calls of half the size give what one call gives
+(`permutation` and `choice` apart: they are one draw each).
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 
-# Normals lie on this grid: log and cos differ in the last bit between machines, which rounding hides.
+# Normals lie on this grid: log and cos differ in the last bit between machines, which rounding
+# hides.
 _NORMAL_STEP = 2.0**-16
 
 
 def resolve_seed(random_state: Any) -> int:
-    """Return the seed `random_state` stands for: itself, or a fresh one for None, which the caller stores.
+    """Return the seed `random_state` stands for: itself, or a fresh one for None, which the caller
+    stores.
 
     Examples
     --------
@@ -35,14 +39,17 @@ def resolve_seed(random_state: Any) -> int:
     try:
         return whole_number(random_state, "random_state", low=0, high=2**64 - 1)
     except InvalidInputError as error:
-        raise InvalidInputError(f"{error} Pass a seed such as 0, or None for a fresh one.") from None
+        raise InvalidInputError(
+            f"{error} Pass a seed such as 0, or None for a fresh one."
+        ) from None
 
 
 class Draws:
     """A stream of random numbers, named so that each purpose has its own.
 
-    Streams of different names or seeds are independent: the Philox key is the first 16 bytes, little-endian, of the
-    SHA-256 of `"bitkin:<seed>:<stream>"`. One object belongs to one thread at a time.
+    Streams of different names or seeds are independent: the Philox key is the first 16 bytes,
+    little-endian, of the SHA-256 of `"bitkin:<seed>:<stream>"`. One object belongs to one thread at
+    a time.
 
     Parameters
     ----------
@@ -63,7 +70,9 @@ class Draws:
     def __init__(self, seed: int, stream: str = "") -> None:
         number = whole_number(seed, "seed", low=0, high=2**64 - 1)
         if not isinstance(stream, str):
-            raise InvalidInputError(f"stream must be a string, got {stream!r}. Name the purpose of the draws.")
+            raise InvalidInputError(
+                f"stream must be a string, got {stream!r}. Name the purpose of the draws."
+            )
         digest = hashlib.sha256(f"bitkin:{number}:{stream}".encode()).digest()
         self._philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
@@ -73,9 +82,11 @@ class Draws:
         return raw
 
     def below(self, bound: int, n: int) -> npt.NDArray[np.int64]:
-        """Return `n` numbers from 0 to `bound` − 1, all equally likely: the next `n` usable words modulo `bound`.
+        """Return `n` numbers from 0 to `bound` − 1, all equally likely: the next `n` usable words
+        modulo `bound`.
 
-        A word at or above the largest multiple of `bound` is passed over, else small numbers would come more often.
+        A word at or above the largest multiple of `bound` is passed over, else small numbers would
+        come more often.
         """
         bound = whole_number(bound, "bound", low=1, high=2**63)
         n = whole_number(n, "n", low=0)
@@ -93,26 +104,31 @@ class Draws:
     def permutation(self, n: int) -> npt.NDArray[np.int64]:
         """Return the numbers 0 … `n` − 1 in random order, from `n` words.
 
-        It is the stable argsort of the words: fast without a compiled loop, and a stable order has one right answer
-        whatever the sorting method. Equal words (chance n² / 2**65) stay in order, a bias nobody can measure.
+        It is the stable argsort of the words: fast without a compiled loop, and a stable order has
+        one right answer whatever the sorting method. Equal words (chance n² / 2**65) stay in order,
+        a bias nobody can measure.
         """
         return np.argsort(self.words(n), kind="stable").astype(np.int64, copy=False)
 
     def permutations(self, n: int, count: int) -> npt.NDArray[np.int64]:
         """Return what `count` calls of `permutation(n)` give, as rows."""
-        words = self.words(whole_number(n, "n", low=0) * whole_number(count, "count", low=0)).reshape(count, n)
+        words = self.words(
+            whole_number(n, "n", low=0) * whole_number(count, "count", low=0)
+        ).reshape(count, n)
         return np.argsort(words, axis=1, kind="stable").astype(np.int64, copy=False)
 
     def choice(self, n: int, size: int) -> npt.NDArray[np.int64]:
         """Return `size` different numbers from 0 to `n` − 1, in random order.
 
-        Up to half of them: the first `size` different values of `below(n, …)`, at a cost that depends on `size` alone;
-        above that: the head of `permutation(n)`.
+        Up to half of them: the first `size` different values of `below(n, …)`, at a cost that
+        depends on `size` alone; above that: the head of `permutation(n)`.
         """
         n = whole_number(n, "n", low=0, high=2**63)
         size = whole_number(size, "size", low=0)
         if size > n:
-            raise InvalidInputError(f"size must be at most n = {n} (nothing is drawn twice), got {size}.")
+            raise InvalidInputError(
+                f"size must be at most n = {n} (nothing is drawn twice), got {size}."
+            )
         if 2 * size > n:
             return self.permutation(n)[:size]
         chosen = np.empty(0, dtype=np.int64)
@@ -127,7 +143,9 @@ class Draws:
 
         Each is the cosine half of Box–Muller on two words of its own; none is beyond ±8.6.
         """
-        shape = tuple(whole_number(side, "n", low=0) for side in (n if isinstance(n, tuple) else (n,)))
+        shape = tuple(
+            whole_number(side, "n", low=0) for side in (n if isinstance(n, tuple) else (n,))
+        )
         words = self.words(2 * math.prod(shape))
         uniform = (words >> np.uint64(11)).astype(np.float64)
         # In (0, 1], so that the logarithm is finite.

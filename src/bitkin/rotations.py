@@ -10,4 +10,12 @@ from bitkin.hashers.projection.rotations import (
     UnifDiag,
 )
 
-__all__ = ["ITQ", "CovarianceRotation", "IsoHash", "Projected", "RandomRotation", "Rotation", "UnifDiag"]
+__all__ = [
+    "ITQ",
+    "CovarianceRotation",
+    "IsoHash",
+    "Projected",
+    "RandomRotation",
+    "Rotation",
+    "UnifDiag",
+]

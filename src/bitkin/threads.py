@@ -1,7 +1,8 @@
 """The one thread pool of the process.
 
-Kernels release the GIL, so plain threads use every core. The calling thread always works too and never waits for a
-piece that has not started: nested calls cannot deadlock. A forked child starts with a pool of its own.
+Kernels release the GIL, so plain threads use every core. The calling thread always works too and
+never waits for a piece that has not started: nested calls cannot deadlock. A forked child starts
+with a pool of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bitkin import interrupts
 from bitkin.checks import whole_number
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 
-MOST_THREADS = 1024  # far more than helps: every thread takes memory, and systems refuse some tens of thousands
+# far more than helps: every thread takes memory, and systems refuse some tens of thousands
+MOST_THREADS = 1024
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -39,7 +41,9 @@ def available_cores() -> int:
 
 
 def get_threads() -> int:
-    """Return how many threads bitkin uses: `set_threads`, else BITKIN_NUM_THREADS, else the cores we may run on."""
+    """Return how many threads bitkin uses: `set_threads`, else BITKIN_NUM_THREADS, else the cores
+    we may run on.
+    """
     if _n_threads is not None:
         return _n_threads
     wanted = os.environ.get("BITKIN_NUM_THREADS", "")
@@ -58,8 +62,9 @@ def get_threads() -> int:
 def set_threads(n: int) -> None:
     """Use `n` threads for bitkin's kernels and for matrix products, from now on in this process.
 
-    Matrix products follow in the libraries that are loaded by now (NumPy's always is). BITKIN_NUM_THREADS sets the
-    kernels' threads alone; for matrix products the library's own variable, such as OPENBLAS_NUM_THREADS, comes first.
+    Matrix products follow in the libraries that are loaded by now (NumPy's always is).
+    BITKIN_NUM_THREADS sets the kernels' threads alone; for matrix products the library's own
+    variable, such as OPENBLAS_NUM_THREADS, comes first.
 
     Examples
     --------
@@ -79,14 +84,19 @@ def set_threads(n: int) -> None:
 
 
 class _BlasInOneThread:
-    """The block of `blas_in_one_thread`; signals wait for its end, so that its users are always counted right."""
+    """The block of `blas_in_one_thread`; signals wait for its end, so that its users are always
+    counted right.
+    """
 
     def __enter__(self) -> None:
         global _blas_users, _blas_before
         with interrupts.sealed, _lock:
             if _blas_users == 0:
-                # Not by threadpoolctl's `limit`, which asks libraries for all they know: longer than a small product.
-                _blas_before = [(library, library.get_num_threads()) for library in _blas_libraries()]
+                # Not by threadpoolctl's `limit`, which asks libraries for all they know: longer
+                # than a small product.
+                _blas_before = [
+                    (library, library.get_num_threads()) for library in _blas_libraries()
+                ]
                 _set_blas((library, 1) for library, _ in _blas_before)
             _blas_users += 1
             interrupts.hold()
@@ -111,21 +121,27 @@ _blas_block = _BlasInOneThread()
 def blas_in_one_thread() -> AbstractContextManager[None]:
     """Let every matrix product in this block run in the thread that calls it.
 
-    Pieces of a product on our own pool then give the same sums whatever the number of threads. The setting is the
-    process's: the first to enter changes it and the last to leave puts it back. Long work in the block calls
-    `interrupts.check()` now and then, as `run` does between pieces.
+    Pieces of a product on our own pool then give the same sums whatever the number of threads. The
+    setting is the process's: the first to enter changes it and the last to leave puts it back. Long
+    work in the block calls `interrupts.check()` now and then, as `run` does between pieces.
     """
     return _blas_block
 
 
 def _blas_libraries() -> list[Any]:
-    """Return threadpoolctl's controllers of the matrix libraries that are loaded; the lock is the caller's."""
+    """Return threadpoolctl's controllers of the matrix libraries that are loaded; the lock is the
+    caller's.
+    """
     global _blas_known
     if _blas_known is None or _blas_known[0] != len(sys.modules):
         # Looking for libraries takes a millisecond; no import since, no new library.
         from threadpoolctl import ThreadpoolController
 
-        found = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+        found = [
+            library
+            for library in ThreadpoolController().lib_controllers
+            if library.user_api == "blas"
+        ]
         _blas_known = len(sys.modules), found
     return _blas_known[1]
 
@@ -138,9 +154,10 @@ def _set_blas(numbers: Iterable[tuple[Any, int]]) -> None:
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
     """Return `[work(piece) for piece in pieces]`, done by the pool and the calling thread together.
 
-    The exception of the first piece that has one is raised once every started piece has ended; pieces not
-    yet started are left out. The same holds for what a signal handler raises, which comes between two pieces:
-    no piece outlives the call. Where no thread can be started, the calling thread does everything.
+    The exception of the first piece that has one is raised once every started piece has ended;
+    pieces not yet started are left out. The same holds for what a signal handler raises, which
+    comes between two pieces: no piece outlives the call. Where no thread can be started, the
+    calling thread does everything.
     """
     todo = list(pieces)
     helpers = min(get_threads(), len(todo)) - 1
@@ -175,7 +192,9 @@ class _Job:
         self._last_helper_left.acquire()
 
     def take_pieces(self) -> None:
-        """Work until no piece is left or one has failed; what a signal handler raises is a failure too."""
+        """Work until no piece is left or one has failed; what a signal handler raises is a failure
+        too.
+        """
         work = self._work
         while work is not None and not self._failures:
             with self._lock:
@@ -223,7 +242,9 @@ class _Job:
         self._work, self._pieces = None, []
 
     def take_results(self) -> list[Any]:
-        """Return what came out of every piece, or raise the first failure; nothing of either stays here."""
+        """Return what came out of every piece, or raise the first failure; nothing of either stays
+        here.
+        """
         results, self._results = self._results, []
         failures, self._failures = self._failures, []
         if failures:
@@ -232,7 +253,9 @@ class _Job:
 
 
 class _Pool:
-    """Threads that help with jobs. The process does not wait for them to end: between jobs they do nothing."""
+    """Threads that help with jobs. The process does not wait for them to end: between jobs they do
+    nothing.
+    """
 
     def __init__(self, size: int) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()

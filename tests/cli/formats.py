@@ -1,4 +1,6 @@
-"""One matrix of small whole numbers in every format the command line reads: exact in each of them."""
+"""One matrix of small whole numbers in every format the command line reads: exact in each of
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Matrix = npt.NDArray[np.float32]
 
 
 def matrix(n: int, d: int = 17, seed: int = 0) -> Matrix:
-    """A third of the numbers are zero; the last column of the first row is not, so that svmlight sees the width."""
+    """A third of the numbers are zero; the last column of the first row is not, so that svmlight
+    sees the width.
+    """
     rng = np.random.default_rng(seed)
     numbers = rng.integers(1, 90, (n, d)) * (rng.random((n, d)) < 0.66)
     numbers[0, [0, -1]] = 1
@@ -45,7 +49,9 @@ def _vecs(path: Path, rows: Matrix) -> None:
 
 
 def _parquet(path: Path, rows: Matrix) -> None:
-    table = pa.table({"id": np.arange(len(rows)), "vector": pa.array(rows.tolist(), pa.list_(pa.float32()))})
+    table = pa.table(
+        {"id": np.arange(len(rows)), "vector": pa.array(rows.tolist(), pa.list_(pa.float32()))}
+    )
     pa.parquet.write_table(table, path, row_group_size=64)
 
 

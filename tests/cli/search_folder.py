@@ -1,4 +1,6 @@
-"""A folder to search in, made once a module and copied for every test: what is asked changes, the files do not."""
+"""A folder to search in, made once a module and copied for every test: what is asked changes, the
+files do not.
+"""
 
 from __future__ import annotations
 

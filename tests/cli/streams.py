@@ -45,18 +45,29 @@ def start_stream(*arguments: object, stdout: int = subprocess.DEVNULL) -> subpro
 
 
 def announced(process: subprocess.Popen[bytes]) -> tuple[int, int]:
-    """Wait until a process that goes on says from which byte to feed, and to how many bytes its output is cut back."""
+    """Wait until a process that goes on says from which byte to feed, and to how many bytes its
+    output is cut back.
+    """
     assert process.stderr is not None
     said = process.stderr.readline().decode()
-    found = re.search(r"feed again from vector [\d,]+ \(byte ([\d,]+)\); .* is cut back to ([\d,]+) bytes", said)
+    found = re.search(
+        r"feed again from vector [\d,]+ \(byte ([\d,]+)\); .* is cut back to ([\d,]+) bytes", said
+    )
     assert found, said
     return int(found[1].replace(",", "")), int(found[2].replace(",", ""))
 
 
 def feed_and_stop(
-    process: subprocess.Popen[bytes], data: bytes, out: Path, size: int, number: signal.Signals, delay: float
+    process: subprocess.Popen[bytes],
+    data: bytes,
+    out: Path,
+    size: int,
+    number: signal.Signals,
+    delay: float,
 ) -> str:
-    """Feed until the output has `size` bytes, wait a little longer, send a signal, and return what was said."""
+    """Feed until the output has `size` bytes, wait a little longer, send a signal, and return what
+    was said.
+    """
     assert process.stdin is not None
     assert process.stderr is not None
     at = 0
@@ -76,9 +87,15 @@ def feed_and_stop(
 
 
 def run_killed(
-    data: bytes, out: Path, final_size: int, arguments: list[object], signals: list[signal.Signals], random: Random
+    data: bytes,
+    out: Path,
+    final_size: int,
+    arguments: list[object],
+    signals: list[signal.Signals],
+    random: Random,
 ) -> list[str]:
-    """Run one stream in pieces, each ended by one of the signals at a random moment; the last piece is missing yet.
+    """Run one stream in pieces, each ended by one of the signals at a random moment; the last piece
+    is missing yet.
 
     Return what each piece said, without the line that names the byte to feed from.
     """
@@ -86,14 +103,24 @@ def run_killed(
     for i, number in enumerate(signals):
         process = start_stream(*arguments)
         first, begun = announced(process) if i else (0, 0)
-        share = random.random() * 2 / (len(signals) - i + 1)  # of what is left; on average all moments are as likely
+        # of what is left; on average all moments are as likely
+        share = random.random() * 2 / (len(signals) - i + 1)
         size = begun + int(share * (final_size - begun))
-        more = int((share + 0.1) * (len(data) - first))  # little beyond, or the process would rush on
-        said.append(feed_and_stop(process, data[first : first + more], out, size, number, random.random() * 0.01))
+        # little beyond, or the process would rush on
+        more = int((share + 0.1) * (len(data) - first))
+        said.append(
+            feed_and_stop(
+                process, data[first : first + more], out, size, number, random.random() * 0.01
+            )
+        )
         assert process.returncode == -number, said[-1]
     return said
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
     """Return every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

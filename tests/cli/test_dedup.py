@@ -32,7 +32,16 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_lines_are_kept_dropped_and_explained(texts: Path, run: Run) -> None:
     done = run(
-        "dedup", "texts.jsonl", "-t", 0.6, "-o", "kept.jsonl", "--report", "dropped.jsonl", "--pairs", "pairs.jsonl"
+        "dedup",
+        "texts.jsonl",
+        "-t",
+        0.6,
+        "-o",
+        "kept.jsonl",
+        "--report",
+        "dropped.jsonl",
+        "--pairs",
+        "pairs.jsonl",
     )
     assert (done.code, done.err) == (0, "")
     found = bitkin.dedup.find_duplicates(TEXTS, 0.6, pairs="all")
@@ -42,7 +51,12 @@ def test_lines_are_kept_dropped_and_explained(texts: Path, run: Run) -> None:
     assert [record["line"] for record in dropped] == [i + 1 for i in found.dropped]
     assert [record["jaccard"] for record in dropped] == found.jaccard.tolist()
     assert len(Path("pairs.jsonl").read_text().splitlines()) == len(found.pairs.first)
-    for words in (f"{len(found.kept)} ", f"{len(found.dropped)} ", "Jaccard 0.6 or more", "128 hashes in "):
+    for words in (
+        f"{len(found.kept)} ",
+        f"{len(found.dropped)} ",
+        "Jaccard 0.6 or more",
+        "128 hashes in ",
+    ):
         assert words in done.out
     for name in ("kept.jsonl", "dropped.jsonl", "pairs.jsonl"):
         assert name in done.out
@@ -55,7 +69,11 @@ def test_json_has_the_figures_and_nothing_else(texts: Path, run: Run) -> None:
     [figures] = done.objects
     found = bitkin.dedup.find_duplicates(TEXTS, 0.6)
     assert figures["documents"] == 97 == figures["kept"] + figures["dropped"]
-    assert figures["dropped"] == len(found.dropped) == figures["dropped_equal"] + figures["dropped_similar"]
+    assert (
+        figures["dropped"]
+        == len(found.dropped)
+        == figures["dropped_equal"] + figures["dropped_similar"]
+    )
     assert figures["empty"] == found.n_empty > 0
     assert figures["clusters"] == len(found.clusters)
     assert figures["largest_cluster"] == max(map(len, found.clusters))
@@ -63,7 +81,12 @@ def test_json_has_the_figures_and_nothing_else(texts: Path, run: Run) -> None:
     assert figures["expected_miss_rate"] == found.plan.miss_rate(0.6)
     assert figures["expected_miss_rate_at_threshold"] == 1 - found.plan.probability(0.6)
     assert figures["expected_false_alarm_rate"] == found.plan.false_alarm_rate(0.6)
-    assert (figures["threshold"], figures["shingle"], figures["size"], figures["hashes"]) == (0.6, "words", 3, 128)
+    assert (figures["threshold"], figures["shingle"], figures["size"], figures["hashes"]) == (
+        0.6,
+        "words",
+        3,
+        128,
+    )
 
 
 def test_several_files_plain_and_packed_give_what_one_gives(texts: Path, run: Run) -> None:
@@ -89,7 +112,8 @@ def test_ids_name_lines_in_the_table_and_the_report(texts: Path, run: Run) -> No
 def test_the_number_of_clusters_shown(texts: Path, run: Run) -> None:
     def shown(*options: object) -> int:
         return sum(
-            line.startswith(" line ") for line in run("dedup", "texts.jsonl", "-t", 0.6, *options).out.splitlines()
+            line.startswith(" line ")
+            for line in run("dedup", "texts.jsonl", "-t", 0.6, *options).out.splitlines()
         )
 
     assert (shown(), shown("--show", 0), shown("--show", 7)) == (5, 0, 7)
@@ -105,7 +129,9 @@ def test_nothing_alike_shows_no_clusters(tmp_path: Path, run: Run) -> None:
 
 
 def test_characters_and_sizes(texts: Path, run: Run) -> None:
-    [figures] = run("dedup", "texts.jsonl", "--shingle", "chars", "--size", 4, "--hashes", 65, "--json").objects
+    [figures] = run(
+        "dedup", "texts.jsonl", "--shingle", "chars", "--size", 4, "--hashes", 65, "--json"
+    ).objects
     found = bitkin.dedup.find_duplicates(TEXTS, shingle="chars", size=4, n_hashes=65)
     assert (figures["kept"], figures["size"], figures["hashes"]) == (len(found.kept), 4, 65)
 
@@ -129,7 +155,9 @@ def test_the_example_of_the_help_runs(texts: Path, run: Run) -> None:
 def test_a_bad_line_is_one_line(texts: Path, run: Run, line: str, words: str) -> None:
     Path("bad.jsonl").write_text(f'{{"text": "fine"}}\n{line}\n')
     before = {path.name for path in texts.parent.iterdir()}
-    require_failure(run("dedup", "bad.jsonl", "-o", "kept.jsonl", "--report", "dropped.jsonl"), words)
+    require_failure(
+        run("dedup", "bad.jsonl", "-o", "kept.jsonl", "--report", "dropped.jsonl"), words
+    )
     require_failure(run("dedup", "texts.jsonl", "bad.jsonl"), words)
     assert {path.name for path in texts.parent.iterdir()} == before
 
@@ -137,12 +165,19 @@ def test_a_bad_line_is_one_line(texts: Path, run: Run, line: str, words: str) ->
 def test_files_that_cannot_be(texts: Path, run: Run) -> None:
     Path("empty.jsonl").write_text("")
     Path("noise.jsonl.gz").write_bytes(b"\x80noise")
-    require_failure(run("dedup", "missing.jsonl"), "missing.jsonl cannot be read: No such file or directory.")
+    require_failure(
+        run("dedup", "missing.jsonl"), "missing.jsonl cannot be read: No such file or directory."
+    )
     require_failure(run("dedup", "."), "it is a directory")
     require_failure(run("dedup", "empty.jsonl"), "empty.jsonl: no documents")
     require_failure(run("dedup", "noise.jsonl.gz"), "noise.jsonl.gz is damaged")
-    require_failure(run("dedup", "texts.jsonl", "-o", "no/kept.jsonl"), "no/kept.jsonl cannot be written")
-    require_failure(run("dedup", "texts.jsonl", "--id", "name"), "line 1: no field 'name'. It has 'key', 'text'.")
+    require_failure(
+        run("dedup", "texts.jsonl", "-o", "no/kept.jsonl"), "no/kept.jsonl cannot be written"
+    )
+    require_failure(
+        run("dedup", "texts.jsonl", "--id", "name"),
+        "line 1: no field 'name'. It has 'key', 'text'.",
+    )
 
 
 @pytest.mark.parametrize("option", ["--out", "--report", "--pairs"])
@@ -151,10 +186,17 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_is_read(
 ) -> None:
     Path("bad.jsonl").write_text("{broken")  # which reading would find
     Path("closed").mkdir()
-    require_failure(run("dedup", "bad.jsonl", option, "no/x.jsonl"), "no/x.jsonl cannot be written: there is no folder")
-    require_failure(run("dedup", "bad.jsonl", option, "closed"), "closed cannot be written: closed is a folder")
+    require_failure(
+        run("dedup", "bad.jsonl", option, "no/x.jsonl"),
+        "no/x.jsonl cannot be written: there is no folder",
+    )
+    require_failure(
+        run("dedup", "bad.jsonl", option, "closed"), "closed cannot be written: closed is a folder"
+    )
     monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "closed")
-    require_failure(run("dedup", "bad.jsonl", option, "closed/x.jsonl"), "closed cannot be written to")
+    require_failure(
+        run("dedup", "bad.jsonl", option, "closed/x.jsonl"), "closed cannot be written to"
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,12 +212,20 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_is_read(
         (("texts.jsonl", "--hashes", "2000000"), ("Invalid value for", "--hashes", "1048576")),
         (("texts.jsonl", "--size", "2147483648"), ("Invalid value for", "--size")),
         (("texts.jsonl", "-o", "texts.jsonl"), ("'--out'", "is an input and would be replaced")),
-        (("texts.jsonl", "--report", "./texts.jsonl"), ("'--report'", "is an input and would be replaced")),
-        (("texts.jsonl", "-o", "x.jsonl", "--pairs", "x.jsonl"), ("'--pairs'", "x.jsonl is also given to --out")),
+        (
+            ("texts.jsonl", "--report", "./texts.jsonl"),
+            ("'--report'", "is an input and would be replaced"),
+        ),
+        (
+            ("texts.jsonl", "-o", "x.jsonl", "--pairs", "x.jsonl"),
+            ("'--pairs'", "x.jsonl is also given to --out"),
+        ),
     ],
     ids=str,
 )
-def test_wrong_usage_is_explained(texts: Path, run: Run, arguments: tuple[Any, ...], words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_explained(
+    texts: Path, run: Run, arguments: tuple[Any, ...], words: tuple[str, ...]
+) -> None:
     before = texts.read_bytes()
     require_usage_error(run("dedup", *arguments), *words)
     assert texts.read_bytes() == before
@@ -192,7 +242,13 @@ def test_ids_and_names_are_shown_as_they_are_and_steer_nothing(
     Path("other.jsonl").write_text('{"text": "z", "id": 1}\n')
     done = run("dedup", name, "--id", "id", "--report", os.fsdecode(b"\xfe[red].jsonl"))
     assert (done.code, done.err) == (0, "")
-    for shown in ("[/bold] x", "[red]hid[/red]", "\ufffd[31mred\ufffd2J", " \ufffd ", "a\ufffdb\ufffd"):
+    for shown in (
+        "[/bold] x",
+        "[red]hid[/red]",
+        "\ufffd[31mred\ufffd2J",
+        " \ufffd ",
+        "a\ufffdb\ufffd",
+    ):
         assert shown in done.out
     assert "dropped: \ufffd[red].jsonl" in done.out
     assert run("dedup", name, "other.jsonl").code == 0

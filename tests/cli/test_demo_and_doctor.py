@@ -25,12 +25,18 @@ def size_of_png(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def test_the_demo_prints_a_table_and_draws_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_the_demo_prints_a_table_and_draws_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = run("demo")
     assert (done.code, done.err) == (0, "")
     assert "9,500 images searched for 500 others" in done.out
-    rows = [line.split() for line in done.out.splitlines() if line.split()[:1] in (["32"], ["64"], ["128"], ["256"])]
+    rows = [
+        line.split()
+        for line in done.out.splitlines()
+        if line.split()[:1] in (["32"], ["64"], ["128"], ["256"])
+    ]
     assert [(int(row[0]), int(row[1])) for row in rows] == [(32, 4), (64, 8), (128, 16), (256, 32)]
     assert rows[3][2:4] == ["98", "×"]
     recalls = [float(row[4]) for row in rows]
@@ -55,7 +61,9 @@ def test_the_demo_in_json_has_the_figures_and_nothing_else(tmp_path: Path, run: 
     assert size_of_png(tmp_path / "neighbours.png")[0] > 1000
 
 
-def test_the_picture_needs_matplotlib_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_needs_matplotlib_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"matplotlib: pip install 'bitkin\[plot\]'"):
         showcase.draw(cast(Any, None), cast(Any, None), tmp_path / "x.png")
@@ -67,10 +75,14 @@ def test_the_doctor_without_the_speed_test(run: Run) -> None:
     [sections] = done.objects
     assert set(sections) == {"versions", "processor", "kernels"}
     assert sections["versions"]["bitkin"] == bitkin.__version__
-    assert {"python", "numpy", "numba", "typer", "pyarrow", "h5py", "matplotlib"} <= set(sections["versions"])
+    assert {"python", "numpy", "numba", "typer", "pyarrow", "h5py", "matplotlib"} <= set(
+        sections["versions"]
+    )
     assert sections["processor"]["threads"] == bitkin.get_threads()
     assert sections["processor"]["cores"] >= 1
-    assert {"folder", "bytes", "writable"} <= set(sections["kernels"]) or "state" in sections["kernels"]
+    assert {"folder", "bytes", "writable"} <= set(sections["kernels"]) or "state" in sections[
+        "kernels"
+    ]
 
 
 def test_the_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +103,22 @@ def test_the_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.Monke
 def test_speed_is_measured_in_numbers_that_can_be() -> None:
     measured = checkup.speed(n=10_000)
     assert measured["measured"] == f"10,000 codes of 256 bits, {bitkin.get_threads()} threads"
-    for key in ("copy_gb_s", "one_query_ms", "one_query_gb_s", "share_of_copy", "matrix_product_gflops"):
+    for key in (
+        "copy_gb_s",
+        "one_query_ms",
+        "one_query_gb_s",
+        "share_of_copy",
+        "matrix_product_gflops",
+    ):
         assert measured[key] >= 0
     assert measured["copy_gb_s"] > 0.1
     assert measured["matrix_product_gflops"] > 0
 
 
 @pytest.mark.parametrize("json", [True, False])
-def test_the_doctor_with_the_speed_test(run: Run, monkeypatch: pytest.MonkeyPatch, json: bool) -> None:
+def test_the_doctor_with_the_speed_test(
+    run: Run, monkeypatch: pytest.MonkeyPatch, json: bool
+) -> None:
     measure = checkup.speed
     monkeypatch.setattr(checkup, "speed", lambda: measure(n=10_000))
     done = run("doctor", *(["--json"] if json else []))
@@ -111,7 +131,9 @@ def test_the_doctor_with_the_speed_test(run: Run, monkeypatch: pytest.MonkeyPatc
     assert done.out.splitlines()[-1].startswith("Search runs at ")
 
 
-@pytest.mark.parametrize("share, words", [(0.4, "40% .* as it should"), (0.39, "39% .* slow"), (1.7, "as it should")])
+@pytest.mark.parametrize(
+    "share, words", [(0.4, "40% .* as it should"), (0.39, "39% .* slow"), (1.7, "as it should")]
+)
 def test_the_verdict_compares_with_copying(share: float, words: str) -> None:
     import re
 

@@ -41,7 +41,9 @@ def test_an_unknown_command_suggests_the_nearest(run: Run) -> None:
 
 
 def test_an_unknown_option_is_wrong_usage(folder: Path, run: Run) -> None:
-    require_usage_error(run("fit", "vectors.npy", "-o", "m", "--bit", 7), "No such option: --bit", "--bits")
+    require_usage_error(
+        run("fit", "vectors.npy", "-o", "m", "--bit", 7), "No such option: --bit", "--bits"
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,18 +71,27 @@ def test_a_missing_argument_is_named(run: Run, arguments: tuple[str, ...], missi
         ("search", "index", "codes", "--radius", "-1"),
     ],
 )
-def test_a_number_out_of_range_is_wrong_usage(folder: Path, run: Run, arguments: tuple[str, ...]) -> None:
+def test_a_number_out_of_range_is_wrong_usage(
+    folder: Path, run: Run, arguments: tuple[str, ...]
+) -> None:
     require_usage_error(run(*arguments), "Invalid value for", arguments[-2])
 
 
 def test_a_bad_projection_suggests_the_nearest(folder: Path, run: Run) -> None:
     done = run("fit", "vectors.npy", "-o", "m", "--projection", "randon")
-    require_usage_error(done, "'--projection'", "'randon' is not one of pca, nystrom, random", "Did you mean 'random'?")
+    require_usage_error(
+        done,
+        "'--projection'",
+        "'randon' is not one of pca, nystrom, random",
+        "Did you mean 'random'?",
+    )
 
 
 def test_a_bad_rotation_lists_the_choices(folder: Path, run: Run) -> None:
     done = run("fit", "vectors.npy", "-o", "m", "--rotation", "xyz")
-    require_usage_error(done, "'--rotation'", "'xyz' is not one of none, itq, unifdiag, isohash, random")
+    require_usage_error(
+        done, "'--rotation'", "'xyz' is not one of none, itq, unifdiag, isohash, random"
+    )
 
 
 def test_no_command_shows_the_help(run: Run) -> None:
@@ -115,15 +126,32 @@ def test_a_missing_file_is_named(folder: Path, run: Run, arguments: tuple[str, .
 
 def test_an_unknown_suffix_lists_the_known_ones(folder: Path, run: Run) -> None:
     Path("vectors.csv").write_text("1,2\n")
-    known = (".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svmlight", ".libsvm")
-    require_failure(run("fit", "vectors.csv", "-o", "m"), "vectors.csv must end in one of", "got '.csv'", *known)
+    known = (
+        ".npy",
+        ".npz",
+        ".fvecs",
+        ".bvecs",
+        ".ivecs",
+        ".parquet",
+        ".h5",
+        ".hdf5",
+        ".svm",
+        ".svmlight",
+        ".libsvm",
+    )
+    require_failure(
+        run("fit", "vectors.csv", "-o", "m"), "vectors.csv must end in one of", "got '.csv'", *known
+    )
 
 
 @pytest.mark.parametrize(
-    "suffix", [".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svm.gz"]
+    "suffix",
+    [".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svm.gz"],
 )
 @pytest.mark.parametrize("n_bytes", [0, 7, 1001])
-def test_a_file_of_noise_is_one_line_in_every_format(folder: Path, run: Run, suffix: str, n_bytes: int) -> None:
+def test_a_file_of_noise_is_one_line_in_every_format(
+    folder: Path, run: Run, suffix: str, n_bytes: int
+) -> None:
     Path(f"noise{suffix}").write_bytes(np.random.default_rng(0).bytes(n_bytes))
     require_failure(run("fit", f"noise{suffix}", "-o", "m"), f"noise{suffix}")
     if n_bytes == 0 and suffix.startswith(".svm"):
@@ -143,7 +171,10 @@ def test_a_nan_deep_in_a_file_is_named_by_file_batch_row_and_column(
     place = "deep.npy: NaN at row 4001, column 3, batch 40."
     require_failure(run("fit", "deep.npy", "-o", "m"), place)
     require_failure(run("encode", "model", "deep.npy", "-o", "c"), place)
-    require_failure(run("search", "index", "deep.npy", "-m", "model"), "deep.npy: NaN at row 4001, column 3, batch 3.")
+    require_failure(
+        run("search", "index", "deep.npy", "-m", "model"),
+        "deep.npy: NaN at row 4001, column 3, batch 3.",
+    )
     assert not Path("m").exists()
     assert not Path("c").exists()
 
@@ -153,7 +184,9 @@ def test_an_infinity_in_the_second_file_is_named_by_its_row_there(folder: Path, 
     X[5, 16] = -np.inf
     np.save("second.npy", X)
     done = run("encode", "model", "vectors.npy", "second.npy", "-o", "c")
-    require_failure(done, "second.npy: -infinity at row 5 (row 208 of all files), column 16, batch 0.")
+    require_failure(
+        done, "second.npy: -infinity at row 5 (row 208 of all files), column 16, batch 0."
+    )
 
 
 def test_a_nan_met_after_a_resumption_is_named_by_the_same_batch(
@@ -173,8 +206,12 @@ def test_numbers_beyond_float32_are_named_by_their_file(folder: Path, run: Run) 
     X = np.load("vectors.npy").astype(np.float64)
     X[111, 1] = 1e300
     np.save("large.npy", X)
-    require_failure(run("encode", "model", "large.npy", "-o", "c"), "large.npy", "1e+300", "float32")
-    require_failure(run("search", "index", "large.npy", "-m", "model"), "large.npy", "1e+300", "float32")
+    require_failure(
+        run("encode", "model", "large.npy", "-o", "c"), "large.npy", "1e+300", "float32"
+    )
+    require_failure(
+        run("search", "index", "large.npy", "-m", "model"), "large.npy", "1e+300", "float32"
+    )
     require_failure(run("fit", "large.npy", "-o", "m"), "large.npy", "1e+300", "float32")
 
 
@@ -187,7 +224,9 @@ def test_a_wrong_number_of_features_is_named_with_its_file(folder: Path, run: Ru
 
 def test_files_of_different_widths_are_refused(folder: Path, run: Run) -> None:
     np.save("narrow.npy", np.ones((7, 5)))
-    require_failure(run("fit", "vectors.npy", "narrow.npy", "-o", "m"), "vectors.npy has 17, narrow.npy has 5")
+    require_failure(
+        run("fit", "vectors.npy", "narrow.npy", "-o", "m"), "vectors.npy has 17, narrow.npy has 5"
+    )
 
 
 def test_a_model_needs_rows(folder: Path, run: Run) -> None:
@@ -197,9 +236,18 @@ def test_a_model_needs_rows(folder: Path, run: Run) -> None:
 
 
 def test_an_option_that_would_be_ignored_is_refused(folder: Path, run: Run) -> None:
-    require_failure(run("fit", "vectors.npy", "--column", "x", "-o", "m"), "column means nothing for vectors.npy")
-    require_failure(run("fit", "vectors.npy", "--dataset", "x", "-o", "m"), "dataset means nothing for vectors.npy")
-    require_failure(run("fit", "vectors.npy", "--features", 9, "-o", "m"), "n_features means nothing for vectors.npy")
+    require_failure(
+        run("fit", "vectors.npy", "--column", "x", "-o", "m"),
+        "column means nothing for vectors.npy",
+    )
+    require_failure(
+        run("fit", "vectors.npy", "--dataset", "x", "-o", "m"),
+        "dataset means nothing for vectors.npy",
+    )
+    require_failure(
+        run("fit", "vectors.npy", "--features", 9, "-o", "m"),
+        "n_features means nothing for vectors.npy",
+    )
 
 
 @pytest.mark.parametrize("which, held", [("codes", "Codes"), ("index", "FlatIndex")])
@@ -212,16 +260,25 @@ def test_a_file_of_ours_that_is_no_model_is_named_by_what_it_holds(
 
 
 def test_vectors_in_place_of_a_model(folder: Path, run: Run) -> None:
-    require_failure(run("encode", "vectors.npy", "vectors.npy", "-o", "c"), "vectors.npy is not a bitkin file")
+    require_failure(
+        run("encode", "vectors.npy", "vectors.npy", "-o", "c"), "vectors.npy is not a bitkin file"
+    )
 
 
 def test_a_model_in_place_of_codes_or_of_an_index(folder: Path, run: Run) -> None:
-    require_failure(run("index", "model", "-o", "i"), "model holds ProjectionHash, not Codes", "bitkin encode")
-    require_failure(run("search", "codes", "codes"), "codes holds Codes, not an index. Make one with bitkin index.")
+    require_failure(
+        run("index", "model", "-o", "i"), "model holds ProjectionHash, not Codes", "bitkin encode"
+    )
+    require_failure(
+        run("search", "codes", "codes"),
+        "codes holds Codes, not an index. Make one with bitkin index.",
+    )
     require_failure(run("search", "index", "model"), "model holds no codes", "--model")
 
 
-@pytest.mark.parametrize("name", ["queries.npy", "QUERIES.NPY", "queries.svmlight", "queries.libsvm.gz"])
+@pytest.mark.parametrize(
+    "name", ["queries.npy", "QUERIES.NPY", "queries.svmlight", "queries.libsvm.gz"]
+)
 def test_vectors_as_queries_need_a_model(folder: Path, run: Run, name: str) -> None:
     Path(name).write_bytes(Path("queries.npy").read_bytes())
     require_failure(run("search", "index", name), f"{name} holds no codes", "--model")
@@ -237,7 +294,9 @@ def test_a_damaged_model_is_refused(folder: Path, run: Run, damage: str) -> None
     else:
         data[100 if damage == "a byte of the header" else -100] ^= 1
     Path("damaged").write_bytes(data)
-    require_failure(run("encode", "damaged", "vectors.npy", "-o", "c"), "damaged", "Restore it from a copy")
+    require_failure(
+        run("encode", "damaged", "vectors.npy", "-o", "c"), "damaged", "Restore it from a copy"
+    )
     assert not Path("c").exists()
 
 
@@ -253,18 +312,27 @@ def test_codes_of_another_model_are_refused(folder: Path, run: Run) -> None:
 def test_ids_that_cannot_be(folder: Path, run: Run) -> None:
     np.save("few.npy", np.arange(7))
     require_failure(
-        run("index", "codes", "--ids", "few.npy", "-o", "i"), "few.npy must hold one id a row, got 7 for 203"
+        run("index", "codes", "--ids", "few.npy", "-o", "i"),
+        "few.npy must hold one id a row, got 7 for 203",
     )
     np.save("twice.npy", np.arange(203) // 2)
     require_failure(run("index", "codes", "--ids", "twice.npy", "-o", "i"), "given more than once")
     np.save("floats.npy", np.arange(203.0))
-    require_failure(run("index", "codes", "--ids", "floats.npy", "-o", "i"), "floats.npy must be whole numbers")
+    require_failure(
+        run("index", "codes", "--ids", "floats.npy", "-o", "i"), "floats.npy must be whole numbers"
+    )
     np.save("objects.npy", np.array([None] * 203), allow_pickle=True)
-    require_failure(run("index", "codes", "--ids", "objects.npy", "-o", "i"), "objects.npy holds Python objects")
+    require_failure(
+        run("index", "codes", "--ids", "objects.npy", "-o", "i"), "objects.npy holds Python objects"
+    )
     Path("noise.npy").write_bytes(b"\x80noise")
-    require_failure(run("index", "codes", "--ids", "noise.npy", "-o", "i"), "noise.npy is not an .npy array")
+    require_failure(
+        run("index", "codes", "--ids", "noise.npy", "-o", "i"), "noise.npy is not an .npy array"
+    )
     Path("empty.npy").write_bytes(b"")
-    require_failure(run("search", "index", "codes", "--allow", "empty.npy"), "empty.npy is not an .npy array")
+    require_failure(
+        run("search", "index", "codes", "--allow", "empty.npy"), "empty.npy is not an .npy array"
+    )
     np.savez("archive.npz", np.arange(203))
     require_failure(run("index", "codes", "--ids", "archive.npz", "-o", "i"), "archive.npz must be")
 
@@ -280,18 +348,26 @@ def test_ids_that_cannot_be(folder: Path, run: Run) -> None:
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_an_output_that_cannot_be_written(folder: Path, run: Run, arguments: tuple[str, ...], out: str) -> None:
+def test_an_output_that_cannot_be_written(
+    folder: Path, run: Run, arguments: tuple[str, ...], out: str
+) -> None:
     (folder / "folder.npz").mkdir()
     before = {path.name for path in folder.iterdir()}
-    require_failure(run(*arguments, "-o", out), "cannot be written: ", "What was there is unchanged")
+    require_failure(
+        run(*arguments, "-o", out), "cannot be written: ", "What was there is unchanged"
+    )
     assert {path.name for path in folder.iterdir()} == before
 
 
 def test_k_beyond_memory_is_one_line(folder: Path, run: Run) -> None:
-    require_failure(run("search", "index", "codes", "-k", 2**31 - 1, "-o", "found.npz"), "k must be smaller")
+    require_failure(
+        run("search", "index", "codes", "-k", 2**31 - 1, "-o", "found.npz"), "k must be smaller"
+    )
 
 
-def test_a_missing_extra_prints_the_install_line(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_prints_the_install_line(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("x.parquet").write_bytes(b"PAR1")
     for name in ("pyarrow", "pyarrow.parquet", "h5py"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -300,7 +376,9 @@ def test_a_missing_extra_prints_the_install_line(folder: Path, run: Run, monkeyp
     require_failure(run("fit", "x.h5", "-o", "m"), "h5py", "pip install 'bitkin[io]'")
 
 
-def test_an_interruption_is_one_line(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_one_line(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
@@ -330,13 +408,17 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_codes(folder: Path, n_rows: 
         *("encode", "model", "some.npy", "-o", "out"),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, allowed)),
     )
-    require_failure(Outcome(done.returncode, done.stdout, done.stderr), "out cannot be written: File too large.")
+    require_failure(
+        Outcome(done.returncode, done.stdout, done.stderr), "out cannot be written: File too large."
+    )
     assert bitkin.load("out") == bitkin.load("codes")
 
 
 def test_a_reader_that_leaves_early_is_no_error_message(folder: Path) -> None:
     command = [sys.executable, "-m", "bitkin", "search", "index", "codes", "--json", "-k", "203"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
@@ -358,14 +440,19 @@ def test_an_earlier_run_on_other_vectors_is_not_continued_unless_asked(
     require_failure(run("encode", "model", "changing.npy", "-o", "c"), "row 150")
     X[150] = 0
     np.save("changing.npy", X)
-    require_failure(run("encode", "model", "changing.npy", "-o", "c"), ".c.partial is the beginning of other work")
+    require_failure(
+        run("encode", "model", "changing.npy", "-o", "c"),
+        ".c.partial is the beginning of other work",
+    )
     [done] = run("encode", "model", "changing.npy", "-o", "c", "--fresh", "--json").objects
     assert done["resumed_at"] == 0
     assert bitkin.load("c") == bitkin.load("model").encode(X)
     assert not list(folder.glob(".*"))
 
 
-def test_an_interrupted_run_says_where_it_goes_on(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_says_where_it_goes_on(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bitkin.io.partial import PartialFile
 
     monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 7 * 17 * 4)
@@ -411,7 +498,9 @@ def test_a_command_that_would_replace_its_input_or_ignore_an_option_is_wrong_usa
 def test_a_special_file_is_never_replaced(folder: Path, run: Run) -> None:
     os.mkfifo(folder / "pipe")
     require_failure(run("fit", "vectors.npy", "-o", "pipe"), "pipe is not a regular file")
-    require_failure(run("encode", "model", "vectors.npy", "-o", "pipe"), "pipe is not a regular file")
+    require_failure(
+        run("encode", "model", "vectors.npy", "-o", "pipe"), "pipe is not a regular file"
+    )
     assert (folder / "pipe").is_fifo()
 
 
@@ -432,7 +521,9 @@ def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
     monkeypatch.setattr(threads, "_n_threads", None)
     monkeypatch.setenv("BITKIN_NUM_THREADS", "abc")
     done = run(*command)
-    require_failure(done, "BITKIN_NUM_THREADS must be a whole number, got 'abc'. Unset this variable")
+    require_failure(
+        done, "BITKIN_NUM_THREADS must be a whole number, got 'abc'. Unset this variable"
+    )
     assert done.err.startswith("bitkin: BITKIN_NUM_THREADS")
 
 
@@ -449,7 +540,9 @@ def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
     ],
     ids=" ".join,
 )
-def test_a_pipe_is_refused_at_once_where_a_file_is_read(folder: Path, run: Run, command: tuple[str, ...]) -> None:
+def test_a_pipe_is_refused_at_once_where_a_file_is_read(
+    folder: Path, run: Run, command: tuple[str, ...]
+) -> None:
     for name in ("pipe", "pipe.npy"):
         os.mkfifo(folder / name)
     require_failure(run(*command), "cannot be read: it is not a regular file")

@@ -42,14 +42,19 @@ def test_the_help_of_all_lists_every_command_and_has_an_example(run: Run) -> Non
         assert re.search(rf"^  {command} +\w", done.out, flags=re.MULTILINE)
 
 
-def test_the_examples_of_the_help_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_the_examples_of_the_help_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     np.save("vectors.npy", rng.standard_normal((65, 7)))
     np.save("queries.npy", rng.standard_normal((7, 7)))
     chain = example_in(run("--help").out).split(" && ")
     assert len(chain) == 4
-    for example in [*chain, *(example_in(run(name, "-h").out) for name in ("fit", "encode", "index", "search"))]:
+    for example in [
+        *chain,
+        *(example_in(run(name, "-h").out) for name in ("fit", "encode", "index", "search")),
+    ]:
         program, *arguments = shlex.split(example)
         assert program == "bitkin"
         done = run(*arguments)
@@ -86,7 +91,9 @@ def test_the_module_runs_as_a_program() -> None:
     assert "Commands:" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fitt"], *([name, "-h"] for name in COMMANDS)])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["fitt"], *([name, "-h"] for name in COMMANDS)]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (
         f"import sys; sys.argv = ['bitkin', *{arguments!r}]\n"

@@ -22,14 +22,34 @@ def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
         (("--method", "wta", "--window", "auto"), bitkin.WTAHash(window="auto")),
         (
             (
-                *("--method", "wta", "--hashes", 40, "--window", 280, "--degree", 2, "--densify", "rotation"),
+                *(
+                    "--method",
+                    "wta",
+                    "--hashes",
+                    40,
+                    "--window",
+                    280,
+                    "--degree",
+                    2,
+                    "--densify",
+                    "rotation",
+                ),
                 *("--alphabet", 100, "--layout", "independent", "--seed", 3),
             ),
             bitkin.WTAHash(
-                40, 280, degree=2, densify="rotation", alphabet_size=100, layout="independent", random_state=3
+                40,
+                280,
+                degree=2,
+                densify="rotation",
+                alphabet_size=100,
+                layout="independent",
+                random_state=3,
             ),
         ),
-        (("-m", "wta", "--window", 60, "--densify", "none"), bitkin.WTAHash(window=60, densify=None)),
+        (
+            ("-m", "wta", "--window", 60, "--densify", "none"),
+            bitkin.WTAHash(window=60, densify=None),
+        ),
         (
             ("--method", "minhash", "--hashes", 50, "--symbol-bits", 4),
             bitkin.MinHash(50, bits_per_symbol=4),
@@ -65,9 +85,18 @@ def test_every_method_goes_all_the_way(
     ("options", "words"),
     [
         (("--method", "wtaa"), ("'--method'", "'wtaa'", "Did you mean 'wta'?")),
-        (("--method", "wta", "--bits", 8), ("'--bits'", "means nothing for --method wta", "projection")),
-        (("--hashes", 8), ("'--hashes'", "means nothing for --method projection", "wta and minhash")),
-        (("--method", "wta", "--window", "wide"), ("'--window'", "'wide' is neither a number from 2 on nor 'auto'")),
+        (
+            ("--method", "wta", "--bits", 8),
+            ("'--bits'", "means nothing for --method wta", "projection"),
+        ),
+        (
+            ("--hashes", 8),
+            ("'--hashes'", "means nothing for --method projection", "wta and minhash"),
+        ),
+        (
+            ("--method", "wta", "--window", "wide"),
+            ("'--window'", "'wide' is neither a number from 2 on nor 'auto'"),
+        ),
         (("--method", "wta", "--window", "none"), ("'--window'", "'none' is neither")),
         (("--method", "wta", "--window", "1"), ("'--window'", "'1' is neither")),
         (("--method", "wta", "--degree", 65), ("'--degree'", "64")),
@@ -94,7 +123,10 @@ def test_a_warning_is_one_line_and_a_window_beyond_the_features_a_failure(
     assert done.err.startswith("bitkin: warning: window=4 leaves 9")
     assert len(done.err.splitlines()) == 1
     done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "model")
-    assert (done.code, done.err) == (1, "bitkin: window must be at most the number of features, 9000, got 9001.\n")
+    assert (done.code, done.err) == (
+        1,
+        "bitkin: window must be at most the number of features, 9000, got 9001.\n",
+    )
 
 
 def test_a_projection_that_follows_streams_has_fewer_bits_than_features_by_default(
@@ -104,7 +136,15 @@ def test_a_projection_that_follows_streams_has_fewer_bits_than_features_by_defau
     X = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
     np.save("vectors.npy", X)
     [fitted] = run(
-        "fit", "vectors.npy", "-o", "model", "--json", "--projection", "opast", "--rotation", "unifdiag"
+        "fit",
+        "vectors.npy",
+        "-o",
+        "model",
+        "--json",
+        "--projection",
+        "opast",
+        "--rotation",
+        "unifdiag",
     ).objects
     assert fitted["bits"] == 19
     live = bitkin.load("model").partial_fit(X)

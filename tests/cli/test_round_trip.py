@@ -15,7 +15,9 @@ from tests.cli.formats import WRITERS, matrix, svmlight_text
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_command_on_every_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_every_command_on_every_format(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     monkeypatch.chdir(tmp_path)
     queries = Path(f"queries-{name}")
     WRITERS[name](Path(name), matrix(203))
@@ -24,9 +26,13 @@ def test_every_command_on_every_format(name: str, tmp_path: Path, monkeypatch: p
     [fitted] = run("fit", name, "-o", "model", "--bits", 67, *RANDOM, "--seed", 5, "--json").objects
     [encoded] = run("encode", "model", name, "-o", "codes", "--json").objects
     [indexed] = run("index", "codes", "-o", "index", "--json").objects
-    found = run("search", "index", queries, "-m", "model", "-k", 7, "--out", "found.npz", "--json").objects
+    found = run(
+        "search", "index", queries, "-m", "model", "-k", 7, "--out", "found.npz", "--json"
+    ).objects
 
-    hasher = ProjectionHash(67, projection="random", rotation=None, random_state=5).fit(open_vectors(name))
+    hasher = ProjectionHash(67, projection="random", rotation=None, random_state=5).fit(
+        open_vectors(name)
+    )
     codes = hasher.encode(open_vectors(name))
     index = FlatIndex(codes.spec)
     index.add(codes)
@@ -34,12 +40,18 @@ def test_every_command_on_every_format(name: str, tmp_path: Path, monkeypatch: p
 
     assert (
         hasher.fingerprint_
-        == ProjectionHash(67, projection="random", rotation=None, random_state=5).fit(matrix(203)).fingerprint_
+        == ProjectionHash(67, projection="random", rotation=None, random_state=5)
+        .fit(matrix(203))
+        .fingerprint_
     )
     expected = {"model": "model", "method": "projection", "bits": 67, "symbols": 67, "features": 17}
     assert fitted == expected | {"fingerprint": hasher.fingerprint_}
     assert bitkin.load("codes") == codes
-    assert (encoded["rows"], encoded["resumed_at"], encoded["bytes"]) == (203, 0, Path("codes").stat().st_size)
+    assert (encoded["rows"], encoded["resumed_at"], encoded["bytes"]) == (
+        203,
+        0,
+        Path("codes").stat().st_size,
+    )
     assert indexed == {"index": "index", "rows": 203, "bytes": Path("index").stat().st_size}
     assert FlatIndex.load("index").codes(np.arange(203)) == codes
     assert [row["query"] for row in found] == list(range(9))
@@ -57,9 +69,13 @@ def test_codes_written_by_the_command_are_the_bytes_the_library_saves(folder: Pa
     assert Path("codes").read_bytes() == Path("saved").read_bytes()
 
 
-def test_without_bits_a_learned_projection_takes_as_many_as_features(folder: Path, run: Run) -> None:
+def test_without_bits_a_learned_projection_takes_as_many_as_features(
+    folder: Path, run: Run
+) -> None:
     for projection in ("pca", "nystrom"):
-        [fitted] = run("fit", "vectors.npy", "-o", "other", "--projection", projection, "--json").objects
+        [fitted] = run(
+            "fit", "vectors.npy", "-o", "other", "--projection", projection, "--json"
+        ).objects
         assert fitted["bits"] == 17
         hasher = ProjectionHash(17, projection=projection).fit(np.load("vectors.npy"))
         assert fitted["fingerprint"] == hasher.fingerprint_
@@ -69,12 +85,30 @@ def test_without_bits_a_learned_projection_takes_as_many_as_features(folder: Pat
 
 
 def test_every_option_of_fit_reaches_the_hasher(folder: Path, run: Run) -> None:
-    options = ("--bits", 33, "--projection", "random", "--rotation", "none", "--no-center", "--normalize", "--seed", 7)
+    options = (
+        "--bits",
+        33,
+        "--projection",
+        "random",
+        "--rotation",
+        "none",
+        "--no-center",
+        "--normalize",
+        "--seed",
+        7,
+    )
     assert run("fit", "vectors.npy", "-o", "other", *options).code == 0
     X = np.load("vectors.npy")
-    truth = ProjectionHash(33, projection="random", rotation=None, center=False, normalize=True, random_state=7).fit(X)
+    truth = ProjectionHash(
+        33, projection="random", rotation=None, center=False, normalize=True, random_state=7
+    ).fit(X)
     other = bitkin.load("other")
-    assert (other.fingerprint_, other.center, other.normalize, other.seed_) == (truth.fingerprint_, False, True, 7)
+    assert (other.fingerprint_, other.center, other.normalize, other.seed_) == (
+        truth.fingerprint_,
+        False,
+        True,
+        7,
+    )
     assert other.encode(X) == truth.encode(X)
 
 
@@ -114,15 +148,23 @@ def test_ids_of_ones_own(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 9, 1024])
-def test_search_within_a_radius(folder: Path, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_within_a_radius(
+    folder: Path, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", at_once)
-    found = run("search", "index", "queries.npy", "-m", "model", "--radius", 22, "-o", "found.npz", "--json").objects
+    found = run(
+        "search", "index", "queries.npy", "-m", "model", "--radius", 22, "-o", "found.npz", "--json"
+    ).objects
     queries = bitkin.load("model").encode(np.load("queries.npy"))
     truth = FlatIndex.load("index").search_radius(queries, 22)
     assert 0 < len(truth.ids) < 9 * 203
     for i, row in enumerate(found):
         here = slice(truth.offsets[i], truth.offsets[i + 1])
-        assert row == {"query": i, "ids": truth.ids[here].tolist(), "distances": truth.distances[here].tolist()}
+        assert row == {
+            "query": i,
+            "ids": truth.ids[here].tolist(),
+            "distances": truth.distances[here].tolist(),
+        }
     with np.load("found.npz") as written:
         assert set(written) == {"offsets", "ids", "distances"}
         for name, values in truth._asdict().items():
@@ -146,7 +188,18 @@ def test_only_allowed_ids_are_returned(folder: Path, run: Run) -> None:
     queries = bitkin.load("model").encode(np.load("queries.npy"))
     index = FlatIndex.load("index")
     nearest = run(
-        "search", "index", "queries.npy", "-m", "model", "-k", 5, "--allow", "allow.npy", "--json", "-o", "found.npz"
+        "search",
+        "index",
+        "queries.npy",
+        "-m",
+        "model",
+        "-k",
+        5,
+        "--allow",
+        "allow.npy",
+        "--json",
+        "-o",
+        "found.npz",
     ).objects
     truth = index.search(queries, 5, allow=[3, 5, 77])
     assert [sorted(row["ids"]) for row in nearest] == [[3, 5, 77]] * 9
@@ -154,7 +207,16 @@ def test_only_allowed_ids_are_returned(folder: Path, run: Run) -> None:
     with np.load("found.npz") as written:  # here the padding stays, so that the array has k columns
         assert np.array_equal(written["ids"], truth.ids)
     near = run(
-        "search", "index", "queries.npy", "-m", "model", "--radius", 67, "--allow", "allow.npy", "--json"
+        "search",
+        "index",
+        "queries.npy",
+        "-m",
+        "model",
+        "--radius",
+        67,
+        "--allow",
+        "allow.npy",
+        "--json",
     ).objects
     assert [sorted(row["ids"]) for row in near] == [[3, 5, 77]] * 9
 
@@ -181,9 +243,16 @@ def test_the_column_of_a_parquet_file_with_two(folder: Path, run: Run) -> None:
     assert Path("again").read_bytes() == Path("codes").read_bytes()
     np.save("one.npy", X[:1])
     pa.parquet.write_table(pa.table(both).slice(0, 1), "one.parquet")
-    by_column = run("search", "index", "one.parquet", "--column", "ours", "-m", "model", "--json").out
+    by_column = run(
+        "search", "index", "one.parquet", "--column", "ours", "-m", "model", "--json"
+    ).out
     assert by_column == run("search", "index", "one.npy", "-m", "model", "--json").out
-    assert run("fit", "two.parquet", "--column", "ours", "-o", "model-again", "--bits", 67, *RANDOM).code == 0
+    assert (
+        run(
+            "fit", "two.parquet", "--column", "ours", "-o", "model-again", "--bits", 67, *RANDOM
+        ).code
+        == 0
+    )
     assert bitkin.load("model-again").fingerprint_ == bitkin.load("model").fingerprint_
 
 
@@ -217,7 +286,9 @@ def test_files_without_rows_go_all_the_way(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("options", [("-k", 5), ("--radius", 3)])
-def test_results_of_no_queries_are_written_too(folder: Path, run: Run, options: tuple[object, ...]) -> None:
+def test_results_of_no_queries_are_written_too(
+    folder: Path, run: Run, options: tuple[object, ...]
+) -> None:
     np.save("none.npy", np.empty((0, 17), dtype=np.float32))
     done = run("search", "index", "none.npy", "-m", "model", "-o", "found.npz", *options)
     assert (done.code, done.err) == (0, "")
@@ -225,7 +296,9 @@ def test_results_of_no_queries_are_written_too(folder: Path, run: Run, options: 
         assert len(written["ids"]) == len(written["distances"]) == 0
 
 
-def test_a_model_fitted_on_named_columns_searches_files_without_a_warning(folder: Path, run: Run) -> None:
+def test_a_model_fitted_on_named_columns_searches_files_without_a_warning(
+    folder: Path, run: Run
+) -> None:
     import pandas as pd
 
     X = np.load("vectors.npy")
@@ -252,13 +325,23 @@ def test_text_says_what_was_made_and_what_comes_next(folder: Path, run: Run) -> 
 
 def test_search_shows_a_few_queries_and_the_time(folder: Path, run: Run) -> None:
     found = run("search", "index", "queries.npy", "-m", "model", "-k", 3, "--show", 2).out
-    ids, distances = FlatIndex.load("index").search(bitkin.load("model").encode(np.load("queries.npy")), 3)
+    ids, distances = FlatIndex.load("index").search(
+        bitkin.load("model").encode(np.load("queries.npy")), 3
+    )
     for i in range(2):
         assert " ".join(f"{a}:{b}" for a, b in zip(ids[i], distances[i], strict=True)) in found
     assert f"{ids[2, 0]}:{distances[2, 0]}  {ids[2, 1]}:{distances[2, 1]}" not in found
     assert found.splitlines()[-1].startswith("9 queries among 203 codes in ")
-    assert len(run("search", "index", "queries.npy", "-m", "model", "--show", 0).out.splitlines()) == 1
+    assert (
+        len(run("search", "index", "queries.npy", "-m", "model", "--show", 0).out.splitlines()) == 1
+    )
 
 
 def test_nothing_is_left_beside_the_results(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {"vectors.npy", "queries.npy", "model", "codes", "index"}
+    assert {path.name for path in folder.iterdir()} == {
+        "vectors.npy",
+        "queries.npy",
+        "model",
+        "codes",
+        "index",
+    }

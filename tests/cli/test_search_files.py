@@ -34,16 +34,26 @@ def test_vectors_and_ids_that_do_not_fit_the_index(run: Run) -> None:
     np.save("few-ids.npy", np.arange(200))
     np.save("twice.npy", np.r_[np.arange(200), 7, 7, 5])
     for options, says in (
-        (("--vectors", "few.npy"), "few.npy has 200 rows, none of them for the ids 200, 201, 202 of the index"),
+        (
+            ("--vectors", "few.npy"),
+            "few.npy has 200 rows, none of them for the ids 200, 201, 202 of the index",
+        ),
         (("--vectors", "few.npy"), "Give the vectors of all that were encoded"),
         (("--vectors", "narrow.npy"), "narrow.npy has 16 features"),
         ((*EXACT, "--ids", "ids.npy"), "none of them for the ids 0 of the index"),
-        ((*EXACT, "--ids", "few-ids.npy"), "--ids must be one a row of vectors.npy, got 200 for 203 rows"),
+        (
+            (*EXACT, "--ids", "few-ids.npy"),
+            "--ids must be one a row of vectors.npy, got 200 for 203 rows",
+        ),
         (
             (*EXACT, "--ids", "twice.npy"),
-            "--ids must give every row of vectors.npy an id of its own, given more than once: 5, 7.",
+            "--ids must give every row of vectors.npy an id of its own, given more than once: 5, "
+            "7.",
         ),
-        ((*ESTIMATE, "--ids", "twice.npy"), "every row of corrections an id of its own, given more than once: 5, 7."),
+        (
+            (*ESTIMATE, "--ids", "twice.npy"),
+            "every row of corrections an id of its own, given more than once: 5, 7.",
+        ),
     ):
         require_failure(run(*ASK, *options), says)
 
@@ -65,7 +75,10 @@ def test_corrections_that_do_not_fit_the_index(run: Run) -> None:
         ("negative.npy", "corrections must be those of l2"),
         ("archive.npy", "archive.npy is not an .npy array: its first bytes are b'PK"),
         ("words.txt", "words.txt is not a bitkin file"),
-        ("codes", "codes holds Codes, not corrections. Make them with bitkin encode --corrections."),
+        (
+            "codes",
+            "codes holds Codes, not corrections. Make them with bitkin encode --corrections.",
+        ),
         ("missing.npy", "missing.npy cannot be read: No such file or directory."),
         ("missing", "missing cannot be read: No such file or directory."),
     ):
@@ -76,11 +89,28 @@ def test_corrections_know_their_metric(run: Run) -> None:
     for asked in ("cosine", "ip"):
         require_failure(
             run(*ASK, *ESTIMATE, "--metric", asked),
-            f"corrections must hold corrections for {asked}, got those for l2. Search with --metric l2, or make others "
+            f"corrections must hold corrections for {asked}, got those for l2. Search with "
+            "--metric l2, or make others "
             f"with bitkin encode --corrections --metric {asked}.",
         )
-    assert run("encode", "model", "vectors.npy", "-o", "c", "--corrections", "cosine", "--metric", "cosine").code == 0
-    require_failure(run(*ASK, "--corrections", "cosine"), "cosine must hold corrections for l2, got those for cosine")
+    assert (
+        run(
+            "encode",
+            "model",
+            "vectors.npy",
+            "-o",
+            "c",
+            "--corrections",
+            "cosine",
+            "--metric",
+            "cosine",
+        ).code
+        == 0
+    )
+    require_failure(
+        run(*ASK, "--corrections", "cosine"),
+        "cosine must hold corrections for l2, got those for cosine",
+    )
     assert run(*ASK, "--corrections", "cosine", "--metric", "cosine").code == 0
 
 
@@ -103,18 +133,33 @@ def test_corrections_are_read_strictly(run: Run) -> None:
         ({"metric": "l2"}, None, good, "does not say which metric and model"),
         ({}, fingerprint, good, "lacks the parameter metric"),
         ({"metric": "l2"}, fingerprint, {}, "lacks the tensor corrections"),
-        ({"metric": "l2"}, fingerprint, {"corrections": numbers.T}, "has a tensor corrections of float32 (2, 203)"),
-        ({"metric": "l2"}, fingerprint, {**good, "more": numbers}, "has tensors that do not belong there: more"),
+        (
+            {"metric": "l2"},
+            fingerprint,
+            {"corrections": numbers.T},
+            "has a tensor corrections of float32 (2, 203)",
+        ),
+        (
+            {"metric": "l2"},
+            fingerprint,
+            {**good, "more": numbers},
+            "has tensors that do not belong there: more",
+        ),
     ):
         write_file("bad", "Corrections", parameters, mark, tensors)
         require_failure(run(*ASK, "--corrections", "bad"), says)
     whole = Path("corrections").read_bytes()
     Path("bad").write_bytes(whole[:-8])
-    require_failure(run(*ASK, "--corrections", "bad"), f"has {len(whole) - 8:,} bytes where its header announces")
+    require_failure(
+        run(*ASK, "--corrections", "bad"),
+        f"has {len(whole) - 8:,} bytes where its header announces",
+    )
 
 
 def test_loading_corrections_says_what_they_are() -> None:
-    with pytest.raises(InvalidInputError, match=r"corrections holds corrections, which bitkin search takes by"):
+    with pytest.raises(
+        InvalidInputError, match=r"corrections holds corrections, which bitkin search takes by"
+    ):
         bitkin.load("corrections")
     raw = bytearray(Path("corrections").read_bytes())
     raw[-1] ^= 1
@@ -127,9 +172,15 @@ def test_a_correction_that_is_not_a_number_is_named_by_its_row_in_the_file(run: 
     numbers = plain_corrections()
     numbers[150, 1] = np.nan
     np.save("nan.npy", numbers)
-    require_failure(run(*ASK, "--corrections", "nan.npy"), "nan.npy must hold finite corrections", "nan in row 150.")
+    require_failure(
+        run(*ASK, "--corrections", "nan.npy"),
+        "nan.npy must hold finite corrections",
+        "nan in row 150.",
+    )
     np.save("backwards.npy", np.arange(203)[::-1])
-    require_failure(run(*ASK, "--corrections", "nan.npy", "--ids", "backwards.npy"), "nan in row 150.")
+    require_failure(
+        run(*ASK, "--corrections", "nan.npy", "--ids", "backwards.npy"), "nan in row 150."
+    )
 
 
 def test_files_of_ids_that_are_none(run: Run) -> None:
@@ -149,16 +200,27 @@ def test_files_of_ids_that_are_none(run: Run) -> None:
     Path("bytes.txt").write_bytes(b"\xff\xfe\x00")
     Path("large.txt").write_text(f"{2**63}\n")
     for name, says in (
-        ("table.npy", "table.npy must hold one id a row, an array of shape (n,), got shape (3, 2)."),
+        (
+            "table.npy",
+            "table.npy must hold one id a row, an array of shape (n,), got shape (3, 2).",
+        ),
         ("one.npy", "one.npy must hold one id a row, an array of shape (n,), got shape ()."),
         ("floats.npy", "floats.npy must be whole numbers, got float64"),
         ("names.npy", "names.npy must be whole numbers, got <U1"),
         ("objects.npy", "objects.npy holds Python objects as a pickle, which bitkin never loads"),
         ("negative.npy", "negative.npy must be 0 or more, got -2 at position 1"),
         ("zip.npy", "zip.npy is not an .npy array: its first bytes are b'PK"),
-        ("claims.npy", "claims.npy must have 8000000000128 bytes for int64 of shape (1000000000000,), got 152."),
+        (
+            "claims.npy",
+            "claims.npy must have 8000000000128 bytes for int64 of shape (1000000000000,), got "
+            "152.",
+        ),
         ("empty.npy", "empty.npy is not an .npy array"),
-        ("words.txt", "words.txt must be an .npy file of whole numbers, or text with one a line: line 2 is 'two'."),
+        (
+            "words.txt",
+            "words.txt must be an .npy file of whole numbers, or text with one a line: line 2 is "
+            "'two'.",
+        ),
         ("bytes.txt", "bytes.txt must be an .npy file of whole numbers, or text with one a line"),
         ("large.txt", "large.txt must be"),
         ("missing.txt", "missing.txt cannot be read: No such file or directory."),
@@ -175,7 +237,9 @@ def test_an_empty_array_of_ids_allows_nobody(run: Run) -> None:
     assert all(line["ids"] == [] for line in run(*ASK, "--filter", "nobody.npy", "--json").objects)
 
 
-def test_more_neighbours_than_rows_take_no_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_neighbours_than_rows_take_no_memory(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X = np.load("vectors.npy")
     for options in ((), ESTIMATE, (*EXACT, *ESTIMATE)):
         lines = run(*ASK, *options, "-k", 2_000_000_000, "--json").objects
@@ -190,7 +254,10 @@ def test_more_neighbours_than_rows_take_no_memory(run: Run, monkeypatch: pytest.
 
 
 def test_numbers_beyond_all_rows_are_wrong_usage(run: Run) -> None:
-    for options, option in ((("-k", "9999999999"), "-k"), (("--oversample", "9999999999"), "--oversample")):
+    for options, option in (
+        (("-k", "9999999999"), "-k"),
+        (("--oversample", "9999999999"), "--oversample"),
+    ):
         done = run(*ASK, *EXACT, *options)
         assert done.code == 2
         assert option in done.err

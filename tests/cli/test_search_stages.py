@@ -1,4 +1,6 @@
-"""`bitkin search` by better distances than those of codes; a collection with the same rows is the truth."""
+"""`bitkin search` by better distances than those of codes; a collection with the same rows is the
+truth.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def require_same(lines: list[dict[str, Any]], hits: Any) -> None:
 @pytest.mark.parametrize("oversample", [1, 10])
 def test_every_stage_finds_what_a_collection_finds(run: Run, oversample: int) -> None:
     over = ("--oversample", oversample)
-    assert truth(3, stage="codes").ids.tolist() != truth(3, stage="exact", oversample=oversample).ids.tolist()
+    assert (
+        truth(3, stage="codes").ids.tolist()
+        != truth(3, stage="exact", oversample=oversample).ids.tolist()
+    )
     for options, stage in (
         (("--stage", "codes"), "codes"),
         ((*ESTIMATE, *over), "estimate"),
@@ -63,7 +68,18 @@ def test_without_corrections_the_vectors_are_measured_right_after_the_codes(run:
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
 def test_the_metric_is_that_of_corrections_and_vectors(run: Run, metric: str) -> None:
     done = run(
-        *("encode", "model", "vectors.npy", "-o", "c", "--corrections", "m", "--metric", metric, "--json")
+        *(
+            "encode",
+            "model",
+            "vectors.npy",
+            "-o",
+            "c",
+            "--corrections",
+            "m",
+            "--metric",
+            metric,
+            "--json",
+        )
     ).objects
     assert (done[0]["corrections"], done[0]["metric"]) == ("m", metric)
     np.save("m.npy", bitkin.corrections(bitkin.load("model"), np.load("vectors.npy"), metric))
@@ -83,7 +99,18 @@ def test_ids_of_ones_own_go_with_vectors_and_corrections(run: Run) -> None:
     assert run("index", "codes", "--ids", "ids.txt", "-o", "named").code == 0
     assert np.array_equal(bitkin.load("named").ids, np.sort(ids))
     for name in ("ids.txt", "ids.npy"):
-        found = run("search", "named", *ASK[2:], *EXACT, *ESTIMATE, "--ids", name, "--oversample", 1, "--json")
+        found = run(
+            "search",
+            "named",
+            *ASK[2:],
+            *EXACT,
+            *ESTIMATE,
+            "--ids",
+            name,
+            "--oversample",
+            1,
+            "--json",
+        )
         require_same(found.objects, truth(10, ids=ids, oversample=1))
 
 
@@ -105,10 +132,16 @@ def test_queries_come_in_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     require_same(run(*ASK, *EXACT, *ESTIMATE, "--json").objects, truth(10))
 
 
-@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith((".bvecs", ".ivecs"))])  # floats
+# floats
+@pytest.mark.parametrize(
+    "name", [name for name in WRITERS if not name.endswith((".bvecs", ".ivecs"))]
+)
 def test_vectors_may_be_of_any_format(run: Run, name: str) -> None:
     WRITERS[name](Path(name), np.load("vectors.npy"))
-    require_same(run(*ASK, "--vectors", name, "--oversample", 100, "--json").objects, truth(10, oversample=100))
+    require_same(
+        run(*ASK, "--vectors", name, "--oversample", 100, "--json").objects,
+        truth(10, oversample=100),
+    )
 
 
 def test_vectors_in_several_files_are_one(run: Run) -> None:
@@ -123,7 +156,9 @@ def test_results_are_written_with_their_types(run: Run) -> None:
     np.save("none.npy", np.empty((0, 17), dtype=np.float32))
     for options, dtype in (((), np.int32), (ESTIMATE, np.float32), (EXACT, np.float64)):
         for queries, n in (("queries.npy", 9), ("none.npy", 0)):
-            done = run("search", "index", queries, "-m", "model", "-k", 5, *options, "-o", "found.npz")
+            done = run(
+                "search", "index", queries, "-m", "model", "-k", 5, *options, "-o", "found.npz"
+            )
             assert (done.code, done.err) == (0, "")
             with np.load("found.npz") as written:
                 assert written["ids"].shape == written["distances"].shape == (n, 5)
@@ -132,7 +167,9 @@ def test_results_are_written_with_their_types(run: Run) -> None:
 
 def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = run(*ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--explain", "--show", 0).out.splitlines()
+    lines = run(
+        *ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--explain", "--show", 0
+    ).out.splitlines()
     assert max(map(len, lines)) <= 80
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
     assert "FlatIndex, 9 queries" in "".join(lines)
@@ -156,7 +193,12 @@ def test_explain_with_json_is_the_last_line(run: Run) -> None:
     stages = last["explain"]["stages"]
     assert list(stages) == ["encode", "codes", "estimate", "exact"]
     for timing in stages.values():
-        assert set(timing) == {"seconds", "microseconds_a_query", "rows_in_a_query", "rows_out_a_query"}
+        assert set(timing) == {
+            "seconds",
+            "microseconds_a_query",
+            "rows_in_a_query",
+            "rows_out_a_query",
+        }
         assert timing["seconds"] > 0
     assert stages["codes"]["rows_in_a_query"] == 203
     assert stages["exact"]["rows_out_a_query"] == 10
@@ -174,7 +216,11 @@ def test_options_that_contradict_each_other(run: Run) -> None:
     for options, option, says in (
         (("--stage", "exact"), "--stage", "exact needs --vectors"),
         (("--stage", "estimate"), "--stage", "estimate needs --corrections"),
-        (("--stage", "estimate", *EXACT, *ESTIMATE), "--vectors", "means nothing for --stage estimate"),
+        (
+            ("--stage", "estimate", *EXACT, *ESTIMATE),
+            "--vectors",
+            "means nothing for --stage estimate",
+        ),
         (("--stage", "codes", *EXACT), "--vectors", "means nothing for --stage codes"),
         (("--stage", "codes", *ESTIMATE), "--corrections", "means nothing for --stage codes"),
         (("--oversample", "3"), "--oversample", "means nothing for --stage codes"),
@@ -187,24 +233,36 @@ def test_options_that_contradict_each_other(run: Run) -> None:
         (("--radius", "3", *ESTIMATE), "--corrections", "means nothing with --radius"),
         (("--radius", "3", "--oversample", "2"), "--oversample", "means nothing with --radius"),
         ((*EXACT, "--oversample", "0"), "--oversample", "Invalid value"),
-        (("--vectors", "vectors.npz", "-o", "vectors.npz"), "--out", "is an input and would be replaced"),
+        (
+            ("--vectors", "vectors.npz", "-o", "vectors.npz"),
+            "--out",
+            "is an input and would be replaced",
+        ),
     ):
         require_wrong_usage(run(*ASK, *options), option, says)
 
 
 def test_better_distances_need_vectors_as_queries(run: Run) -> None:
-    require_wrong_usage(run("search", "index", "codes", *EXACT), "--model", "queries must be vectors, not codes")
+    require_wrong_usage(
+        run("search", "index", "codes", *EXACT), "--model", "queries must be vectors, not codes"
+    )
 
 
 def test_encode_refuses_places_and_metrics(run: Run) -> None:
     for options, option, says in (
         (("--metric", "ip"), "--metric", "means nothing without --corrections"),
         (("--corrections", "c", "--metric", "l3"), "--metric", "is not one of l2, cosine, ip"),
-        (("--corrections", "c.npy"), "--corrections", "c.npy must not end in .npy: what is written is a bitkin file"),
+        (
+            ("--corrections", "c.npy"),
+            "--corrections",
+            "c.npy must not end in .npy: what is written is a bitkin file",
+        ),
         (("--corrections", "model"), "--corrections", "model is an input and would be replaced"),
         (("--corrections", "out"), "--corrections", "out is also given to --out"),
     ):
-        require_wrong_usage(run("encode", "model", "vectors.npy", "-o", "out", *options), option, says)
+        require_wrong_usage(
+            run("encode", "model", "vectors.npy", "-o", "out", *options), option, says
+        )
     assert not Path("out").exists()
 
 
@@ -216,7 +274,9 @@ def test_a_model_whose_codes_cannot_be_scored_says_so_before_anything_is_written
     assert not Path("d").exists()
     assert run("encode", "wta", "vectors.npy", "-o", "c").code == 0
     assert run("index", "c", "-o", "i").code == 0
-    [line, *_] = run("search", "i", "queries.npy", "-m", "wta", *EXACT, "--oversample", 100, "--json").objects
+    [line, *_] = run(
+        "search", "i", "queries.npy", "-m", "wta", *EXACT, "--oversample", 100, "--json"
+    ).objects
     assert line["ids"] == truth(10, oversample=100).ids[0].tolist()
 
 
@@ -229,7 +289,12 @@ def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
         mine = run("search", "multi", *ASK[2:], *options, "--json")
         assert mine.code == 0
         assert mine.out == run(*ASK, *options, "--json").out
-    assert run("index", "codes", "-o", "bands", "--kind", "bands", "--band-bits", 8, "--probes", 1).code == 0
+    assert (
+        run(
+            "index", "codes", "-o", "bands", "--kind", "bands", "--band-bits", 8, "--probes", 1
+        ).code
+        == 0
+    )
     bands = bitkin.load("bands")
     assert isinstance(bands, bitkin.BandIndex)
     assert (bands.band_bits, bands.probes) == (8, 1)

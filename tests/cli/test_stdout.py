@@ -1,4 +1,6 @@
-"""Stdout: `-o -` is it where text comes out, else one clear line; and what happens where it cannot be written."""
+"""Stdout: `-o -` is it where text comes out, else one clear line; and what happens where it cannot
+be written.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ from tests.cli.test_failures import require_usage_error
 def test_what_cannot_go_to_stdout_says_so(folder: Path, run: Run, command: tuple[str, ...]) -> None:
     write_lines("t.jsonl", records(9, 0))
     done = run(*command)
-    require_usage_error(done, f"Invalid value for '{'--out' if command[-2] == '-o' else command[-2]}'")
+    require_usage_error(
+        done, f"Invalid value for '{'--out' if command[-2] == '-o' else command[-2]}'"
+    )
     assert ("cannot write to stdout. Give a file." in done.err) == (command[0] != "search")
     assert done.out == ""
     assert not Path("-").exists()
@@ -71,7 +75,12 @@ def test_a_bar_is_not_drawn_into_predictions_on_a_terminal(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_lines("t.jsonl", records(33, 0))
-    assert run("classify", "train", "t.jsonl", "--text", "about", "--path", "all", "-o", "m", *FAST).code == 0
+    assert (
+        run(
+            "classify", "train", "t.jsonl", "--text", "about", "--path", "all", "-o", "m", *FAST
+        ).code
+        == 0
+    )
     bars: list[Any] = []
     monkeypatch.setattr("bitkin.cli.classify.progress_bar", lambda *what: bars.append(what))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -81,7 +90,9 @@ def test_a_bar_is_not_drawn_into_predictions_on_a_terminal(
 
 FULL = "bitkin: stdout cannot be written: No space left on device.\n"
 CLOSED = "bitkin: stdout is closed. Send it to /dev/null where nobody is to read it.\n"
-needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+needs_full = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="this system has no /dev/full"
+)
 
 
 def commands() -> list[Any]:
@@ -120,17 +131,45 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save("vectors.npy", rng.standard_normal((203, 17)).astype(np.float32))
         np.save("queries.npy", rng.standard_normal((9, 17)).astype(np.float32))
         write_lines("t.jsonl", records(60, 0))
-        hasher = bitkin.ProjectionHash(67, projection="random", rotation=None).fit(np.load("vectors.npy"))
+        hasher = bitkin.ProjectionHash(67, projection="random", rotation=None).fit(
+            np.load("vectors.npy")
+        )
         codes = hasher.encode(np.load("vectors.npy"))
         index = bitkin.FlatIndex(codes.spec)
         index.add(codes)
         for thing, name in ((hasher, "model"), (codes, "codes"), (index, "index")):
             thing.save(name)
-        train = ["classify", "train", "t.jsonl", "--text", "about", "--path", "all", "-o", "classes", *FAST]
-        stream = ["stream", "--dim", "17", "--bits", "4", "-o", "streamed", "--state", "state", "--epochs-to", "epochs"]
+        train = [
+            "classify",
+            "train",
+            "t.jsonl",
+            "--text",
+            "about",
+            "--path",
+            "all",
+            "-o",
+            "classes",
+            *FAST,
+        ]
+        stream = [
+            "stream",
+            "--dim",
+            "17",
+            "--bits",
+            "4",
+            "-o",
+            "streamed",
+            "--state",
+            "state",
+            "--epochs-to",
+            "epochs",
+        ]
         for arguments, stdin in ((train, b""), (stream, np.load("vectors.npy").tobytes())):
             done = subprocess.run(
-                [sys.executable, "-m", "bitkin", *map(str, arguments)], input=stdin, capture_output=True, check=False
+                [sys.executable, "-m", "bitkin", *map(str, arguments)],
+                input=stdin,
+                capture_output=True,
+                check=False,
             )
             assert done.returncode == 0, done.stderr
     return folder
@@ -140,8 +179,12 @@ Printed = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def printed(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Printed:
-    """Run the whole program in this process, in a copy of `made`, with another stdout; return exit code and stderr."""
+def printed(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Printed:
+    """Run the whole program in this process, in a copy of `made`, with another stdout; return exit
+    code and stderr.
+    """
     folder = shutil.copytree(made, tmp_path / "made")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("BITKIN_QUIET", "1")
@@ -159,12 +202,16 @@ def printed(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
 
 
 @pytest.mark.parametrize("command", commands())
-def test_a_stdout_that_is_not_utf8_gets_what_it_can_show(printed: Printed, command: tuple[Any, ...]) -> None:
-    for number, errors in enumerate(("strict", "surrogateescape")):  # as of PYTHONIOENCODING=ascii, and of LC_ALL=C
+def test_a_stdout_that_is_not_utf8_gets_what_it_can_show(
+    printed: Printed, command: tuple[Any, ...]
+) -> None:
+    # as of PYTHONIOENCODING=ascii, and of LC_ALL=C
+    for number, errors in enumerate(("strict", "surrogateescape")):
         with Path(f"out{number}").open("w", encoding="ascii", errors=errors) as out:
             assert printed(out, *command) == (0, "")
             assert out.errors == errors
-        text = Path(f"out{number}").read_text(encoding="utf-8" if "--help" in command else "ascii")  # Typer's own way
+        # Typer's own way
+        text = Path(f"out{number}").read_text(encoding="utf-8" if "--help" in command else "ascii")
         assert text.strip()
         if command[0] == "search" and "--json" not in command and "--help" not in command:
             assert "?s a query" in text  # µs
@@ -173,14 +220,18 @@ def test_a_stdout_that_is_not_utf8_gets_what_it_can_show(printed: Printed, comma
 @needs_full
 @pytest.mark.parametrize("command", commands())
 @pytest.mark.parametrize("buffering", ["buffered", "unbuffered"])
-def test_a_full_stdout_is_one_clear_line(printed: Printed, command: tuple[Any, ...], buffering: str) -> None:
+def test_a_full_stdout_is_one_clear_line(
+    printed: Printed, command: tuple[Any, ...], buffering: str
+) -> None:
     raw: Any = Path("/dev/full").open("wb", buffering=0 if buffering == "unbuffered" else -1)  # noqa: SIM115
     with io.TextIOWrapper(raw, encoding="utf-8", write_through=buffering == "unbuffered") as full:
         assert printed(full, *command) == (1, FULL)
 
 
 @pytest.mark.parametrize("command", commands())
-def test_a_reader_that_has_gone_ends_the_program_quietly(printed: Printed, command: tuple[Any, ...]) -> None:
+def test_a_reader_that_has_gone_ends_the_program_quietly(
+    printed: Printed, command: tuple[Any, ...]
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w", encoding="utf-8") as pipe:
@@ -218,8 +269,15 @@ def test_a_shell_sees_the_same(
 ) -> None:
     command = f'"$PYTHON" -m bitkin index codes -o "$OUT" {redirection}'
     if redirection.startswith("|"):
-        command = f'set -o pipefail; (sleep 0.3; "$PYTHON" -m bitkin index codes -o "$OUT") {redirection}'
-    known = {**os.environ, "PYTHON": sys.executable, "OUT": str(tmp_path / "index"), "BITKIN_QUIET": "1"}
+        command = (
+            f'set -o pipefail; (sleep 0.3; "$PYTHON" -m bitkin index codes -o "$OUT") {redirection}'
+        )
+    known = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "OUT": str(tmp_path / "index"),
+        "BITKIN_QUIET": "1",
+    }
     done = subprocess.run(
         ["bash", "-c", command.replace("> out", f"> {tmp_path}/out")],
         cwd=made, env=known | environment, capture_output=True, text=True, check=False,
@@ -231,16 +289,35 @@ def test_a_shell_sees_the_same(
 @pytest.mark.parametrize("form", ["raw", "jsonl"])
 def test_codes_of_a_stream_that_cannot_be_written_are_one_clear_line(made: Path, form: str) -> None:
     vectors = np.load(made / "vectors.npy").tobytes()
-    command = [sys.executable, "-m", "bitkin", "stream", "--dim", "17", "--bits", "4", "--output-format", form]
+    command = [
+        sys.executable,
+        "-m",
+        "bitkin",
+        "stream",
+        "--dim",
+        "17",
+        "--bits",
+        "4",
+        "--output-format",
+        form,
+    ]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, input=vectors, stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            command, input=vectors, stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.returncode == 1
     assert done.stderr.decode().endswith(FULL)
     assert "Traceback" not in done.stderr.decode()
 
 
-def test_a_file_name_that_cannot_be_decoded_goes_out_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    for errors, expected in (("strict", b"a?b ?s\n"), ("surrogateescape", b"a\xffb ?s\n"), ("backslashreplace", None)):
+def test_a_file_name_that_cannot_be_decoded_goes_out_byte_for_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for errors, expected in (
+        ("strict", b"a?b ?s\n"),
+        ("surrogateescape", b"a\xffb ?s\n"),
+        ("backslashreplace", None),
+    ):
         raw = io.BytesIO()
         out = io.TextIOWrapper(raw, encoding="ascii", errors=errors, newline="\n")
         monkeypatch.setattr(sys, "stdout", out)

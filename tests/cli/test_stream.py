@@ -23,7 +23,9 @@ from bitkin.io.growing import GrowingFile
 from tests.cli.conftest import Outcome, Run
 from tests.cli.streams import files_in, start_stream, stdin_of
 
-X: npt.NDArray[np.float32] = (np.random.default_rng(7).standard_normal((503, 13)) * np.linspace(3, 1, 13)).astype("f4")
+X: npt.NDArray[np.float32] = (
+    np.random.default_rng(7).standard_normal((503, 13)) * np.linspace(3, 1, 13)
+).astype("f4")
 WITH_NAN = X.copy()
 SKIPPED = [0, 40, 250, 502]
 WITH_NAN[SKIPPED] = np.nan
@@ -88,7 +90,9 @@ def require_usage_error(done: Outcome, *words: str) -> None:
     ],
     ids=["f32", "npy", "npy of float64", "jsonl", "jsonl with a field"],
 )
-def test_codes_are_those_of_the_library_whatever_the_input(feed: Feed, data: bytes, options: list[object]) -> None:
+def test_codes_are_those_of_the_library_whatever_the_input(
+    feed: Feed, data: bytes, options: list[object]
+) -> None:
     done = feed(data, "--bits", 7, "-o", "codes", "--epochs", 200, *options)
     assert (done.code, done.out) == (0, "")
     assert Path("codes").read_bytes() == coded(X, epochs=200)
@@ -106,10 +110,14 @@ def test_the_model_of_every_epoch_is_kept_with_the_rows_it_made(feed: Feed) -> N
     for line, stop in zip(rows, [224, 424, 503], strict=True):
         model = bitkin.load(Path("codes.epochs") / line["model"])
         assert model.fingerprint_ == line["fingerprint"]
-        assert np.array_equal(model.encode(X[line["row"] : stop]).to_bytes(), codes[line["row"] : stop])
+        assert np.array_equal(
+            model.encode(X[line["row"] : stop]).to_bytes(), codes[line["row"] : stop]
+        )
 
 
-def test_json_lines_on_stdout_name_row_code_and_epoch_and_leave_skipped_vectors_empty(feed: Feed) -> None:
+def test_json_lines_on_stdout_name_row_code_and_epoch_and_leave_skipped_vectors_empty(
+    feed: Feed,
+) -> None:
     done = feed(npy(WITH_NAN), "--bits", 7, "--epochs", 200, "--json", "--state", "state")
     assert done.code == 0
     assert [line["row"] for line in done.objects] == list(range(503))
@@ -117,7 +125,9 @@ def test_json_lines_on_stdout_name_row_code_and_epoch_and_leave_skipped_vectors_
     assert [line["row"] for line in done.objects if line["epoch"] is None] == SKIPPED
     used = [(line["code"], line["epoch"]) for line in done.objects if line["code"] is not None]
     parts = list(hasher(epochs=200).sketch_stream(np.delete(X, SKIPPED, axis=0)))
-    assert used == [(row.to_bytes().tobytes().hex(), codes.fingerprint) for codes in parts for row in codes]
+    assert used == [
+        (row.to_bytes().tobytes().hex(), codes.fingerprint) for codes in parts for row in codes
+    ]
     assert sorted(Path("state.epochs").iterdir())[0].name == f"00000-{parts[0].fingerprint}.bitkin"
     skipped, end, saved = (json.loads(line) for line in done.err.splitlines())
     assert skipped == {"event": "skipped", "vector": 0}
@@ -142,7 +152,8 @@ def test_skipped_vectors_are_zeros_in_raw_codes_and_listed(feed: Feed) -> None:
 
 def test_short_epochs_lose_no_code_beside_skipped_vectors(feed: Feed) -> None:
     slots: dict[str, Any] = {"projection": "frequent-directions", "rotation": None, "epochs": 5}
-    # 224 vectors begin the first learned epoch; from there on an epoch ends every 5, with nothing learned between.
+    # 224 vectors begin the first learned epoch; from there on an epoch ends every 5, with nothing
+    # learned between.
     done = feed(
         npy(WITH_NAN),
         "--bits",
@@ -159,7 +170,9 @@ def test_short_epochs_lose_no_code_beside_skipped_vectors(feed: Feed) -> None:
     assert done.code == 0, done.err
     codes = np.fromfile("codes", dtype=np.uint8)
     one_by_one = bitkin.ProjectionHash(7, **slots)
-    expected = b"".join(one_by_one.sketch(x).to_bytes().tobytes() for x in np.delete(X, SKIPPED, axis=0))
+    expected = b"".join(
+        one_by_one.sketch(x).to_bytes().tobytes() for x in np.delete(X, SKIPPED, axis=0)
+    )
     assert np.delete(codes, SKIPPED).tobytes() == expected
     assert not codes[SKIPPED].any()
 
@@ -174,16 +187,50 @@ def test_without_epochs_codes_are_the_moving_models_and_no_model_is_kept(feed: F
 
 
 def test_every_option_of_a_hasher_reaches_it(feed: Feed) -> None:
-    options = ("--projection", "frequent-directions", "--rotation", "none", "--no-center", "--normalize", "--seed", 3)
+    options = (
+        "--projection",
+        "frequent-directions",
+        "--rotation",
+        "none",
+        "--no-center",
+        "--normalize",
+        "--seed",
+        3,
+    )
     assert feed(npy(X), "--bits", 5, "-o", "codes", *options, "--epochs", "0.25").code == 0
     same = bitkin.ProjectionHash(
-        5, projection="frequent-directions", rotation=None, center=False, normalize=True, random_state=3, epochs=0.25
+        5,
+        projection="frequent-directions",
+        rotation=None,
+        center=False,
+        normalize=True,
+        random_state=3,
+        epochs=0.25,
     )
-    assert Path("codes").read_bytes() == b"".join(codes.to_bytes().tobytes() for codes in same.sketch_stream(X))
-    assert feed(npy(X), "--bits", 7, "-o", "f", "--forgetting", 0.99, "--refresh", 9, "--rotation", "isohash").code == 0
+    assert Path("codes").read_bytes() == b"".join(
+        codes.to_bytes().tobytes() for codes in same.sketch_stream(X)
+    )
+    assert (
+        feed(
+            npy(X),
+            "--bits",
+            7,
+            "-o",
+            "f",
+            "--forgetting",
+            0.99,
+            "--refresh",
+            9,
+            "--rotation",
+            "isohash",
+        ).code
+        == 0
+    )
     opast = bitkin.projections.OPAST(forgetting=0.99)
     same = bitkin.ProjectionHash(7, projection=opast, rotation="isohash", refresh=9)
-    assert Path("f").read_bytes() == b"".join(codes.to_bytes().tobytes() for codes in same.sketch_stream(X))
+    assert Path("f").read_bytes() == b"".join(
+        codes.to_bytes().tobytes() for codes in same.sketch_stream(X)
+    )
 
 
 def test_a_stream_can_begin_with_a_fitted_model(feed: Feed) -> None:
@@ -191,11 +238,19 @@ def test_a_stream_can_begin_with_a_fitted_model(feed: Feed) -> None:
     assert feed(npy(X[200:]), "-m", "model", "-o", "codes").code == 0
     codes = bitkin.load("model").sketch_stream(X[200:])
     assert Path("codes").read_bytes() == b"".join(part.to_bytes().tobytes() for part in codes)
-    require_usage_error(feed(b"", "-m", "model", "--bits", 8, "-o", "new"), "'--bits'", "means nothing with --model")
+    require_usage_error(
+        feed(b"", "-m", "model", "--bits", 8, "-o", "new"), "'--bits'", "means nothing with --model"
+    )
     bitkin.ProjectionHash(7).fit(X).save("pca")
-    require_failure(feed(b"", "-m", "pca", "-o", "new"), "pca holds a model that does not go on learning")
-    require_failure(feed(npy(X[:, :12]), "-m", "model", "-o", "new"), "vectors of 13 numbers", "12 columns")
-    require_failure(feed(b"", "-m", "model", "--dim", 9, "-o", "fresh"), "--dim must be 13", "got 9")
+    require_failure(
+        feed(b"", "-m", "pca", "-o", "new"), "pca holds a model that does not go on learning"
+    )
+    require_failure(
+        feed(npy(X[:, :12]), "-m", "model", "-o", "new"), "vectors of 13 numbers", "12 columns"
+    )
+    require_failure(
+        feed(b"", "-m", "model", "--dim", 9, "-o", "fresh"), "--dim must be 13", "got 9"
+    )
 
 
 def test_a_stream_goes_on_from_its_state(feed: Feed, run: Run) -> None:
@@ -228,7 +283,8 @@ def test_the_end_of_a_stream_says_that_all_is_saved_and_counts_epochs(feed: Feed
     options = ("--bits", 7, "-o", "codes", "--state", "state", "--epochs", "request")
     done = feed(X[:50].tobytes(), "--dim", 13, *options)
     assert done.err.splitlines()[-1] == (
-        "bitkin: state: the whole stream is saved; what comes later goes on from vector 50 (byte 2,600)."
+        "bitkin: state: the whole stream is saved; what comes later goes on from vector 50 (byte "
+        "2,600)."
     )
     assert "feed again" not in done.err
     assert ", 1 epoch;" in done.err or ", 1 epoch\n" in done.err
@@ -249,7 +305,9 @@ def test_what_the_input_was_does_not_change_the_state(feed: Feed) -> None:
     assert bitkin.load("f32.state").fingerprint_ == bitkin.load("jsonl.state").fingerprint_
 
 
-def test_a_stream_of_float32_in_npy_goes_on_in_the_middle_only_where_that_is_said(feed: Feed, run: Run) -> None:
+def test_a_stream_of_float32_in_npy_goes_on_in_the_middle_only_where_that_is_said(
+    feed: Feed, run: Run
+) -> None:
     options = ("--bits", 7, "-o", "codes", "--state", "state")
     done = feed(npy(X)[: 128 + 203 * 52], *options)
     assert done.code == 1  # cut off
@@ -259,8 +317,14 @@ def test_a_stream_of_float32_in_npy_goes_on_in_the_middle_only_where_that_is_sai
     before = files_in(Path())
     done = feed(npy(X)[first:], *options)
     assert done.code == 1
-    assert "vector 203 (the whole .npy with --from-start, or from byte 10,684 with --format f32)" in done.err
-    assert "stdin has no header, and the stream so far was an .npy array of float32 numbers" in done.err
+    assert (
+        "vector 203 (the whole .npy with --from-start, or from byte 10,684 with --format f32)"
+        in done.err
+    )
+    assert (
+        "stdin has no header, and the stream so far was an .npy array of float32 numbers"
+        in done.err
+    )
     assert files_in(Path()) == before
     assert feed(npy(X)[first:], *options, "--format", "f32").code == 0
     assert Path("codes").read_bytes() == coded(X)
@@ -271,7 +335,11 @@ def test_a_stream_of_other_numbers_in_npy_goes_on_from_its_start_only(feed: Feed
     data = npy(X.astype(">f8"))
     assert feed(data[: 128 + 203 * 104 + 5], *options).code == 1
     done = run("stream", "--state", "state", "--position", "bytes")
-    require_failure(done, "an .npy array of float64 numbers, which cannot be fed from the middle", "--from-start")
+    require_failure(
+        done,
+        "an .npy array of float64 numbers, which cannot be fed from the middle",
+        "--from-start",
+    )
     assert run("stream", "--state", "state", "--position", "vectors").out == "203\n"
     assert run("stream", "--state", "state", "--position", "bytes", "--json").objects == [
         {"vectors": 203, "bytes": None, "output_bytes": 203}
@@ -280,7 +348,8 @@ def test_a_stream_of_other_numbers_in_npy_goes_on_from_its_start_only(feed: Feed
     assert feed(data, *options, "--from-start").code == 0
     assert Path("codes").read_bytes() == coded(X)
     assert feed(X.tobytes(), *options, "--from-start").code == 0
-    assert run("stream", "--state", "state", "--position", "bytes").out == f"{X.nbytes}\n"  # in this input
+    # in this input
+    assert run("stream", "--state", "state", "--position", "bytes").out == f"{X.nbytes}\n"
 
 
 def test_a_stream_fed_from_its_start_must_be_long_enough(feed: Feed) -> None:
@@ -296,7 +365,12 @@ def test_another_command_does_not_go_on_with_a_state(feed: Feed) -> None:
     before = files_in(Path())
     words = "state is the state of another stream: "
     other = feed(npy(X), "--bits", 9, "-o", "codes", "--state", "state", "--rotation", "none")
-    require_failure(other, words, "--bits was 7, now it is 9; --rotation was unifdiag, now it is none", "--fresh")
+    require_failure(
+        other,
+        words,
+        "--bits was 7, now it is 9; --rotation was unifdiag, now it is none",
+        "--fresh",
+    )
     other = feed(npy(X), "--bits", 7, "--json", "--state", "state")
     require_failure(other, words, "--out was codes, now it is stdout")
     Path("other").write_bytes(bytes(1000))
@@ -307,8 +381,12 @@ def test_another_command_does_not_go_on_with_a_state(feed: Feed) -> None:
     assert files_in(Path()) == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "a byte", "empty", "another version", "a model", "codes"])
-def test_a_state_that_cannot_be_trusted_is_refused(feed: Feed, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["cut", "a byte", "empty", "another version", "a model", "codes"]
+)
+def test_a_state_that_cannot_be_trusted_is_refused(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
     options = ("--bits", 7, "-o", "codes", "--state", "state")
     with monkeypatch.context() as patch:
         if damage == "another version":
@@ -325,10 +403,16 @@ def test_a_state_that_cannot_be_trusted_is_refused(feed: Feed, monkeypatch: pyte
         words = "state is a state of version 3, and this bitkin reads 2"
     elif damage == "a model":
         hasher().fit(X).save("state")
-        data, words = bytearray(Path("state").read_bytes()), "state holds ProjectionHash, not the state of a stream"
+        data, words = (
+            bytearray(Path("state").read_bytes()),
+            "state holds ProjectionHash, not the state of a stream",
+        )
     else:
         hasher().fit(X).encode(X).save("state")
-        data, words = bytearray(Path("state").read_bytes()), "state holds Codes, not the state of a stream"
+        data, words = (
+            bytearray(Path("state").read_bytes()),
+            "state holds Codes, not the state of a stream",
+        )
     Path("state").write_bytes(data)
     before = files_in(Path())
     require_failure(feed(npy(X), *options), words)
@@ -343,7 +427,9 @@ def test_output_that_was_changed_or_is_somebody_elses_is_refused(feed: Feed) -> 
     require_failure(feed(npy(X), *options), "codes has 100 bytes where 503 were written")
     assert Path("codes").read_bytes() == codes[:100]
     Path("state").unlink()
-    require_failure(feed(npy(X), *options), "codes is there already, and no state to go on from", "--fresh")
+    require_failure(
+        feed(npy(X), *options), "codes is there already, and no state to go on from", "--fresh"
+    )
     Path("codes").unlink()
     require_failure(feed(npy(X), *options), "codes.epochs is there already")
     assert feed(npy(X), *options, "--fresh").code == 0
@@ -357,16 +443,22 @@ FILES = ("-o", "codes", "--state", "state", "--corrections", "kept")
 
 @pytest.mark.parametrize("name", ["codes", "kept", "codes.epochs/rows.jsonl"])
 @pytest.mark.parametrize("fresh", [[], ["--fresh"]], ids=["resumed", "fresh"])
-def test_a_start_beside_a_running_stream_changes_nothing(feed: Feed, name: str, fresh: list[str]) -> None:
+def test_a_start_beside_a_running_stream_changes_nothing(
+    feed: Feed, name: str, fresh: list[str]
+) -> None:
     assert feed(npy(X), "--bits", 7, *FILES).code == 0
     before = files_in(Path())
     with GrowingFile(name):  # as a running stream has it
-        require_failure(feed(npy(X), "--bits", 7, *FILES, *fresh), f"{name} is being written by another process")
+        require_failure(
+            feed(npy(X), "--bits", 7, *FILES, *fresh), f"{name} is being written by another process"
+        )
     assert files_in(Path()) == before
 
 
 @pytest.mark.parametrize("name", ["codes", "kept", "codes.epochs/rows.jsonl"])
-def test_the_state_of_a_running_stream_is_not_replaced_for_another_output(feed: Feed, name: str) -> None:
+def test_the_state_of_a_running_stream_is_not_replaced_for_another_output(
+    feed: Feed, name: str
+) -> None:
     assert feed(npy(X), "--bits", 7, *FILES).code == 0
     before = files_in(Path())
     with GrowingFile(name):
@@ -423,7 +515,9 @@ def test_models_that_are_not_those_of_the_state_are_refused_before_anything_goes
     assert files_in(Path()) == before
 
 
-def test_a_new_folder_of_models_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_folder_of_models_survives_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("bitkin.cli.streaming.epochs_kept.sync_folder", synced.append)
     for _ in range(2):
@@ -434,10 +528,16 @@ def test_a_new_folder_of_models_survives_a_power_cut(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("option", ["-o", "--state", "--epochs-to"])
 def test_what_cannot_be_written_is_named(feed: Feed, option: str) -> None:
     arguments = {"-o": "codes", "--state": "state", "--epochs-to": "epochs"}
-    for path in ("no/such/folder", "folder") if option != "--epochs-to" else ("no/such/folder", "file"):
+    for path in (
+        ("no/such/folder", "folder") if option != "--epochs-to" else ("no/such/folder", "file")
+    ):
         Path("folder").mkdir(exist_ok=True)
         Path("file").write_bytes(b"")
-        done = feed(npy(X), *(word for pair in (arguments | {option: path}).items() for word in pair), "--fresh")
+        done = feed(
+            npy(X),
+            *(word for pair in (arguments | {option: path}).items() for word in pair),
+            "--fresh",
+        )
         require_failure(done, path, "cannot be written")
 
 
@@ -456,7 +556,9 @@ def test_an_error_in_the_stream_keeps_what_came_before_it(feed: Feed, run: Run) 
 def test_strict_ends_at_a_vector_that_is_not_finite(feed: Feed, run: Run) -> None:
     bad = X.astype(np.float64)
     bad[77, 3] = 1e300
-    done = feed(npy(bad), "--bits", 7, "-o", "codes", "--state", "state", "--strict", "--save-every", 50)
+    done = feed(
+        npy(bad), "--bits", 7, "-o", "codes", "--state", "state", "--strict", "--save-every", 50
+    )
     require_failure(done, "stdin: vector 77 of the stream is not finite in float32", "--strict")
     assert run("stream", "--state", "state", "--position", "vectors").out == "77\n"
     assert Path("codes").read_bytes() == coded(X)[:77]
@@ -470,8 +572,13 @@ def test_strict_ends_at_a_vector_that_is_not_finite(feed: Feed, run: Run) -> Non
         (["--forgetting", 0], ["forgetting"]),
     ],
 )
-def test_parameters_that_cannot_be_are_one_line(feed: Feed, options: list[object], words: list[str]) -> None:
-    require_failure(feed(npy(X), "-o", "codes", *(["--bits", 7] if "--bits" not in options else []), *options), *words)
+def test_parameters_that_cannot_be_are_one_line(
+    feed: Feed, options: list[object], words: list[str]
+) -> None:
+    require_failure(
+        feed(npy(X), "-o", "codes", *(["--bits", 7] if "--bits" not in options else []), *options),
+        *words,
+    )
 
 
 @pytest.mark.parametrize(
@@ -484,7 +591,10 @@ def test_parameters_that_cannot_be_are_one_line(feed: Feed, options: list[object
         (["--projection", "opsat"], ["'--projection'", "Did you mean 'opast'?"]),
         (["--projection", "pca"], ["'--projection'", "opast, frequent-directions"]),
         (["--rotation", "itq"], ["'--rotation'", "unifdiag, isohash, random, none"]),
-        (["--projection", "frequent-directions", "--forgetting", "0.5"], ["'--forgetting'", "belongs to opast"]),
+        (
+            ["--projection", "frequent-directions", "--forgetting", "0.5"],
+            ["'--forgetting'", "belongs to opast"],
+        ),
         (["--format", "csv"], ["'--format'"]),
         (["--output-format", "csv"], ["'--output-format'"]),
         (["--save-every", "5"], ["'--save-every'", "means nothing without --state"]),
@@ -506,13 +616,16 @@ def test_no_vectors_at_all_is_no_error(feed: Feed) -> None:
     assert done.code == 0
     assert "0 vectors" in done.err
     assert Path("codes").read_bytes() == b""
-    assert feed(npy(X), "-o", "codes", "--state", "state", "--bits", 32).code == 1  # 32 bits of 13 numbers
+    # 32 bits of 13 numbers
+    assert feed(npy(X), "-o", "codes", "--state", "state", "--bits", 32).code == 1
     require_failure(feed(X.tobytes(), "-o", "other"), "--dim is missing")
 
 
 def test_a_code_leaves_before_the_next_vector_comes_and_a_reader_may_leave(tmp_path: Path) -> None:
     data, got = X[:10].tobytes(), b""
-    process = start_stream("--dim", 13, "--bits", 7, "--state", tmp_path / "state", stdout=subprocess.PIPE)
+    process = start_stream(
+        "--dim", 13, "--bits", 7, "--state", tmp_path / "state", stdout=subprocess.PIPE
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     for begin, end in ((0, 52), (52, 59), (59, 104), (104, 311), (311, 520)):  # 52 bytes a vector
@@ -529,9 +642,22 @@ def test_a_code_leaves_before_the_next_vector_comes_and_a_reader_may_leave(tmp_p
     process.stderr.close()
 
 
-def test_a_reader_that_does_not_read_does_not_keep_a_stream_from_stopping(tmp_path: Path, run: Run) -> None:
+def test_a_reader_that_does_not_read_does_not_keep_a_stream_from_stopping(
+    tmp_path: Path, run: Run
+) -> None:
     state = tmp_path / "state"
-    options = ("--dim", 13, "--bits", 7, "--output-format", "jsonl", "--state", state, "--save-every", 100)
+    options = (
+        "--dim",
+        13,
+        "--bits",
+        7,
+        "--output-format",
+        "jsonl",
+        "--state",
+        state,
+        "--save-every",
+        100,
+    )
     process = start_stream(*options, stdout=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(np.concatenate([X, X, X, X]).tobytes())  # more codes than fit in a pipe
@@ -543,8 +669,8 @@ def test_a_reader_that_does_not_read_does_not_keep_a_stream_from_stopping(tmp_pa
     assert process.returncode == -signal.SIGTERM
     n_saved = int(run("stream", "--state", state, "--position", "vectors").out)
     assert (
-        f"state: feed again from vector {n_saved:,} (byte {n_saved * 52:,}). Drop the codes from that on."
-        in said.decode()
+        f"state: feed again from vector {n_saved:,} (byte {n_saved * 52:,}). Drop the codes from "
+        "that on." in said.decode()
     )
     rows = [json.loads(line) for line in out.splitlines()[:n_saved]]
     assert [line["row"] for line in rows] == list(range(n_saved))
@@ -556,16 +682,24 @@ def test_news_comes_every_few_seconds_and_rewrites_itself_on_a_terminal(
     monkeypatch.setattr("bitkin.cli.streaming.news._SECONDS", 0.0)
     monkeypatch.setattr("bitkin.cli.streaming.news._SECONDS_ON_A_TERMINAL", 0.0)
     options = ("--dim", 13, "--bits", 7, "--fresh", "--state", "state", "--save-every", 200)
-    lines = [json.loads(line) for line in feed(X.tobytes(), *options, "-o", "a", "--json").err.splitlines()]
+    lines = [
+        json.loads(line)
+        for line in feed(X.tobytes(), *options, "-o", "a", "--json").err.splitlines()
+    ]
     assert [(line["event"], line["vectors"]) for line in lines] == [
         ("progress", 200), ("progress", 400), ("progress", 503), ("end", 503), ("saved", 503),
     ]  # fmt: skip
-    assert all({"vectors_per_second", "bits_flipped", "diagonal_spread"} <= set(line) for line in lines[:4])
+    assert all(
+        {"vectors_per_second", "bits_flipped", "diagonal_spread"} <= set(line) for line in lines[:4]
+    )
     moving = [
         json.loads(line)
-        for line in feed(X.tobytes(), *options, "--epochs", "none", "-o", "a", "--json").err.splitlines()
+        for line in feed(
+            X.tobytes(), *options, "--epochs", "none", "-o", "a", "--json"
+        ).err.splitlines()
     ]
-    assert ["variance_kept" in line for line in moving] == [False, True, True, True, False]  # since the last report
+    # since the last report
+    assert ["variance_kept" in line for line in moving] == [False, True, True, True, False]
     with monkeypatch.context() as patch:
         patch.setattr(type(sys.stderr), "isatty", lambda self: self is sys.stderr, raising=False)
         said = feed(X.tobytes(), *options, "-o", "a").err
@@ -578,5 +712,7 @@ def test_codes_for_a_terminal_must_be_text(feed: Feed, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(type(sys.stdout), "isatty", lambda self: self is sys.stdout, raising=False)
         done = feed(npy(X), "--bits", 7)
-        require_usage_error(done, "'--out'", "codes are bytes, not text for a terminal. Give a file, or --json.")
+        require_usage_error(
+            done, "'--out'", "codes are bytes, not text for a terminal. Give a file, or --json."
+        )
         assert feed(npy(X), "--bits", 7, "--json").code == 0

@@ -1,4 +1,6 @@
-"""`bitkin stream --corrections`: two numbers a vector, by which codes whose vectors are gone are searched."""
+"""`bitkin stream --corrections`: two numbers a vector, by which codes whose vectors are gone are
+searched.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def index_of(folder: Path, metric: str) -> bitkin.EpochIndex:
     index = bitkin.EpochIndex(metric)
     codes = np.fromfile(folder / "codes", dtype=np.uint8).reshape(-1, 1)
     numbers = np.fromfile(folder / "corrections", dtype="<f4").reshape(-1, 2)
-    lines = [json.loads(line) for line in (folder / "codes.epochs/rows.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "codes.epochs/rows.jsonl").read_text().splitlines()
+    ]
     starts = [line for line in lines if "model" in line]
     empty = np.zeros(len(codes), dtype=bool)
     empty[[line["row"] for line in lines if "empty" in line]] = True
@@ -45,7 +49,9 @@ def index_of(folder: Path, metric: str) -> bitkin.EpochIndex:
         rows = slice(first, starts[i + 1]["row"] if i + 1 < len(starts) else len(codes))
         fingerprint = index.begin(bitkin.load(folder / "codes.epochs" / start["model"]))
         packed = bitkin.Codes.from_bytes(codes[rows], 7)
-        of_epoch = bitkin.Codes(packed.words, packed.spec, empty=empty[rows], fingerprint=fingerprint)
+        of_epoch = bitkin.Codes(
+            packed.words, packed.spec, empty=empty[rows], fingerprint=fingerprint
+        )
         index.add_codes(of_epoch, numbers[rows])
     return index
 
@@ -57,7 +63,17 @@ def test_codes_and_corrections_are_searched_as_if_the_index_had_followed_the_str
     hasher = bitkin.ProjectionHash(7, projection="opast", rotation="unifdiag", epochs=401)
     hasher.fit(X[:200]).save("model")
     with stdin_of(WITH_FLAWS.tobytes()):
-        done = run("stream", "-m", "model", "-o", "codes", "--corrections", "corrections", "--metric", metric)
+        done = run(
+            "stream",
+            "-m",
+            "model",
+            "-o",
+            "codes",
+            "--corrections",
+            "corrections",
+            "--metric",
+            metric,
+        )
     assert done.code == 0
     assert "not finite in float32, or longer than 1e18" in done.err
     index, followed = index_of(tmp_path, metric), bitkin.EpochIndex(metric)
@@ -65,7 +81,9 @@ def test_codes_and_corrections_are_searched_as_if_the_index_had_followed_the_str
     rows[UNUSABLE] = np.nan
     with pytest.warns(UserWarning, match="never found"):
         followed.follow(hasher, rows)
-    assert [epoch.fingerprint for epoch in index.epochs] == [epoch.fingerprint for epoch in followed.epochs]
+    assert [epoch.fingerprint for epoch in index.epochs] == [
+        epoch.fingerprint for epoch in followed.epochs
+    ]
     assert len(index) == 1203
     mine, theirs = index.search(QUERIES, 20), followed.search(QUERIES, 20)
     assert np.array_equal(mine.ids, theirs.ids)
@@ -75,14 +93,23 @@ def test_codes_and_corrections_are_searched_as_if_the_index_had_followed_the_str
     assert np.isfinite(numbers).all()
 
 
-def test_a_stream_that_is_killed_and_gone_on_with_has_the_same_corrections(tmp_path: Path, run: Run) -> None:
+def test_a_stream_that_is_killed_and_gone_on_with_has_the_same_corrections(
+    tmp_path: Path, run: Run
+) -> None:
     whole, apart = tmp_path / "whole", tmp_path / "apart"
     whole.mkdir()
     apart.mkdir()
     data = np.tile(X, (4, 1)).tobytes()
     options = [*OPTIONS, "--save-every", 97]
     files = {
-        folder: ["-o", folder / "codes", "--corrections", folder / "corrections", "--state", folder / "state"]
+        folder: [
+            "-o",
+            folder / "codes",
+            "--corrections",
+            folder / "corrections",
+            "--state",
+            folder / "state",
+        ]
         for folder in (whole, apart)
     }
     with stdin_of(data):
@@ -131,7 +158,9 @@ def test_with_strict_a_vector_that_is_too_long_ends_the_stream(run: Run) -> None
         (["--corrections", "kept", "--epochs", "none"], "needs epochs"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(run: Run, options: list[str], message: str) -> None:
+def test_options_that_do_not_go_together_are_refused(
+    run: Run, options: list[str], message: str
+) -> None:
     with stdin_of(b""):
         done = run("stream", "--dim", 13, "--bits", 7, "-o", "codes", *options)
     assert done.code == 2

@@ -1,4 +1,6 @@
-"""Vectors of stdin: however its bytes are cut on the way, the same vectors come out, as soon as they can."""
+"""Vectors of stdin: however its bytes are cut on the way, the same vectors come out, as soon as
+they can.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,15 @@ def json_lines(rows: Any) -> bytes:
     return b"".join(json.dumps(row.tolist()).encode() + b"\n" for row in rows)
 
 
-def blocks_of(data: bytes, form: str = "auto", dim: int | None = None, cuts: Sequence[int] = ()) -> Iterator[Block]:
+def blocks_of(
+    data: bytes, form: str = "auto", dim: int | None = None, cuts: Sequence[int] = ()
+) -> Iterator[Block]:
     return vectors_in(Pieces(data, cuts).read_into, form, dim, None, "vector")
 
 
-def rows_of(data: bytes, form: str = "auto", dim: int | None = None, cuts: Sequence[int] = ()) -> Any:
+def rows_of(
+    data: bytes, form: str = "auto", dim: int | None = None, cuts: Sequence[int] = ()
+) -> Any:
     return np.concatenate([block.rows.copy() for block in blocks_of(data, form, dim, cuts)])
 
 
@@ -61,13 +67,19 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=12)
 
 
 @given(cuts=CUTS, d=st.integers(1, 7), given_format=st.sampled_from(["f32", "auto"]))
-def test_raw_float32_is_the_same_however_it_is_cut(cuts: list[int], d: int, given_format: str) -> None:
+def test_raw_float32_is_the_same_however_it_is_cut(
+    cuts: list[int], d: int, given_format: str
+) -> None:
     rows = np.arange(13 * d, dtype=np.float32).reshape(13, d)
     assert np.array_equal(rows_of(rows.tobytes(), given_format, d, cuts), rows)
 
 
-@given(cuts=CUTS, dtype=st.sampled_from(["<f4", ">f4", "<f2", "<f8", ">f8", "u1", "<i8", ">i2", "?"]))
-def test_an_npy_stream_of_any_numbers_is_the_same_however_it_is_cut(cuts: list[int], dtype: str) -> None:
+@given(
+    cuts=CUTS, dtype=st.sampled_from(["<f4", ">f4", "<f2", "<f8", ">f8", "u1", "<i8", ">i2", "?"])
+)
+def test_an_npy_stream_of_any_numbers_is_the_same_however_it_is_cut(
+    cuts: list[int], dtype: str
+) -> None:
     rows = (100 * X).astype(np.int8).astype(dtype)
     assert np.array_equal(rows_of(npy(rows), "auto", None, cuts), rows.astype(np.float32))
 
@@ -76,15 +88,24 @@ def test_an_npy_stream_of_any_numbers_is_the_same_however_it_is_cut(cuts: list[i
 def test_json_lines_are_the_same_however_they_are_cut_and_every_byte_is_counted(
     cuts: list[int], blanks: list[int], newline: bool
 ) -> None:
-    lines = [b"\n" * n + json.dumps({"vector": row.tolist()}).encode() for n, row in zip(blanks, X, strict=True)]
+    lines = [
+        b"\n" * n + json.dumps({"vector": row.tolist()}).encode()
+        for n, row in zip(blanks, X, strict=True)
+    ]
     data = b"\n".join(lines) + b"\n" * newline
     blocks = [block._replace(rows=block.rows.copy()) for block in blocks_of(data, cuts=cuts)]
     assert np.array_equal(np.concatenate([block.rows for block in blocks]), X)
     starts = np.cumsum([0, *(int(block.ends[-1]) for block in blocks)])
-    ends = np.concatenate([start + block.ends for start, block in zip(starts, blocks, strict=False)])
+    ends = np.concatenate(
+        [start + block.ends for start, block in zip(starts, blocks, strict=False)]
+    )
     for row, end in enumerate(ends):
         assert json.loads(data[:end].splitlines()[-1])["vector"] == X[row].tolist()
-        assert np.array_equal(rows_of(data[end:]), X[row + 1 :]) if row + 1 < len(X) else end == len(data)
+        assert (
+            np.array_equal(rows_of(data[end:]), X[row + 1 :])
+            if row + 1 < len(X)
+            else end == len(data)
+        )
 
 
 @pytest.mark.parametrize("form, dim", [("f32", 5), ("npy", None), ("jsonl", None)])
@@ -101,15 +122,23 @@ def test_the_first_bytes_decide_what_a_stream_is() -> None:
     for data, dim in ((X.tobytes(), 5), (npy(X), None), (json_lines(X), None)):
         assert np.array_equal(rows_of(data, "auto", dim), X)
     like_json = np.frombuffer(b"[1, 2, 3", dtype="<f4").reshape(1, 2)
-    assert np.array_equal(rows_of(like_json.tobytes(), "auto", 2), like_json)  # --dim says that it is raw
+    # --dim says that it is raw
+    assert np.array_equal(rows_of(like_json.tobytes(), "auto", 2), like_json)
     other_words = b'{"name": "caf\xc3\xa9", "vector": [1, 2, 3]}\n'
     assert np.array_equal(rows_of(other_words), [[1, 2, 3]])
-    with pytest.raises(InvalidInputError, match="looks like JSON lines, and --dim says that it is raw float32"):
+    with pytest.raises(
+        InvalidInputError, match="looks like JSON lines, and --dim says that it is raw float32"
+    ):
         rows_of(json_lines(X), "auto", 5)
 
 
 def test_no_bytes_are_no_vectors() -> None:
-    assert list(blocks_of(b"", "f32", 5)) == list(blocks_of(b"", "auto", 5)) == list(blocks_of(b"", "jsonl")) == []
+    assert (
+        list(blocks_of(b"", "f32", 5))
+        == list(blocks_of(b"", "auto", 5))
+        == list(blocks_of(b"", "jsonl"))
+        == []
+    )
     assert list(blocks_of(npy(np.empty((0, 5))), "npy")) == []
 
 
@@ -129,7 +158,9 @@ def test_bytes_without_a_header_do_not_go_on_after_an_npy_array_unless_told() ->
     def after_npy(data: bytes, form: str) -> list[Block]:
         return list(vectors_in(Pieces(data, []).read_into, form, None, 5, "vector", "npy >f8"))
 
-    with pytest.raises(InvalidInputError, match=r"the stream so far was an [.]npy array of float64 numbers"):
+    with pytest.raises(
+        InvalidInputError, match=r"the stream so far was an [.]npy array of float64 numbers"
+    ):
         after_npy(X.tobytes(), "auto")
     assert [len(block.rows) for block in after_npy(X.tobytes(), "f32")] == [9]
     assert [len(block.rows) for block in after_npy(npy(X), "auto")] == [9]
@@ -140,12 +171,16 @@ def test_bytes_without_a_header_do_not_go_on_after_an_npy_array_unless_told() ->
 def test_numbers_that_float32_cannot_hold_are_infinite() -> None:
     rows = rows_of(npy(np.array([[1.0, 1e300], [-1e300, 2.0]])))
     assert np.array_equal(rows, [[1, np.inf], [-np.inf, 2]])
-    assert np.array_equal(rows_of(b"[1, 1e999]\n[NaN, -Infinity]\n"), [[1, np.inf], [np.nan, -np.inf]], equal_nan=True)
+    assert np.array_equal(
+        rows_of(b"[1, 1e999]\n[NaN, -Infinity]\n"), [[1, np.inf], [np.nan, -np.inf]], equal_nan=True
+    )
     assert np.array_equal(rows_of(b"[1" + b"0" * 10_000 + b", 2]\n"), [[np.inf, 2]])
 
 
 def test_whole_numbers_in_json_may_be_beyond_64_bits() -> None:
-    assert np.array_equal(rows_of(b"[100000000000000000000, -3]\n"), np.array([[1e20, -3]], dtype=np.float32))
+    assert np.array_equal(
+        rows_of(b"[100000000000000000000, -3]\n"), np.array([[1e20, -3]], dtype=np.float32)
+    )
 
 
 def flaw_of(data: bytes, form: str = "auto", dim: int | None = None) -> tuple[int, str]:
@@ -162,24 +197,38 @@ def flaw_of(data: bytes, form: str = "auto", dim: int | None = None) -> tuple[in
 @pytest.mark.parametrize(
     "data, n_before, words",
     [
-        (b"[1, 2]\n[3, 4]\n[5]\n[6, 7]\n", 2, "stdin, line 3: must be a vector of 2 numbers, got 1"),
+        (
+            b"[1, 2]\n[3, 4]\n[5]\n[6, 7]\n",
+            2,
+            "stdin, line 3: must be a vector of 2 numbers, got 1",
+        ),
         (b"[1, 2]\n\n[3, 4\n", 1, "stdin, line 3: not JSON: "),
         (b"[1, 2]\n[3, 4", 1, "stdin, line 2: not JSON: "),
-        (b"[1, 2]\nnull\n", 1, "line 2: must be a list of numbers, or an object with one as 'vector'"),
+        (
+            b"[1, 2]\nnull\n",
+            1,
+            "line 2: must be a list of numbers, or an object with one as 'vector'",
+        ),
         (b'["1", "2"]\n', 0, "line 1: must be a list of numbers"),
         (b"[1, null]\n", 0, "line 1: must be a list of numbers"),
         (b"[true, false]\n", 0, "line 1: must be a list of numbers"),
         (b"[[1, 2]]\n", 0, "line 1: must be a list of numbers"),
         (b"[[1, 2], [3]]\n", 0, "line 1: must be a list of numbers"),
         (b"[]\n", 0, "line 1: must be a list of numbers"),
-        (b'{"v": [1], "id": 2}\n', 0, "line 1: no field 'vector'. It has 'v', 'id'. Name the field by --field."),
+        (
+            b'{"v": [1], "id": 2}\n',
+            0,
+            "line 1: no field 'vector'. It has 'v', 'id'. Name the field by --field.",
+        ),
         (b"[" * 100_000, 0, "line 1: JSON that cannot be read"),
         (b"[true, 1, 2]\n", 0, "line 1: must be a list of numbers"),
         (b"[1, 2]\n[\xff]\n", 1, "line 2: not UTF-8 at byte 1"),
     ],
     ids=[f"flaw{i}" for i in range(14)],
 )
-def test_a_flaw_in_json_lines_is_named_after_the_vectors_before_it(data: bytes, n_before: int, words: str) -> None:
+def test_a_flaw_in_json_lines_is_named_after_the_vectors_before_it(
+    data: bytes, n_before: int, words: str
+) -> None:
     n, said = flaw_of(data, "jsonl")
     assert (n, words in said) == (n_before, True), said
 
@@ -187,7 +236,11 @@ def test_a_flaw_in_json_lines_is_named_after_the_vectors_before_it(data: bytes, 
 @pytest.mark.parametrize(
     "data, n_before, words",
     [
-        (npy(X)[:-1], 8, "ends in the middle of a vector: 19 of 20 bytes after 8 vectors of 5 float32 numbers"),
+        (
+            npy(X)[:-1],
+            8,
+            "ends in the middle of a vector: 19 of 20 bytes after 8 vectors of 5 float32 numbers",
+        ),
         (npy(X)[:-20], 8, "ends after 8 of the 9 vectors that its .npy header announces"),
         (npy(X) + b"\0", 9, "goes on after the 9 vectors"),
         (npy(X)[:50], 0, "must have a whole header"),
@@ -201,7 +254,9 @@ def test_a_flaw_in_json_lines_is_named_after_the_vectors_before_it(data: bytes, 
     ],
     ids=[f"flaw{i}" for i in range(11)],
 )
-def test_a_flaw_in_an_npy_stream_is_named_after_the_vectors_before_it(data: bytes, n_before: int, words: str) -> None:
+def test_a_flaw_in_an_npy_stream_is_named_after_the_vectors_before_it(
+    data: bytes, n_before: int, words: str
+) -> None:
     n, said = flaw_of(data, "npy")
     assert (n, words in said) == (n_before, True), said
 
@@ -209,12 +264,19 @@ def test_a_flaw_in_an_npy_stream_is_named_after_the_vectors_before_it(data: byte
 def test_raw_float32_must_end_with_a_vector_and_have_a_length() -> None:
     n, said = flaw_of(X.tobytes()[:-3], "f32", 5)
     assert n == 8
-    assert "stdin ends in the middle of a vector: 17 of 20 bytes after 8 vectors of 5 float32 numbers" in said
+    assert (
+        "stdin ends in the middle of a vector: 17 of 20 bytes after 8 vectors of 5 float32 numbers"
+        in said
+    )
     assert "--dim is missing" in flaw_of(X.tobytes(), "f32")[1]
     assert "--dim is missing" in flaw_of(b"\x01\x02", "auto")[1]
 
 
 def test_the_length_of_vectors_must_be_that_of_the_model() -> None:
-    for data, form, dim in ((npy(X), "npy", None), (json_lines(X), "jsonl", None), (X.tobytes(), "f32", 5)):
+    for data, form, dim in (
+        (npy(X), "npy", None),
+        (json_lines(X), "jsonl", None),
+        (X.tobytes(), "f32", 5),
+    ):
         with pytest.raises(InvalidInputError, match=r"must be .*6|of 6 numbers"):
             list(vectors_in(Pieces(data, []).read_into, form, dim, 6, "vector"))

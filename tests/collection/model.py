@@ -25,7 +25,9 @@ def rows_like(n: int, d: int, seed: int = 0) -> npt.NDArray[np.float32]:
 class Model:
     """What a collection with this hasher, metric and these rows must answer."""
 
-    def __init__(self, hasher: Any, metric: str = "l2", rows: dict[Any, Floats] | None = None) -> None:
+    def __init__(
+        self, hasher: Any, metric: str = "l2", rows: dict[Any, Floats] | None = None
+    ) -> None:
         self.hasher = hasher
         self.metric = metric
         self.rows: dict[Any, Floats] = {} if rows is None else dict(rows)
@@ -42,7 +44,9 @@ class Model:
         allow: Iterable[Any] | None = None,
         order: list[Any] | None = None,
     ) -> tuple[list[list[Any]], list[list[float]]]:
-        """Return ids and distances, without padding; ties go to the id that comes first in `order`, else the lowest."""
+        """Return ids and distances, without padding; ties go to the id that comes first in `order`,
+        else the lowest.
+        """
         ids = [i for i in (sorted(self.rows) if order is None else order) if i in self.rows]
         if allow is not None:
             allowed = set(allow)

@@ -1,4 +1,6 @@
-"""Searching a collection beside a writer: every answer must be the truth of some state between call and return."""
+"""Searching a collection beside a writer: every answer must be the truth of some state between call
+and return.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def stress(
 ) -> None:
     """Search and read from many threads while one writes, and check all answers.
 
-    Ends when so many answers have come, so many writes were done, and `enough` says so, or fails after minutes.
+    Ends when so many answers have come, so many writes were done, and `enough` says so, or fails
+    after minutes.
     """
     rng = np.random.default_rng(seed)
     collection = Collection.create(None, HASHER, ids=kind, index=index)
@@ -85,16 +88,21 @@ def stress(
         stage, allow = questions[number]
         for version in versions:
             if (version, number) not in truths:
-                truths[version, number] = Model(HASHER, rows=history[version]).search(QUERIES, K, stage, 100, allow)
+                truths[version, number] = Model(HASHER, rows=history[version]).search(
+                    QUERIES, K, stage, 100, allow
+                )
             if _same(found, truths[version, number]):
                 break
         else:
-            raise AssertionError(f"no state between write {first} and {last} gives {found.ids.tolist()} by {stage}")
+            raise AssertionError(
+                f"no state between write {first} and {last} gives {found.ids.tolist()} by {stage}"
+            )
     collection.verify()
 
 
 def _same(found: Any, truth: Any) -> bool:
     ids, distances = without_padding(found)
     return ids == truth[0] and all(
-        np.allclose(mine, theirs, rtol=1e-5) for mine, theirs in zip(distances, truth[1], strict=True)
+        np.allclose(mine, theirs, rtol=1e-5)
+        for mine, theirs in zip(distances, truth[1], strict=True)
     )

@@ -212,7 +212,9 @@ def test_space_of_dead_rows_comes_back_by_itself() -> None:
         assert len(collection) == 0
         assert collection.nbytes < 4 * rows.nbytes
         for _ in range(8):
-            collection.upsert(rows, ids=[str(i) for i in range(1015)] if kind == "str" else np.arange(1015))
+            collection.upsert(
+                rows, ids=[str(i) for i in range(1015)] if kind == "str" else np.arange(1015)
+            )
         assert len(collection) == 1015
         assert collection.nbytes < 6 * rows.nbytes
         collection.verify()
@@ -255,7 +257,9 @@ def test_a_number_beyond_float16_is_refused_with_its_place() -> None:
     collection = empty(vectors="float16")
     rows = X.copy()
     rows[7, 3] = 70000
-    with pytest.raises(InvalidInputError, match=r"vectors must fit float16, .* got 70000.0 at row 7, column 3"):
+    with pytest.raises(
+        InvalidInputError, match=r"vectors must fit float16, .* got 70000.0 at row 7, column 3"
+    ):
         collection.add(rows)
     assert len(collection) == 0
 
@@ -265,7 +269,8 @@ def test_a_number_whose_step_is_beyond_float32_is_refused_with_its_place() -> No
     rows = X.copy()
     rows[190, 3] = np.finfo(np.float32).max
     with pytest.raises(
-        InvalidInputError, match=r"vectors must stay below 3.4\d*e\+38 when .* got 3.4\d*e\+38 at row 190, column 3"
+        InvalidInputError,
+        match=r"vectors must stay below 3.4\d*e\+38 when .* got 3.4\d*e\+38 at row 190, column 3",
     ):
         collection.add(iter([rows[:100], rows[100:]]))
     assert len(collection) == 0
@@ -279,7 +284,13 @@ def test_vectors_come_from_anywhere(tmp_path: Path) -> None:
     import pandas as pd
 
     np.save(tmp_path / "rows.npy", X)
-    for rows in (X.tolist(), X.astype(np.float64), pd.DataFrame(X), csr_array(X), tmp_path / "rows.npy"):
+    for rows in (
+        X.tolist(),
+        X.astype(np.float64),
+        pd.DataFrame(X),
+        csr_array(X),
+        tmp_path / "rows.npy",
+    ):
         collection = empty()
         collection.add(rows)
         assert np.array_equal(collection.get(np.arange(203)).vectors, X)
@@ -320,11 +331,17 @@ def test_what_is_done_to_the_hasher_does_not_reach_the_collection() -> None:
 
 def test_a_pickle_and_a_copy_are_collections_of_their_own() -> None:
     for vectors in ("float32", "int8", "csr", None):
-        collection = empty(ids="str", vectors=vectors, metric="cosine", stage="estimate", oversample=3)
+        collection = empty(
+            ids="str", vectors=vectors, metric="cosine", stage="estimate", oversample=3
+        )
         collection.add(X, ids=NAMES)
         collection.remove(NAMES[:20])
         hits = collection.search(Q, 5)
-        for twin in (pickle.loads(pickle.dumps(collection)), copy.copy(collection), copy.deepcopy(collection)):
+        for twin in (
+            pickle.loads(pickle.dumps(collection)),
+            copy.copy(collection),
+            copy.deepcopy(collection),
+        ):
             assert np.array_equal(twin.search(Q, 5).ids, hits.ids)
             assert np.array_equal(twin.search(Q, 5).distances, hits.distances)
             twin.add(X[:20] + 1, ids=[f"new {i}" for i in range(20)])
@@ -367,7 +384,9 @@ def test_a_closed_collection_says_so() -> None:
 def test_the_text_of_a_collection_says_what_it_holds() -> None:
     collection = empty(metric="ip")
     collection.add(X)
-    assert repr(collection).startswith("Collection(203 rows, 13 × 1-bit codes, float32 vectors, ip, stage 'exact', ")
+    assert repr(collection).startswith(
+        "Collection(203 rows, 13 × 1-bit codes, float32 vectors, ip, stage 'exact', "
+    )
     assert repr(collection).endswith(f"{collection.nbytes:,} bytes)")
     assert collection.nbytes > X.nbytes
     assert "no vectors" in repr(empty(vectors=None))

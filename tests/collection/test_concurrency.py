@@ -22,7 +22,9 @@ from tests.collection.stress import stress
 
 @pytest.fixture
 def found_by_tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let a MultiIndex have tables over few rows and use them at any price; returns how many queries they answered."""
+    """Let a MultiIndex have tables over few rows and use them at any price; returns how many
+    queries they answered.
+    """
     counts: list[int] = []
     k_nearest = multi_search.k_nearest
 
@@ -38,11 +40,17 @@ def found_by_tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize(("kind", "index"), [("int", "multi"), ("str", "flat")])  # which miss nothing
+# which miss nothing
+@pytest.mark.parametrize(("kind", "index"), [("int", "multi"), ("str", "flat")])
 def test_every_answer_is_that_of_one_state(
-    kind: str, index: str, few_threads: None, found_by_tables: list[int], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    index: str,
+    few_threads: None,
+    found_by_tables: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_FEW", 30)  # so that rows move and strings get other numbers all the time
+    # so that rows move and strings get other numbers all the time
+    monkeypatch.setattr(memory, "_FEW", 30)
     bitkin.set_threads(2)
     stress(
         n_answers=300,

@@ -44,7 +44,12 @@ def test_where_every_row_is_looked_at_exact_is_the_truth_itself(name: str, metri
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
 @pytest.mark.parametrize(
     ("name", "stage"),
-    [(n, s) for n in HASHERS for s in ("codes", "estimate", "exact") if (n, s) != ("wta", "estimate")],
+    [
+        (n, s)
+        for n in HASHERS
+        for s in ("codes", "estimate", "exact")
+        if (n, s) != ("wta", "estimate")
+    ],
 )
 def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str) -> None:
     collection = filled(HASHERS[name], metric=metric)
@@ -60,7 +65,9 @@ def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str) -> No
 @pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
 def test_what_the_collection_was_made_with_holds_where_a_search_says_nothing(stage: str) -> None:
     collection = filled(PCA, stage=stage, oversample=1)
-    require_same(collection.search(Q, 2), Model(PCA, rows=dict(enumerate(X))).search(Q, 2, stage, 1))
+    require_same(
+        collection.search(Q, 2), Model(PCA, rows=dict(enumerate(X))).search(Q, 2, stage, 1)
+    )
     assert collection.stage == stage
 
 
@@ -76,9 +83,12 @@ def test_only_allowed_rows_come_back_and_all_of_them_where_k_permits(stage: str)
     collection = filled(PCA)
     model = Model(PCA, rows=dict(enumerate(X)))
     for allow in ([5], range(0, 203, 3), [], [7, 9, 999, 2**62]):
-        hits = collection.search(Q, 11, stage=stage, oversample=COVERS_ALL, allow=np.array(allow, dtype=np.int64))
+        hits = collection.search(
+            Q, 11, stage=stage, oversample=COVERS_ALL, allow=np.array(allow, dtype=np.int64)
+        )
         require_same(hits, model.search(Q, 11, stage, COVERS_ALL, allow=allow))
-    narrow = collection.search(Q, 1, stage=stage, oversample=1, allow=[5])  # 10 would keep others, were it tested later
+    # 10 would keep others, were it tested later
+    narrow = collection.search(Q, 1, stage=stage, oversample=1, allow=[5])
     assert (narrow.ids == 5).all()
 
 
@@ -96,7 +106,9 @@ def test_more_neighbours_than_rows_are_padded(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
-def test_shortlists_are_no_longer_than_the_rows_there_are(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortlists_are_no_longer_than_the_rows_there_are(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     widths: list[int] = []
 
     def counted(shortlist: Any, *arguments: Any, k: int, **options: Any) -> Any:
@@ -111,13 +123,19 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(stage: str, monkeypatc
 
 
 @pytest.mark.parametrize(("stage", "pair_bytes"), [("codes", 12), ("estimate", 12), ("exact", 16)])
-def test_a_result_beyond_memory_is_refused(stage: str, pair_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_beyond_memory_is_refused(
+    stage: str, pair_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     collection = filled(PCA)
     monkeypatch.setattr("bitkin.index.rows.limits.physical_memory", lambda: pair_bytes * 9 * 1000)
     assert collection.search(Q, 1000, stage=stage).ids.shape == (9, 1000)
-    with pytest.raises(InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"):
+    with pytest.raises(
+        InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"
+    ):
         collection.search(Q, 1001, stage=stage)
-    with pytest.raises(InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"):
+    with pytest.raises(
+        InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"
+    ):
         collection.search(iter([Q[:4], Q[4:]]), 1001, stage=stage)
 
 
@@ -133,7 +151,10 @@ def test_equal_vectors_come_in_order_of_id_at_every_stage() -> None:
     collection = Collection.create(None, PCA)
     collection.add(np.tile(X[:1], (50, 1)), ids=np.random.default_rng(0).permutation(1000)[:50])
     for stage in ("codes", "estimate", "exact"):
-        assert collection.search(X[:1], 20, stage=stage, oversample=1).ids[0].tolist() == collection.ids[:20].tolist()
+        assert (
+            collection.search(X[:1], 20, stage=stage, oversample=1).ids[0].tolist()
+            == collection.ids[:20].tolist()
+        )
 
 
 def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +254,8 @@ def test_bands_of_a_short_code_are_as_short() -> None:
 
 
 def test_an_index_of_ones_own_is_taken_for_its_settings() -> None:
-    settings = BandIndex(RANDOM.spec_, band_bits=8, score="hits")  # which by itself returns candidates alone
+    # which by itself returns candidates alone
+    settings = BandIndex(RANDOM.spec_, band_bits=8, score="hits")
     collection = filled(RANDOM, index=settings)
     assert len(settings) == 0
     index = BandIndex(RANDOM.spec_, band_bits=8, score="hits")
@@ -251,21 +273,29 @@ def test_an_index_of_ones_own_is_taken_for_its_settings() -> None:
 
 @pytest.mark.parametrize("allowed", [None, range(0, 203, 2)])
 def test_as_many_rows_as_there_are_come_back_where_an_index_scores_by_hits(allowed: Any) -> None:
-    wide = filled(RANDOM, index=BandIndex(RANDOM.spec_, band_bits=64, score="hits"))  # one band: hardly ever equal
+    # one band: hardly ever equal
+    wide = filled(RANDOM, index=BandIndex(RANDOM.spec_, band_bits=64, score="hits"))
     rows = np.arange(203) if allowed is None else np.array(allowed)
     for k in (1, 10, len(rows), 300):
         want = min(k, len(rows))
         for stage in ("codes", "estimate", "exact"):
             hits = wide.search(Q, k, stage=stage, allow=allowed)
             assert ((hits.ids >= 0).sum(axis=1) == want).all()
-            assert all(len(set(ids)) == want and set(ids) <= set(rows.tolist()) for ids in hits.ids[:, :want].tolist())
+            assert all(
+                len(set(ids)) == want and set(ids) <= set(rows.tolist())
+                for ids in hits.ids[:, :want].tolist()
+            )
             assert (np.diff(hits.distances[:, :want], axis=1) >= 0).all()
-    # Rows that no band found follow those found, nearest by their symbols first, at as many bands as there are.
+    # Rows that no band found follow those found, nearest by their symbols first, at as many bands
+    # as there are.
     flat = filled(RANDOM).search(X[:5], 10, stage="codes", allow=allowed)
     hits = wide.search(X[:5], 10, stage="codes", allow=allowed)
     for found, distances, nearest_rows in zip(hits.ids, hits.distances, flat.ids, strict=True):
         by_bands = found[distances == 0].tolist()
-        assert found.tolist() == [*by_bands, *(row for row in nearest_rows.tolist() if row not in by_bands)]
+        assert found.tolist() == [
+            *by_bands,
+            *(row for row in nearest_rows.tolist() if row not in by_bands),
+        ]
         assert distances.tolist() == [0] * len(by_bands) + [1] * (10 - len(by_bands))
 
 

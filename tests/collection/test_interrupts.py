@@ -1,4 +1,6 @@
-"""An interrupt at any line of a collection's writes and searches, and vectors and ids that write when they are read."""
+"""An interrupt at any line of a collection's writes and searches, and vectors and ids that write
+when they are read.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from bitkin import Collection, ProjectionHash
 from bitkin.collection import memory
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
-from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
+from tests.interruptions import (
+    in_another_thread,
+    interrupted_at,
+    moments_of,
+    require_nothing_left_behind,
+)
 
 pytestmark = pytest.mark.usefixtures("few_threads", "always_cut")
 
@@ -26,7 +33,9 @@ _KINDS = [("int", "flat"), ("str", "flat"), ("int", "multi"), ("int", "bands")]
 
 @pytest.fixture(autouse=True)
 def several_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let even a small write be cut into pieces for the pool, and removed rows be given up early."""
+    """Let even a small write be cut into pieces for the pool, and removed rows be given up
+    early.
+    """
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
     monkeypatch.setattr(memory, "_FEW", 30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,7 +97,9 @@ def test_an_interrupted_write_happened_or_did_not(ids: str, index: str, write: s
 
 @pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
 @pytest.mark.parametrize(("ids", "index"), _KINDS)
-def test_an_interrupted_search_leaves_the_collection_searchable(ids: str, index: str, stage: str) -> None:
+def test_an_interrupted_search_leaves_the_collection_searchable(
+    ids: str, index: str, stage: str
+) -> None:
     collection = _started(ids, index)
 
     def act() -> bitkin.Hits:

@@ -15,7 +15,10 @@ from bitkin.collection.scaled_vectors import ScaledVectors
 from bitkin.collection.shortlisted import ShortlistedVectors
 from bitkin.collection.slots import Slots
 
-X = (np.random.default_rng(0).standard_normal((65, 7)) * (np.random.default_rng(1).random((65, 7)) < 0.5)).astype("f4")
+X = (
+    np.random.default_rng(0).standard_normal((65, 7))
+    * (np.random.default_rng(1).random((65, 7)) < 0.5)
+).astype("f4")
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -64,4 +67,7 @@ def test_a_shortlist_is_a_source_of_vectors(kind: str) -> None:
     for found in (source.gather([0, 1, 2, 3]), next(iter(source.batches()))[1]):
         same = found != wanted
         assert not (same.nnz if issparse(same) else same.any())
-    assert [(first, batch.shape) for first, batch in source.batches(rows=3)] == [(0, (3, 7)), (3, (1, 7))]
+    assert [(first, batch.shape) for first, batch in source.batches(rows=3)] == [
+        (0, (3, 7)),
+        (3, (1, 7)),
+    ]

@@ -20,10 +20,19 @@ HASHER = ProjectionHash(8).fit(X)
     ("settings", "says"),
     [
         ({"path": "folder"}, "path must be None in this version"),
-        ({"fields": {"year": "int"}}, "fields must be None in this version: collections have no metadata yet"),
-        ({"hasher": ProjectionHash(8)}, r"hasher must be fitted, got ProjectionHash\(n_bits=8\).*Call its fit"),
+        (
+            {"fields": {"year": "int"}},
+            "fields must be None in this version: collections have no metadata yet",
+        ),
+        (
+            {"hasher": ProjectionHash(8)},
+            r"hasher must be fitted, got ProjectionHash\(n_bits=8\).*Call its fit",
+        ),
         ({"hasher": "pca"}, "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got str"),
-        ({"vectors": "float64"}, "vectors must be one of 'float32', 'float16', 'int8', 'csr', got 'float64'"),
+        (
+            {"vectors": "float64"},
+            "vectors must be one of 'float32', 'float16', 'int8', 'csr', got 'float64'",
+        ),
         ({"metric": "L2"}, "metric must be one of 'l2', 'cosine', 'ip', got 'L2'"),
         ({"ids": "uuid"}, "ids must be one of 'int', 'str', got 'uuid'"),
         ({"stage": "best"}, "stage must be one of 'codes', 'estimate', 'exact', got 'best'"),
@@ -34,9 +43,18 @@ HASHER = ProjectionHash(8).fit(X)
             {"index": FlatIndex(CodeSpec(9))},
             "index must have no rows, and codes of 8 × 1-bit like the hasher, got Flat",
         ),
-        ({"vectors": None, "stage": "exact"}, "stage must not be 'exact' in a collection with vectors=None"),
-        ({"hasher": WTAHash(8, window=2).fit(X), "stage": "estimate"}, "stage must not be 'estimate'.*got WTAHash"),
-        ({"hasher": MinHash(8).fit()}, "vectors must be None for a MinHash that was fitted without a matrix"),
+        (
+            {"vectors": None, "stage": "exact"},
+            "stage must not be 'exact' in a collection with vectors=None",
+        ),
+        (
+            {"hasher": WTAHash(8, window=2).fit(X), "stage": "estimate"},
+            "stage must not be 'estimate'.*got WTAHash",
+        ),
+        (
+            {"hasher": MinHash(8).fit()},
+            "vectors must be None for a MinHash that was fitted without a matrix",
+        ),
     ],
     ids=lambda value: "",
 )
@@ -74,7 +92,9 @@ def test_what_a_collection_cannot_be_asked(question: dict[str, Any], says: str) 
 
 
 def test_a_stage_that_is_not_possible_says_why() -> None:
-    skewed = ProjectionHash(4, projection=Nystrom(samples=1.0, features=0.9, orthonormalize=False)).fit(X)
+    skewed = ProjectionHash(
+        4, projection=Nystrom(samples=1.0, features=0.9, orthonormalize=False)
+    ).fit(X)
     collection = Collection.create(None, skewed)
     collection.add(X)
     assert collection.search(X[:1], 1).ids.tolist() == [[0]]
@@ -120,7 +140,8 @@ def test_ids_without_an_order_are_refused_where_rows_have_one(kind: str) -> None
     for ids in (set(names), frozenset(names), dict.fromkeys(names)):
         for write in (collection.add, collection.upsert):
             with pytest.raises(
-                InvalidInputError, match=f"ids must be in the order of the rows, got a {type(ids).__name__},.*a list"
+                InvalidInputError,
+                match=f"ids must be in the order of the rows, got a {type(ids).__name__},.*a list",
             ):
                 write(X[:3], ids=ids)
     assert len(collection) == 0
@@ -132,15 +153,21 @@ def test_ids_without_an_order_are_refused_where_rows_have_one(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
-def test_a_dictionary_is_no_list_of_ids_and_the_message_says_how_to_give_its_keys(kind: str) -> None:
+def test_a_dictionary_is_no_list_of_ids_and_the_message_says_how_to_give_its_keys(
+    kind: str,
+) -> None:
     collection = Collection.create(None, HASHER, ids=kind)
     names: list[Any] = [0, 1, 2] if kind == "int" else ["a", "b", "c"]
     collection.add(X[:3], ids=names)
     given = dict.fromkeys(names)
     for call in (collection.remove, collection.get):
-        with pytest.raises(InvalidInputError, match=r"^ids must be .*, got a dict\. Give list\(ids\) for its keys"):
+        with pytest.raises(
+            InvalidInputError, match=r"^ids must be .*, got a dict\. Give list\(ids\) for its keys"
+        ):
             call(given)
-    with pytest.raises(InvalidInputError, match=r"^allow must be .*, got a dict\. Give list\(allow\) for its keys"):
+    with pytest.raises(
+        InvalidInputError, match=r"^allow must be .*, got a dict\. Give list\(allow\) for its keys"
+    ):
         collection.search(X[:1], 1, allow=given)
     collection.remove(list(given))
     assert len(collection) == 0
@@ -152,6 +179,8 @@ def test_sets_have_no_vectors() -> None:
     with pytest.raises(InvalidInputError, match="vectors must be a matrix, got sets"):
         collection.add([[1, 2], [3]])
     collection.add((X > 1).astype(np.float32))
-    with pytest.raises(InvalidInputError, match="queries must be a matrix for stage='exact', got sets"):
+    with pytest.raises(
+        InvalidInputError, match="queries must be a matrix for stage='exact', got sets"
+    ):
         collection.search([[1, 2]], 1)
     assert collection.search([[1, 2]], 1, stage="codes").ids.shape == (1, 1)

@@ -13,7 +13,9 @@ numbers = st.lists(st.integers(0, 60), max_size=20, unique=True)
 
 
 @given(st.lists(numbers, max_size=15))
-def test_the_newest_slot_of_every_number_is_found_and_older_maps_stay_what_they_were(writes: list[list[int]]) -> None:
+def test_the_newest_slot_of_every_number_is_found_and_older_maps_stay_what_they_were(
+    writes: list[list[int]],
+) -> None:
     slots, n = Slots(), 0
     truth: dict[int, int] = {}
     history = [(slots, dict(truth))]
@@ -49,7 +51,9 @@ def test_rows_one_by_one_in_order_stay_in_one_run_and_are_seldom_moved() -> None
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))
-def test_a_column_is_all_that_was_put_behind_one_another_and_older_ones_stay(sizes: list[int]) -> None:
+def test_a_column_is_all_that_was_put_behind_one_another_and_older_ones_stay(
+    sizes: list[int],
+) -> None:
     column, rows = Column.empty(np.int64, 3), np.arange(3 * sum(sizes)).reshape(-1, 3)
     history, done = [column], [0]
     for size in sizes:

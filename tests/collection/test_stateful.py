@@ -23,9 +23,13 @@ few = st.lists(st.integers(0, 25), max_size=6, unique=True)
 
 
 class Calls(RuleBasedStateMachine):
-    """A collection beside a dictionary; with strings, ids are numbered in the order in which they first came."""
+    """A collection beside a dictionary; with strings, ids are numbered in the order in which they
+    first came.
+    """
 
-    @initialize(kind=st.sampled_from(["int", "str"]), vectors=st.sampled_from(["float32", "csr", None]))
+    @initialize(
+        kind=st.sampled_from(["int", "str"]), vectors=st.sampled_from(["float32", "csr", None])
+    )
     def create(self, kind: str, vectors: str | None) -> None:
         self.kind = kind
         self.collection = Collection.create(None, HASHER, ids=kind, vectors=vectors)
@@ -36,7 +40,9 @@ class Calls(RuleBasedStateMachine):
         return number if self.kind == "int" else f"id {number}"
 
     def rows_for(self, data: st.DataObject, numbers: list[int]) -> np.ndarray:
-        places = data.draw(st.lists(st.integers(0, 39), min_size=len(numbers), max_size=len(numbers)))
+        places = data.draw(
+            st.lists(st.integers(0, 39), min_size=len(numbers), max_size=len(numbers))
+        )
         return POOL[np.array(places, dtype=np.int64)]
 
     @rule(data=st.data(), numbers=few)
@@ -77,7 +83,8 @@ class Calls(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             allow = [self.id(number) for number in data.draw(few)]
         hits = self.collection.search(POOL[:3], k, stage=stage, oversample=oversample, allow=allow)
-        order = self.collection.ids.tolist()  # of equals the first here comes first, whatever it is called
+        # of equals the first here comes first, whatever it is called
+        order = self.collection.ids.tolist()
         require_same(hits, self.model.search(POOL[:3], k, stage, oversample, allow, order))
 
     @invariant()
@@ -98,5 +105,8 @@ class Calls(RuleBasedStateMachine):
 def test_any_order_of_calls(few_dead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    monkeypatch.setattr(bitkin.collection.memory, "_FEW", few_dead)  # with 0, compaction comes by itself all the time
-    run_state_machine_as_test(Calls, settings=settings(max_examples=15, stateful_step_count=20, deadline=None))
+    # with 0, compaction comes by itself all the time
+    monkeypatch.setattr(bitkin.collection.memory, "_FEW", few_dead)
+    run_state_machine_as_test(
+        Calls, settings=settings(max_examples=15, stateful_step_count=20, deadline=None)
+    )

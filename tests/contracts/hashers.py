@@ -1,4 +1,6 @@
-"""Every exported hasher, in small instances. Exporting a hasher is what gets it tested: add its instances here."""
+"""Every exported hasher, in small instances. Exporting a hasher is what gets it tested: add its
+instances here.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,15 @@ def _streams() -> list[Hasher]:
         bitkin.ProjectionHash(n_bits=1, projection="opast", rotation="unifdiag"),
         bitkin.ProjectionHash(n_bits=1, projection="opast", rotation="itq"),
         bitkin.ProjectionHash(n_bits=1, projection=chunks, rotation="random", random_state=3),
-        bitkin.ProjectionHash(n_bits=5, projection="opast", rotation="unifdiag", refresh=1, epochs=None),
-        bitkin.ProjectionHash(n_bits=5, projection=forgetting, rotation="isohash", normalize=True, epochs=50),
-        bitkin.ProjectionHash(n_bits=5, projection="opast", rotation=None, center=False, epochs=0.1),
+        bitkin.ProjectionHash(
+            n_bits=5, projection="opast", rotation="unifdiag", refresh=1, epochs=None
+        ),
+        bitkin.ProjectionHash(
+            n_bits=5, projection=forgetting, rotation="isohash", normalize=True, epochs=50
+        ),
+        bitkin.ProjectionHash(
+            n_bits=5, projection="opast", rotation=None, center=False, epochs=0.1
+        ),
         bitkin.ProjectionHash(n_bits=5, projection="frequent-directions", rotation="unifdiag"),
     ]
 
@@ -56,7 +64,10 @@ INSTANCES: dict[str, list[Hasher]] = {
         bitkin.ProjectionHash(n_bits=2, projection=_all_rows(orthonormalize=False), center=False),
         *(
             bitkin.ProjectionHash(n_bits=n_bits, projection=projection, rotation=rotation)
-            for n_bits, nystrom in ((2, _all_rows()), (5, bitkin.projections.Nystrom(samples=0.5, features=0.6)))
+            for n_bits, nystrom in (
+                (2, _all_rows()),
+                (5, bitkin.projections.Nystrom(samples=0.5, features=0.6)),
+            )
             for projection in ("pca", nystrom, "random")
             for rotation in ROTATIONS
         ),
@@ -64,7 +75,9 @@ INSTANCES: dict[str, list[Hasher]] = {
     ],
     "WTAHash": [
         bitkin.WTAHash(n_hashes=8, window=2),
-        bitkin.WTAHash(n_hashes=65, window=2, layout="independent", densify="rotation", alphabet_size=10),
+        bitkin.WTAHash(
+            n_hashes=65, window=2, layout="independent", densify="rotation", alphabet_size=10
+        ),
         bitkin.WTAHash(n_hashes=13, window="auto", degree=2, coefficients=True, random_state=3),
         bitkin.WTAHash(n_hashes=9, window=2, densify=None, degree=3, layout="independent"),
     ],
@@ -83,34 +96,47 @@ def instances() -> list[Hasher]:
 
 
 def scikit_learn_instances() -> list[Hasher]:
-    """Those that the data of scikit-learn's checks can serve: some of it has three features only."""
+    """Those that the data of scikit-learn's checks can serve: some of it has three features
+    only.
+    """
     return [hasher for hasher in instances() if _features_needed(hasher) <= 3]
 
 
 def _features_needed(hasher: Any) -> int:
-    """How many features rows must have: learned directions are no more than those, drawn ones any number."""
+    """How many features rows must have: learned directions are no more than those, drawn ones any
+    number.
+    """
     return 1 if seed_decides(hasher) else int(hasher.n_bits)
 
 
 def meets_every_row(hasher: Any) -> bool:
-    """Whether fitting a source reads each of its rows; a sample does not, unless a rotation looks at the rest."""
+    """Whether fitting a source reads each of its rows; a sample does not, unless a rotation looks
+    at the rest.
+    """
     projection = getattr(hasher, "projection", None)
     sampled = isinstance(projection, bitkin.projections.Nystrom) and projection.samples != 1.0
     return not sampled or hasher.rotation not in (None, "random")
 
 
 def takes_lists_as_sets(hasher: Any) -> bool:
-    """Whether a list of lists holds members and not numbers of a matrix; `test_sets` has the promises for those."""
+    """Whether a list of lists holds members and not numbers of a matrix; `test_sets` has the
+    promises for those.
+    """
     return isinstance(hasher, bitkin.MinHash)
 
 
 def seed_decides(hasher: Any) -> bool:
-    """Whether another seed is sure to give another model; learned directions may come out the same."""
+    """Whether another seed is sure to give another model; learned directions may come out the
+    same.
+    """
     return not isinstance(hasher, bitkin.ProjectionHash) or hasher.projection == "random"
 
 
 def expected_failures(hasher: Any) -> dict[str, str]:
     """Checks of scikit-learn that cannot apply, and why."""
     if takes_lists_as_sets(hasher):
-        return {"check_transformer_data_not_an_array": "gives a matrix as a list of lists, which here are sets"}
+        return {
+            "check_transformer_data_not_an_array": "gives a matrix as a list of lists, which here "
+            "are sets"
+        }
     return {}

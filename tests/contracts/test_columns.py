@@ -1,4 +1,6 @@
-"""Data frames: whatever was fitted on one refuses others with other columns, or the same in another order."""
+"""Data frames: whatever was fitted on one refuses others with other columns, or the same in another
+order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ import pandas
 import pytest
 
 import bitkin
-from bitkin import Collection, EpochIndex, HeshingClassifier, KernelMap, MinHash, ProjectionHash, WTAHash
+from bitkin import (
+    Collection,
+    EpochIndex,
+    HeshingClassifier,
+    KernelMap,
+    MinHash,
+    ProjectionHash,
+    WTAHash,
+)
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, radius_truth
 from bitkin.hashers.encoding import encode_to_file
@@ -60,7 +70,9 @@ def loaded_epochs(folder: Path) -> EpochIndex:
 def rescored(hits: Any, queries: Any) -> Any:
     hasher = still()
     codes, numbers = hasher.encode(frame()), bitkin.corrections(hasher, rows())
-    return bitkin.rescore(hits, queries, stage="estimate", hasher=hasher, codes=codes, corrections=numbers)
+    return bitkin.rescore(
+        hits, queries, stage="estimate", hasher=hasher, codes=codes, corrections=numbers
+    )
 
 
 def every_row(X: Any) -> Any:
@@ -95,14 +107,19 @@ MEETINGS = [
     ),
     Meeting("encode a source", lambda X: still().encode(open_vectors(X, name="X"))),
     Meeting("encode an iterator", lambda X: still().encode(open_vectors(iter([X, X]), name="X"))),
-    Meeting("encode to a file", lambda X: encode_to_file(still(), open_vectors(X, name="X"), "never written")),
+    Meeting(
+        "encode to a file",
+        lambda X: encode_to_file(still(), open_vectors(X, name="X"), "never written"),
+    ),
     Meeting("project", lambda X: still().project(X)),
     Meeting("snapshot", lambda X: still().snapshot().encode(X)),
     Meeting("partial_fit", lambda X: stream().partial_fit(X)),
     Meeting("partial_fit a source", lambda X: stream().partial_fit(open_vectors(X, name="X"))),
     Meeting("sketch", lambda X: stream().sketch(X[:1])),
     Meeting("sketch_stream", lambda X: list(stream().sketch_stream([X[:30], X[30:]]))),
-    Meeting("sketch_stream a source", lambda X: list(stream().sketch_stream(open_vectors(X, name="X")))),
+    Meeting(
+        "sketch_stream a source", lambda X: list(stream().sketch_stream(open_vectors(X, name="X")))
+    ),
     Meeting("a stream begun by a source", lambda X: begun_by_source().partial_fit(X)),
     Meeting("drift", lambda X: stream().drift(stream_of(X)), "since"),
     Meeting("fitted on a source", lambda X: ProjectionHash(8).fit(open_vectors(frame())).encode(X)),
@@ -110,26 +127,48 @@ MEETINGS = [
     Meeting("KernelMap anchors", lambda X: KernelMap(anchors=X).fit(frame()), "anchors"),
     Meeting("corrections", lambda X: bitkin.corrections(still(), X), "vectors"),
     Meeting("rescore by estimate", lambda X: rescored(every_row(X), X), "queries"),
-    Meeting("rescore exactly", lambda X: bitkin.rescore(every_row(X), X, stage="exact", vectors=frame()), "queries"),
+    Meeting(
+        "rescore exactly",
+        lambda X: bitkin.rescore(every_row(X), X, stage="exact", vectors=frame()),
+        "queries",
+    ),
     Meeting("Collection.add", lambda X: filled(still()).add(X), "vectors"),
     Meeting("Collection.add batches", lambda X: filled(still()).add(iter([X, X])), "vectors"),
     Meeting("Collection.upsert", lambda X: filled(still()).upsert(X, ids=range(len(X))), "vectors"),
     Meeting("Collection.search", lambda X: filled(still()).search(X, 1), "queries"),
-    Meeting("Collection.search of WTA", lambda X: filled(WTAHash(8, window=4).fit(frame())).search(X, 1), "queries"),
+    Meeting(
+        "Collection.search of WTA",
+        lambda X: filled(WTAHash(8, window=4).fit(frame())).search(X, 1),
+        "queries",
+    ),
     Meeting("EpochIndex.add", lambda X: epochs().add(still(), X), "vectors"),
-    Meeting("EpochIndex.add another", lambda X: epochs().add(ProjectionHash(8).fit(X), X), "snapshot"),
+    Meeting(
+        "EpochIndex.add another", lambda X: epochs().add(ProjectionHash(8).fit(X), X), "snapshot"
+    ),
     Meeting("EpochIndex.begin", lambda X: epochs().begin(ProjectionHash(8).fit(X)), "snapshot"),
     Meeting("EpochIndex.search", lambda X: epochs().search(X, 1), "queries"),
     Meeting("EpochIndex.follow", lambda X: EpochIndex().follow(stream(), X)),
-    Meeting("EpochIndex.follow a source", lambda X: EpochIndex().follow(stream(), open_vectors(X, name="X"))),
+    Meeting(
+        "EpochIndex.follow a source",
+        lambda X: EpochIndex().follow(stream(), open_vectors(X, name="X")),
+    ),
     Meeting("EpochIndex.retire", lambda X: retired(epochs(), X), "vectors"),
     *(
         Meeting(f"HeshingClassifier.{verb}", partial(classified, verb))
-        for verb in ("predict", "predict_path", "predict_proba", "decision_function", "empty_rows", "beam_gap")
+        for verb in (
+            "predict",
+            "predict_path",
+            "predict_proba",
+            "decision_function",
+            "empty_rows",
+            "beam_gap",
+        )
     ),
     Meeting("HeshingClassifier.predict_top", lambda X: classifier().predict_top(X, 1)),
     Meeting("HeshingClassifier.score", lambda X: classifier().score(X, LABELS[: len(X)])),
-    Meeting("HeshingClassifier.partial_fit", lambda X: classifier().partial_fit(X, LABELS[: len(X)])),
+    Meeting(
+        "HeshingClassifier.partial_fit", lambda X: classifier().partial_fit(X, LABELS[: len(X)])
+    ),
     Meeting("evaluate.nearest", lambda X: nearest(frame(), X, 1), "Q"),
     Meeting("evaluate.radius_truth", lambda X: radius_truth(frame(), X, 5), "Q"),
 ]
@@ -187,7 +226,9 @@ def test_the_same_columns_and_arrays_without_names_are_taken() -> None:
     for form in (frame(), rows(), rows().tolist(), pandas.DataFrame(rows())):
         assert collection.search(form, 1).ids[:, 0].tolist() == list(range(60))
         assert index.search(form, 1).ids.shape == (60, 1)
-        assert np.array_equal(bitkin.corrections(still(), form), bitkin.corrections(still(), rows()))
+        assert np.array_equal(
+            bitkin.corrections(still(), form), bitkin.corrections(still(), rows())
+        )
         assert nearest(frame(), form, 1).ids[:, 0].tolist() == list(range(60))
     unnamed = filled(ProjectionHash(8).fit(rows()))
     assert unnamed.search(frame()[NAMES[::-1]], 1).ids.shape == (60, 1)
@@ -222,17 +263,25 @@ def batches(*given: Any) -> Iterator[Any]:
 
 def test_all_batches_of_an_iterator_have_the_columns_of_the_first() -> None:
     later = open_vectors(batches(frame(), rows(), frame()[NAMES[::-1]]), name="X")
-    with pytest.raises(InvalidInputError, match=r"(?s)^X, batch 2: .* those of batch 0\..* same order as in batch 0"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"(?s)^X, batch 2: .* those of batch 0\..* same order as in batch 0",
+    ):
         list(later.batches())
     later = open_vectors(batches(rows(), frame(), frame()[NAMES[::-1]]), name="X")
-    with pytest.raises(InvalidInputError, match=r"(?s)^X, batch 2: .* those of batch 1\..* same order as in batch 1"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"(?s)^X, batch 2: .* those of batch 1\..* same order as in batch 1",
+    ):
         list(later.batches())
 
 
 def test_arrays_and_frames_of_an_iterator_may_come_in_any_order() -> None:
     for given in ((rows(), frame(), rows(), frame()), (frame(), rows(), frame())):
         read = [batch for _, batch in open_vectors(batches(*given)).batches()]
-        np.testing.assert_array_equal(np.concatenate(read), np.concatenate([np.asarray(part) for part in given]))
+        np.testing.assert_array_equal(
+            np.concatenate(read), np.concatenate([np.asarray(part) for part in given])
+        )
 
 
 def test_later_frames_of_an_iterator_must_have_the_columns_of_what_they_are_for() -> None:
@@ -244,7 +293,9 @@ def test_later_frames_of_an_iterator_must_have_the_columns_of_what_they_are_for(
         hasher.encode,
         lambda source: bitkin.corrections(hasher, source),
         lambda source: index.search(source, 1),
-        lambda source: bitkin.rescore([[0]] * 2 * len(rows()), source, stage="exact", vectors=frame()),
+        lambda source: bitkin.rescore(
+            [[0]] * 2 * len(rows()), source, stage="exact", vectors=frame()
+        ),
     ]
     for call in calls:
         call(open_vectors(batches(rows(), frame())))
@@ -283,12 +334,20 @@ def test_a_message_about_columns_is_short_whatever_their_names() -> None:
             r"{} must hold only numbers, got object in column 'f3'",
         ),
         (["x" * 10**6] * 60, r"{} must hold only numbers, got .* in column 'f3'"),
-        (pandas.array([None] + [1] * 59, dtype="Int64"), r"{}\b.* (NaN at row|nan in row) 0, column 3"),
-        (pandas.array([None] + [True] * 59, dtype="boolean"), r"{}\b.* (NaN at row|nan in row) 0, column 3"),
+        (
+            pandas.array([None] + [1] * 59, dtype="Int64"),
+            r"{}\b.* (NaN at row|nan in row) 0, column 3",
+        ),
+        (
+            pandas.array([None] + [True] * 59, dtype="boolean"),
+            r"{}\b.* (NaN at row|nan in row) 0, column 3",
+        ),
     ],
     ids=["datetimes", "dates", "objects", "long texts", "missing integers", "missing flags"],
 )
-def test_a_column_without_numbers_is_named_and_a_missing_one_has_its_row(column: Any, words: str) -> None:
+def test_a_column_without_numbers_is_named_and_a_missing_one_has_its_row(
+    column: Any, words: str
+) -> None:
     bad = frame().assign(f3=column)
     calls: list[tuple[str, Callable[[], Any]]] = [
         ("X", lambda: ProjectionHash(8).fit(bad)),

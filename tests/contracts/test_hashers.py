@@ -96,7 +96,8 @@ def test_damaged_models_are_refused(hasher: Hasher, tmp_path: Path) -> None:
     hasher.fit(vectors()).save(tmp_path / "good")
     data = (tmp_path / "good").read_bytes()
     rng = np.random.default_rng(0)
-    for _ in range(2000 // len(INSTANCES[type(hasher).__name__])):  # instances of one class share a layout
+    # instances of one class share a layout
+    for _ in range(2000 // len(INSTANCES[type(hasher).__name__])):
         damaged = mutate(data, rng)
         (tmp_path / "bad").write_bytes(damaged)
         try:
@@ -130,7 +131,11 @@ def test_the_number_of_threads_changes_nothing(hasher: Hasher, few_threads: None
 def test_a_sparse_matrix_and_its_dense_copy_get_the_same_model_and_codes(hasher: Hasher) -> None:
     X = vectors()
     dense = hasher.fit(X).encode(X)
-    for sparse in (scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X), scipy.sparse.csc_array(X)):
+    for sparse in (
+        scipy.sparse.csr_matrix(X),
+        scipy.sparse.coo_array(X),
+        scipy.sparse.csc_array(X),
+    ):
         assert np.array_equal(hasher.encode(sparse).symbols(), dense.symbols())
         assert clone(hasher).fit(sparse).encode(X) == dense
 
@@ -148,7 +153,11 @@ def test_the_type_of_the_numbers_does_not_matter(hasher: Hasher, dtype: str) -> 
 def test_memory_order_and_views_do_not_matter(hasher: Hasher) -> None:
     X = vectors()
     codes = hasher.fit(X).encode(X)
-    same_values: list[Any] = [np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], np.repeat(X, 2, axis=1)[:, ::2]]
+    same_values: list[Any] = [
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=0)[::2],
+        np.repeat(X, 2, axis=1)[:, ::2],
+    ]
     if not takes_lists_as_sets(hasher):
         same_values.append(X.tolist())
     for same in same_values:
@@ -234,7 +243,9 @@ def test_other_bad_input_is_one_clear_error(hasher: Hasher) -> None:
     with pytest.raises(NotFittedError):
         clone(hasher).encode(X)
     hasher.fit(X)
-    with pytest.raises(InvalidInputError, match=r"X has 10 features, but .* is expecting 11 features"):
+    with pytest.raises(
+        InvalidInputError, match=r"X has 10 features, but .* is expecting 11 features"
+    ):
         hasher.encode(X[:, :10])
     with pytest.raises(InvalidInputError, match="expecting 11 features"):
         hasher.encode(open_vectors(X[:, :10]))
@@ -242,7 +253,9 @@ def test_other_bad_input_is_one_clear_error(hasher: Hasher) -> None:
         clone(hasher).fit(X[:0])
     with pytest.raises(InvalidInputError, match="no rows"):
         clone(hasher).fit(open_vectors(X[:0]))
-    with pytest.raises(InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"):
+    with pytest.raises(
+        InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"
+    ):
         hasher.encode(X[0])
     with pytest.raises((BitkinError, TypeError)):
         hasher.encode(np.array([[{}] * 11], dtype=object))

@@ -1,4 +1,6 @@
-"""Promises that every hasher of sets keeps, in every form that sets come in; scikit-learn knows matrices only."""
+"""Promises that every hasher of sets keeps, in every form that sets come in; scikit-learn knows
+matrices only.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def as_matrix(lists: list[list[int]], n_columns: int = 50) -> Any:
 
 
 def as_sets(lists: list[list[int]]) -> Sets:
-    return Sets(np.array([m for one in lists for m in one], dtype=np.uint64), np.cumsum([0, *map(len, lists)]))
+    return Sets(
+        np.array([m for one in lists for m in one], dtype=np.uint64),
+        np.cumsum([0, *map(len, lists)]),
+    )
 
 
 def objects(values: list[Any]) -> Any:
@@ -143,7 +148,9 @@ def test_any_number_of_sets_gives_the_rows_of_the_whole(hasher: Any, n: int) -> 
 
 
 @each_hasher
-def test_threads_and_pieces_change_nothing(hasher: Any, few_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_pieces_change_nothing(
+    hasher: Any, few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bitkin.hashers.minhash import minhash
 
     lists = lists_of_numbers(300, high=10**6)
@@ -155,12 +162,19 @@ def test_threads_and_pieces_change_nothing(hasher: Any, few_threads: None, monke
         monkeypatch.setattr(module, "_MEMBERS_PER_PIECE", members)
         monkeypatch.setattr(module, "_SETS_AT_ONCE", sets)
         monkeypatch.setattr(minhash, "_MEMBERS_PER_PIECE", members)
-        assert hasher.encode(lists) == hasher.encode(as_sets(lists)) == hasher.encode(iter(lists)) == expected[0]
+        assert (
+            hasher.encode(lists)
+            == hasher.encode(as_sets(lists))
+            == hasher.encode(iter(lists))
+            == expected[0]
+        )
         assert hasher.encode(strings) == expected[1]
 
 
 @each_hasher
-def test_a_stream_of_sets_is_read_as_it_is_encoded(hasher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_sets_is_read_as_it_is_encoded(
+    hasher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_SETS_AT_ONCE", 10)
 
     def failing() -> Iterator[list[int]]:
@@ -185,11 +199,20 @@ def test_a_stream_may_fill_one_set_again_and_again(hasher: Any) -> None:
         buffer.update(members)
 
     want = hasher.fit().encode(lists)
-    assert hasher.encode(refilled(np.empty(3, dtype=np.int64), lambda array, row: np.copyto(array, row))) == want
-    assert hasher.encode(refilled([0, 0, 0], lambda one, row: one.__setitem__(slice(None), row))) == want
+    assert (
+        hasher.encode(
+            refilled(np.empty(3, dtype=np.int64), lambda array, row: np.copyto(array, row))
+        )
+        == want
+    )
+    assert (
+        hasher.encode(refilled([0, 0, 0], lambda one, row: one.__setitem__(slice(None), row)))
+        == want
+    )
     assert hasher.encode(refilled(set(), refill_set)) == want
     pairs = [(row, member) for row, members in enumerate(lists) for member in members]
-    groups = groupby(pairs, key=lambda pair: pair[0])  # a group is gone as soon as the next one is asked for
+    # a group is gone as soon as the next one is asked for
+    groups = groupby(pairs, key=lambda pair: pair[0])
     assert hasher.encode((member for _, member in group) for _, group in groups) == want
 
 
@@ -203,7 +226,11 @@ def test_it_is_fitted_on_nothing_or_on_sets(hasher: Any, X: Any, tmp_path: Path)
     assert not hasattr(fitted, "n_features_in_")
     assert len(fitted.get_feature_names_out()) == fitted.spec_.n_symbols
     fitted.save(tmp_path / "model")
-    for back in (bitkin.load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+    for back in (
+        bitkin.load(tmp_path / "model"),
+        pickle.loads(pickle.dumps(fitted)),
+        copy.deepcopy(fitted),
+    ):
         assert back.encode(lists) == codes
         assert back.encode(as_matrix(lists)) == codes
         assert not hasattr(back, "n_features_in_")
@@ -250,7 +277,11 @@ def test_it_must_be_fitted_first(hasher: Any) -> None:
 
 
 WRONG_SETS = [
-    ("abc", r"X must be a list of sets, got one str: 'abc'. Wrap a single set of strings as \[\[...\]\]"),
+    (
+        "abc",
+        r"X must be a list of sets, got one str: 'abc'. Wrap a single set of strings"
+        r" as \[\[...\]\]",
+    ),
     (b"abc", "X must be a list of sets, got one bytes"),
     (["abc", "def"], r"got 'abc' at position 0. Wrap .* cut texts into sets with bitkin.shingles"),
     ([["abc"], "def"], "got 'def' at position 1"),
@@ -266,11 +297,18 @@ WRONG_SETS = [
     (bytearray(b"abc"), "X must be a list of sets, got one bytearray"),
     ([[1], bytearray(b"def")], r"got bytearray\(b'def'\) at position 1"),
     ([[1], memoryview(b"def")], "got <memory at .*> at position 1"),
-    ([[1], np.array(["2020-01-01"], "M8[ns]")], r"X has an array of datetime64\[ns\] at position 1. Members must be"),
+    (
+        [[1], np.array(["2020-01-01"], "M8[ns]")],
+        r"X has an array of datetime64\[ns\] at position 1. Members must be",
+    ),
     ([np.array([5], "m8[ns]")], r"X has an array of timedelta64\[ns\] at position 0"),
 ]
 WRONG_MEMBERS = [
-    ([[3], [2, -1]], r"X has the member -1 in set 1. Members must be all strings, or all whole numbers from 0 to"),
+    (
+        [[3], [2, -1]],
+        r"X has the member -1 in set 1. Members must be all strings, or all whole numbers"
+        r" from 0 to",
+    ),
     ([[3], [2**64]], "X has the member 18446744073709551616 in set 1"),
     ([[3], [1.0]], "X has the member 1.0 in set 1, a float. A matrix must be an array, not a list"),
     ([[float("nan")]], "X has the member nan in set 0, a float"),
@@ -320,7 +358,9 @@ def test_encode_needs_sets_and_fit_looks_at_their_form(hasher: Any) -> None:
     for wrong in ("abc", 5, {1, 2}):
         with pytest.raises(InvalidInputError, match="X must be a list of sets"):
             clone(hasher).fit(wrong)
-    with pytest.raises(InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"):
+    with pytest.raises(
+        InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"
+    ):
         hasher.encode(np.array([1, 2, 3]))
     with pytest.raises(InvalidInputError, match="NaN at row 1, column 2"):
         hasher.encode(scipy.sparse.csr_array(np.array([[0, 1.0, 0], [1, 0, np.nan]])))

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from bitkin.dedup.linking import jaccard_from
 from bitkin.sets.sets import Sets
 
-SMALL_SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), min_size=1, max_size=8)
+SMALL_SETS = st.lists(
+    st.frozensets(st.integers(0, 12), min_size=1, max_size=9), min_size=1, max_size=8
+)
 
 
 def as_sets(sets: list[frozenset[int]]) -> Sets:
@@ -19,7 +21,9 @@ def as_sets(sets: list[frozenset[int]]) -> Sets:
 
 
 @settings(max_examples=200, deadline=None)
-@given(SMALL_SETS, st.one_of(st.sampled_from([0.25, 1 / 3, 0.5, 2 / 3, 0.8, 1.0]), st.floats(1e-9, 1)))
+@given(
+    SMALL_SETS, st.one_of(st.sampled_from([0.25, 1 / 3, 0.5, 2 / 3, 0.8, 1.0]), st.floats(1e-9, 1))
+)
 def test_small_sets_at_every_threshold(sets: list[frozenset[int]], threshold: float) -> None:
     first, second = (axis.ravel() for axis in np.indices((len(sets), len(sets))))
     exact = [len(a & b) / len(a | b) for a in sets for b in sets]
@@ -37,7 +41,11 @@ def test_sets_longer_than_a_run_of_steps(size: int, threshold: float) -> None:
         changed = np.where(rng.random(size) < share, rng.integers(0, 2**62, size), base)
         sets.append(frozenset(changed[: rng.integers(size // 2, size + 1)].tolist()))
     first, second = np.triu_indices(len(sets))
-    exact = [len(sets[i] & sets[j]) / len(sets[i] | sets[j]) for i, j in zip(first, second, strict=True)]
+    exact = [
+        len(sets[i] & sets[j]) / len(sets[i] | sets[j]) for i, j in zip(first, second, strict=True)
+    ]
     found = jaccard_from(threshold, as_sets(sets), first, second)
-    assert found.tolist() == [similarity if similarity >= threshold else 0.0 for similarity in exact]
+    assert found.tolist() == [
+        similarity if similarity >= threshold else 0.0 for similarity in exact
+    ]
     assert as_sets(sets).jaccard_of_pairs(first, second).tolist() == exact

@@ -18,7 +18,9 @@ from bitkin.io.json_lines import JsonLines
 from tests.dedup.texts import jaccard, related_texts
 
 
-def found_in(source: JsonLines, pairs: str = "links", threshold: float = 0.6) -> tuple[Duplicates, Places]:
+def found_in(
+    source: JsonLines, pairs: str = "links", threshold: float = 0.6
+) -> tuple[Duplicates, Places]:
     with DuplicateFinder(threshold) as finder:
         places = add_files(finder, source)
         return finder.find(pairs=pairs), places
@@ -35,8 +37,13 @@ def texts() -> list[str]:
 
 @pytest.fixture
 def source(tmp_path: Path, texts: list[str]) -> JsonLines:
-    """Two files, the first without a newline at its end, odd spacing and blank lines in the second."""
-    lines = [json.dumps({"id": f"é{i}", "text": text}, ensure_ascii=False).encode() for i, text in enumerate(texts)]
+    """Two files, the first without a newline at its end, odd spacing and blank lines in the
+    second.
+    """
+    lines = [
+        json.dumps({"id": f"é{i}", "text": text}, ensure_ascii=False).encode()
+        for i, text in enumerate(texts)
+    ]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines[:29]))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"\n" + b" \r\n\n".join(lines[29:])))
     return JsonLines([tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"], id_field="id")
@@ -60,24 +67,38 @@ def test_a_packed_output_is_the_same_bytes_every_time(tmp_path: Path, source: Js
     for name in ("kept.jsonl", "one.jsonl.gz", "two.JSONL.GZ"):
         write_kept(tmp_path / name, source, found.kept, len(found))
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.JSONL.GZ").read_bytes()
-    assert gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes()) == (tmp_path / "kept.jsonl").read_bytes()
+    assert (
+        gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes())
+        == (tmp_path / "kept.jsonl").read_bytes()
+    )
 
 
-def test_the_report_names_every_dropped_line_and_why(tmp_path: Path, source: JsonLines, texts: list[str]) -> None:
+def test_the_report_names_every_dropped_line_and_why(
+    tmp_path: Path, source: JsonLines, texts: list[str]
+) -> None:
     found, places = found_in(source)
     write_dropped(tmp_path / "dropped.jsonl", found, places)
     records = read_records(tmp_path / "dropped.jsonl")
     assert [record["id"] for record in records] == [f"é{i}" for i in found.dropped]
-    clusters = {document: number for number, cluster in enumerate(found.clusters) for document in cluster.tolist()}
+    clusters = {
+        document: number
+        for number, cluster in enumerate(found.clusters)
+        for document in cluster.tolist()
+    }
     for record in records:
-        dropped, kept, like = (int(record[key].removeprefix("é")) for key in ("id", "kept_id", "like_id"))
+        dropped, kept, like = (
+            int(record[key].removeprefix("é")) for key in ("id", "kept_id", "like_id")
+        )
         assert kept == found.cluster_of[dropped]
         assert record["jaccard"] == jaccard(texts[dropped], texts[kept])
         assert record["like_jaccard"] == jaccard(texts[dropped], texts[like]) >= 0.6
         assert record["cluster"] == clusters[dropped]
         for prefix, document in (("", dropped), ("kept_", kept), ("like_", like)):
             file, line = (0, document + 1) if document < 29 else (1, 2 * document - 56)
-            assert (record[f"{prefix}file"], record[f"{prefix}line"]) == (str(source.paths[file]), line)
+            assert (record[f"{prefix}file"], record[f"{prefix}line"]) == (
+                str(source.paths[file]),
+                line,
+            )
 
 
 def test_pairs_come_with_both_places(tmp_path: Path, source: JsonLines, texts: list[str]) -> None:
@@ -152,7 +173,11 @@ def test_byte_order_marks_within_the_output_are_left_out(tmp_path: Path) -> None
     write_kept(tmp_path / "kept.jsonl", source, found.kept, len(found))
     data = (tmp_path / "kept.jsonl").read_bytes()
     assert data == mark + b'{"text": "a b c"}\n{"text": "d e f"}\n{"text": "g"}\n'
-    assert [d.text for d in JsonLines([tmp_path / "kept.jsonl"]).documents()] == ["a b c", "d e f", "g"]
+    assert [d.text for d in JsonLines([tmp_path / "kept.jsonl"]).documents()] == [
+        "a b c",
+        "d e f",
+        "g",
+    ]
 
 
 def test_reports_are_ascii_whatever_ids_and_paths_hold(tmp_path: Path) -> None:
@@ -162,6 +187,8 @@ def test_reports_are_ascii_whatever_ids_and_paths_hold(tmp_path: Path) -> None:
     write_dropped(tmp_path / "dropped.jsonl", found, places)
     write_pairs(tmp_path / "pairs.jsonl", found, places)
     for name in ("dropped.jsonl", "pairs.jsonl"):
-        [record] = [json.loads(line) for line in (tmp_path / name).read_bytes().decode("ascii").splitlines()]
+        [record] = [
+            json.loads(line) for line in (tmp_path / name).read_bytes().decode("ascii").splitlines()
+        ]
         assert {record["id"], record.get("kept_id", record.get("other_id"))} == {"\u2603", "\ud800"}
         assert record["file"] == str(path)

@@ -27,7 +27,15 @@ def rows(pairs: Pairs) -> list[tuple[int, int, float]]:
 
 
 def fields(found: Duplicates) -> list[Any]:
-    arrays = [found.cluster_of, found.kept, found.dropped, found.jaccard, found.like, found.like_jaccard, *found.pairs]
+    arrays = [
+        found.cluster_of,
+        found.kept,
+        found.dropped,
+        found.jaccard,
+        found.like,
+        found.like_jaccard,
+        *found.pairs,
+    ]
     counts = [found.n_empty, found.n_equal, found.n_compared, found.threshold, found.plan]
     return [array.tolist() for array in arrays] + counts
 
@@ -52,7 +60,9 @@ def test_clusters_pairs_and_reasons_are_those_of_all_pairs(n: int, threshold: fl
     assert all(truth[pair] == similarity for pair, similarity in pairs.items())
     # Equal texts are represented by the first of them; every other true pair is there.
     firsts = {i for i in range(n) if not any(truth.get((j, i)) == 1.0 for j in range(i))}
-    assert {pair for pair in truth if set(pair) <= firsts} == {pair for pair in pairs if set(pair) <= firsts}
+    assert {pair for pair in truth if set(pair) <= firsts} == {
+        pair for pair in pairs if set(pair) <= firsts
+    }
     assert found.n_empty == sum(not text.strip() for text in texts)
     assert found.n_equal == sum(bool(texts[i]) for i in range(n) if i not in firsts)
 
@@ -70,7 +80,9 @@ def test_links_give_the_clusters_that_all_pairs_give(threshold: float) -> None:
 
 
 @pytest.mark.parametrize("pairs", ["links", "all"])
-def test_batches_and_threads_change_nothing(few_threads: None, monkeypatch: pytest.MonkeyPatch, pairs: str) -> None:
+def test_batches_and_threads_change_nothing(
+    few_threads: None, monkeypatch: pytest.MonkeyPatch, pairs: str
+) -> None:
     texts = related_texts(151, seed=2)
     expected = fields(find_duplicates(texts, 0.6, pairs=pairs))
     for batch, n_threads in ((1, 1), (7, 2), (64, 2)):
@@ -165,12 +177,17 @@ def test_digests_that_coincide_by_chance_change_nothing(monkeypatch: pytest.Monk
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.frozensets(st.integers(0, 2**64 - 1), max_size=4), max_size=12), st.integers(0, 2**32))
+@given(
+    st.lists(st.frozensets(st.integers(0, 2**64 - 1), max_size=4), max_size=12),
+    st.integers(0, 2**32),
+)
 def test_first_equals_are_those_of_python(sets: list[frozenset[int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     sets = [sets[i] for i in rng.integers(0, len(sets), 2 * len(sets))] if sets else []
     offsets = np.cumsum([0, *map(len, sets)])
-    held = Sets(np.array([member for one in sets for member in one], dtype=np.uint64), offsets).unique()
+    held = Sets(
+        np.array([member for one in sets for member in one], dtype=np.uint64), offsets
+    ).unique()
     found = equal_sets.first_equals(held, equal_sets.set_digests(held))
     assert found.tolist() == [sets.index(one) if one else i for i, one in enumerate(sets)]
 
@@ -185,12 +202,18 @@ def test_a_finder_takes_batches_and_answers_once() -> None:
         found = by_hand.find(progress=told.append)
         assert fields(found) == fields(find_duplicates(texts, 0.6))
         assert told == list(range(1, by_hand.plan.bands + 1))
-        with pytest.raises(InvalidInputError, match=r"find\(\) cannot be: find\(\) gives its answer once"):
+        with pytest.raises(
+            InvalidInputError, match=r"find\(\) cannot be: find\(\) gives its answer once"
+        ):
             by_hand.find()
-        with pytest.raises(InvalidInputError, match=r"add\(\) cannot be: find\(\) gives its answer once"):
+        with pytest.raises(
+            InvalidInputError, match=r"add\(\) cannot be: find\(\) gives its answer once"
+        ):
             by_hand.add(["more"])
     for call in (by_hand.find, lambda: by_hand.add(["more"])):
-        with pytest.raises(InvalidInputError, match=r"cannot be: this one is closed\. Add the texts to a new"):
+        with pytest.raises(
+            InvalidInputError, match=r"cannot be: this one is closed\. Add the texts to a new"
+        ):
             call()
 
 
@@ -228,12 +251,17 @@ def test_an_option_that_cannot_be_is_named(options: dict[str, Any], words: str) 
 
 def test_texts_that_are_none_are_named() -> None:
     wrong: Any = "one text"
-    with pytest.raises(InvalidInputError, match="texts must be a list of texts, got one: 'one text'"):
+    with pytest.raises(
+        InvalidInputError, match="texts must be a list of texts, got one: 'one text'"
+    ):
         find_duplicates(wrong)
     for wrong in (None, 7, np.array("a")):
         with pytest.raises(InvalidInputError, match="texts must be a list of texts, got"):
             find_duplicates(wrong)
-        with DuplicateFinder() as one, pytest.raises(InvalidInputError, match="texts must be a list of texts, got"):
+        with (
+            DuplicateFinder() as one,
+            pytest.raises(InvalidInputError, match="texts must be a list of texts, got"),
+        ):
             one.add(wrong)
     wrong = ["a", None]
     with pytest.raises(InvalidInputError, match="texts must be strings, got None at position 1"):
@@ -249,7 +277,9 @@ def test_a_full_disk_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
             """Nothing to close."""
 
     monkeypatch.setattr("tempfile.TemporaryFile", Full)
-    with pytest.raises(bitkin.errors.FileAccessError, match=r"No space left on device\. Set TMPDIR"):
+    with pytest.raises(
+        bitkin.errors.FileAccessError, match=r"No space left on device\. Set TMPDIR"
+    ):
         find_duplicates(["a b c"])
 
 
@@ -268,16 +298,23 @@ def test_after_a_failed_write_nothing_is_answered(monkeypatch: pytest.MonkeyPatc
             one.add(["g h i"])
         monkeypatch.undo()
         for call in (one.find, lambda: one.add(["more"])):
-            with pytest.raises(InvalidInputError, match=r"an earlier add\(\) failed, and texts are missing"):
+            with pytest.raises(
+                InvalidInputError, match=r"an earlier add\(\) failed, and texts are missing"
+            ):
                 call()
 
 
-def test_a_temporary_folder_that_cannot_be_used_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_that_cannot_be_used_is_one_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail() -> None:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/nowhere']")
 
     monkeypatch.setattr("tempfile.TemporaryFile", fail)
-    with pytest.raises(bitkin.errors.FileAccessError, match=r"no temporary file can be made: No usable .* Set TMPDIR"):
+    with pytest.raises(
+        bitkin.errors.FileAccessError,
+        match=r"no temporary file can be made: No usable .* Set TMPDIR",
+    ):
         find_duplicates(["a b c"])
 
 
@@ -306,14 +343,21 @@ def test_asking_for_all_pairs_changes_nothing_else(threshold: float) -> None:
 
 
 def pairs_of_sets(n: int, shared: int, apart: int, seed: int = 0) -> tuple[Sets, Sets]:
-    """n pairs of sets that share `shared` members, where `apart` members are in one of them only."""
+    """n pairs of sets that share `shared` members, where `apart` members are in one of them
+    only.
+    """
     members = np.random.default_rng(seed).integers(0, 2**63, (n, shared + apart)).astype(np.uint64)
-    first, second = members[:, : shared + apart // 2], np.delete(members, np.s_[shared : shared + apart // 2], axis=1)
+    first, second = (
+        members[:, : shared + apart // 2],
+        np.delete(members, np.s_[shared : shared + apart // 2], axis=1),
+    )
     a, b = (Sets(x.ravel(), np.arange(n + 1) * x.shape[1]) for x in (first, second))
     return a, b
 
 
-@pytest.mark.parametrize("shared, apart", [(43, 43), (60, 60), (100, 100), (250, 250), (1200, 1200)])
+@pytest.mark.parametrize(
+    "shared, apart", [(43, 43), (60, 60), (100, 100), (250, 250), (1200, 1200)]
+)
 def test_few_pairs_at_the_threshold_are_given_up_on_an_estimate(shared: int, apart: int) -> None:
     n, threshold = 20_000 if shared < 1000 else 4000, 0.5
     plan = choose_bands(threshold, 128)
@@ -343,7 +387,9 @@ def test_symbols_are_counted_as_in_numpy(n_symbols: int) -> None:
 
 @pytest.mark.parametrize("threshold", [0.05, 0.3, 0.8, 0.99, 1.0])
 @pytest.mark.parametrize("n_symbols", [1, 7, 128, 1000, 2**20])
-def test_the_symbols_needed_are_fewer_than_the_threshold_has(threshold: float, n_symbols: int) -> None:
+def test_the_symbols_needed_are_fewer_than_the_threshold_has(
+    threshold: float, n_symbols: int
+) -> None:
     estimate = Estimate(threshold, choose_bands(threshold, n_symbols), CodeSpec(n_symbols, 8))
     assert estimate.least[0] == 0
     assert (np.diff(estimate.sizes) >= 0).all()
@@ -353,9 +399,13 @@ def test_the_symbols_needed_are_fewer_than_the_threshold_has(threshold: float, n
         assert (estimate.least[1:] > 0.6 * n_symbols).all()
 
 
-@pytest.mark.parametrize("n, chance, allowed", [(1, 0.5, 0.1), (7, 0.8, 1e-3), (128, 0.8, 1e-6), (300, 0.5, 0.2)])
+@pytest.mark.parametrize(
+    "n, chance, allowed", [(1, 0.5, 0.1), (7, 0.8, 1e-3), (128, 0.8, 1e-6), (300, 0.5, 0.2)]
+)
 def test_a_quantile_is_that_of_a_binomial_sum(n: int, chance: float, allowed: float) -> None:
-    at_most = np.cumsum([math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(n + 1)])
+    at_most = np.cumsum(
+        [math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(n + 1)]
+    )
     assert _quantile(allowed, n, chance) == np.searchsorted(at_most, allowed, side="right")
 
 
@@ -371,7 +421,8 @@ def test_texts_that_share_half_are_seldom_compared_and_none_is_lost() -> None:
 @pytest.mark.parametrize(
     "n, shared, apart, more",
     [
-        # At 0.8 chance alone misses 4.9 of 100,000; bins that borrow from the same one miss together.
+        # At 0.8 chance alone misses 4.9 of 100,000; bins that borrow from the same one miss
+        # together.
         (100_000, 4, 1, 2.5),
         (100_000, 8, 2, 2.0),
         (100_000, 40, 10, 1.0),
@@ -386,8 +437,13 @@ def test_the_plan_for_a_threshold_misses_what_it_says_for_small_and_large_sets(
 ) -> None:
     plan = choose_bands(0.8, 128)
     hasher = bitkin.MinHash(128).fit()
-    a, b = (hasher.encode(sets).symbols()[:, : plan.n_symbols] for sets in pairs_of_sets(n, shared, apart))
-    missed = n - np.count_nonzero(np.any(np.all((a == b).reshape(n, plan.bands, plan.rows), axis=2), axis=1))
+    a, b = (
+        hasher.encode(sets).symbols()[:, : plan.n_symbols]
+        for sets in pairs_of_sets(n, shared, apart)
+    )
+    missed = n - np.count_nonzero(
+        np.any(np.all((a == b).reshape(n, plan.bands, plan.rows), axis=2), axis=1)
+    )
     expected = n * (1 - plan.probability(shared / (shared + apart)))
     assert missed <= more * expected + 4 * np.sqrt(more * expected)
     if apart > 0.3 * shared:

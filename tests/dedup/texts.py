@@ -8,9 +8,13 @@ import numpy as np
 
 
 def related_texts(n: int, seed: int = 0, n_words: int = 30) -> list[str]:
-    """Copies of a fifth as many texts with 0 to 6 words replaced, equal ones and empty ones among them."""
+    """Copies of a fifth as many texts with 0 to 6 words replaced, equal ones and empty ones among
+    them.
+    """
     rng = np.random.default_rng(seed)
-    originals = [[f"w{number}" for number in rng.integers(0, 500, n_words)] for _ in range(max(1, n // 5))]
+    originals = [
+        [f"w{number}" for number in rng.integers(0, 500, n_words)] for _ in range(max(1, n // 5))
+    ]
     texts = []
     for _ in range(n):
         words = list(originals[rng.integers(len(originals))])

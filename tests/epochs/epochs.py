@@ -1,4 +1,6 @@
-"""A slow truth for EpochIndex, and searching beside a writer: every answer must be that of one state."""
+"""A slow truth for EpochIndex, and searching beside a writer: every answer must be that of one
+state.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def turned(n: int, d: int, seed: int) -> npt.NDArray[np.float32]:
 
 
 def estimates(
-    hasher: ProjectionHash, rows: npt.NDArray[np.float32], queries: npt.NDArray[np.float32], metric: str
+    hasher: ProjectionHash,
+    rows: npt.NDArray[np.float32],
+    queries: npt.NDArray[np.float32],
+    metric: str,
 ) -> npt.NDArray[np.float64]:
     """Estimate every distance under one model, squared for l2: (n_queries, n_rows)."""
     scorer = scorer_for(hasher, metric)
@@ -45,7 +50,9 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
     table = np.empty((len(queries), len(order)))
     for hasher in {id(hasher): hasher for hasher, _ in rows.values()}.values():
         own = [column for column, number in enumerate(order) if rows[number][0] is hasher]
-        table[:, own] = estimates(hasher, np.stack([rows[order[column]][1] for column in own]), queries, metric)
+        table[:, own] = estimates(
+            hasher, np.stack([rows[order[column]][1] for column in own]), queries, metric
+        )
     for q in range(len(queries)):
         best = np.argsort(table[q], kind="stable")[:k]
         ids[q, : len(best)] = np.array(order, dtype=np.int64)[best]
@@ -55,7 +62,8 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
 
 
 def stress(n_answers: int, n_searchers: int = 8, seed: int = 0) -> int:
-    """Search from many threads while one adds, removes and retires; return how many answers were checked.
+    """Search from many threads while one adds, removes and retires; return how many answers were
+    checked.
 
     Ends when so many answers have come and 30 writes were done, or fails after minutes.
     """
@@ -65,14 +73,22 @@ def stress(n_answers: int, n_searchers: int = 8, seed: int = 0) -> int:
     queries = turned(2, 12, 5)
     index = EpochIndex()
     history: list[Rows] = [{}]  # history[v] holds the rows after write v
-    with Searchers(lambda: index.search(queries, 4, oversample=1000), n_searchers, pause=0.002) as searchers:
+    with Searchers(
+        lambda: index.search(queries, 4, oversample=1000), n_searchers, pause=0.002
+    ) as searchers:
         end = time.monotonic() + _PATIENCE
-        while (len(searchers.answers) < n_answers or len(history) <= _WRITES) and not searchers.failures:
+        while (
+            len(searchers.answers) < n_answers or len(history) <= _WRITES
+        ) and not searchers.failures:
             assert time.monotonic() < end, f"{len(searchers.answers)} answers in {_PATIENCE} s"
             there = dict(history[-1])
             kind = rng.integers(0, 4)
             hasher = hashers[rng.integers(0, 3)]
-            others = [epoch.fingerprint for epoch in index.epochs if epoch.fingerprint != hasher.fingerprint_]
+            others = [
+                epoch.fingerprint
+                for epoch in index.epochs
+                if epoch.fingerprint != hasher.fingerprint_
+            ]
             write: Callable[[], object]
             if kind == 0 and len(there) > 60:
                 gone = rng.permutation(list(there))[: len(there) // 2]
@@ -81,7 +97,9 @@ def stress(n_answers: int, n_searchers: int = 8, seed: int = 0) -> int:
                 write = partial(index.remove, gone)
             elif kind == 1 and others:
                 ids = index.epoch_ids(others[0])
-                vectors = np.array([there[i][1] for i in ids.tolist()], dtype=np.float32).reshape(-1, 12)
+                vectors = np.array([there[i][1] for i in ids.tolist()], dtype=np.float32).reshape(
+                    -1, 12
+                )
                 there.update({i: (hasher, there[i][1]) for i in ids.tolist()})
                 write = partial(index.retire, others[0], into=hasher, vectors=vectors)
             else:
@@ -96,7 +114,9 @@ def stress(n_answers: int, n_searchers: int = 8, seed: int = 0) -> int:
     return len(searchers.answers)
 
 
-def _require_truths(queries: npt.NDArray[np.float32], history: list[Rows], answers: list[Answer]) -> None:
+def _require_truths(
+    queries: npt.NDArray[np.float32], history: list[Rows], answers: list[Answer]
+) -> None:
     truths: dict[int, Neighbors] = {}
     for first, last, found in answers:
         for version in range(first, last + 1):
@@ -105,4 +125,6 @@ def _require_truths(queries: npt.NDArray[np.float32], history: list[Rows], answe
             if np.allclose(truths[version].distances, found.distances, rtol=1e-4):
                 break
         else:
-            raise AssertionError(f"no state between write {first} and {last} gives {found.ids.tolist()}")
+            raise AssertionError(
+                f"no state between write {first} and {last} gives {found.ids.tolist()}"
+            )

@@ -32,10 +32,15 @@ METRICS = ["l2", "cosine", "ip"]
 
 @pytest.fixture(scope="module")
 def hashers() -> list[ProjectionHash]:
-    return [ProjectionHash(n_bits, rotation="random").fit(turned(300, 12, n_bits)) for n_bits in (7, 8, 12)]
+    return [
+        ProjectionHash(n_bits, rotation="random").fit(turned(300, 12, n_bits))
+        for n_bits in (7, 8, 12)
+    ]
 
 
-def filled(hashers: list[ProjectionHash], metric: str = "l2", n: int = 40) -> tuple[EpochIndex, truth.Rows]:
+def filled(
+    hashers: list[ProjectionHash], metric: str = "l2", n: int = 40
+) -> tuple[EpochIndex, truth.Rows]:
     index, rows = EpochIndex(metric), truth.Rows()
     for seed, hasher in enumerate(hashers):
         vectors = turned(n, 12, seed)
@@ -56,7 +61,9 @@ def same_answers(a: EpochIndex, b: EpochIndex) -> bool:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_epochs_merge_by_the_estimate_each_row_under_its_own_model(hashers: list[ProjectionHash], metric: str) -> None:
+def test_epochs_merge_by_the_estimate_each_row_under_its_own_model(
+    hashers: list[ProjectionHash], metric: str
+) -> None:
     index, rows = filled(hashers, metric)
     queries = turned(5, 12, 9)
     for k in (1, 7, 200):
@@ -67,7 +74,9 @@ def test_epochs_merge_by_the_estimate_each_row_under_its_own_model(hashers: list
         np.testing.assert_allclose(found.distances, expected.distances, rtol=1e-4, atol=1e-4)
 
 
-def test_the_shortlist_of_every_epoch_is_k_times_oversample_by_codes(hashers: list[ProjectionHash]) -> None:
+def test_the_shortlist_of_every_epoch_is_k_times_oversample_by_codes(
+    hashers: list[ProjectionHash],
+) -> None:
     index, rows = filled(hashers, n=60)
     queries = turned(3, 12, 9)
     found = index.search(queries, 2, oversample=3)
@@ -80,12 +89,17 @@ def test_the_shortlist_of_every_epoch_is_k_times_oversample_by_codes(hashers: li
             flat.add(hasher.encode(np.stack([rows[i][1] for i in own])), own)
             near = flat.search(hasher.encode(queries[q : q + 1]), 6).ids[0]
             shortlist.update({i: rows[i] for i in near.tolist()})
-        assert np.array_equal(found.ids[q : q + 1], truth.nearest(shortlist, queries[q : q + 1], 2).ids)
+        assert np.array_equal(
+            found.ids[q : q + 1], truth.nearest(shortlist, queries[q : q + 1], 2).ids
+        )
 
 
 def test_a_stream_that_turns_stays_searchable_with_epochs_and_not_when_codes_are_mixed() -> None:
     early, late = turned(1500, 40, 1), turned(1500, 40, 2)
-    X, Q = np.vstack([early, late]), np.vstack([turned(1540, 40, 1)[1500:], turned(1540, 40, 2)[1500:]])
+    X, Q = (
+        np.vstack([early, late]),
+        np.vstack([turned(1540, 40, 1)[1500:], turned(1540, 40, 2)[1500:]]),
+    )
     true_ids = nearest(X, Q, 10).ids
     first, second = (ProjectionHash(16, rotation="random").fit(rows) for rows in (early, X))
 
@@ -106,7 +120,9 @@ def test_a_stream_that_turns_stays_searchable_with_epochs_and_not_when_codes_are
 
 def test_codes_and_corrections_of_a_sketched_stream_are_as_good_as_vectors() -> None:
     X = turned(900, 12, 1)
-    live = ProjectionHash(6, projection="opast", rotation="unifdiag", epochs=300).fit(turned(100, 12, 3))
+    live = ProjectionHash(6, projection="opast", rotation="unifdiag", epochs=300).fit(
+        turned(100, 12, 3)
+    )
     index, from_vectors = EpochIndex(), EpochIndex()
     for first in range(0, 900, 60):
         snapshot = live.epoch_
@@ -119,7 +135,9 @@ def test_codes_and_corrections_of_a_sketched_stream_are_as_good_as_vectors() -> 
     assert same_answers(index, from_vectors)
 
 
-def test_ids_are_given_or_the_next_numbers_and_belong_to_one_epoch_only(hashers: list[ProjectionHash]) -> None:
+def test_ids_are_given_or_the_next_numbers_and_belong_to_one_epoch_only(
+    hashers: list[ProjectionHash],
+) -> None:
     index = EpochIndex()
     X = turned(3, 12, 0)
     assert index.add(hashers[0], X).tolist() == [0, 1, 2]
@@ -142,7 +160,9 @@ def test_ids_are_given_or_the_next_numbers_and_belong_to_one_epoch_only(hashers:
     assert index.nbytes > 7 * 16
 
 
-def test_removed_rows_are_gone_and_their_ids_free_for_another_epoch(hashers: list[ProjectionHash]) -> None:
+def test_removed_rows_are_gone_and_their_ids_free_for_another_epoch(
+    hashers: list[ProjectionHash],
+) -> None:
     index, rows = filled(hashers)
     index.remove([0, 50, 50, 119])
     with pytest.raises(UnknownIdError, match="not there: 0, 500"):
@@ -153,7 +173,9 @@ def test_removed_rows_are_gone_and_their_ids_free_for_another_epoch(hashers: lis
     index.add(hashers[1], again, ids=[119, 0])
     rows.update({119: (hashers[1], again[0]), 0: (hashers[1], again[1])})
     queries = turned(3, 12, 9)
-    assert np.array_equal(index.search(queries, 120, oversample=9).ids, truth.nearest(rows, queries, 120).ids)
+    assert np.array_equal(
+        index.search(queries, 120, oversample=9).ids, truth.nearest(rows, queries, 120).ids
+    )
     index.remove(index.ids)
     assert len(index) == 0
     assert [epoch.n_rows for epoch in index.epochs] == [0, 0, 0]
@@ -161,7 +183,12 @@ def test_removed_rows_are_gone_and_their_ids_free_for_another_epoch(hashers: lis
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from(["add", "insert", "remove", "compact"]), st.integers(0, 2**16)), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "insert", "remove", "compact"]), st.integers(0, 2**16)),
+        max_size=12,
+    )
+)
 def test_any_order_of_writes_leaves_the_same_answers(writes: list[tuple[str, int]]) -> None:
     models = [ProjectionHash(5).fit(turned(50, 12, s)) for s in range(2)]
     index, rows = EpochIndex(), truth.Rows()
@@ -182,7 +209,9 @@ def test_any_order_of_writes_leaves_the_same_answers(writes: list[tuple[str, int
     index.verify()
     queries = turned(2, 12, 9)
     assert index.ids.tolist() == sorted(rows)
-    assert np.array_equal(index.search(queries, 5, oversample=100).ids, truth.nearest(rows, queries, 5).ids)
+    assert np.array_equal(
+        index.search(queries, 5, oversample=100).ids, truth.nearest(rows, queries, 5).ids
+    )
 
 
 def test_only_allowed_ids_are_found(hashers: list[ProjectionHash]) -> None:
@@ -195,12 +224,19 @@ def test_only_allowed_ids_are_found(hashers: list[ProjectionHash]) -> None:
     assert (index.search(queries, 2, allow=[]).ids == -1).all()
 
 
-def test_queries_come_in_any_form_and_number(hashers: list[ProjectionHash], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_come_in_any_form_and_number(
+    hashers: list[ProjectionHash], monkeypatch: pytest.MonkeyPatch
+) -> None:
     index, _ = filled(hashers)
     queries = turned(9, 12, 9)
     found = index.search(queries, 3)
     monkeypatch.setattr("bitkin.epochs.search._PAIRS_AT_ONCE", 200)
-    for form in (csr_array(queries), queries.tolist(), bitkin.io.open_vectors(queries, batch_rows=4), iter([queries])):
+    for form in (
+        csr_array(queries),
+        queries.tolist(),
+        bitkin.io.open_vectors(queries, batch_rows=4),
+        iter([queries]),
+    ):
         assert np.array_equal(index.search(form, 3).ids, found.ids)
     assert index.search(queries[:0], 3).ids.shape == (0, 3)
     assert np.array_equal(index.search(queries[4:5], 3).ids, found.ids[4:5])
@@ -225,18 +261,24 @@ def test_empty_codes_are_kept_and_never_found(hashers: list[ProjectionHash]) -> 
     assert sorted(index.search(X[1:2], 4).ids[0]) == [-1, 0, 2, 3]
 
 
-def test_a_retired_epoch_is_encoded_anew_under_the_ids_it_had(hashers: list[ProjectionHash]) -> None:
+def test_a_retired_epoch_is_encoded_anew_under_the_ids_it_had(
+    hashers: list[ProjectionHash],
+) -> None:
     index, rows = filled(hashers)
     index.remove([2, 41])
     first, second, third = hashers
     ids = index.epoch_ids(first.fingerprint_)
     index.retire(first.fingerprint_, into=third, vectors=np.stack([rows[i][1] for i in ids]))
     order = np.random.default_rng(0).permutation(index.epoch_ids(second.fingerprint_))
-    index.retire(second.fingerprint_, into=third, vectors=np.stack([rows[i][1] for i in order]), ids=order)
+    index.retire(
+        second.fingerprint_, into=third, vectors=np.stack([rows[i][1] for i in order]), ids=order
+    )
     assert index.epochs == [(third.fingerprint_, 118)]
     rows = {i: (third, x) for i, (_, x) in rows.items() if i not in (2, 41)}
     queries = turned(4, 12, 9)
-    assert np.array_equal(index.search(queries, 9, oversample=100).ids, truth.nearest(rows, queries, 9).ids)
+    assert np.array_equal(
+        index.search(queries, 9, oversample=100).ids, truth.nearest(rows, queries, 9).ids
+    )
     index.verify()
     index.remove(index.ids)
     index.retire(index.epochs[0])
@@ -269,9 +311,21 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
         InvalidInputError,
         "queries must have 12 features, like all epochs of the index, got 11",
     ),
-    "NaN": (lambda i, h: i.search(np.full((1, 12), np.nan), 1), InvalidInputError, "queries: NaN at row 0, column 0"),
-    "one vector": (lambda i, h: i.search(np.ones(12), 1), InvalidInputError, "Wrap a single vector"),
-    "too many": (lambda i, h: i.search(np.ones((2**11, 12)), 2**31 - 1), InvalidInputError, "k must be smaller"),
+    "NaN": (
+        lambda i, h: i.search(np.full((1, 12), np.nan), 1),
+        InvalidInputError,
+        "queries: NaN at row 0, column 0",
+    ),
+    "one vector": (
+        lambda i, h: i.search(np.ones(12), 1),
+        InvalidInputError,
+        "Wrap a single vector",
+    ),
+    "too many": (
+        lambda i, h: i.search(np.ones((2**11, 12)), 2**31 - 1),
+        InvalidInputError,
+        "k must be smaller",
+    ),
     "vector length": (
         lambda i, h: i.add(h[0], np.ones((1, 11))),
         InvalidInputError,
@@ -282,15 +336,27 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
         InvalidInputError,
         "snapshot must have 12 features, like all epochs of the index, got 5",
     ),
-    "no hasher": (lambda i, h: i.add("pca", np.ones((1, 12))), InvalidInputError, "snapshot must be a fitted Proj"),
-    "ids": (lambda i, h: i.add(h[0], np.ones((2, 12)), [900]), InvalidInputError, "ids must be one a row, got 1 for 2"),
+    "no hasher": (
+        lambda i, h: i.add("pca", np.ones((1, 12))),
+        InvalidInputError,
+        "snapshot must be a fitted Proj",
+    ),
+    "ids": (
+        lambda i, h: i.add(h[0], np.ones((2, 12)), [900]),
+        InvalidInputError,
+        "ids must be one a row, got 1 for 2",
+    ),
     "fingerprint of codes": (
-        lambda i, h: i.add_codes(h[0].encode(np.ones((1, 12))).with_fingerprint("ab"), np.ones((1, 2))),
+        lambda i, h: i.add_codes(
+            h[0].encode(np.ones((1, 12))).with_fingerprint("ab"), np.ones((1, 2))
+        ),
         CodeMismatchError,
         "codes must carry the fingerprint of an epoch of this index, got ab",
     ),
     "spec of codes": (
-        lambda i, h: i.add_codes(h[0].encode(np.ones((1, 12))).with_fingerprint(h[1].fingerprint_), np.ones((1, 2))),
+        lambda i, h: i.add_codes(
+            h[0].encode(np.ones((1, 12))).with_fingerprint(h[1].fingerprint_), np.ones((1, 2))
+        ),
         CodeMismatchError,
         "codes must be 8 × 1-bit codes",
     ),
@@ -299,9 +365,21 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
         InvalidInputError,
         r"corrections must have shape \(2, 2\)",
     ),
-    "no codes": (lambda i, h: i.add_codes(np.ones(3), np.ones((3, 2))), InvalidInputError, "codes must be Codes"),
-    "unknown epoch": (lambda i, h: i.retire("ab", into=h[0]), UnknownIdError, "fingerprint must be of an epoch"),
-    "unknown ids": (lambda i, h: i.epoch_ids("ab"), UnknownIdError, "fingerprint must be of an epoch"),
+    "no codes": (
+        lambda i, h: i.add_codes(np.ones(3), np.ones((3, 2))),
+        InvalidInputError,
+        "codes must be Codes",
+    ),
+    "unknown epoch": (
+        lambda i, h: i.retire("ab", into=h[0]),
+        UnknownIdError,
+        "fingerprint must be of an epoch",
+    ),
+    "unknown ids": (
+        lambda i, h: i.epoch_ids("ab"),
+        UnknownIdError,
+        "fingerprint must be of an epoch",
+    ),
     "no vectors": (
         lambda i, h: i.retire(h[0].fingerprint_, into=h[1]),
         InvalidInputError,
@@ -318,11 +396,17 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
         "vectors must be one a row of the epoch, got 39 for 40",
     ),
     "ids to retire": (
-        lambda i, h: i.retire(h[0].fingerprint_, into=h[1], vectors=np.ones((40, 12)), ids=np.arange(40) + 1),
+        lambda i, h: i.retire(
+            h[0].fingerprint_, into=h[1], vectors=np.ones((40, 12)), ids=np.arange(40) + 1
+        ),
         InvalidInputError,
         "ids must be exactly the 40 ids",
     ),
-    "metric": (lambda i, h: EpochIndex("l1"), InvalidInputError, "metric must be one of 'l2', 'cosine', 'ip'"),
+    "metric": (
+        lambda i, h: EpochIndex("l1"),
+        InvalidInputError,
+        "metric must be one of 'l2', 'cosine', 'ip'",
+    ),
 }
 
 
@@ -338,8 +422,13 @@ def test_bad_input_is_refused_and_changes_nothing(hashers: list[ProjectionHash],
 
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_saved_index_comes_back_whole(hashers: list[ProjectionHash], metric: str, mmap: bool, tmp_path: Path) -> None:
-    models = [*hashers, ProjectionHash(70, projection="random", rotation=None, center=False, normalize=True)]
+def test_a_saved_index_comes_back_whole(
+    hashers: list[ProjectionHash], metric: str, mmap: bool, tmp_path: Path
+) -> None:
+    models = [
+        *hashers,
+        ProjectionHash(70, projection="random", rotation=None, center=False, normalize=True),
+    ]
     models[-1].fit(turned(50, 12, 0))
     index, _ = filled(models, metric)
     index.remove([5, 90])
@@ -398,12 +487,24 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], s
     "epochs": (lambda p, t: p.update(epochs=[1]), "impossible parameters"),
     "next id": (lambda p, t: p.update(next_id=3), "impossible next id, 3"),
     "normalize": (lambda p, t: p["epochs"][0].update(normalize=1), "impossible parameters"),
-    "fingerprint": (lambda p, t: p["epochs"][0].update(fingerprint="ab"), "does not fit its fingerprint"),
+    "fingerprint": (
+        lambda p, t: p["epochs"][0].update(fingerprint="ab"),
+        "does not fit its fingerprint",
+    ),
     "an epoch less": (lambda p, t: p["epochs"].pop(), "tensors that do not belong there"),
-    "a stranger": (lambda p, t: t.update({"0.more": t["0.ids"]}), "tensors that do not belong there: more"),
+    "a stranger": (
+        lambda p, t: t.update({"0.more": t["0.ids"]}),
+        "tensors that do not belong there: more",
+    ),
     "an id twice": (lambda p, t: t.update({"1.ids": t["0.ids"]}), "an id in two epochs"),
-    "corrections": (lambda p, t: t.update({"0.corrections": t["0.corrections"][:2]}), "2 corrections for 3 rows"),
-    "NaN": (lambda p, t: t.update({"0.corrections": t["0.corrections"] * np.nan}), "corrections that are not finite"),
+    "corrections": (
+        lambda p, t: t.update({"0.corrections": t["0.corrections"][:2]}),
+        "2 corrections for 3 rows",
+    ),
+    "NaN": (
+        lambda p, t: t.update({"0.corrections": t["0.corrections"] * np.nan}),
+        "corrections that are not finite",
+    ),
     "negative": (lambda p, t: t.update({"0.corrections": -t["0.corrections"]}), "squares below 0"),
     "infinity": (
         lambda p, t: t.update({"0.components": np.full_like(t["0.components"], np.inf)}),
@@ -438,6 +539,8 @@ def test_another_kind_of_file_is_named(tmp_path: Path, hashers: list[ProjectionH
         EpochIndex.load(tmp_path / "hasher")
 
 
-def test_eight_threads_searching_beside_a_writer_always_see_a_whole_state(few_threads: None) -> None:
+def test_eight_threads_searching_beside_a_writer_always_see_a_whole_state(
+    few_threads: None,
+) -> None:
     bitkin.set_threads(2)
     assert truth.stress(n_answers=300) >= 300

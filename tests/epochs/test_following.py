@@ -32,7 +32,8 @@ def by_hand(hasher: ProjectionHash, metric: str = "l2") -> EpochIndex:
     snapshots: dict[str | None, ProjectionHash] = {}
     for x in X:
         codes = hasher.sketch(x)
-        snapshots.setdefault(hasher.epoch_.fingerprint_, hasher.epoch_)  # after the last vector of an epoch: the next
+        # after the last vector of an epoch: the next
+        snapshots.setdefault(hasher.epoch_.fingerprint_, hasher.epoch_)
         snapshot = snapshots[codes.fingerprint]
         index.begin(snapshot)
         index.add_codes(codes, bitkin.corrections(snapshot, x[None], metric))
@@ -50,8 +51,12 @@ def same(a: EpochIndex, b: EpochIndex) -> bool:
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
-@pytest.mark.parametrize("options", [{"epochs": 90}, {"epochs": 0.05}, {"epochs": 70, "normalize": True}], ids=repr)
-def test_following_is_sketching_and_keeping_corrections(metric: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"epochs": 90}, {"epochs": 0.05}, {"epochs": 70, "normalize": True}], ids=repr
+)
+def test_following_is_sketching_and_keeping_corrections(
+    metric: str, options: dict[str, Any]
+) -> None:
     index, hasher, other = EpochIndex(metric), fitted(**options), fitted(**options)
     ids = index.follow(hasher, X)
     assert ids.tolist() == list(range(400))
@@ -75,7 +80,9 @@ def test_any_cut_of_a_stream_gives_the_same_index_and_hasher(cuts: list[int]) ->
 
 
 @pytest.mark.parametrize("rotation", [None, "random", "unifdiag"])
-def test_epochs_shorter_than_what_it_takes_to_learn_lose_no_row_beside_one_that_is_skipped(rotation: Any) -> None:
+def test_epochs_shorter_than_what_it_takes_to_learn_lose_no_row_beside_one_that_is_skipped(
+    rotation: Any,
+) -> None:
     rows = X[:60].copy()
     rows[20] = np.nan
     index = EpochIndex()
@@ -84,7 +91,8 @@ def test_epochs_shorter_than_what_it_takes_to_learn_lose_no_row_beside_one_that_
         ids = index.follow(hasher, rows)
     assert ids.tolist() == list(range(60))
     assert (hasher.n_seen_, hasher.n_skipped_) == (179, 1)
-    assert [epoch.n_rows for epoch in index.epochs] == [60]  # nothing was learned meanwhile: one model made them all
+    # nothing was learned meanwhile: one model made them all
+    assert [epoch.n_rows for epoch in index.epochs] == [60]
     assert sorted(index.search(rows[:1], 60).ids[0].tolist()) == [-1, *range(20), *range(21, 60)]
 
 
@@ -137,7 +145,9 @@ def test_a_vector_that_is_not_finite_gets_an_id_and_is_never_found() -> None:
     old = index.epochs[0]
     of_old = index.epoch_ids(old)
     for vectors in (rows[of_old], rows[of_old[1:]][:1]):
-        with pytest.raises(InvalidInputError, match="no code; remove them first, by their ids: 0, "):
+        with pytest.raises(
+            InvalidInputError, match="no code; remove them first, by their ids: 0, "
+        ):
             index.retire(old, into=hasher.epoch_, vectors=vectors)
     index.remove(of_old[np.isnan(rows[of_old]).any(axis=1)])
     index.retire(old, into=hasher.epoch_, vectors=rows[index.epoch_ids(old)])
@@ -152,13 +162,42 @@ def broken(rows: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        pytest.param(lambda i, h: i.follow(h, X, [1]), InvalidInputError, "one a row, got 1 for 400", id="too few ids"),
-        pytest.param(lambda i, h: i.follow(h, X, np.arange(400)), DuplicateIdError, "already in", id="known ids"),
-        pytest.param(lambda i, h: i.follow(h, X[:2], [9, 9]), DuplicateIdError, "more than once: 9", id="twice"),
-        pytest.param(lambda i, h: i.follow(h, broken(X)), OSError, "the stream broke", id="broken stream"),
-        pytest.param(lambda i, h: i.follow(h, X[:, :12]), InvalidInputError, "features", id="another length"),
-        pytest.param(lambda i, h: i.follow(h, X * 1e19), InvalidInputError, "smaller numbers.*of row", id="too large"),
-        pytest.param(lambda i, h: i.follow(h, 5), InvalidInputError, "vectors must be an array", id="no vectors"),
+        pytest.param(
+            lambda i, h: i.follow(h, X, [1]),
+            InvalidInputError,
+            "one a row, got 1 for 400",
+            id="too few ids",
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, X, np.arange(400)),
+            DuplicateIdError,
+            "already in",
+            id="known ids",
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, X[:2], [9, 9]),
+            DuplicateIdError,
+            "more than once: 9",
+            id="twice",
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, broken(X)), OSError, "the stream broke", id="broken stream"
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, X[:, :12]), InvalidInputError, "features", id="another length"
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, X * 1e19),
+            InvalidInputError,
+            "smaller numbers.*of row",
+            id="too large",
+        ),
+        pytest.param(
+            lambda i, h: i.follow(h, 5),
+            InvalidInputError,
+            "vectors must be an array",
+            id="no vectors",
+        ),
     ],
 )
 def test_after_an_error_index_and_hasher_are_as_before(
@@ -205,7 +244,9 @@ def test_a_hasher_that_still_codes_by_random_directions_is_not_followed(n_learne
     index, hasher = EpochIndex(), live(epochs=90)
     if n_learned:
         hasher.partial_fit(X[:n_learned])
-    with pytest.raises(InvalidInputError, match="must have learned directions before it is followed"):
+    with pytest.raises(
+        InvalidInputError, match="must have learned directions before it is followed"
+    ):
         index.follow(hasher, X)
     assert index.epochs == []
     assert n_learned == (0 if hasher._live is None else hasher.n_seen_), "nothing was learned"
@@ -267,6 +308,8 @@ def test_threads_that_search_meanwhile_see_whole_calls_only() -> None:
 def test_codes_of_a_followed_stream_are_those_that_the_hasher_emits() -> None:
     index, hasher = EpochIndex(), fitted(epochs=90)
     index.follow(hasher, X)
-    emitted = Codes.concatenate([codes.with_fingerprint(None) for codes in fitted(epochs=90).sketch_stream(X)])
+    emitted = Codes.concatenate(
+        [codes.with_fingerprint(None) for codes in fitted(epochs=90).sketch_stream(X)]
+    )
     held = [epoch.rows.codes(epoch.rows.ids()).words for epoch in index._state.epochs]
     assert np.array_equal(np.concatenate(held), emitted.words)

@@ -56,7 +56,9 @@ def scored(model: SignModel, rows: Any, queries: Any, *, random: bool) -> float:
     codes, numbers = scorer.rows(rows, "rows")
     places = np.tile(np.arange(len(rows)), (len(queries), 1))
     scores = scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
-    return recall(np.argsort(scores, axis=1, kind="stable")[:, :100], nearest(rows, queries, 10).ids)
+    return recall(
+        np.argsort(scores, axis=1, kind="stable")[:, :100], nearest(rows, queries, 10).ids
+    )
 
 
 def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -> None:
@@ -67,7 +69,9 @@ def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -
     assert scored(epoch._model, X, Q, random=True) > 1.5 * scored(epoch._model, X, Q, random=False)
     kept = bitkin.corrections(epoch, X)
     y = epoch.project(X).astype(np.float64)
-    expected = np.square(X.astype(np.float64)).sum(axis=1) / np.sqrt(np.abs(y).sum(axis=1) * np.linalg.norm(y, axis=1))
+    expected = np.square(X.astype(np.float64)).sum(axis=1) / np.sqrt(
+        np.abs(y).sum(axis=1) * np.linalg.norm(y, axis=1)
+    )
     assert np.allclose(kept[:, 1], expected, rtol=1e-5)
 
 
@@ -84,7 +88,9 @@ def test_a_snapshot_of_a_random_projection_is_scored_as_the_hasher_itself() -> N
     snapshot = hasher.snapshot()
     assert repr(snapshot.projection) == "Given(random=True)"
     assert np.array_equal(bitkin.corrections(snapshot, X), bitkin.corrections(hasher, X))
-    assert scored(hasher._model, X, Q, random=True) > scored(hasher._model, X, Q, random=False) + 0.2
+    assert (
+        scored(hasher._model, X, Q, random=True) > scored(hasher._model, X, Q, random=False) + 0.2
+    )
     index, of_hasher = EpochIndex(), EpochIndex()
     index.add(snapshot, X)
     of_hasher.add(hasher, X)
@@ -104,13 +110,16 @@ def test_files_and_pickles_remember_it(make: Any, tmp_path: Path) -> None:
     index.add(hasher, X)
     index.save(tmp_path / "index")
     found = index.search(Q, 5)
-    assert np.array_equal(EpochIndex.load(tmp_path / "index").search(Q, 5).distances, found.distances)
+    assert np.array_equal(
+        EpochIndex.load(tmp_path / "index").search(Q, 5).distances, found.distances
+    )
 
 
 def test_a_stream_in_a_file_remembers_which_of_its_models_were_drawn(tmp_path: Path) -> None:
     hasher = live(8)
     kinds = []
-    for first in (0, 5, 50):  # nothing is learned from five vectors; an epoch of learned directions comes after 256
+    # nothing is learned from five vectors; an epoch of learned directions comes after 256
+    for first in (0, 5, 50):
         hasher.partial_fit(X[first : first + 45 if first else 5])
         hasher.save(tmp_path / "model")
         copy = bitkin.load(tmp_path / "model")
@@ -122,7 +131,9 @@ def test_a_stream_in_a_file_remembers_which_of_its_models_were_drawn(tmp_path: P
     assert not bitkin.load(tmp_path / "model").epoch_._model.random
 
 
-def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonormal(tmp_path: Path) -> None:
+def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonormal(
+    tmp_path: Path,
+) -> None:
     basis = np.linalg.qr(_rng.standard_normal((64, 6)))[0]
     given = hasher_of_directions(basis)
     assert not given._model.random
@@ -133,7 +144,8 @@ def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonor
     given.save(tmp_path / "model")
     stored = read_file(tmp_path / "model")
     parameters = {
-        name: stored.parameter(name) for name in ("n_bits", "rotation", "center", "normalize", "random_state")
+        name: stored.parameter(name)
+        for name in ("n_bits", "rotation", "center", "normalize", "random_state")
     }
     parameters |= {"seed": stored.parameter("seed")}
     tensors = {"components": given.components_}

@@ -47,7 +47,11 @@ def test_the_true_score_lies_within_the_bounds(make: Any, metric: str, kind: str
         for query, row in np.ndindex(block.low.shape):
             score = exact_score(pairing, float(queries.squares[query]), block.start + row, query)
             low = float(block.low[query, row]) - queries.errors[query]
-            high = low + bounds.uncertainty(block.norms[row], queries.norms[query]) + 2 * queries.errors[query]
+            high = (
+                low
+                + bounds.uncertainty(block.norms[row], queries.norms[query])
+                + 2 * queries.errors[query]
+            )
             assert low <= score <= high
             seen += 1
     assert seen == 360
@@ -55,7 +59,9 @@ def test_the_true_score_lies_within_the_bounds(make: Any, metric: str, kind: str
 
 def test_the_bounds_are_close_enough_to_be_of_use() -> None:
     rng = np.random.default_rng(2)
-    bounds = DenseBounds(Pairing(Rows(rng.random((500, 784)), "X"), Rows(rng.random((3, 784)), "Q"), "l2"))
+    bounds = DenseBounds(
+        Pairing(Rows(rng.random((500, 784)), "X"), Rows(rng.random((3, 784)), "Q"), "l2")
+    )
     queries = bounds.queries(0, 3)
     (block,) = bounds.blocks(queries)
     width = bounds.uncertainty(block.norms, queries.norms[:, None]) + 2 * queries.errors[:, None]
@@ -70,7 +76,10 @@ def test_one_huge_row_does_not_widen_the_bounds_of_the_others() -> None:
     bounds = DenseBounds(pairing)
     queries = bounds.queries(0, 3)
     (block,) = bounds.blocks(queries)
-    width = bounds.uncertainty(np.delete(block.norms, 7), queries.norms[:, None]) + 2 * queries.errors[:, None]
+    width = (
+        bounds.uncertainty(np.delete(block.norms, 7), queries.norms[:, None])
+        + 2 * queries.errors[:, None]
+    )
     assert (width / queries.squares[:, None]).max() < 1e-4
 
 
@@ -83,4 +92,6 @@ def test_sparse_products_are_used_for_sparse_rows_only() -> None:
 
     assert sparse_is_quicker(pairing(0.001))
     assert not sparse_is_quicker(pairing(0.5))
-    assert not sparse_is_quicker(Pairing(Rows(np.zeros((5, 9)), "X"), Rows(np.zeros((5, 9)), "Q"), "l2"))
+    assert not sparse_is_quicker(
+        Pairing(Rows(np.zeros((5, 9)), "X"), Rows(np.zeros((5, 9)), "Q"), "l2")
+    )

@@ -69,7 +69,11 @@ def test_whole_numbers_floats_and_the_formula_agree(data: st.DataObject) -> None
         np.asfortranarray(distances.astype(np.int32)),
     ]
     for form in forms:
-        for truth in (relevant, scipy.sparse.csr_matrix(relevant), scipy.sparse.coo_array(relevant)):
+        for truth in (
+            relevant,
+            scipy.sparse.csr_matrix(relevant),
+            scipy.sparse.coo_array(relevant),
+        ):
             assert mean_average_precision(form, truth) == pytest.approx(want, abs=1e-12)
 
 
@@ -79,7 +83,9 @@ def test_without_ties_it_is_scikit_learns_average_precision(n: int) -> None:
     distances = np.array([rng.permutation(n) for _ in range(6)])
     relevant = rng.random((6, n)) < 0.4
     relevant[:, 0] = True
-    want = np.mean([average_precision_score(r, -d) for d, r in zip(distances, relevant, strict=True)])
+    want = np.mean(
+        [average_precision_score(r, -d) for d, r in zip(distances, relevant, strict=True)]
+    )
     assert mean_average_precision(distances, relevant) == pytest.approx(want, abs=1e-12)
     assert mean_average_precision(distances * 0.1, relevant) == pytest.approx(want, abs=1e-12)
 
@@ -114,32 +120,51 @@ def test_stored_false_and_repeated_entries_of_a_sparse_truth_count_once() -> Non
 
 def test_bad_rankings_are_refused_by_name() -> None:
     good, truth = np.array([[0, 1]]), np.array([[True, False]])
-    with pytest.raises(InvalidInputError, match="relevant must name at least one row, got none in 1 queries"):
+    with pytest.raises(
+        InvalidInputError, match="relevant must name at least one row, got none in 1 queries"
+    ):
         mean_average_precision(good, ~truth & False)
-    with pytest.raises(InvalidInputError, match="relevant must name at least one row, got none in 0 queries"):
+    with pytest.raises(
+        InvalidInputError, match="relevant must name at least one row, got none in 0 queries"
+    ):
         mean_average_precision(np.empty((0, 4)), np.empty((0, 4), dtype=bool))
-    with pytest.raises(InvalidInputError, match="relevant must name at least one row, got none in 3 queries"):
+    with pytest.raises(
+        InvalidInputError, match="relevant must name at least one row, got none in 3 queries"
+    ):
         mean_average_precision(np.empty((3, 0), dtype=int), np.empty((3, 0), dtype=bool))
-    with pytest.raises(InvalidInputError, match=r"relevant must have the shape of distances, \(1, 2\), got \(1, 3\)"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"relevant must have the shape of distances, \(1, 2\), got \(1, 3\)",
+    ):
         mean_average_precision(good, [[True, False, True]])
     with pytest.raises(InvalidInputError, match="relevant must be boolean, got dtype int64"):
         mean_average_precision(good, [[1, 0]])
     with pytest.raises(InvalidInputError, match="relevant must be boolean, got dtype float64"):
         mean_average_precision(good, scipy.sparse.csr_matrix([[1.0, 0.0]]))
-    with pytest.raises(InvalidInputError, match="distances must be numbers, got nan in row 1, column 2"):
+    with pytest.raises(
+        InvalidInputError, match="distances must be numbers, got nan in row 1, column 2"
+    ):
         mean_average_precision([[0, 1, 2], [0, 1, np.nan]], np.ones((2, 3), dtype=bool))
-    with pytest.raises(InvalidInputError, match="distances must be whole numbers or floats, got dtype bool"):
+    with pytest.raises(
+        InvalidInputError, match="distances must be whole numbers or floats, got dtype bool"
+    ):
         mean_average_precision(truth, truth)
-    with pytest.raises(InvalidInputError, match=r"distances must be 2-dimensional, got shape \(2,\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"distances must be 2-dimensional, got shape \(2,\)"
+    ):
         mean_average_precision(good[0], truth)
-    with pytest.raises(InvalidInputError, match="distances must be a matrix, got rows of different lengths"):
+    with pytest.raises(
+        InvalidInputError, match="distances must be a matrix, got rows of different lengths"
+    ):
         mean_average_precision([[1], [1, 2]], truth)
 
 
 @settings(deadline=None)
 @given(st.data())
 def test_recall_is_the_mean_share_of_true_ids_found(data: st.DataObject) -> None:
-    q, m, k, top = (data.draw(st.integers(low, high)) for low, high in [(1, 8), (0, 9), (1, 9), (0, 2**62)])
+    q, m, k, top = (
+        data.draw(st.integers(low, high)) for low, high in [(1, 8), (0, 9), (1, 9), (0, 2**62)]
+    )
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     ids = rng.integers(0, top + 1, 12)
     found, true = rng.choice([-1, *ids], (q, m)), rng.choice([-1, *ids], (q, k))
@@ -174,21 +199,35 @@ def test_finding_everything_in_any_order_is_a_recall_of_one(n: int) -> None:
 
 
 def test_bad_ids_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInputError, match="true_ids must name at least one id, got none in 2 queries"):
+    with pytest.raises(
+        InvalidInputError, match="true_ids must name at least one id, got none in 2 queries"
+    ):
         recall([[1], [2]], [[-1], [-1]])
-    with pytest.raises(InvalidInputError, match="true_ids must name at least one id, got none in 0 queries"):
+    with pytest.raises(
+        InvalidInputError, match="true_ids must name at least one id, got none in 0 queries"
+    ):
         recall(np.empty((0, 3)), np.empty((0, 2)))
     with pytest.raises(
-        InvalidInputError, match="found_ids and true_ids must have one row a query each, got 1 and 2 rows"
+        InvalidInputError,
+        match="found_ids and true_ids must have one row a query each, got 1 and 2 rows",
     ):
         recall([[1]], [[1], [2]])
-    with pytest.raises(InvalidInputError, match=r"found_ids must be whole numbers, got float64 such as 1\.0"):
+    with pytest.raises(
+        InvalidInputError, match=r"found_ids must be whole numbers, got float64 such as 1\.0"
+    ):
         recall([[1.0]], [[1]])
-    with pytest.raises(InvalidInputError, match=r"true_ids must be ids from 0 to 2\*\*63 - 1, or -1 for none, got -2"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"true_ids must be ids from 0 to 2\*\*63 - 1, or -1 for none, got -2",
+    ):
         recall([[1]], [[-2]])
-    with pytest.raises(InvalidInputError, match=r"found_ids must be ids .*, got 9223372036854775808"):
+    with pytest.raises(
+        InvalidInputError, match=r"found_ids must be ids .*, got 9223372036854775808"
+    ):
         recall(np.array([[2**63]], dtype=np.uint64), [[1]])
-    with pytest.raises(InvalidInputError, match=r"found_ids must be 2-dimensional, got shape \(1,\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"found_ids must be 2-dimensional, got shape \(1,\)"
+    ):
         recall([1], [[1]])
 
 
@@ -204,7 +243,10 @@ def test_bad_ids_are_refused_by_name() -> None:
 def test_a_sparse_truth_whose_indices_lie_is_refused(indptr: list[int], indices: list[int]) -> None:
     """The loops over it trust them: they would read and write wherever those point."""
     forged = scipy.sparse.csr_matrix(np.eye(3, dtype=bool))
-    forged.indptr, forged.indices = np.array(indptr, dtype=np.int32), np.array(indices, dtype=np.int32)
+    forged.indptr, forged.indices = (
+        np.array(indptr, dtype=np.int32),
+        np.array(indices, dtype=np.int32),
+    )
     forged.has_sorted_indices = forged.has_canonical_format = True
     with pytest.raises(InvalidInputError, match="relevant is not a valid sparse matrix: "):
         mean_average_precision(np.arange(9).reshape(3, 3), forged)

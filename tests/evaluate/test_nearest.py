@@ -53,14 +53,18 @@ def test_neighbours_are_those_of_a_full_sort(n: int, metric: str) -> None:
     want = slow_nearest(X, Q, 3, metric)
     np.testing.assert_array_equal(found.ids[:, : min(n, 3)], want)
     np.testing.assert_allclose(
-        found.distances[:, : min(n, 3)], np.take_along_axis(all_distances(X, Q, metric), want, axis=1), atol=1e-14
+        found.distances[:, : min(n, 3)],
+        np.take_along_axis(all_distances(X, Q, metric), want, axis=1),
+        atol=1e-14,
     )
     assert found.ids.dtype == np.int64
     assert found.distances.dtype == np.float64
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_blocks_of_any_size_give_the_same_result(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_any_size_give_the_same_result(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(1)
     X, Q = rng.standard_normal((300, 5)).round(1), rng.standard_normal((23, 5)).round(1)
     whole = nearest(X, Q, 20, metric)
@@ -79,7 +83,9 @@ def test_blocks_of_any_size_give_the_same_result(metric: str, monkeypatch: pytes
 @given(st.data())
 def test_ties_go_to_the_lower_row_number_exactly(data: st.DataObject) -> None:
     # Small whole numbers: every sum is exact, so ties are real ties, and there are many.
-    n, q, d, k = (data.draw(st.integers(low, high)) for low, high in [(1, 65), (1, 4), (1, 10), (1, 70)])
+    n, q, d, k = (
+        data.draw(st.integers(low, high)) for low, high in [(1, 65), (1, 4), (1, 10), (1, 70)]
+    )
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     X, Q = rng.integers(-1, 2, (n, d)), rng.integers(-1, 2, (q, d))
     for metric in ["l2", "ip"]:
@@ -88,7 +94,9 @@ def test_ties_go_to_the_lower_row_number_exactly(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_copies_of_a_row_come_in_order_at_one_distance(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_a_row_come_in_order_at_one_distance(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(2)
     X = np.repeat(rng.standard_normal((3, 33)), 50, axis=0)[rng.permutation(150)]
     Q = X[:4]
@@ -109,7 +117,9 @@ def test_differences_too_small_for_float32_are_seen() -> None:
     base = rng.standard_normal(40)
     X = base + 1e-12 * rng.permutation(np.arange(1, 101))[:, None] * np.eye(40)[0]
     found = nearest(X, base[None], 100)
-    np.testing.assert_array_equal(found.ids[0], np.argsort(np.abs(X[:, 0] - base[0]), kind="stable"))
+    np.testing.assert_array_equal(
+        found.ids[0], np.argsort(np.abs(X[:, 0] - base[0]), kind="stable")
+    )
 
 
 def test_rows_far_from_the_origin_keep_their_order() -> None:
@@ -126,7 +136,9 @@ def test_the_scale_of_the_data_changes_nothing(scale: float, metric: str) -> Non
     found = nearest(X * scale, Q * scale if metric != "ip" else Q, 10, metric)
     np.testing.assert_array_equal(found.ids, slow_nearest(X, Q, 10, metric))
     np.testing.assert_allclose(
-        found.distances, nearest(X, Q, 10, metric).distances * (1 if metric == "cosine" else scale), rtol=1e-12
+        found.distances,
+        nearest(X, Q, 10, metric).distances * (1 if metric == "cosine" else scale),
+        rtol=1e-12,
     )
 
 
@@ -142,17 +154,22 @@ def test_rows_of_every_size_go_together(metric: str) -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
 def test_short_rows_keep_their_order_beside_long_ones(form: Any) -> None:
-    # Distances of 1e-201, 9e-201, 4e-200 and 1e300 from the first, of their squares none but the last is a float.
+    # Distances of 1e-201, 9e-201, 4e-200 and 1e300 from the first, of their squares none but the
+    # last is a float.
     X = np.array([[0.0, 5e-200], [1e300, 0.0], [2e-200, 0.0], [1e-200, 0.0]])
     found = nearest(form(X), form(np.array([[1.1e-200, 0.0], [1e300, 1e284]])), 4)
     assert found.ids.tolist() == [[3, 2, 0, 1], [1, 0, 2, 3]]
-    np.testing.assert_allclose(found.distances[0], [1e-201, 9e-201, np.hypot(1.1e-200, 5e-200), 1e300], rtol=1e-12)
+    np.testing.assert_allclose(
+        found.distances[0], [1e-201, 9e-201, np.hypot(1.1e-200, 5e-200), 1e300], rtol=1e-12
+    )
     np.testing.assert_allclose(found.distances[1], [1e284, 1e300, 1e300, 1e300], rtol=1e-12)
     near = radius_truth(form(X), form(np.array([[1.1e-200, 0.0]])), 2)
     assert near.toarray().tolist() == [[False, False, False, True]]
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", ">f4"])
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", ">f4"]
+)
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_type_of_number_is_taken_as_it_is(dtype: str, metric: str) -> None:
     rng = np.random.default_rng(7)
@@ -174,7 +191,12 @@ def test_the_largest_whole_numbers_fit() -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(0, 2**32), st.sampled_from(METRICS), st.sampled_from([0.0, 0.02, 0.3]), st.booleans())
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(METRICS),
+    st.sampled_from([0.0, 0.02, 0.3]),
+    st.booleans(),
+)
 def test_a_sparse_matrix_and_its_dense_copy_give_the_same_bits(
     seed: int, metric: str, density: float, by_sparse_products: bool
 ) -> None:
@@ -184,7 +206,10 @@ def test_a_sparse_matrix_and_its_dense_copy_give_the_same_bits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bitkin.evaluate.sparse_bounds, "_COST", 0 if by_sparse_products else 10**9)
         want = nearest(X, Q, 12, metric)
-        for a, b in [(scipy.sparse.csr_matrix(X), scipy.sparse.csr_array(Q)), (scipy.sparse.csc_matrix(X), Q)]:
+        for a, b in [
+            (scipy.sparse.csr_matrix(X), scipy.sparse.csr_array(Q)),
+            (scipy.sparse.csc_matrix(X), Q),
+        ]:
             found = nearest(a, b, 12, metric)
             np.testing.assert_array_equal(found.ids, want.ids)
             np.testing.assert_array_equal(found.distances, want.distances)
@@ -196,7 +221,9 @@ def test_repeated_and_unsorted_entries_of_a_sparse_row_are_added_up() -> None:
     clean = np.array([[2.0, 0.0, 4.0], [0.0, 5.0, 0.0]])
     Q = np.array([[1.0, 1.0, 3.0]])
     for queries in (Q, scipy.sparse.csr_matrix(Q)):
-        np.testing.assert_array_equal(nearest(messy, queries, 2).distances, nearest(clean, Q, 2).distances)
+        np.testing.assert_array_equal(
+            nearest(messy, queries, 2).distances, nearest(clean, Q, 2).distances
+        )
     np.testing.assert_array_equal(messy.data, before[0])
     np.testing.assert_array_equal(messy.indices, before[1])
 
@@ -207,14 +234,18 @@ def test_any_number_of_columns_is_fine_for_sparse_rows(metric: str) -> None:
     columns = np.sort(rng.choice(2**40, 30, replace=False))
     dense = rng.standard_normal((70, 30)) * (rng.random((70, 30)) < 0.3)
     packed = scipy.sparse.csr_array(dense)
-    X = scipy.sparse.csr_array((packed.data, columns[packed.indices], packed.indptr), shape=(70, 2**40))
+    X = scipy.sparse.csr_array(
+        (packed.data, columns[packed.indices], packed.indptr), shape=(70, 2**40)
+    )
     found, want = nearest(X, X[:5], 9, metric), nearest(dense, dense[:5], 9, metric)
     np.testing.assert_allclose(found.distances, want.distances, atol=1e-14)
     assert nearest(X, X[:0], 9, metric).ids.shape == (0, 9)
     assert nearest(X, scipy.sparse.csr_array((2, 2**40)), 3, "l2").ids.shape == (2, 3)
 
 
-def test_more_columns_than_float32_can_bound_are_multiplied_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_columns_than_float32_can_bound_are_multiplied_in_float64(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_MOST_COLUMNS", 8)
     rng = np.random.default_rng(9)
     X, Q = rng.standard_normal((65, 9)), rng.standard_normal((7, 9))
@@ -226,7 +257,9 @@ def test_more_columns_than_float32_can_bound_are_multiplied_in_float64(monkeypat
 def test_neighbours_are_those_of_scikit_learn(metric: str) -> None:
     rng = np.random.default_rng(10)
     X, Q = rng.random((500, 20), dtype=np.float32), rng.random((30, 20), dtype=np.float32)
-    want = NearestNeighbors(n_neighbors=5, algorithm="brute", metric=metric).fit(X.astype(np.float64))
+    want = NearestNeighbors(n_neighbors=5, algorithm="brute", metric=metric).fit(
+        X.astype(np.float64)
+    )
     distances, ids = want.kneighbors(Q.astype(np.float64))
     found = nearest(X, Q, 5, "l2" if metric == "euclidean" else metric)
     np.testing.assert_array_equal(found.ids, ids)
@@ -287,9 +320,13 @@ def test_a_value_that_is_not_finite_is_named(bad: float, make: Any) -> None:
     good = np.ones((70, 5), dtype=np.float32)
     broken = good.copy()
     broken[64, 3] = bad
-    with pytest.raises(InvalidInputError, match=rf"X must hold finite numbers, got {bad} in row 64, column 3"):
+    with pytest.raises(
+        InvalidInputError, match=rf"X must hold finite numbers, got {bad} in row 64, column 3"
+    ):
         nearest(make(broken), good, 1)
-    with pytest.raises(InvalidInputError, match=rf"Q must hold finite numbers, got {bad} in row 64, column 3"):
+    with pytest.raises(
+        InvalidInputError, match=rf"Q must hold finite numbers, got {bad} in row 64, column 3"
+    ):
         nearest(good, make(broken), 1)
 
 
@@ -301,7 +338,9 @@ def test_bad_arguments_are_refused_by_name() -> None:
         nearest(X, X, 0)
     with pytest.raises(InvalidInputError, match=r"k must be a whole number, got 1\.5"):
         nearest(X, X, 1.5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="metric must be one of 'l2', 'cosine', 'ip', got 'L2'"):
+    with pytest.raises(
+        InvalidInputError, match="metric must be one of 'l2', 'cosine', 'ip', got 'L2'"
+    ):
         nearest(X, X, 1, "L2")
     with pytest.raises(InvalidInputError, match=r"Q must be 2-dimensional, got shape \(4,\)"):
         nearest(X, X[0], 1)
@@ -309,5 +348,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
         nearest(X + 1j, X, 1)
     with pytest.raises(InvalidInputError, match="X must hold real numbers, got dtype <U1"):
         nearest([["a"]], X, 1)
-    with pytest.raises(InvalidInputError, match="X must be a matrix, got rows of different lengths"):
+    with pytest.raises(
+        InvalidInputError, match="X must be a matrix, got rows of different lengths"
+    ):
         nearest([[1.0], [1.0, 2.0]], X, 1)

@@ -54,7 +54,11 @@ def test_sparse_rows_and_small_blocks_change_nothing(monkeypatch: pytest.MonkeyP
     Q = X[::9] + 0.0
     want = radius_truth(X, Q, 5).toarray()
     monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_READY", 1)
-    for a, b in [(X, Q), (scipy.sparse.csr_array(X), scipy.sparse.csr_array(Q)), (X.astype(np.float32), Q)]:
+    for a, b in [
+        (X, Q),
+        (scipy.sparse.csr_array(X), scipy.sparse.csr_array(Q)),
+        (X.astype(np.float32), Q),
+    ]:
         np.testing.assert_array_equal(radius_truth(a, b, 5).toarray(), want)
 
 
@@ -77,7 +81,9 @@ def test_the_radius_agrees_with_nearest() -> None:
 
 def test_bad_arguments_are_refused_by_name() -> None:
     X = np.ones((5, 4))
-    with pytest.raises(InvalidInputError, match="n_neighbors must be at most the 5 rows of X, got 50"):
+    with pytest.raises(
+        InvalidInputError, match="n_neighbors must be at most the 5 rows of X, got 50"
+    ):
         radius_truth(X, X)
     with pytest.raises(InvalidInputError, match="n_neighbors must be at least 1, got 0"):
         radius_truth(X, X, 0)

@@ -14,7 +14,9 @@ Matrix = npt.NDArray[np.float64]
 
 def orthonormal(size: int, rng: np.random.Generator) -> Matrix:
     if size > 256:  # a QR would take seconds here
-        return np.asarray(dct(np.diag(rng.choice([-1.0, 1.0], size)), norm="ortho")[rng.permutation(size)])
+        return np.asarray(
+            dct(np.diag(rng.choice([-1.0, 1.0], size)), norm="ortho")[rng.permutation(size)]
+        )
     q: Matrix = np.linalg.qr(rng.standard_normal((size, size)))[0]
     return q
 
@@ -48,7 +50,9 @@ KINDS: dict[str, Callable[[int, np.random.Generator], Matrix]] = {
 
 
 def spread(rotation: Matrix, covariance: Matrix) -> tuple[float, float]:
-    """Largest minus smallest variance after the rotation, and their mean, both over the mean before it."""
+    """Largest minus smallest variance after the rotation, and their mean, both over the mean before
+    it.
+    """
     mean = covariance.diagonal().mean()
     if mean == 0:
         return 0.0, 1.0

@@ -1,4 +1,5 @@
-"""Codes of some sets under several hashers: frozen in `minhash_golden.json`, the same on every machine.
+"""Codes of some sets under several hashers: frozen in `minhash_golden.json`, the same on every
+machine.
 
 Also a script: `python -m tests.hashers.minhash_golden` prints them, `… --write` freezes them anew.
 """
@@ -12,7 +13,15 @@ from pathlib import Path
 import bitkin
 
 FILE = Path(__file__).with_name("minhash_golden.json")
-NUMBERS = [[0], [2**64 - 1], [], list(range(40)), [5, 3, 5, 8], [2**63, 2**40, 7], list(range(0, 9000, 30))]
+NUMBERS = [
+    [0],
+    [2**64 - 1],
+    [],
+    list(range(40)),
+    [5, 3, 5, 8],
+    [2**63, 2**40, 7],
+    list(range(0, 9000, 30)),
+]
 STRINGS = [["a"], ["", "b", "straße", "漢字"], [], [f"token {i}" for i in range(30)]]
 TEXTS = ["to be or not to be, that is the question", "", "漢字 and 🦊s jump over the lazy dog"]
 HASHERS = [
@@ -29,9 +38,16 @@ def golden() -> dict[str, list[str]]:
     found = {}
     for hasher in HASHERS:
         hasher.fit()
-        codes = [hasher.encode(NUMBERS), hasher.encode(STRINGS), hasher.encode_texts(TEXTS, kind="chars", size=4)]
+        codes = [
+            hasher.encode(NUMBERS),
+            hasher.encode(STRINGS),
+            hasher.encode_texts(TEXTS, kind="chars", size=4),
+        ]
         rows = bitkin.Codes.concatenate([*codes, hasher.encode_texts(TEXTS)])
-        found[repr(hasher)] = [hasher.fingerprint_, *(row.tobytes().hex() for row in rows.to_bytes())]
+        found[repr(hasher)] = [
+            hasher.fingerprint_,
+            *(row.tobytes().hex() for row in rows.to_bytes()),
+        ]
     return found
 
 

@@ -11,12 +11,17 @@ _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def hash_of_string(string: str) -> int:
-    """Blocks of 16 bytes, zero-padded, both halves scrambled and added to the state; length and a mix at the end."""
+    """Blocks of 16 bytes, zero-padded, both halves scrambled and added to the state; length and a
+    mix at the end.
+    """
     data = string.encode("utf-8", "surrogatepass")
     padded = data.ljust(max(16, -(-len(data) // 16) * 16), b"\0")
     state = 0x2545F4914F6CDD1D
     for at in range(0, len(padded), 16):
-        for half, factor in ((padded[at : at + 8], 0x9E3779B97F4A7C15), (padded[at + 8 : at + 16], 0xC2B2AE3D27D4EB4F)):
+        for half, factor in (
+            (padded[at : at + 8], 0x9E3779B97F4A7C15),
+            (padded[at + 8 : at + 16], 0xC2B2AE3D27D4EB4F),
+        ):
             x = int.from_bytes(half, "little") * factor & _ALL
             state ^= (x ^ x >> 32) * factor & _ALL
         state = state * 0xC6A4A7935BD1E995 & _ALL
@@ -29,7 +34,11 @@ def hash_of_string(string: str) -> int:
 def shingles_of_text(text: str, kind: str, size: int) -> list[str]:
     """Runs of `size` words or characters, or all there are."""
     units, glue = (text.split(), " ") if kind == "words" else (list(text), "")
-    return [glue.join(units[i : i + size]) for i in range(max(1, len(units) - size + 1))] if units else []
+    return (
+        [glue.join(units[i : i + size]) for i in range(max(1, len(units) - size + 1))]
+        if units
+        else []
+    )
 
 
 def symbols_of_set(hasher: MinHash, members: Iterable[int]) -> list[int]:

@@ -1,4 +1,6 @@
-"""A program that encodes in tiny batches and says when it has begun, to be killed: MODEL VECTORS CODES SECONDS."""
+"""A program that encodes in tiny batches and says when it has begun, to be killed: MODEL VECTORS
+CODES SECONDS.
+"""
 
 from __future__ import annotations
 

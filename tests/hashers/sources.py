@@ -23,7 +23,9 @@ class CountingSource(VectorSource):
     def __init__(self, array: Any) -> None:
         self._inner = open_vectors(array, name="counted")
         inner = self._inner
-        super().__init__(inner.name, inner.shape, inner.dtype, sparse=inner.sparse, batch_rows=inner.batch_rows)
+        super().__init__(
+            inner.name, inner.shape, inner.dtype, sparse=inner.sparse, batch_rows=inner.batch_rows
+        )
         self.passes = 0
         self.gathered: list[int] = []
 
@@ -37,7 +39,9 @@ class CountingSource(VectorSource):
 
 
 def decaying(n: int, d: int, seed: int = 0, power: float = 1.0) -> npt.NDArray[np.float32]:
-    """Rows along random axes with standard deviations that fall as j^−power, about a mean that is not zero."""
+    """Rows along random axes with standard deviations that fall as j^−power, about a mean that is
+    not zero.
+    """
     rng = np.random.default_rng(seed)
     axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
     rows = rng.standard_normal((n, d)) * np.arange(1, d + 1) ** -power
@@ -51,11 +55,15 @@ def bags(n: int, d: int, per_row: int = 30, seed: int = 0) -> scipy.sparse.csr_a
     columns = (topics * (d // 20) + (d // 20) * rng.random((n, per_row)) ** 5).astype(np.int64)
     rows = np.repeat(np.arange(n), per_row)
     numbers = (1 + topics + rng.random((n, per_row))).ravel()
-    return scipy.sparse.csr_array((numbers, (rows, columns.ravel())), shape=(n, d), dtype=np.float32)
+    return scipy.sparse.csr_array(
+        (numbers, (rows, columns.ravel())), shape=(n, d), dtype=np.float32
+    )
 
 
 def once(X: Any, *cuts: int) -> Iterator[Any]:
-    """Yield the rows in batches, once; dense batches share one buffer, as a careless reader's would."""
+    """Yield the rows in batches, once; dense batches share one buffer, as a careless reader's
+    would.
+    """
     edges = [0, *cuts, X.shape[0]]
     longest = max(stop - first for first, stop in pairwise(edges))
     buffer = None if scipy.sparse.issparse(X) else np.empty((longest, X.shape[1]), dtype=X.dtype)

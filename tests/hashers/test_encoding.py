@@ -1,4 +1,6 @@
-"""Encoding to a file: interrupted anywhere and taken up again, it comes out as if nothing had happened."""
+"""Encoding to a file: interrupted anywhere and taken up again, it comes out as if nothing had
+happened.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def whole(tmp_path: Path, X: npt.NDArray[np.float32], hasher: ProjectionHash) ->
     return (tmp_path / "whole").read_bytes()
 
 
-def interrupt_at(n_batches: int, hasher: ProjectionHash, source: VectorSource, path: Path, **options: Any) -> None:
+def interrupt_at(
+    n_batches: int, hasher: ProjectionHash, source: VectorSource, path: Path, **options: Any
+) -> None:
     """Encode until so many batches are written, and stop there."""
     seen = []
 
@@ -86,13 +90,17 @@ def test_the_file_is_the_one_that_encode_and_save_would_write(
     assert {path.name for path in tmp_path.iterdir()} == {"codes", "saved"}
 
 
-def test_a_sparse_source_is_encoded_like_its_dense_copy(tmp_path: Path, hasher: ProjectionHash) -> None:
+def test_a_sparse_source_is_encoded_like_its_dense_copy(
+    tmp_path: Path, hasher: ProjectionHash
+) -> None:
     rows = np.random.default_rng(0).integers(0, 5, (N, D)).astype(np.float32)
     encode_to_file(hasher, open_vectors(csr_array(rows)), tmp_path / "codes")
     assert bitkin.load(tmp_path / "codes") == hasher.encode(rows)
 
 
-def test_progress_is_told_every_batch(tmp_path: Path, hasher: ProjectionHash, X: npt.NDArray[np.float32]) -> None:
+def test_progress_is_told_every_batch(
+    tmp_path: Path, hasher: ProjectionHash, X: npt.NDArray[np.float32]
+) -> None:
     seen: list[int] = []
     encode_to_file(hasher, open_vectors(X), tmp_path / "codes", progress=seen.append)
     assert seen == [*range(BATCH, N, BATCH), N]
@@ -105,7 +113,8 @@ def test_interrupted_at_any_batch_and_taken_up_again(
     path = tmp_path / "codes"
     interrupt_at(n_batches, hasher, open_vectors(X), path)
     assert not path.exists()
-    assert under_way(path).exists() == (n_batches > 1)  # nothing is left where nothing can be taken up
+    # nothing is left where nothing can be taken up
+    assert under_way(path).exists() == (n_batches > 1)
     for mmap in (False, True) if n_batches > 1 else ():
         with pytest.raises(CorruptFileError, match="is not a bitkin file"):
             bitkin.load(under_way(path), mmap=mmap)
@@ -137,13 +146,18 @@ def test_interrupted_before_the_first_checkpoint_it_begins_again(
 
 
 def test_checkpoints_are_seconds_apart(
-    tmp_path: Path, hasher: ProjectionHash, X: npt.NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    hasher: ProjectionHash,
+    X: npt.NDArray[np.float32],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter(np.arange(0.0, 1000.0, 0.5).tolist())
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(encoding, "_SECONDS_BETWEEN_CHECKPOINTS", 2.0)
     made: list[int] = []
-    monkeypatch.setattr("bitkin.io.partial.PartialFile.checkpoint", lambda partial: made.append(partial.rows_done))
+    monkeypatch.setattr(
+        "bitkin.io.partial.PartialFile.checkpoint", lambda partial: made.append(partial.rows_done)
+    )
     encode_to_file(hasher, open_vectors(X), tmp_path / "codes")
     assert made == [min(N, rows) for rows in range(5 * BATCH, N + BATCH, 5 * BATCH)]
 
@@ -174,7 +188,9 @@ def test_other_vectors_another_model_or_other_files_are_not_taken_up(
         (hasher, X[:-1], {"size": 7}),
         (other, X, {"size": 7}),
     ):
-        with pytest.raises(InvalidInputError, match=r"\.codes\.partial is the beginning of other work"):
+        with pytest.raises(
+            InvalidInputError, match=r"\.codes\.partial is the beginning of other work"
+        ):
             encode_to_file(a_hasher, open_vectors(rows), path, identity=identity)
     assert encode_to_file(hasher, open_vectors(X), path, identity={"size": 7}) == 8 * BATCH
     assert path.read_bytes() == whole
@@ -230,7 +246,9 @@ def test_a_full_disk_leaves_the_old_codes_and_the_run_can_go_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
-        with pytest.raises(FileAccessError, match=r"cannot be written: No space left on device. What was there is"):
+        with pytest.raises(
+            FileAccessError, match=r"cannot be written: No space left on device. What was there is"
+        ):
             encode_to_file(hasher, open_vectors(X), path)
     assert path.read_bytes() == old
     assert encode_to_file(hasher, open_vectors(X), path) > 0
@@ -246,7 +264,9 @@ def test_a_nan_in_the_middle_leaves_no_codes(
     assert not (tmp_path / "codes").exists()
 
 
-def test_a_folder_is_no_output(tmp_path: Path, hasher: ProjectionHash, X: npt.NDArray[np.float32]) -> None:
+def test_a_folder_is_no_output(
+    tmp_path: Path, hasher: ProjectionHash, X: npt.NDArray[np.float32]
+) -> None:
     with pytest.raises(FileAccessError, match=r"cannot be written: .* is a folder"):
         encode_to_file(hasher, open_vectors(X), tmp_path)
 
@@ -258,7 +278,9 @@ def test_a_source_without_a_known_length_is_refused(tmp_path: Path, hasher: Proj
 
 
 @pytest.mark.parametrize("n", [0, 3])
-def test_a_wrong_number_of_features_is_named(tmp_path: Path, hasher: ProjectionHash, n: int) -> None:
+def test_a_wrong_number_of_features_is_named(
+    tmp_path: Path, hasher: ProjectionHash, n: int
+) -> None:
     with pytest.raises(InvalidInputError, match=r"has 5 features, .* expecting 17 features"):
         encode_to_file(hasher, open_vectors(np.ones((n, 5))), tmp_path / "codes")
     assert list(tmp_path.iterdir()) == []
@@ -266,7 +288,11 @@ def test_a_wrong_number_of_features_is_named(tmp_path: Path, hasher: ProjectionH
 
 def test_a_hasher_must_be_fitted(tmp_path: Path, X: npt.NDArray[np.float32]) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        encode_to_file(ProjectionHash(67, projection="random", rotation=None), open_vectors(X), tmp_path / "codes")
+        encode_to_file(
+            ProjectionHash(67, projection="random", rotation=None),
+            open_vectors(X),
+            tmp_path / "codes",
+        )
 
 
 class SignsOfSome(ProjectionHash):
@@ -290,7 +316,9 @@ def test_empty_rows_survive_an_interruption(tmp_path: Path, X: npt.NDArray[np.fl
     assert codes == hasher.encode(X)
 
 
-def test_wide_sparse_rows_do_not_come_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_sparse_rows_do_not_come_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encoding, "_BATCH_BYTES", 1 << 25)
     places = (np.ones(1000, dtype=np.float32), (np.arange(1000), np.arange(1000) * 1000))
     X = csr_array(places, shape=(1000, 1_000_000))

@@ -1,4 +1,6 @@
-"""What `fit` says of files that cannot be learned from, whichever way rows are read; nothing is half-fitted."""
+"""What `fit` says of files that cannot be learned from, whichever way rows are read; nothing is
+half-fitted.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class ChangesMeanwhile(VectorSource):
             file.truncate(self._size)
 
 
-def require_refused(projection: Any, X: Any, error: type[Exception], words: str, n_bits: int = 8) -> None:
+def require_refused(
+    projection: Any, X: Any, error: type[Exception], words: str, n_bits: int = 8
+) -> None:
     hasher = ProjectionHash(n_bits, projection=projection)
     with pytest.raises(error, match=words):
         hasher.fit(X)
@@ -61,11 +65,15 @@ def require_refused(projection: Any, X: Any, error: type[Exception], words: str,
 
 @each
 @pytest.mark.parametrize("change", [-4, 400])
-def test_a_file_that_changes_size_while_it_is_read(projection: Any, change: int, tmp_path: Path) -> None:
+def test_a_file_that_changes_size_while_it_is_read(
+    projection: Any, change: int, tmp_path: Path
+) -> None:
     np.save(tmp_path / "x.npy", decaying(1000, 12))
     size = (tmp_path / "x.npy").stat().st_size
     source = ChangesMeanwhile(tmp_path / "x.npy", change)
-    require_refused(projection, source, CorruptFileError, rf"x\.npy.* had {size} bytes, now {size + change}")
+    require_refused(
+        projection, source, CorruptFileError, rf"x\.npy.* had {size} bytes, now {size + change}"
+    )
 
 
 @each
@@ -82,13 +90,17 @@ def test_files_of_different_dimensions(projection: Any, tmp_path: Path) -> None:
 
 @each
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_number_that_is_not_finite_deep_inside_a_file(projection: Any, value: float, tmp_path: Path) -> None:
+def test_a_number_that_is_not_finite_deep_inside_a_file(
+    projection: Any, value: float, tmp_path: Path
+) -> None:
     X = decaying(50_000, 12)
     X[43_210, 5] = value
     np.save(tmp_path / "x.npy", X)
     words = rf"x\.npy.*{'NaN' if np.isnan(value) else 'infinity'} at row 43210, column 5"
     words += "" if projection is EVERY_WAY["sample"] else ", batch 43"  # which reads rows by number
-    require_refused(projection, open_vectors(tmp_path / "x.npy", batch_rows=1000), InvalidInputError, words)
+    require_refused(
+        projection, open_vectors(tmp_path / "x.npy", batch_rows=1000), InvalidInputError, words
+    )
 
 
 @each
@@ -99,17 +111,26 @@ def test_ragged_lists_of_a_parquet_file(projection: Any, tmp_path: Path) -> None
     table = pa.table({"v": pa.array(rows, pa.list_(pa.float32()))})
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=100)
     source = open_vectors(tmp_path / "x.parquet", batch_rows=64)
-    require_refused(projection, source, InvalidInputError, r"column 'v' must have lists of 12.* got 11 in row 250")
+    require_refused(
+        projection,
+        source,
+        InvalidInputError,
+        r"column 'v' must have lists of 12.* got 11 in row 250",
+    )
 
 
 LEARNED = [way for name, way in EVERY_WAY.items() if name != "random"]
-each_learned = pytest.mark.parametrize("projection", LEARNED, ids=[name for name in EVERY_WAY if name != "random"])
+each_learned = pytest.mark.parametrize(
+    "projection", LEARNED, ids=[name for name in EVERY_WAY if name != "random"]
+)
 
 
 @each_learned
 def test_fewer_rows_than_bits(projection: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", decaying(8, 12))
-    words = "n_bits must be at most 7 where n_samples = 8, got 8.*Give more rows.*projection='random'"
+    words = (
+        "n_bits must be at most 7 where n_samples = 8, got 8.*Give more rows.*projection='random'"
+    )
     require_refused(projection, open_vectors(tmp_path / "x.npy"), InvalidInputError, words)
 
 
@@ -119,18 +140,26 @@ def test_constant_columns(projection: Any, tmp_path: Path) -> None:
     X[:, :5] = decaying(500, 5)
     np.save(tmp_path / "x.npy", X)
     source = open_vectors(tmp_path / "x.npy")
-    require_refused(projection, source, InvalidInputError, "n_bits must be at most 5, got 8.*constant or repeated")
+    require_refused(
+        projection,
+        source,
+        InvalidInputError,
+        "n_bits must be at most 5, got 8.*constant or repeated",
+    )
     assert ProjectionHash(5, projection=projection).fit(source).components_.shape == (12, 5)
 
 
 @each_learned
 def test_rows_of_too_low_a_rank(projection: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    whole = np.rint(64 * decaying(500, 5)) @ rng.integers(-3, 4, (5, 12))  # of rank 5 to the last bit
+    # of rank 5 to the last bit
+    whole = np.rint(64 * decaying(500, 5)) @ rng.integers(-3, 4, (5, 12))
     np.save(tmp_path / "x.npy", whole.astype(np.float32))
     source = open_vectors(tmp_path / "x.npy")
     require_refused(projection, source, InvalidInputError, "vary along 5 directions only")
 
 
 def test_random_directions_mind_neither_few_rows_nor_a_low_rank() -> None:
-    assert ProjectionHash(20, projection="random", rotation=None).fit(np.ones((2, 3))).components_.shape == (3, 20)
+    assert ProjectionHash(20, projection="random", rotation=None).fit(
+        np.ones((2, 3))
+    ).components_.shape == (3, 20)

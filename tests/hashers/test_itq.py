@@ -56,7 +56,8 @@ def test_the_loss_never_increases(n: int, c: int, seed: int) -> None:
     turned = rows.astype(np.float64) @ matrix
     last = np.square(np.where(turned >= 0, 1.0, -1.0) - turned).sum(axis=1).mean()
     slack = 1e-5 * (c + np.square(turned).sum(axis=1).mean())
-    assert last <= losses[-1] + slack  # fresh signs for the last rotation only bring it down further
+    # fresh signs for the last rotation only bring it down further
+    assert last <= losses[-1] + slack
 
 
 @pytest.mark.parametrize(("n", "c"), [(1, 1), (1, 7), (2, 3), (300, 1)])
@@ -80,7 +81,9 @@ def test_scale_changes_no_turn(power: int) -> None:
 
 
 def test_losses_are_those_of_each_rotation_on_the_way() -> None:
-    """Stopping after k turns gives the k-th rotation, whose loss, measured apart, falls from turn to turn."""
+    """Stopping after k turns gives the k-th rotation, whose loss, measured apart, falls from turn
+    to turn.
+    """
     rows = gaussian(3000, 24)
     V = rows.astype(np.float64)
     curve = find(rows, 12)[1]
@@ -129,4 +132,6 @@ def test_of_many_rows_evenly_spaced_ones_are_used() -> None:
     rows = gaussian(1000, 7)
     few = ITQ(5, max_rows=300).matrix(Projected(rows), 7, Draws(0, "rotation"))
     assert np.array_equal(few, find(rows[np.floor(np.arange(300) * 1000 / 300).astype(int)], 5)[0])
-    assert np.array_equal(ITQ(5, max_rows=1000).matrix(Projected(rows), 7, Draws(0, "rotation")), find(rows, 5)[0])
+    assert np.array_equal(
+        ITQ(5, max_rows=1000).matrix(Projected(rows), 7, Draws(0, "rotation")), find(rows, 5)[0]
+    )

@@ -15,7 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, chi2_kernel, pairwise_kernels, rbf_kernel
+from sklearn.metrics.pairwise import (
+    PAIRWISE_KERNEL_FUNCTIONS,
+    chi2_kernel,
+    pairwise_kernels,
+    rbf_kernel,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
@@ -63,7 +68,8 @@ def test_scikit_learn_agrees(estimator: Any, check: Callable[[Any], None]) -> No
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
 def test_scikit_learn_agrees_on_a_kernel_of_ones_own() -> None:
-    # Apart from the others: test names would hold the function's address, different in every test process.
+    # Apart from the others: test names would hold the function's address, different in every test
+    # process.
     check_estimator(KernelMap(rbf_kernel, anchors=2), on_skip=None)
 
 
@@ -97,7 +103,12 @@ def test_anchors_may_be_given_in_every_form() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas comes with the extra `dev`")
     X, anchors = vectors(), vectors(5, seed=1)
     truth = rbf_kernel(X, anchors)
-    for given_anchors in (anchors, anchors.tolist(), scipy.sparse.csr_matrix(anchors), pandas.DataFrame(anchors)):
+    for given_anchors in (
+        anchors,
+        anchors.tolist(),
+        scipy.sparse.csr_matrix(anchors),
+        pandas.DataFrame(anchors),
+    ):
         assert np.allclose(KernelMap(anchors=given_anchors).fit_transform(X), truth)
     own = anchors.copy()
     fitted = KernelMap(anchors=own).fit(X)
@@ -113,7 +124,9 @@ def test_drawn_anchors_are_different_rows_in_an_order_that_the_seed_decides() ->
     assert np.array_equal(first, KernelMap(anchors=10, random_state=3).fit(X).anchors_)
     assert not np.array_equal(first, KernelMap(anchors=10, random_state=4).fit(X).anchors_)
     fresh = KernelMap(anchors=10, random_state=None).fit(X)
-    assert np.array_equal(KernelMap(anchors=10, random_state=fresh.seed_).fit(X).anchors_, fresh.anchors_)
+    assert np.array_equal(
+        KernelMap(anchors=10, random_state=fresh.seed_).fit(X).anchors_, fresh.anchors_
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u1", "i8", ">f4", "O"])
@@ -121,7 +134,11 @@ def test_the_type_of_the_numbers_decides_precision_alone(dtype: str) -> None:
     X = vectors()
     fitted = KernelMap(anchors=5).fit(X.astype(dtype))
     values = fitted.transform(X.astype(dtype))
-    assert values.dtype == fitted.anchors_.dtype == (np.float32 if dtype in ("f2", "f4", ">f4") else np.float64)
+    assert (
+        values.dtype
+        == fitted.anchors_.dtype
+        == (np.float32 if dtype in ("f2", "f4", ">f4") else np.float64)
+    )
     assert np.allclose(values, KernelMap(anchors=5).fit_transform(X), rtol=1e-4)
     assert np.allclose(fitted.transform(X), values, rtol=1e-4)
 
@@ -139,7 +156,9 @@ def test_blocks_do_not_show(kernel: str, n: int, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "chi2", "laplacian", rbf_kernel])
-def test_the_number_of_threads_changes_nothing(kernel: Any, few_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_changes_nothing(
+    kernel: Any, few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernel_map, "_BLOCK_NUMBERS", 500)
     X = vectors(1000)
     values = []
@@ -178,16 +197,26 @@ def test_a_function_of_two_matrices_is_a_kernel() -> None:
     named = KernelMap("chi2", 6, gamma=0.5).fit_transform(X)
     assert np.allclose(KernelMap(partial(chi2_kernel, gamma=0.5), 6).fit_transform(X), named)
     whole = KernelMap(lambda rows, anchors: (rows @ anchors.T).toarray(), 6)
-    assert np.allclose(whole.fit_transform(scipy.sparse.csr_array(X)), KernelMap("linear", 6).fit_transform(X))
+    assert np.allclose(
+        whole.fit_transform(scipy.sparse.csr_array(X)), KernelMap("linear", 6).fit_transform(X)
+    )
 
 
 def test_a_function_that_is_no_kernel_says_so_when_it_is_fitted() -> None:
     X = vectors()
-    for wrong in (lambda a, b: float(a[0] @ b[0]), lambda a, b: np.ones((len(a), 3)), lambda a, b: [["?"] * len(b)]):
-        with pytest.raises(InvalidInputError, match=r"kernel must be a function of two matrices .* shape \(1, 6\)"):
+    for wrong in (
+        lambda a, b: float(a[0] @ b[0]),
+        lambda a, b: np.ones((len(a), 3)),
+        lambda a, b: [["?"] * len(b)],
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"kernel must be a function of two matrices .* shape \(1, 6\)"
+        ):
             KernelMap(wrong, 6).fit(X)
     with pytest.raises(InvalidInputError, match="kernel of row 0 and anchor 2 is nan"):
-        KernelMap(lambda a, b: np.where(np.arange(len(b)) == 2, np.nan, np.ones((len(a), 1))), 6).fit(X)
+        KernelMap(
+            lambda a, b: np.where(np.arange(len(b)) == 2, np.nan, np.ones((len(a), 1))), 6
+        ).fit(X)
     with pytest.raises(ZeroDivisionError):  # what a function raises is its own affair
         KernelMap(lambda a, b: 1 / 0, 6).fit(X)
 
@@ -195,7 +224,9 @@ def test_a_function_that_is_no_kernel_says_so_when_it_is_fitted() -> None:
 def test_a_function_cannot_be_saved_but_pickles(tmp_path: Path) -> None:
     X = vectors()
     fitted = KernelMap(intersection, 6).fit(X)
-    with pytest.raises(InvalidInputError, match=r"kernel <function intersection .* cannot be saved.*pickle"):
+    with pytest.raises(
+        InvalidInputError, match=r"kernel <function intersection .* cannot be saved.*pickle"
+    ):
         fitted.save(tmp_path / "map")
     assert not list(tmp_path.iterdir())
     assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
@@ -210,18 +241,30 @@ def same_map(a: KernelMap, b: KernelMap, X: Any) -> bool:
 
 SAVED = [
     pytest.param(KernelMap("rbf", 5, gamma=0.25), vectors(), id="dense"),
-    pytest.param(KernelMap("poly", 5, degree=3, coef0=1), scipy.sparse.csr_array(vectors()), id="sparse"),
+    pytest.param(
+        KernelMap("poly", 5, degree=3, coef0=1), scipy.sparse.csr_array(vectors()), id="sparse"
+    ),
     pytest.param(KernelMap("chi2", 5), scipy.sparse.csr_array(vectors()), id="sparse histograms"),
     pytest.param(KernelMap("cosine", vectors(4, seed=2)), vectors().astype(np.float32), id="given"),
-    pytest.param(KernelMap("linear", scipy.sparse.csr_array(vectors(4, seed=2))), vectors(), id="given sparse"),
-    pytest.param(KernelMap("linear", scipy.sparse.csr_array((2, 9))), vectors(), id="given sparse zeros"),
-    pytest.param(KernelMap("laplacian", 5, random_state=None), vectors().astype(np.float32), id="fresh seed"),
+    pytest.param(
+        KernelMap("linear", scipy.sparse.csr_array(vectors(4, seed=2))),
+        vectors(),
+        id="given sparse",
+    ),
+    pytest.param(
+        KernelMap("linear", scipy.sparse.csr_array((2, 9))), vectors(), id="given sparse zeros"
+    ),
+    pytest.param(
+        KernelMap("laplacian", 5, random_state=None), vectors().astype(np.float32), id="fresh seed"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("made", "X"), SAVED)
 @pytest.mark.parametrize("mmap", [False, True])
-def test_a_saved_map_has_the_same_values(made: KernelMap, X: Any, mmap: bool, tmp_path: Path) -> None:
+def test_a_saved_map_has_the_same_values(
+    made: KernelMap, X: Any, mmap: bool, tmp_path: Path
+) -> None:
     fitted = clone(made).fit(X)
     fitted.save(tmp_path / "map")
     back = bitkin.load(tmp_path / "map", mmap=mmap)
@@ -285,7 +328,9 @@ def test_forged_parameters_are_refused(changes: dict[str, Any], words: str, tmp_
     KernelMap("rbf", 5, gamma=0.25).fit(vectors()).save(tmp_path / "map")
     stored = read_file(tmp_path / "map")
     parameters = {**stored._parameters, **changes}
-    write_file(tmp_path / "map", "KernelMap", parameters, stored.fingerprint, {"anchors": vectors(5)})
+    write_file(
+        tmp_path / "map", "KernelMap", parameters, stored.fingerprint, {"anchors": vectors(5)}
+    )
     with pytest.raises(CorruptFileError, match=words):
         bitkin.load(tmp_path / "map")
 
@@ -387,12 +432,19 @@ def test_with_winner_take_all_behind_it_near_vectors_get_near_codes() -> None:
         ({"kernel": "rbff"}, "kernel must be one of 'additive_chi2', .* or a function, got 'rbff'"),
         ({"kernel": "precomputed"}, "kernel must be one of"),
         ({"kernel": None}, "kernel must be one of .* got None"),
-        ({"anchors": 0}, "anchors must be at least 1, got 0. Pass how many rows to draw, or the anchors themselves"),
+        (
+            {"anchors": 0},
+            "anchors must be at least 1, got 0. Pass how many rows to draw, or the anchors "
+            "themselves",
+        ),
         ({"anchors": 2.5}, "anchors must be a whole number, got 2.5"),
         ({"anchors": None}, "anchors must be a whole number, got None"),
         ({"anchors": "all"}, "anchors must be a whole number, got 'all'"),
         ({"anchors": 61}, r"anchors must be at most the rows fitted \(n_samples=60\), got 61"),
-        ({"anchors": vectors(4, 8)}, r"anchors must be rows of 9 features, like those of X, got shape \(4, 8\)"),
+        (
+            {"anchors": vectors(4, 8)},
+            r"anchors must be rows of 9 features, like those of X, got shape \(4, 8\)",
+        ),
         ({"anchors": vectors(0)}, r"anchors must be rows of 9 features, .* got shape \(0, 9\)"),
         ({"anchors": vectors()[0]}, r"anchors must have shape \(n, d\)"),
         ({"anchors": [[1.0], [1.0, 2.0]]}, "anchors cannot become a 2-D array"),
@@ -402,10 +454,19 @@ def test_with_winner_take_all_behind_it_near_vectors_get_near_codes() -> None:
         ({"gamma": "scale"}, "gamma must be a finite number above 0, or None, got 'scale'"),
         ({"gamma": True}, "gamma must be a finite number above 0, or None, got True"),
         ({"degree": 3}, "degree must be None for the kernel 'rbf', which has gamma; got 3"),
-        ({"kernel": "poly", "degree": 0.5}, "degree must be a finite number of at least 1, or None, got 0.5"),
+        (
+            {"kernel": "poly", "degree": 0.5},
+            "degree must be a finite number of at least 1, or None, got 0.5",
+        ),
         ({"kernel": "poly", "coef0": np.nan}, "coef0 must be a finite number, or None, got nan"),
-        ({"kernel": "cosine", "gamma": 1.0}, "gamma must be None for the kernel 'cosine', which has no parameter"),
-        ({"kernel": rbf_kernel, "gamma": 1.0}, "gamma must be None for the kernel <function rbf_kernel"),
+        (
+            {"kernel": "cosine", "gamma": 1.0},
+            "gamma must be None for the kernel 'cosine', which has no parameter",
+        ),
+        (
+            {"kernel": rbf_kernel, "gamma": 1.0},
+            "gamma must be None for the kernel <function rbf_kernel",
+        ),
         ({"random_state": -1}, "random_state must be between"),
     ],
 )
@@ -419,11 +480,15 @@ def test_bad_vectors_are_one_clear_error() -> None:
     with pytest.raises(NotFittedError):
         KernelMap(anchors=5).transform(X)
     fitted = KernelMap(anchors=5).fit(X)
-    with pytest.raises(InvalidInputError, match="X has 8 features, but KernelMap is expecting 9 features"):
+    with pytest.raises(
+        InvalidInputError, match="X has 8 features, but KernelMap is expecting 9 features"
+    ):
         fitted.transform(X[:, :8])
     with pytest.raises(InvalidInputError, match="is expecting 9 features"):
         fitted.transform(open_vectors(X[:, :8]))
-    with pytest.raises(InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"):
+    with pytest.raises(
+        InvalidInputError, match=r"X must have two dimensions, .* Reshape your data"
+    ):
         fitted.transform(X[0])
     with pytest.raises(InvalidInputError, match="0 sample"):
         clone(fitted).fit(X[:0])
@@ -445,13 +510,17 @@ def test_numbers_the_kernel_cannot_take_are_one_clear_error() -> None:
     X[50, 3] = -2
     for bad in (X, scipy.sparse.csr_matrix(X), open_vectors(X, batch_rows=7, name="X")):
         for job in (fitted.transform, clone(fitted).fit):
-            with pytest.raises(InvalidInputError, match=r"X has -2\.0 at row 50, column 3, and the kernel 'chi2'"):
+            with pytest.raises(
+                InvalidInputError, match=r"X has -2\.0 at row 50, column 3, and the kernel 'chi2'"
+            ):
                 job(bad)
     with pytest.raises(InvalidInputError, match=r"anchors has -1\.0 at row 0, column 0"):
         KernelMap("chi2", -np.ones((2, 9))).fit(vectors())
     X = vectors()
     steep = KernelMap("poly", 5, degree=60, gamma=1e6, coef0=1).fit(X / 1e6)
-    with pytest.raises(InvalidInputError, match=r"kernel of row \d+ and anchor \d is inf. Scale the data"):
+    with pytest.raises(
+        InvalidInputError, match=r"kernel of row \d+ and anchor \d is inf. Scale the data"
+    ):
         steep.transform(X * 1e6)
 
 
@@ -460,7 +529,8 @@ def test_sparse_anchors_whose_offsets_overflow_are_refused(tmp_path: Path) -> No
     fitted = KernelMap(anchors=anchors).fit(vectors(3, 3))
     fitted.save(tmp_path / "map")
     stored = read_file(tmp_path / "map")
-    fall = np.array([0, 2**63 - 1, -(2**63) + 5000, 9])  # the differences of neighbours overflow, and are positive
+    # the differences of neighbours overflow, and are positive
+    fall = np.array([0, 2**63 - 1, -(2**63) + 5000, 9])
     tensors = {**kernel_map._anchor_tensors(fitted.anchors_), "indptr": fall}
     write_file(tmp_path / "map", "KernelMap", stored._parameters, stored.fingerprint, tensors)
     with pytest.raises(CorruptFileError, match=r"impossible anchors.*non-decreasing"):

@@ -44,7 +44,8 @@ def test_codes_are_those_of_plain_python(n_hashes: int, method: str) -> None:
     rng = np.random.default_rng(n_hashes)
     for bits in (1, 8, 17, 32):
         hasher = MinHash(n_hashes, bits_per_symbol=bits, method=method, random_state=n_hashes).fit()
-        # From sets that fill one bin of many to sets that leave none empty, and around the chunks of the loops.
+        # From sets that fill one bin of many to sets that leave none empty, and around the chunks
+        # of the loops.
         sizes = [1, 2, 3, 11, 60] if bits != 8 else [1, 2, 5, 10, 30, 100, 255, 256, 257, 513, 1500]
         sets = [rng.integers(0, 2**64, size, dtype=np.uint64) for size in sizes]
         truth = [symbols_of_set(hasher, one.tolist()) for one in sets]
@@ -53,13 +54,17 @@ def test_codes_are_those_of_plain_python(n_hashes: int, method: str) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), min_size=1, max_size=80), st.randoms())
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), min_size=1, max_size=80), st.randoms()
+)
 def test_order_and_repeats_of_members_do_not_matter(members: list[int], random: Any) -> None:
     for method in METHODS:
         hasher = MinHash(40, method=method).fit()
         shuffled = members + random.choices(members, k=5)
         random.shuffle(shuffled)
-        assert hasher.encode([members]) == hasher.encode([shuffled]) == hasher.encode([set(members)])
+        assert (
+            hasher.encode([members]) == hasher.encode([shuffled]) == hasher.encode([set(members)])
+        )
 
 
 def test_codes_never_change() -> None:
@@ -96,7 +101,8 @@ def test_symbols_are_equal_as_often_as_sets_are_alike(method: str, bits: int) ->
     jaccard = np.array([shared / union for shared, union in SIMILAR])
     expected = jaccard + (1.0 - jaccard) * 2.0**-bits
     standard_error = rates.std(axis=0, ddof=1) / np.sqrt(n_hashers)
-    # With J = 0 and 16 bits not one collision may come up: what is expected then is that of coin tosses.
+    # With J = 0 and 16 bits not one collision may come up: what is expected then is that of coin
+    # tosses.
     tosses = np.sqrt(expected * (1.0 - expected) / (n_hashes * n_hashers))
     standard_error = np.where(standard_error == 0.0, tosses, standard_error)
     assert np.all(np.abs(rates.mean(axis=0) - expected) <= 4.0 * standard_error)
@@ -115,7 +121,8 @@ def test_errors_are_as_large_as_they_say(method: str, bits: int, union: int) -> 
         hasher = MinHash(64, bits_per_symbol=bits, method=method, random_state=seed).fit()
         codes = hasher.encode([a, b])
         apart = distances_of_pairs(codes)[0] / 64
-        estimates.append(1.0 - apart / (1.0 - 2.0**-bits))  # before clipping, which would hide part of the spread
+        # before clipping, which would hide part of the spread
+        estimates.append(1.0 - apart / (1.0 - 2.0**-bits))
         errors.append(hasher.jaccard_error(codes[0], codes[1], sizes=sizes)[0, 0])
     # The spread of 500 draws is itself known to 3 %, and the formula for bins to a few.
     assert 0.88 < np.std(estimates) / np.sqrt(np.mean(np.square(errors))) < 1.12
@@ -125,15 +132,23 @@ def test_one_permutation_beats_independent_hashes_where_it_says_so() -> None:
     a, b = two_sets(100, 200)
     spread = {}
     for method in METHODS:
-        hashers = [MinHash(128, bits_per_symbol=32, method=method, random_state=seed).fit() for seed in range(300)]
-        spread[method] = np.var([distances_of_pairs(hasher.encode([a, b]))[0] for hasher in hashers])
+        hashers = [
+            MinHash(128, bits_per_symbol=32, method=method, random_state=seed).fit()
+            for seed in range(300)
+        ]
+        spread[method] = np.var(
+            [distances_of_pairs(hasher.encode([a, b]))[0] for hasher in hashers]
+        )
     assert spread["one-permutation"] < 0.8 * spread["independent"]
 
 
 def test_errors_without_sizes_are_those_of_coin_tosses() -> None:
     for method in METHODS:
         hasher = MinHash(100, bits_per_symbol=1, method=method).fit()
-        a, b = hasher.encode([range(50), range(10)]), hasher.encode([range(25, 75), range(10), range(900, 910)])
+        a, b = (
+            hasher.encode([range(50), range(10)]),
+            hasher.encode([range(25, 75), range(10), range(900, 910)]),
+        )
         p = (100 - bitkin.distances(a, b) + 0.5) / 101
         expected = np.sqrt(np.maximum(p, 0.5) * (1.0 - np.maximum(p, 0.5)) / 100) / 0.5
         assert np.allclose(hasher.jaccard_error(a, b), expected)
@@ -229,7 +244,10 @@ def test_one_bit_in_a_symbol_is_as_often_one_as_zero() -> None:
         ({"n_hashes": 1.5}, "n_hashes must be a whole number, got 1.5"),
         ({"bits_per_symbol": 0}, "bits_per_symbol must be between 1 and 32, got 0"),
         ({"bits_per_symbol": 33}, "bits_per_symbol must be between 1 and 32, got 33"),
-        ({"method": "rotation"}, "method must be one of 'one-permutation', 'independent', got 'rotation'"),
+        (
+            {"method": "rotation"},
+            "method must be one of 'one-permutation', 'independent', got 'rotation'",
+        ),
         ({"random_state": -1}, "random_state must be"),
     ],
 )
@@ -265,7 +283,9 @@ def test_files_of_any_kind_are_encoded_with_a_hasher_that_saw_no_matrix(tmp_path
 
 def test_explicit_zeros_are_no_members() -> None:
     hasher = MinHash(16).fit()
-    stored = scipy.sparse.csr_array(([1.0, 0.0, -2.0, 0.0], [3, 4, 5, 1], [0, 3, 4, 4]), shape=(3, 9))
+    stored = scipy.sparse.csr_array(
+        ([1.0, 0.0, -2.0, 0.0], [3, 4, 5, 1], [0, 3, 4, 4]), shape=(3, 9)
+    )
     codes = hasher.encode(stored)
     assert codes == hasher.encode([[3, 5], [], []]) == hasher.encode(stored.toarray())
     assert codes.empty_rows().tolist() == [False, True, True]

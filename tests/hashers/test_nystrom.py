@@ -23,8 +23,12 @@ from tests.hashers.sources import CountingSource, bags, decaying, largest_angle,
 from tests.memory import peak_of
 
 
-def nystrom(n_bits: int, *arguments: Any, rotation: str | None = None, center: bool = True, **rest: Any) -> Any:
-    return ProjectionHash(n_bits, projection=Nystrom(*arguments, **rest), rotation=rotation, center=center)
+def nystrom(
+    n_bits: int, *arguments: Any, rotation: str | None = None, center: bool = True, **rest: Any
+) -> Any:
+    return ProjectionHash(
+        n_bits, projection=Nystrom(*arguments, **rest), rotation=rotation, center=center
+    )
 
 
 def captured(X: npt.NDArray[Any], components: npt.NDArray[Any]) -> float:
@@ -32,14 +36,18 @@ def captured(X: npt.NDArray[Any], components: npt.NDArray[Any]) -> float:
     return float(np.square(apart @ components).sum() / np.square(apart).sum())
 
 
-def chosen_rows(n: int, size: int | float, seed: int = 0, at_least: int = 0) -> npt.NDArray[np.int64]:
+def chosen_rows(
+    n: int, size: int | float, seed: int = 0, at_least: int = 0
+) -> npt.NDArray[np.int64]:
     return sampled_rows(n, int(Draws(seed, "rows").words(1)[0]), size, at_least)
 
 
 def paper(
     C: npt.NDArray[np.float64], features: npt.NDArray[np.int64], n: int, k: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Algorithm 1 up to Û and the singular values of W, for C features × samples, centred and not yet scaled."""
+    """Algorithm 1 up to Û and the singular values of W, for C features × samples, centred and not
+    yet scaled.
+    """
     m, c = C.shape
     C = C * np.sqrt(n / c)
     W = C[features] * np.sqrt(m / len(features))
@@ -54,7 +62,9 @@ def test_all_rows_and_features_give_pca(n: int, d: int, center: bool, orthonorma
     X = decaying(n, d)
     truth = ProjectionHash(8, rotation=None, center=center).fit(X).components_
     for rows in (X, scipy.sparse.csr_array(X)):
-        found = nystrom(8, 1.0, 1.0, center=center, orthonormalize=orthonormalize).fit(rows).components_
+        found = (
+            nystrom(8, 1.0, 1.0, center=center, orthonormalize=orthonormalize).fit(rows).components_
+        )
         assert largest_angle(found, truth) < 1e-5
         assert np.allclose(found, truth, atol=1e-5)
         assert np.allclose(nystrom(8, n, d, center=center).fit(rows).components_, truth, atol=1e-5)
@@ -69,7 +79,9 @@ def test_raw_directions_are_those_of_the_paper_s_algorithm(features: int) -> Non
     raw, _ = paper((rows - rows.mean(axis=0)).T, picked, 900, 8)
     agree = np.abs(np.einsum("ij,ij->j", raw, hasher.components_)) / np.square(raw).sum(axis=0)
     assert np.allclose(agree, 1.0, atol=1e-5)
-    assert np.allclose(np.linalg.norm(hasher.components_, axis=0), np.linalg.norm(raw, axis=0), rtol=1e-5)
+    assert np.allclose(
+        np.linalg.norm(hasher.components_, axis=0), np.linalg.norm(raw, axis=0), rtol=1e-5
+    )
     straight = nystrom(8, 40, features).fit(X).components_
     apart = rows - rows.mean(axis=0)
     assert largest_angle(straight, apart.T @ (apart @ raw)) < 1e-5  # one step of subspace iteration
@@ -90,7 +102,8 @@ def test_only_the_sample_is_read() -> None:
         assert len(source.gathered) == count
         source = CountingSource(X)
         nystrom(8, size, rotation="itq").fit(source)
-        assert (source.passes, len(source.gathered)) == (1, count)  # the rotation's own sample: all rows, being few
+        # the rotation's own sample: all rows, being few
+        assert (source.passes, len(source.gathered)) == (1, count)
 
 
 def test_a_bad_row_outside_the_sample_is_met_in_memory_only(tmp_path: Path) -> None:
@@ -99,15 +112,21 @@ def test_a_bad_row_outside_the_sample_is_met_in_memory_only(tmp_path: Path) -> N
     X[bad, 3] = np.nan
     np.save(tmp_path / "x.npy", X)
     hasher = nystrom(8).fit(open_vectors(tmp_path / "x.npy"))
-    assert hasher.fit(np.load(tmp_path / "x.npy", mmap_mode="r")).fingerprint_ == hasher.fingerprint_
+    assert (
+        hasher.fit(np.load(tmp_path / "x.npy", mmap_mode="r")).fingerprint_ == hasher.fingerprint_
+    )
     with pytest.raises(InvalidInputError, match=f"NaN at row {bad}, column 3"):
         nystrom(8).fit(X)
     X[chosen_rows(3000, 0.05)[7], 5] = np.inf
-    with pytest.raises(InvalidInputError, match=f"infinity at row {chosen_rows(3000, 0.05)[7]}, column 5"):
+    with pytest.raises(
+        InvalidInputError, match=f"infinity at row {chosen_rows(3000, 0.05)[7]}, column 5"
+    ):
         nystrom(8).fit(open_vectors(X))
     wide = X.astype(np.float64)
     wide[chosen_rows(3000, 0.05)[7], 5] = 1e300
-    with pytest.raises(InvalidInputError, match=rf"1e\+300 at row {chosen_rows(3000, 0.05)[7]}, column 5"):
+    with pytest.raises(
+        InvalidInputError, match=rf"1e\+300 at row {chosen_rows(3000, 0.05)[7]}, column 5"
+    ):
         nystrom(8).fit(open_vectors(wide))
 
 
@@ -128,7 +147,10 @@ def test_a_memory_map_is_read_by_plain_reads_and_a_part_of_one_as_an_array(tmp_p
     assert is_whole_map(mapped)
     assert is_whole_map(other)
     assert not any(
-        map(is_whole_map, (X, mapped[10:], mapped[:, :5], mapped.T, np.load(tmp_path / "x.npy", mmap_mode="c")))
+        map(
+            is_whole_map,
+            (X, mapped[10:], mapped[:, :5], mapped.T, np.load(tmp_path / "x.npy", mmap_mode="c")),
+        )
     )
     (tmp_path / "raw").unlink()
     assert not is_whole_map(other)
@@ -138,24 +160,31 @@ def test_a_memory_map_is_read_by_plain_reads_and_a_part_of_one_as_an_array(tmp_p
 @pytest.mark.parametrize("size", [0.05, 1.0, 200])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("rotation", [None, "itq"])
-def test_an_iterator_gives_the_model_of_the_array(size: int | float, sparse: bool, rotation: str | None) -> None:
+def test_an_iterator_gives_the_model_of_the_array(
+    size: int | float, sparse: bool, rotation: str | None
+) -> None:
     X: Any = decaying(3000, 30)
     X = scipy.sparse.csr_array(X) if sparse else X
     stored = nystrom(8, size, 0.5, rotation=rotation).fit(X)
     streamed = nystrom(8, size, 0.5, rotation=rotation).fit(open_vectors(once(X, 1, 40, 2000)))
     assert streamed.fingerprint_ == stored.fingerprint_
-    assert nystrom(8, size, 0.5, rotation=rotation).fit(open_vectors(X, batch_rows=7)).fingerprint_ == (
-        stored.fingerprint_
-    )
+    assert nystrom(8, size, 0.5, rotation=rotation).fit(
+        open_vectors(X, batch_rows=7)
+    ).fingerprint_ == (stored.fingerprint_)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("projection", [Nystrom(0.2, 0.5, sampling="norms"), "random"], ids=["norms", "random"])
+@pytest.mark.parametrize(
+    "projection", [Nystrom(0.2, 0.5, sampling="norms"), "random"], ids=["norms", "random"]
+)
 def test_any_batches_give_one_model_to_the_bit(projection: Any, sparse: bool) -> None:
     X: Any = decaying(3000, 30) * np.float32(1e3) + np.float32(0.1)
     X = scipy.sparse.csr_array(X) if sparse else X
     hashers = [ProjectionHash(8, projection=projection, rotation=None) for _ in range(3)]
-    models = [hasher.fit(open_vectors(X, batch_rows=n)) for hasher, n in zip(hashers, (7, 64, 3000), strict=True)]
+    models = [
+        hasher.fit(open_vectors(X, batch_rows=n))
+        for hasher, n in zip(hashers, (7, 64, 3000), strict=True)
+    ]
     assert len({model.fingerprint_ for model in models}) == 1
     assert len({training(X, batch_rows=n).mean_of_all().mean.tobytes() for n in (7, 64, 3000)}) == 1
 
@@ -163,7 +192,9 @@ def test_any_batches_give_one_model_to_the_bit(projection: Any, sparse: bool) ->
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("size", [0.1, 200])
 @pytest.mark.parametrize("center", [True, False])
-def test_samples_of_two_halves_merge_into_the_model_of_all_rows(sparse: bool, size: int | float, center: bool) -> None:
+def test_samples_of_two_halves_merge_into_the_model_of_all_rows(
+    sparse: bool, size: int | float, center: bool
+) -> None:
     X: Any = decaying(3000, 30)
     X = scipy.sparse.csr_array(X) if sparse else X
     vectors, projection = training(X, center), Nystrom(size, 0.5)
@@ -174,30 +205,42 @@ def test_samples_of_two_halves_merge_into_the_model_of_all_rows(sparse: bool, si
     assert np.array_equal(learned.directions, whole.directions)
     assert np.array_equal(learned.row_numbers, whole.row_numbers)
     hasher = hasher_of_directions(learned.directions, learned.mean)
-    assert np.array_equal(hasher.transform(X), nystrom(8, size, 0.5, center=center).fit(X).transform(X))
+    assert np.array_equal(
+        hasher.transform(X), nystrom(8, size, 0.5, center=center).fit(X).transform(X)
+    )
 
 
 def test_means_of_two_halves_merge_into_the_random_projection_of_all_rows() -> None:
     X = decaying(3000, 30)
     projection = RandomProjection()
-    merged = projection.statistics(30).update(X[:1100]).merge(projection.statistics(30).update(X[1100:]))
+    merged = (
+        projection.statistics(30).update(X[:1100]).merge(projection.statistics(30).update(X[1100:]))
+    )
     learned = projection.from_statistics(merged, 70, center=True, draws=Draws(0, "projection"))
     whole = ProjectionHash(70, projection=projection, rotation=None).fit(X)
     assert hasher_of_directions(learned.directions, learned.mean).encode(X).words.tolist() == (
         whole.encode(X).words.tolist()
     )
-    assert projection.from_statistics(merged, 3, center=False, draws=Draws(0, "projection")).mean is None
+    assert (
+        projection.from_statistics(merged, 3, center=False, draws=Draws(0, "projection")).mean
+        is None
+    )
 
 
 def test_statistics_of_a_sample_are_checked_as_a_fit_is() -> None:
     X = decaying(30, 12)
-    with pytest.raises(InvalidInputError, match=r"sampling='norms' reads rows more than once\. Use sampling='uniform'"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"sampling='norms' reads rows more than once\. Use sampling='uniform'",
+    ):
         Nystrom(sampling="norms").statistics(4, center=True, key=1)
     sample = Nystrom(20).statistics(4, center=True, key=1).update(0, X)
     with pytest.raises(InvalidInputError, match="at most n_features = 12 for Nystrom, got 13"):
         Nystrom(20).from_statistics(sample, 13, center=True, draws=Draws(0, "projection"))
     few = Nystrom(20).statistics(4, center=True, key=1).update(0, X[:4])
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 3 where n_samples = 4, got 4"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 3 where n_samples = 4, got 4"
+    ):
         Nystrom(20).from_statistics(few, 4, center=True, draws=Draws(0, "projection"))
 
 
@@ -212,15 +255,22 @@ def test_what_was_sampled_is_told() -> None:
     assert (len(by_norms.row_numbers), len(by_norms.features)) == (40, 25)
     constant = np.hstack([X[:, :8], np.zeros((900, 52), dtype=np.float32)])
     everything = Nystrom(40, 25).learn(training(constant), 8, Draws(0, "projection"))
-    assert np.array_equal(everything.features, np.arange(60))  # the sampled ones vary along too few directions
+    # the sampled ones vary along too few directions
+    assert np.array_equal(everything.features, np.arange(60))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("way", ["uniform", "norms"])
-def test_a_sample_beyond_memory_is_refused(sparse: bool, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_beyond_memory_is_refused(
+    sparse: bool, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X: Any = decaying(500, 120)
     rows = scipy.sparse.csr_array(X) if sparse else X
-    words = "inner products of 100 rows does not fit" if sparse else "sample of 100 rows of 120 features does not fit"
+    words = (
+        "inner products of 100 rows does not fit"
+        if sparse
+        else "sample of 100 rows of 120 features does not fit"
+    )
     monkeypatch.setattr(limits, "physical_memory", lambda: 8 * 100 * 120 - 1)
     source = CountingSource(rows)
     with pytest.raises(InvalidInputError, match=words + r".*fewer samples"):
@@ -235,13 +285,15 @@ def test_what_counts_as_visible_does_not_depend_on_how_rows_are_sampled() -> Non
     X[:3] *= 300
     vectors = training(X)
     sample = sampling.rows_by_norms(vectors, 100, 8, Draws(0, "projection"))
-    assert np.isclose(sample.mean_square, np.square(X.astype(np.float64)).sum(axis=1).mean(), rtol=1e-9)
+    assert np.isclose(
+        sample.mean_square, np.square(X.astype(np.float64)).sum(axis=1).mean(), rtol=1e-9
+    )
     drawn = np.square(sample.rows.astype(np.float64)).sum(axis=1).mean()
     assert drawn > 100 * sample.mean_square
     plain = sampling.rows_by_norms(training(X, center=False), 100, 8, Draws(0, "projection"))
     assert np.isclose(plain.mean_square, sample.mean_square, rtol=1e-9)
-    # Twenty of 2,000 rows are all there is: their variance along the second axis, ten times what is visible among all
-    # rows, would be a tenth of it among rows as long as those drawn.
+    # Twenty of 2,000 rows are all there is: their variance along the second axis, ten times what is
+    # visible among all rows, would be a tenth of it among rows as long as those drawn.
     few = np.zeros((2000, 2), dtype=np.float32)
     few[:20, 0] = np.where(np.arange(20) % 2, 1e3, -1e3)
     few[:20, 1] = 3e-3 * np.random.default_rng(0).standard_normal(20)
@@ -255,7 +307,11 @@ def test_threads_and_sparseness_change_nothing(way: str, few_threads: None) -> N
     for n_threads in (1, 2, 3):
         bitkin.set_threads(n_threads)
         fingerprints.add(nystrom(8, 0.1, 0.3, sampling=way, rotation="itq").fit(X).fingerprint_)
-    fingerprints.add(nystrom(8, 0.1, 0.3, sampling=way, rotation="itq").fit(scipy.sparse.csr_array(X)).fingerprint_)
+    fingerprints.add(
+        nystrom(8, 0.1, 0.3, sampling=way, rotation="itq")
+        .fit(scipy.sparse.csr_array(X))
+        .fingerprint_
+    )
     assert len(fingerprints) == 1
 
 
@@ -282,7 +338,8 @@ def test_a_share_that_is_too_small_is_raised_with_a_word(way: str) -> None:
     assert np.allclose(hasher.components_.T @ hasher.components_, np.eye(64), atol=1e-5)
     with pytest.warns(UserWarning, match="samples=20 is 20 of 2,000 rows"):
         nystrom(64, 20, 1.0, sampling=way).fit(X)
-    nystrom(8, 0.05, 0.3, sampling=way).fit(X[:90, :20])  # so few that a share of them means little: no word
+    # so few that a share of them means little: no word
+    nystrom(8, 0.05, 0.3, sampling=way).fit(X[:90, :20])
 
 
 def test_truncation_keeps_the_length_of_the_code() -> None:
@@ -293,7 +350,9 @@ def test_truncation_keeps_the_length_of_the_code() -> None:
     scaled = C * np.sqrt(2000 / 300)
     norms = np.linalg.norm(scaled, 1) * np.linalg.norm(scaled, np.inf)
     gamma = float(values[4] * values[5]) / norms  # between the fifth and the sixth
-    whole, cut = (nystrom(12, 300, 30, truncate=truncate).fit(X).components_ for truncate in (None, gamma))
+    whole, cut = (
+        nystrom(12, 300, 30, truncate=truncate).fit(X).components_ for truncate in (None, gamma)
+    )
     assert cut.shape == (60, 12)
     assert largest_angle(cut[:, :5], C @ (C.T @ raw[:, :5])) < 1e-5
     assert np.allclose(cut.T @ cut, np.eye(12), atol=1e-6)
@@ -301,7 +360,9 @@ def test_truncation_keeps_the_length_of_the_code() -> None:
     plain = nystrom(12, 300, 30, truncate=gamma, orthonormalize=False).fit(X).components_
     assert np.allclose(plain[:, 5:].T @ plain[:, 5:], np.eye(7), atol=1e-6)
     assert np.allclose(plain[:, 5:].T @ plain[:, :5], 0.0, atol=1e-6)
-    assert np.allclose(np.linalg.norm(plain[:, :5], axis=0), np.linalg.norm(raw[:, :5], axis=0), rtol=1e-5)
+    assert np.allclose(
+        np.linalg.norm(plain[:, :5], axis=0), np.linalg.norm(raw[:, :5], axis=0), rtol=1e-5
+    )
     nothing_kept = nystrom(12, 300, 30, truncate=1e9).fit(X).components_
     assert np.allclose(nothing_kept.T @ nothing_kept, np.eye(12), atol=1e-6)
     everything_kept = nystrom(12, 300, 30, truncate=1e-12).fit(X).components_
@@ -335,7 +396,9 @@ def test_weighted_samples_stand_for_all_rows() -> None:
 
 def test_norms_need_rows_that_can_be_read_again() -> None:
     X = decaying(300, 20)
-    with pytest.raises(InvalidInputError, match=r"is an iterator, and sampling='norms'.*sampling='uniform'"):
+    with pytest.raises(
+        InvalidInputError, match=r"is an iterator, and sampling='norms'.*sampling='uniform'"
+    ):
         nystrom(4, sampling="norms").fit(open_vectors(once(X, 100)))
     source = CountingSource(X)
     nystrom(4, sampling="norms").fit(source)
@@ -364,15 +427,23 @@ def test_features_that_do_not_vary_are_no_obstacle() -> None:
     X[:, :20] = decaying(1000, 20)
     hasher = nystrom(16, 0.2, 0.3).fit(X)  # 60 features, six of which vary
     assert largest_angle(hasher.components_, nystrom(16, 0.2, 1.0).fit(X).components_) < 1e-5
-    with pytest.raises(InvalidInputError, match="the rows of the sample of 200 rows vary along 20 directions"):
+    with pytest.raises(
+        InvalidInputError, match="the rows of the sample of 200 rows vary along 20 directions"
+    ):
         nystrom(21, 0.2, 1.0).fit(X)
     with pytest.raises(InvalidInputError, match="vary along 0 directions"):
         nystrom(4, 0.2).fit(np.ones((1000, 50)))
-    with pytest.raises(InvalidInputError, match=r"at most n_features = 20 for Nystrom, got 21.*projection='random'"):
+    with pytest.raises(
+        InvalidInputError, match=r"at most n_features = 20 for Nystrom, got 21.*projection='random'"
+    ):
         nystrom(21).fit(X[:, :20])
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 15 where n_samples = 16, got 16"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 15 where n_samples = 16, got 16"
+    ):
         nystrom(16).fit(X[:16])
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 15 where n_samples = 16, got 16"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 15 where n_samples = 16, got 16"
+    ):
         nystrom(16).fit(open_vectors(once(X[:16], 3)))
 
 
@@ -387,7 +458,10 @@ def test_features_that_do_not_vary_are_no_obstacle() -> None:
         ({"samples": float("nan")}, "samples must be a count"),
         ({"features": -0.1}, "features must be a count"),
         ({"features": -3}, "features must be at least 1, got -3"),
-        ({"sampling": "nonuniform"}, "sampling must be one of 'uniform', 'norms', got 'nonuniform'"),
+        (
+            {"sampling": "nonuniform"},
+            "sampling must be one of 'uniform', 'norms', got 'nonuniform'",
+        ),
         ({"truncate": 0}, "truncate must be None or a number above 0"),
         ({"truncate": "γ"}, "truncate must be None or a number above 0"),
         ({"truncate": float("inf")}, "truncate must be None or a number above 0"),
@@ -402,7 +476,11 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], words: str) -> Non
 
 def test_a_saved_model_comes_back_with_its_parameters(tmp_path: Path) -> None:
     X = decaying(500, 30)
-    numbers: dict[str, Any] = {"samples": np.float32(0.5), "features": np.int64(20), "truncate": np.float64(1e-9)}
+    numbers: dict[str, Any] = {
+        "samples": np.float32(0.5),
+        "features": np.int64(20),
+        "truncate": np.float64(1e-9),
+    }
     projection = Nystrom(**numbers, sampling="norms", orthonormalize=False)
     hasher = ProjectionHash(8, projection=projection, rotation="unifdiag").fit(X)
     hasher.save(tmp_path / "model")
@@ -416,10 +494,15 @@ def test_sampling_by_norms_ends_where_few_rows_or_features_hold_nearly_all() -> 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 10)).astype(np.float32)
     X[:, 0] *= 1e4
-    assert ProjectionHash(4, projection=Nystrom(sampling="norms")).fit(X).components_.shape == (10, 4)
+    assert ProjectionHash(4, projection=Nystrom(sampling="norms")).fit(X).components_.shape == (
+        10,
+        4,
+    )
     rows = rng.standard_normal((3000, 16)).astype(np.float32)
     rows[0] *= 1e4
-    assert ProjectionHash(8, projection=Nystrom(sampling="norms"), center=False).fit(rows).components_.shape == (16, 8)
+    assert ProjectionHash(8, projection=Nystrom(sampling="norms"), center=False).fit(
+        rows
+    ).components_.shape == (16, 8)
 
 
 def test_a_map_whose_file_was_replaced_is_read_itself(tmp_path: Path) -> None:

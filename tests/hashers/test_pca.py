@@ -1,4 +1,6 @@
-"""PCA: the right directions, whatever the form, the batches and the threads; and clear errors where there are none."""
+"""PCA: the right directions, whatever the form, the batches and the threads; and clear errors where
+there are none.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def principal(X: Any, k: int, center: bool = True) -> npt.NDArray[np.float64]:
     return directions
 
 
-@pytest.mark.parametrize(("n", "d"), [(500, 40), (41, 40), (40, 40), (39, 40), (30, 200), (900, 410)])
+@pytest.mark.parametrize(
+    ("n", "d"), [(500, 40), (41, 40), (40, 40), (39, 40), (30, 200), (900, 410)]
+)
 @pytest.mark.parametrize("center", [True, False])
 def test_directions_are_the_principal_ones_on_either_side(n: int, d: int, center: bool) -> None:
     X = decaying(n, d)
@@ -59,7 +63,9 @@ def test_it_is_scikit_learns_pca() -> None:
     theirs = sklearn.decomposition.PCA(12).fit(X.astype(np.float64))
     ours = pca(12).fit(X)
     assert largest_angle(ours.components_, theirs.components_.T) < 1e-6
-    assert np.allclose(np.abs(ours.project(X)), np.abs(theirs.transform(X.astype(np.float64))), atol=1e-5)
+    assert np.allclose(
+        np.abs(ours.project(X)), np.abs(theirs.transform(X.astype(np.float64))), atol=1e-5
+    )
     assert ours.mean_ is not None
     assert np.allclose(ours.mean_, theirs.mean_, atol=1e-6)
 
@@ -67,13 +73,17 @@ def test_it_is_scikit_learns_pca() -> None:
 def test_signs_are_settled_by_the_largest_entry() -> None:
     components = pca(8).fit(decaying(300, 20)).components_
     assert (components[np.abs(components).argmax(axis=0), np.arange(8)] > 0).all()
-    assert np.array_equal(spectra.signed(-components.astype(np.float64)), components.astype(np.float64))
+    assert np.array_equal(
+        spectra.signed(-components.astype(np.float64)), components.astype(np.float64)
+    )
 
 
 @pytest.mark.parametrize("rotation", [None, "itq", "unifdiag", "isohash", "random"])
 @pytest.mark.parametrize("solver", ["exact", "randomized"])
 @pytest.mark.parametrize(("n", "d"), [(3000, 30), (60, 90)])
-def test_any_batches_give_one_model_to_the_bit(rotation: str | None, solver: str, n: int, d: int) -> None:
+def test_any_batches_give_one_model_to_the_bit(
+    rotation: str | None, solver: str, n: int, d: int
+) -> None:
     X = decaying(n, d)
     hashers = [pca(8, rotation=rotation, projection=PCA(solver)) for _ in range(3)]
     whole = hashers[0].fit(X)
@@ -83,7 +93,9 @@ def test_any_batches_give_one_model_to_the_bit(rotation: str | None, solver: str
 
 @settings(max_examples=10, deadline=None)
 @given(cuts=st.lists(st.integers(0, 2500), max_size=5), sparse=st.booleans(), wide=st.booleans())
-def test_an_iterator_is_read_once_for_the_same_model(cuts: list[int], sparse: bool, wide: bool) -> None:
+def test_an_iterator_is_read_once_for_the_same_model(
+    cuts: list[int], sparse: bool, wide: bool
+) -> None:
     X: Any = decaying(100, 130) if wide else decaying(2500, 20)
     X = scipy.sparse.csr_array(X) if sparse else X
     cuts = sorted(min(cut, X.shape[0]) for cut in cuts)
@@ -92,7 +104,9 @@ def test_an_iterator_is_read_once_for_the_same_model(cuts: list[int], sparse: bo
     assert streamed.fingerprint_ == stored.fingerprint_
 
 
-def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_once_and_the_rotation_s_sample_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 500)
     X = decaying(1000, 20)
     source = CountingSource(X)
@@ -100,13 +114,18 @@ def test_rows_are_read_once_and_the_rotation_s_sample_once_more(monkeypatch: pyt
     hasher = ProjectionHash(6, rotation=few).fit(source)
     assert source.passes == 1
     assert len(source.gathered) == len(set(source.gathered)) == 500
-    assert hasher.fingerprint_ == ProjectionHash(6, rotation=few).fit(open_vectors(once(X, 17, 500))).fingerprint_
+    assert (
+        hasher.fingerprint_
+        == ProjectionHash(6, rotation=few).fit(open_vectors(once(X, 17, 500))).fingerprint_
+    )
     source = CountingSource(X)
     ProjectionHash(6, rotation="random").fit(source)
     assert (source.passes, source.gathered) == (1, [])
 
 
-def test_of_dense_rows_a_rotation_sees_no_more_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_dense_rows_a_rotation_sees_no_more_than_memory_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X = decaying(1000, 20)
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_BYTES", 500 * 20 * 4)
     source = CountingSource(X)
@@ -135,7 +154,9 @@ def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
     for n_threads in (1, 2, 3):
         bitkin.set_threads(n_threads)
         for solver in ("exact", "randomized"):
-            fingerprints.add((solver, ProjectionHash(16, projection=PCA(solver)).fit(X).fingerprint_))
+            fingerprints.add(
+                (solver, ProjectionHash(16, projection=PCA(solver)).fit(X).fingerprint_)
+            )
         fingerprints.add(("few rows", ProjectionHash(16).fit(X[:400]).fingerprint_))
     assert len(fingerprints) == 3
 
@@ -166,7 +187,10 @@ def test_lanczos_finds_the_same_directions(
     monkeypatch.setattr("bitkin.hashers.projection.projections.pca.MOST_SPARSE_FEATURES", 100)
     by_lanczos = pca(10, center=center).fit(X)
     assert np.allclose(np.abs(by_lanczos.components_), np.abs(dense.components_), atol=1e-5)
-    assert pca(10, center=center).fit(open_vectors(once(X, 30, 400))).fingerprint_ == by_lanczos.fingerprint_
+    assert (
+        pca(10, center=center).fit(open_vectors(once(X, 30, 400))).fingerprint_
+        == by_lanczos.fingerprint_
+    )
     same = scipy.sparse.csr_array(np.ones((300, 200)))
     with pytest.raises(InvalidInputError, match="vary along 0 directions"):
         pca(10).fit(same)
@@ -176,11 +200,13 @@ def test_lanczos_finds_the_same_directions(
 def test_a_hundred_thousand_sparse_features_take_little_memory(solver: str) -> None:
     X = bags(600, 100_000)
     hasher = ProjectionHash(16, projection=PCA(solver))
-    assert peak_of(lambda: hasher.fit(X)) < 240e6  # what dense rows alone would take; a covariance, 80 GB
+    # what dense rows alone would take; a covariance, 80 GB
+    assert peak_of(lambda: hasher.fit(X)) < 240e6
     seen = X @ hasher.components_.astype(np.float64)
     seen -= seen.mean(axis=0)
     gram = (X.astype(np.float64) @ X.T.astype(np.float64)).toarray()
-    gram += gram.mean() - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True)  # of the centred rows
+    # of the centred rows
+    gram += gram.mean() - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True)
     best = np.linalg.eigvalsh(gram)[-16:].sum()
     assert np.square(seen).sum() > (0.9999 if solver == "exact" else 0.97) * best
 
@@ -191,9 +217,15 @@ def test_constant_and_repeated_columns_cost_nothing() -> None:
     for rows in (padded, scipy.sparse.csr_array(padded)):
         hasher = pca(12).fit(rows)
         assert np.abs(hasher.components_[:3]).max() < 1e-6
-        with pytest.raises(InvalidInputError, match="n_bits must be at most 12, got 13: the rows of X vary along 12"):
+        with pytest.raises(
+            InvalidInputError,
+            match="n_bits must be at most 12, got 13: the rows of X vary along 12",
+        ):
             pca(13).fit(rows)
-    with pytest.raises(InvalidInputError, match=r"n_bits must be at most 12, got 13.*fewer bits.*projection='random'"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"n_bits must be at most 12, got 13.*fewer bits.*projection='random'",
+    ):
         pca(13).fit(np.hstack([X, X]))
 
 
@@ -201,10 +233,14 @@ def test_constant_and_repeated_columns_cost_nothing() -> None:
 def test_data_that_gives_too_few_directions_is_refused(solver: str) -> None:
     X = decaying(100, 12)
     hasher = pca(13, projection=PCA(solver))
-    with pytest.raises(InvalidInputError, match=r"at most n_features = 12 for PCA, got 13.*projection='random'"):
+    with pytest.raises(
+        InvalidInputError, match=r"at most n_features = 12 for PCA, got 13.*projection='random'"
+    ):
         hasher.fit(X)
     few = pca(10, projection=PCA(solver))
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 9 where n_samples = 10, got 10"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 9 where n_samples = 10, got 10"
+    ):
         few.fit(X[:10])
     with pytest.raises(InvalidInputError, match=r"n_samples = 10|vary along 9 directions"):
         few.fit(open_vectors(once(X[:10], 3)))
@@ -228,8 +264,12 @@ def test_scale_does_not_matter(power: int) -> None:
         assert np.array_equal(hasher.fit(X).transform(X), hasher.fit(scaled).transform(scaled))
 
 
-@pytest.mark.parametrize("rotation", [UnifDiag(), UnifDiag("random"), IsoHash(), IsoHash(tolerance=1e-10)], ids=repr)
-@pytest.mark.parametrize("kind", ["tall", "wide", "sparse", "sparse and wide", "not centred", "far away"])
+@pytest.mark.parametrize(
+    "rotation", [UnifDiag(), UnifDiag("random"), IsoHash(), IsoHash(tolerance=1e-10)], ids=repr
+)
+@pytest.mark.parametrize(
+    "kind", ["tall", "wide", "sparse", "sparse and wide", "not centred", "far away"]
+)
 def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
     rotation: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,10 +291,14 @@ def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
     seen = hasher.project(X).astype(np.float64)
     variances = np.square(seen).mean(axis=0)
     tolerance = getattr(rotation, "tolerance", 0.0)
-    assert np.allclose(variances, variances.mean(), rtol=tolerance + (1e-4 if kind == "far away" else 2e-6))
+    assert np.allclose(
+        variances, variances.mean(), rtol=tolerance + (1e-4 if kind == "far away" else 2e-6)
+    )
 
 
-def test_a_sample_of_other_projections_still_serves_their_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_other_projections_still_serves_their_rotations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 500)
     source = CountingSource(decaying(2000, 40))
     pca(6, rotation="unifdiag", projection=PCA("randomized")).fit(source)
@@ -293,18 +337,28 @@ def test_of_an_iterator_no_row_is_kept_for_a_rotation_that_will_not_look(
 @pytest.mark.parametrize("solver", ["exact", "randomized"])
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(solver: str, center: bool, sparse: bool) -> None:
+def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(
+    solver: str, center: bool, sparse: bool
+) -> None:
     X: Any = decaying(3000, 40)
     X = scipy.sparse.csr_array(X) if sparse else X
     projection = PCA(solver)
-    parts = [projection.statistics(40, 8, Draws(0, "projection")).update(part) for part in (X[:1100], X[1100:])]
+    parts = [
+        projection.statistics(40, 8, Draws(0, "projection")).update(part)
+        for part in (X[:1100], X[1100:])
+    ]
     merged = projection.from_statistics(parts[0].merge(parts[1]), 8, center=center)  # type: ignore[arg-type]
     whole = projection.statistics(40, 8, Draws(0, "projection")).update(X)
-    assert np.array_equal(merged.directions, projection.from_statistics(whole, 8, center=center).directions)
-    learned = projection.learn(training(once(X), center), 8, Draws(0, "projection"))  # a single pass, as here
+    assert np.array_equal(
+        merged.directions, projection.from_statistics(whole, 8, center=center).directions
+    )
+    # a single pass, as here
+    learned = projection.learn(training(once(X), center), 8, Draws(0, "projection"))
     assert largest_angle(merged.directions, learned.directions) < 1e-6
     for rotation in (None, "unifdiag", "itq"):
-        hasher = pca(8, projection=projection, center=center, rotation=rotation).fit(open_vectors(once(X)))
+        hasher = pca(8, projection=projection, center=center, rotation=rotation).fit(
+            open_vectors(once(X))
+        )
         directions = merged.directions
         if rotation is not None:
             found = slots.rotation_for(rotation)
@@ -318,7 +372,9 @@ def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(solver: str, 
 
 def test_statistics_of_too_few_rows_or_features_are_refused() -> None:
     moments = PCA().statistics(12, 8, Draws(0, "projection")).update(decaying(8, 12))
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 7 where n_samples = 8, got 8"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 7 where n_samples = 8, got 8"
+    ):
         PCA().from_statistics(moments, 8, center=True)
     with pytest.raises(InvalidInputError, match="at most n_features = 12 for PCA, got 13"):
         PCA().from_statistics(moments, 13, center=True)
@@ -331,13 +387,19 @@ def test_unit_rows_are_projected_as_unit_rows() -> None:
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     hasher = pca(6, normalize=True).fit(X)
     assert largest_angle(hasher.components_, principal(unit, 6)) < 1e-5
-    assert np.allclose(hasher.project(X), (unit - unit.mean(axis=0)) @ hasher.components_, atol=1e-5)
+    assert np.allclose(
+        hasher.project(X), (unit - unit.mean(axis=0)) @ hasher.components_, atol=1e-5
+    )
 
 
-def test_what_is_beyond_memory_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_beyond_memory_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 40 * 40 - 1)
     X = decaying(50, 40)
-    with pytest.raises(InvalidInputError, match=r"PCA of 40 features does not fit.*PCA\(solver='randomized'\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"PCA of 40 features does not fit.*PCA\(solver='randomized'\)"
+    ):
         pca(4).fit(X)
     with pytest.raises(InvalidInputError, match=r"PCA of 40 features does not fit"):
         PCA().statistics(40, 4, Draws(0, "projection"))
@@ -359,16 +421,23 @@ def test_a_rotation_beyond_memory_is_refused_before_a_row_is_read(
 def test_wide_sparse_rows_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = bags(200, 5000)
     monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 200 * 200 - 1)
-    with pytest.raises(InvalidInputError, match=r"inner products of 200 rows does not fit.*solver='randomized'"):
+    with pytest.raises(
+        InvalidInputError, match=r"inner products of 200 rows does not fit.*solver='randomized'"
+    ):
         pca(4).fit(X)
-    monkeypatch.setattr(limits, "physical_memory", lambda: 200_000)  # about 24,000 numbers, and their columns
-    with pytest.raises(InvalidInputError, match=r"PCA of so many rows of 5,000 features does not fit"):
+    # about 24,000 numbers, and their columns
+    monkeypatch.setattr(limits, "physical_memory", lambda: 200_000)
+    with pytest.raises(
+        InvalidInputError, match=r"PCA of so many rows of 5,000 features does not fit"
+    ):
         pca(1).fit(open_vectors(bags(800, 5000), batch_rows=50))
 
 
 def test_parameters_are_checked_by_fit_and_in_files(tmp_path: Path) -> None:
     X = decaying(50, 6)
-    with pytest.raises(InvalidInputError, match="solver must be one of 'exact', 'randomized', got 'quick'"):
+    with pytest.raises(
+        InvalidInputError, match="solver must be one of 'exact', 'randomized', got 'quick'"
+    ):
         pca(4, projection=PCA("quick")).fit(X)
     hasher = pca(4, projection=PCA("randomized"), rotation="itq").fit(X)
     hasher.save(tmp_path / "model")
@@ -377,9 +446,14 @@ def test_parameters_are_checked_by_fit_and_in_files(tmp_path: Path) -> None:
     assert back.projection.solver == "randomized"
     assert back.fit(X).fingerprint_ == hasher.fingerprint_
     parameters = {
-        "n_bits": 4, "projection": {"class": "PCA", "parameters": {"solver": "quick"}}, "rotation": None,
-        "center": True, "normalize": False, "random_state": 0, "seed": 0,
-    }  # fmt: skip
+        "n_bits": 4,
+        "projection": {"class": "PCA", "parameters": {"solver": "quick"}},
+        "rotation": None,
+        "center": True,
+        "normalize": False,
+        "random_state": 0,
+        "seed": 0,
+    }
     tensors = {"components": hasher.components_, "mean": hasher.mean_}
     write_file(tmp_path / "bad", "ProjectionHash", parameters, hasher.fingerprint_, tensors)  # type: ignore[arg-type]
     with pytest.raises(CorruptFileError, match="does not know"):

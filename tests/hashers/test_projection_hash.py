@@ -104,13 +104,15 @@ def test_fingerprints_tell_models_apart() -> None:
         ({"n_bits": 2.5}, "n_bits must be a whole number, got 2.5"),
         (
             {"projection": "rndm"},
-            "projection must be 'pca', 'nystrom', 'random', 'opast', 'frequent-directions' or a Projection object, "
+            "projection must be 'pca', 'nystrom', 'random', 'opast', 'frequent-directions' or a "
+            "Projection object, "
             "got 'rndm'",
         ),
         ({"projection": None}, "projection must be"),
         (
             {"rotation": "twist"},
-            "rotation must be 'itq', 'unifdiag', 'isohash', 'random', None or a Rotation object, got 'twist'",
+            "rotation must be 'itq', 'unifdiag', 'isohash', 'random', None or a Rotation object, "
+            "got 'twist'",
         ),
         ({"center": "yes"}, "center must be True or False, got 'yes'"),
         ({"normalize": 1}, "normalize must be True or False, got 1"),
@@ -126,7 +128,9 @@ def test_numbers_too_large_for_float32_are_named() -> None:
     X = np.ones((4, 3))
     hasher = random_hash(8).fit(X)
     X[2, 1] = 1e300
-    with pytest.raises(InvalidInputError, match=r"must fit float32, got 1e\+300 at row 2, column 1"):
+    with pytest.raises(
+        InvalidInputError, match=r"must fit float32, got 1e\+300 at row 2, column 1"
+    ):
         hasher.encode(X)
     with pytest.raises(InvalidInputError, match="Scale the data down"):
         hasher.encode(np.full((2, 3), 3e38, dtype=np.float32))
@@ -182,13 +186,20 @@ def test_normalizing_works_at_every_scale_dense_and_sparse(scale: float) -> None
     X = np.random.default_rng(0).standard_normal((300, 6))
     hasher = random_hash(n_bits=64, normalize=True, center=False).fit(X)
     scaled = (X * scale).astype(np.float32)
-    truth = scaled.astype(np.float64) / np.linalg.norm(scaled.astype(np.float64), axis=1, keepdims=True)
+    truth = scaled.astype(np.float64) / np.linalg.norm(
+        scaled.astype(np.float64), axis=1, keepdims=True
+    )
     assert np.allclose(hasher.project(scaled), truth @ hasher.components_, atol=1e-5)
-    assert np.allclose(hasher.project(scipy.sparse.csr_matrix(scaled)), truth @ hasher.components_, atol=1e-5)
+    assert np.allclose(
+        hasher.project(scipy.sparse.csr_matrix(scaled)), truth @ hasher.components_, atol=1e-5
+    )
 
 
 def test_what_cannot_fit_in_memory_is_refused_before_it_is_drawn() -> None:
-    with pytest.raises(InvalidInputError, match=r"n_bits=2000000000 and 8 features does not fit in memory.*fewer bits"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"n_bits=2000000000 and 8 features does not fit in memory.*fewer bits",
+    ):
         random_hash(2_000_000_000).fit(np.eye(8))
     with pytest.raises(InvalidInputError, match="smaller numbers"):
         random_hash(64).fit(np.full((3, 11), 3e38, dtype=np.float32))

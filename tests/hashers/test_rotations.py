@@ -99,22 +99,33 @@ def test_finding_leaves_the_rotation_and_the_rows_as_they_were(rotation: Rotatio
 @pytest.mark.parametrize("rotation", [UnifDiag(), IsoHash(), RandomRotation()])
 def test_a_covariance_alone_gives_the_rotation_of_its_rows(rotation: CovarianceRotation) -> None:
     data = projected()
-    assert np.array_equal(rotation.rotation_of(data.covariance, Draws(3, "rotation")), found(rotation, data, seed=3))
+    assert np.array_equal(
+        rotation.rotation_of(data.covariance, Draws(3, "rotation")), found(rotation, data, seed=3)
+    )
     assert np.array_equal(rotation.rotation_of(data.covariance), found(rotation, data, seed=0))
     with pytest.raises(InvalidInputError, match="covariance must be a square array"):
         rotation.rotation_of(np.zeros((2, 3)))
 
 
 @each
-def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(rotation: Rotation) -> None:
+def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(
+    rotation: Rotation,
+) -> None:
     rows = projected(3000).rows
-    late, early = RowSample(7, 400).update(1100, rows[1100:]), RowSample(7, 400).update(0, rows[:1100])
+    late, early = (
+        RowSample(7, 400).update(1100, rows[1100:]),
+        RowSample(7, 400).update(0, rows[:1100]),
+    )
     sampled = Projected(rows[sampled_rows(3000, 7, 400)])
-    assert np.array_equal(found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled))
+    assert np.array_equal(
+        found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled)
+    )
     if isinstance(rotation, CovarianceRotation):
         moments = Moments(13).update(rows[:1100]).merge(Moments(13).update(rows[1100:]))
         assert np.allclose(
-            found(rotation, Projected.from_statistics(moments)), found(rotation, Projected(rows)), atol=1e-9
+            found(rotation, Projected.from_statistics(moments)),
+            found(rotation, Projected(rows)),
+            atol=1e-9,
         )
 
 
@@ -128,14 +139,20 @@ def test_a_covariance_is_the_second_moment_about_zero() -> None:
 
 
 @each
-def test_matrices_beyond_memory_are_refused(rotation: Rotation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrices_beyond_memory_are_refused(
+    rotation: Rotation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 13 * 13 - 1)
-    with pytest.raises(InvalidInputError, match=r"A rotation of 13 bits does not fit in memory.*fewer bits"):
+    with pytest.raises(
+        InvalidInputError, match=r"A rotation of 13 bits does not fit in memory.*fewer bits"
+    ):
         found(rotation, projected(50))
     found(rotation, projected(50, 12))
 
 
-@pytest.mark.parametrize("rotation", [ITQ(2), UnifDiag(), UnifDiag("random"), IsoHash(2), RandomRotation()], ids=repr)
+@pytest.mark.parametrize(
+    "rotation", [ITQ(2), UnifDiag(), UnifDiag("random"), IsoHash(2), RandomRotation()], ids=repr
+)
 def test_no_more_matrices_are_held_at_once_than_are_reckoned_with(rotation: Rotation) -> None:
     found(rotation, projected(50, 7))  # what is compiled or imported once
     data = projected(50, 500)
@@ -157,7 +174,9 @@ def test_columns_of_project_are_the_projected_rows_turned(name: str) -> None:
     X = rng.standard_normal((2000, 30)) * np.geomspace(2, 0.2, 30) + 1
     plain = bitkin.ProjectionHash(n_bits=12, projection="pca", rotation=None).fit(X)
     turned = bitkin.ProjectionHash(n_bits=12, projection="pca", rotation=name).fit(X)
-    R = np.linalg.lstsq(plain.components_.astype(float), turned.components_.astype(float), rcond=None)[0]
+    R = np.linalg.lstsq(
+        plain.components_.astype(float), turned.components_.astype(float), rcond=None
+    )[0]
     assert loss_of_orthogonality(R) < 1e-5
     assert np.allclose(turned.project(X), plain.project(X) @ R, atol=1e-4)
     if name in ("unifdiag", "isohash"):
@@ -166,7 +185,9 @@ def test_columns_of_project_are_the_projected_rows_turned(name: str) -> None:
 
 
 def test_random_rotations_are_evenly_distributed() -> None:
-    """Every entry has mean 0 and variance 1/c, and determinants of both signs come equally often."""
+    """Every entry has mean 0 and variance 1/c, and determinants of both signs come equally
+    often.
+    """
     n, c = 2000, 4
     matrices = np.stack([found(RandomRotation(), projected(1, c), seed) for seed in range(n)])
     assert np.abs(matrices.mean(axis=0)).max() < 4.5 * np.sqrt(1 / c / n)
@@ -178,7 +199,9 @@ def test_random_rotations_are_evenly_distributed() -> None:
 def test_a_random_rotation_needs_no_rows() -> None:
     nothing = Projected(np.empty((0, 6), dtype=np.float32))
     assert not RandomRotation().needs_rows
-    assert np.array_equal(found(RandomRotation(), nothing), found(RandomRotation(), projected(40, 6)))
+    assert np.array_equal(
+        found(RandomRotation(), nothing), found(RandomRotation(), projected(40, 6))
+    )
     assert all(rotation.needs_rows for rotation in (ITQ(), UnifDiag(), IsoHash()))
 
 
@@ -215,7 +238,9 @@ def test_isohash_is_lift_and_project() -> None:
 
 def test_isohash_depends_on_the_seed() -> None:
     sigma = KINDS["random"](9, np.random.default_rng(4))
-    assert not np.allclose(IsoHash().rotation_of(sigma, Draws(1, "r")), IsoHash().rotation_of(sigma, Draws(2, "r")))
+    assert not np.allclose(
+        IsoHash().rotation_of(sigma, Draws(1, "r")), IsoHash().rotation_of(sigma, Draws(2, "r"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,7 +253,10 @@ def test_isohash_depends_on_the_seed() -> None:
         (IsoHash(n_iter=-1), "n_iter must be at least 1, got -1"),
         (IsoHash(tolerance=0), "tolerance must be a number between 1e-10 and 1, got 0"),
         (IsoHash(tolerance=2.0), "tolerance must be a number between 1e-10 and 1, got 2.0"),
-        (IsoHash(tolerance=float("nan")), "tolerance must be a number between 1e-10 and 1, got nan"),
+        (
+            IsoHash(tolerance=float("nan")),
+            "tolerance must be a number between 1e-10 and 1, got nan",
+        ),
         (IsoHash(tolerance="small"), "tolerance must be a number"),  # type: ignore[arg-type]
     ],
 )

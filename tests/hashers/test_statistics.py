@@ -64,14 +64,18 @@ def test_tiles_meet_at_their_edges() -> None:
     symmetric = X.T[:809] @ X
     right = np.random.default_rng(1).standard_normal((809, 3))
     above = np.triu(symmetric).astype(np.float64)
-    assert np.allclose(upper_times(above, right), symmetric.astype(np.float64) @ right, rtol=0, atol=1e-9)
+    assert np.allclose(
+        upper_times(above, right), symmetric.astype(np.float64) @ right, rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("density", [1.0, 0.3, 0.01])
 @pytest.mark.parametrize("sparse", [False, True])
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(0, 9000), max_size=6))
-def test_any_cut_of_the_rows_gives_the_same_bits(density: float, sparse: bool, cuts: list[int]) -> None:
+def test_any_cut_of_the_rows_gives_the_same_bits(
+    density: float, sparse: bool, cuts: list[int]
+) -> None:
     X: Any = matrix(9000, 13, density)
     X = scipy.sparse.csr_array(X) if sparse else X
     test = np.random.default_rng(1).standard_normal((13, 3))
@@ -137,7 +141,9 @@ def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(cuts=st.tuples(st.integers(0, 60), st.integers(0, 60)), seed=st.integers(0, 10**6))
-def test_merging_is_associative_and_exact_for_whole_numbers(cuts: tuple[int, int], seed: int) -> None:
+def test_merging_is_associative_and_exact_for_whole_numbers(
+    cuts: tuple[int, int], seed: int
+) -> None:
     X = whole(60, 5, seed)
     test = whole(5, 2, seed + 1).astype(np.float64)
     a, b, c = (Moments(5).update(piece) for piece in pieces(X, list(cuts)))
@@ -162,7 +168,8 @@ def test_merging_dense_and_sparse_or_more_rows_after_a_merge() -> None:
     a, b = Moments(11).update(X[:100]), Moments(11).update(scipy.sparse.csr_array(X[100:3000]))
     merged = a.merge(b).update(X[3000:])
     assert np.allclose(merged.scatter(), scatter_of(X, True), rtol=1e-9)
-    assert np.allclose(a.scatter(), scatter_of(X[:100], True), rtol=1e-9)  # neither is changed by the merge
+    # neither is changed by the merge
+    assert np.allclose(a.scatter(), scatter_of(X[:100], True), rtol=1e-9)
     assert np.allclose(b.scatter(), scatter_of(X[100:3000], True), rtol=1e-6, atol=1e-5)
     mixed = Moments(11).update(X[:100]).update(scipy.sparse.csr_array(X[100:])).scatter()
     assert np.allclose(mixed, scatter_of(X, True), rtol=1e-9)
@@ -184,9 +191,11 @@ def test_a_row_far_from_all_others_harms_no_sum_wherever_it_comes(place: int) ->
     X = matrix(5000, 6)
     X[place] = 1e6
     others = scatter_of(np.delete(X, place, axis=0), True)
-    across = np.linalg.qr(np.column_stack([np.ones(6), np.eye(6)[:, :5]]))[0][:, 1:]  # does not see that row
+    # does not see that row
+    across = np.linalg.qr(np.column_stack([np.ones(6), np.eye(6)[:, :5]]))[0][:, 1:]
     found = across.T @ Moments(6).update(X).scatter() @ across
-    # The row itself leaves 2⁻⁵³ of 10¹²; sums about it would be 5,000 times as large, and so would their rounding.
+    # The row itself leaves 2⁻⁵³ of 10¹²; sums about it would be 5,000 times as large, and so would
+    # their rounding.
     assert np.allclose(found, across.T @ others @ across, rtol=0, atol=0.02)
 
 
@@ -200,7 +209,10 @@ def test_moments_along_directions_are_those_of_the_projected_rows(density: float
     for rows in (X, scipy.sparse.csr_array(X)):
         for found in (
             Moments(30).update(rows).projected(directions, about),
-            Moments(30).update(rows[: n // 2]).merge(Moments(30).update(rows[n // 2 :])).projected(directions, about),
+            Moments(30)
+            .update(rows[: n // 2])
+            .merge(Moments(30).update(rows[n // 2 :]))
+            .projected(directions, about),
             CentredRows(rows, about).projected(directions),
         ):
             assert np.allclose(found, seen.T @ seen / n, rtol=1e-9, atol=1e-9)
@@ -236,7 +248,9 @@ def test_statistics_of_other_rows_do_not_merge() -> None:
     size=st.sampled_from([1, 7, 64, 699, 700, 5000, 0.05, 0.5, 1.0]),
     order=st.randoms(use_true_random=False),
 )
-def test_a_sample_is_the_same_for_any_cut_and_order_and_merge(cuts: list[int], size: int | float, order: Any) -> None:
+def test_a_sample_is_the_same_for_any_cut_and_order_and_merge(
+    cuts: list[int], size: int | float, order: Any
+) -> None:
     X = np.arange(1400).reshape(700, 2)
     edges = [0, *sorted(cuts), 700]
     spans = list(pairwise(edges))
@@ -290,7 +304,8 @@ def test_a_share_has_a_floor_and_a_ceiling() -> None:
     assert len(sampled_rows(100, KEY, 1.0)) == 100
     assert len(sampled_rows(100, KEY, 500)) == 100
     assert np.array_equal(
-        sampled_rows(2_500_000, KEY, 3), np.sort(np.argsort(row_hashes(np.arange(2_500_000), KEY))[:3])
+        sampled_rows(2_500_000, KEY, 3),
+        np.sort(np.argsort(row_hashes(np.arange(2_500_000), KEY))[:3]),
     )
 
 
@@ -303,7 +318,10 @@ def test_centred_rows_are_an_operator(density: float, weighted: bool) -> None:
     weights = rng.random(150) + 0.5 if weighted else None
     A = (X - centre) * (1.0 if weights is None else weights[:, None])
     right, left = rng.standard_normal((33, 4)), rng.standard_normal((150, 4))
-    for rows in (CentredRows(X, centre, weights), CentredRows(scipy.sparse.csr_array(X), centre, weights)):
+    for rows in (
+        CentredRows(X, centre, weights),
+        CentredRows(scipy.sparse.csr_array(X), centre, weights),
+    ):
         assert np.allclose(rows.times(right), A @ right)
         assert np.allclose(rows.transposed_times(left), A.T @ left)
         assert np.allclose(rows.gram(), A @ A.T)

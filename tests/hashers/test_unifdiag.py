@@ -17,7 +17,9 @@ from tests.hashers.covariances import KINDS, Matrix, loss_of_orthogonality, of_e
 
 
 def truth(sigma: Matrix) -> Matrix:
-    """The paper's algorithm 1 with whole matrices, corrected: stable angle, d' tested, tolerance scaled."""
+    """The paper's algorithm 1 with whole matrices, corrected: stable angle, d' tested, tolerance
+    scaled.
+    """
     size, tau = len(sigma), sigma.diagonal().mean()
     tolerance, R = size * np.finfo(float).eps * tau, np.eye(size)
     below = [k for k in range(size) if sigma[k, k] < tau - tolerance]
@@ -63,7 +65,9 @@ def random_start() -> Matrix:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_it_is_for_a_thousand_bits_and_from_a_random_start(kind: str, random_start: Matrix) -> None:
+def test_so_it_is_for_a_thousand_bits_and_from_a_random_start(
+    kind: str, random_start: Matrix
+) -> None:
     sigma = KINDS[kind](1024, np.random.default_rng(0))
     require_promises(sigma)
     require_promises(sigma, random_start)
@@ -83,8 +87,12 @@ def test_so_it_is_for_any_eigenvalues(values: list[float], seed: int, turned: bo
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.floats(-12, 0), st.floats(-12, 0))
-def test_so_it_is_where_the_angle_is_nearly_zero_or_right(seed: int, size: int, below: float, apart: float) -> None:
-    """A variance a hair below the mean, and covariances that make the other root of the angle tempting."""
+def test_so_it_is_where_the_angle_is_nearly_zero_or_right(
+    seed: int, size: int, below: float, apart: float
+) -> None:
+    """A variance a hair below the mean, and covariances that make the other root of the angle
+    tempting.
+    """
     rng = np.random.default_rng(seed)
     sigma = np.eye(size)
     sigma[0, 0] -= 10.0**below
@@ -104,7 +112,9 @@ def test_the_rotation_is_that_of_algorithm_1(kind: str, size: int) -> None:
 
 def test_equal_variances_are_left_alone() -> None:
     for kind in ("equal", "equal on the diagonal alone", "zero"):
-        assert np.array_equal(UnifDiag().rotation_of(KINDS[kind](9, np.random.default_rng(0))), np.eye(9))
+        assert np.array_equal(
+            UnifDiag().rotation_of(KINDS[kind](9, np.random.default_rng(0))), np.eye(9)
+        )
 
 
 def test_neither_scale_nor_draws_matter_and_the_input_stays_as_it_was() -> None:
@@ -126,11 +136,15 @@ def test_a_random_start_keeps_the_promises(kind: str, size: int) -> None:
     assert spread(rotation, sigma)[0] <= 5e-14 * size
     assert loss_of_orthogonality(rotation) <= 1e-14 * max(size, 4)
     if size > 2:
-        assert not np.allclose(rotation, UnifDiag(start="random").rotation_of(sigma, Draws(1, "rotation")))
+        assert not np.allclose(
+            rotation, UnifDiag(start="random").rotation_of(sigma, Draws(1, "rotation"))
+        )
 
 
 def test_an_unknown_start_is_named() -> None:
-    with pytest.raises(InvalidInputError, match="start must be one of 'identity', 'random', got 'zero'"):
+    with pytest.raises(
+        InvalidInputError, match="start must be one of 'identity', 'random', got 'zero'"
+    ):
         UnifDiag(start="zero").rotation_of(np.eye(2))
 
 
@@ -146,11 +160,17 @@ def test_an_unknown_start_is_named() -> None:
         (np.diag([1.0, np.nan]), "covariance must have finite numbers only"),
         (np.diag([1.0, np.inf]), "covariance must have finite numbers only"),
         ([[1.0, 0.5], [0.4, 1.0]], r"must be symmetric, got 0.5 at \(0, 1\) and 0.4 at \(1, 0\)"),
-        (np.array([[1.0, 3.0], [3.0, 2.0]]), r"positive semidefinite, got 3.0 at \(0, 1\).* variances are 1.0 and 2.0"),
+        (
+            np.array([[1.0, 3.0], [3.0, 2.0]]),
+            r"positive semidefinite, got 3.0 at \(0, 1\).* variances are 1.0 and 2.0",
+        ),
         (np.array([[0.0, 1.0], [1.0, 0.0]]), r"positive semidefinite, got 1.0 at \(0, 1\)"),
         (
-            np.diag([1e-200, 2e-200, 0.0, 0.0]) + np.diag([0.0, 0.0, 1.0], 1) + np.diag([0.0, 0.0, 1.0], -1),
-            r"positive semidefinite, got 1.0 at \(2, 3\) where the variances are 0.0 and 0.0",  # else divides by zero
+            np.diag([1e-200, 2e-200, 0.0, 0.0])
+            + np.diag([0.0, 0.0, 1.0], 1)
+            + np.diag([0.0, 0.0, 1.0], -1),
+            # else divides by zero
+            r"positive semidefinite, got 1.0 at \(2, 3\) where the variances are 0.0 and 0.0",
         ),
         (np.diag([1.0, -2.0]), r"variances of 0 or more on its diagonal, got -2.0 at 1"),
     ],

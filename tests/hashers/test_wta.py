@@ -29,7 +29,9 @@ GOLDEN = json.loads((Path(__file__).parent / "wta_golden.json").read_text())
 
 
 def sparse_rows(n: int, d: int, share: float, seed: int = 0) -> npt.NDArray[np.float64]:
-    """Rows of which about `share` is not zero; few values, so that ties abound, some of them negative."""
+    """Rows of which about `share` is not zero; few values, so that ties abound, some of them
+    negative.
+    """
     rng = np.random.default_rng(seed)
     return np.where(rng.random((n, d)) < share, rng.integers(-2, 4, (n, d)), 0).astype(np.float64)
 
@@ -56,7 +58,9 @@ def test_codes_are_the_winners_of_windows(data: st.DataObject) -> None:
         layout=data.draw(st.sampled_from(["partition", "independent"])),
         random_state=data.draw(st.integers(0, 2**64 - 1)),
     )
-    X = sparse_rows(data.draw(st.integers(1, 5)), d, data.draw(st.sampled_from([0.02, 0.1, 0.5, 1.0])), d)
+    X = sparse_rows(
+        data.draw(st.integers(1, 5)), d, data.draw(st.sampled_from([0.02, 0.1, 0.5, 1.0])), d
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         hasher.fit(X)
@@ -64,7 +68,9 @@ def test_codes_are_the_winners_of_windows(data: st.DataObject) -> None:
         rows = X.astype(dtype)
         dense, sparse = hasher.encode(rows), hasher.encode(scipy.sparse.csr_array(rows))
         assert dense == sparse
-        for row, code, empty in zip(rows, dense.symbols().tolist(), dense.empty_rows(), strict=True):
+        for row, code, empty in zip(
+            rows, dense.symbols().tolist(), dense.empty_rows(), strict=True
+        ):
             truth = wta_truth.symbols(row, hasher)
             assert empty == (truth is None)
             assert code == (truth or [0] * len(code))
@@ -72,7 +78,9 @@ def test_codes_are_the_winners_of_windows(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("layout", ["partition", "independent"])
 @pytest.mark.parametrize("window", [2, 3, 50, 99, 100])
-def test_windows_hold_different_features_and_never_straddle_permutations(layout: str, window: int) -> None:
+def test_windows_hold_different_features_and_never_straddle_permutations(
+    layout: str, window: int
+) -> None:
     hasher = WTAHash(300, window, layout=layout, degree=2).fit(np.ones((1, 100)))
     for factor in hasher._windows.features.reshape(2, 300, window):
         assert factor.max() < 100
@@ -85,7 +93,9 @@ def test_windows_hold_different_features_and_never_straddle_permutations(layout:
 
 
 def test_figure_1_of_the_wta_paper() -> None:
-    rows = np.array([(10, 5, 2, 6, 12, 3), (4, 5, 10, 2, 3, 1), (22, 12, 6, 14, 26, 8), (9, 6, 1, 5, 13, 4)])
+    rows = np.array(
+        [(10, 5, 2, 6, 12, 3), (4, 5, 10, 2, 3, 1), (22, 12, 6, 14, 26, 8), (9, 6, 1, 5, 13, 4)]
+    )
     hasher = with_windows(WTAHash(1, 4).fit(rows), [(1, 4, 2, 5)])
     assert hasher.transform(rows).ravel().tolist() == [1, 2, 1, 1]
 
@@ -102,12 +112,17 @@ def test_figures_2_and_3_of_the_dwta_paper() -> None:
     zero_based = [tuple(feature - 1 for feature in window) for window in windows]
     plain = with_windows(WTAHash(6, 3, densify=None).fit(rows), zero_based).transform(rows) + 1
     assert plain.tolist() == [[1, 2, 1, 1, 2, 1], [1, 2, 1, 1, 3, 1]]
-    hasher = with_windows(WTAHash(6, 3, densify="rotation", alphabet_size=256).fit(rows), zero_based)
+    hasher = with_windows(
+        WTAHash(6, 3, densify="rotation", alphabet_size=256).fit(rows), zero_based
+    )
     C = int(hasher._donors.offsets[1])
     assert C > 3
     assert C % 2 == 1
     codes = hasher.transform(rows).astype(int) + 1
-    assert codes.tolist() == [[2 + C, 2, 1, 2 + C, 2, 2 + 2 * C], [2 + C, 2, 3 + 2 * C, 3 + C, 3, 2 + 2 * C]]
+    assert codes.tolist() == [
+        [2 + C, 2, 1, 2 + C, 2, 2 + 2 * C],
+        [2 + C, 2, 3 + 2 * C, 3 + C, 3, 2 + 2 * C],
+    ]
     assert (codes[0] == codes[1]).sum() == 3
 
 
@@ -131,7 +146,9 @@ def hashers(n: int, *args: Any, **kwargs: Any) -> list[WTAHash]:
     return [WTAHash(*args, random_state=seed, **kwargs) for seed in range(n)]
 
 
-def collision_rates(x: npt.ArrayLike, y: npt.ArrayLike, among: list[WTAHash]) -> npt.NDArray[np.float64]:
+def collision_rates(
+    x: npt.ArrayLike, y: npt.ArrayLike, among: list[WTAHash]
+) -> npt.NDArray[np.float64]:
     """The share of equal symbols by each hasher."""
     rows = np.array([x, y])
     rates = []
@@ -145,7 +162,9 @@ def collision_rates(x: npt.ArrayLike, y: npt.ArrayLike, among: list[WTAHash]) ->
 
 def assert_mean(rates: npt.NDArray[np.float64], expected: float) -> None:
     error = rates.std(ddof=1) / np.sqrt(len(rates))
-    assert abs(rates.mean() - expected) <= 4 * error, f"{rates.mean():.4f} ± {error:.4f}, expected {expected:.4f}"
+    assert abs(rates.mean() - expected) <= 4 * error, (
+        f"{rates.mean():.4f} ± {error:.4f}, expected {expected:.4f}"
+    )
 
 
 @pytest.mark.parametrize("layout", ["partition", "independent"])
@@ -169,7 +188,9 @@ def test_collisions_of_densified_codes_follow_the_good_kernel(densify: str) -> N
 def test_both_layouts_of_densified_codes_agree_from_48_features_on(densify: str) -> None:
     x, y = sparse_pair(48)
     partition, independent = (
-        collision_rates(x, y, hashers(200, 960, 4, densify=densify, layout=layout, alphabet_size=2**20))
+        collision_rates(
+            x, y, hashers(200, 960, 4, densify=densify, layout=layout, alphabet_size=2**20)
+        )
         for layout in ("partition", "independent")
     )
     error = np.sqrt((partition.var(ddof=1) + independent.var(ddof=1)) / 200)
@@ -178,7 +199,9 @@ def test_both_layouts_of_densified_codes_agree_from_48_features_on(densify: str)
 
 
 def sparse_pair(d: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Two nonnegative vectors without ties among nonzeros, a quarter filled, half of that shared."""
+    """Two nonnegative vectors without ties among nonzeros, a quarter filled, half of that
+    shared.
+    """
     rng = np.random.default_rng(d)
     x, y = np.zeros(d), np.zeros(d)
     filled = d // 4
@@ -205,7 +228,9 @@ def test_products_collide_as_often_as_all_their_windows(coefficients: bool) -> N
         weight = np.sqrt(np.where(np.equal(first, second), 1.0, 2.0)) if coefficients else 1.0
         winners = [(v[list(first)] * v[list(second)] * weight).argmax() for v in (x, y)]
         equal += winners[0] == winners[1]
-    rates = collision_rates(x, y, hashers(200, 60, 3, degree=2, coefficients=coefficients, layout="independent"))
+    rates = collision_rates(
+        x, y, hashers(200, 60, 3, degree=2, coefficients=coefficients, layout="independent")
+    )
     assert_mean(rates, equal / len(tuples) ** 2)
 
 
@@ -217,7 +242,8 @@ def test_optimal_densification_varies_less_than_rotation_on_very_sparse_rows() -
     y[both[10:40]] = x[both[10:40]]
     y[both[30:40]] = rng.random(10)
     spread = {
-        scheme: collision_rates(x, y, hashers(300, 256, 7, densify=scheme)).var() for scheme in ("rotation", "optimal")
+        scheme: collision_rates(x, y, hashers(300, 256, 7, densify=scheme)).var()
+        for scheme in ("rotation", "optimal")
     }
     print(spread)
     assert spread["optimal"] < 0.8 * spread["rotation"]
@@ -267,9 +293,14 @@ def test_explicit_zeros_and_the_order_of_entries_do_not_matter() -> None:
     hasher = WTAHash(64, 5).fit(X)
     stored = scipy.sparse.csr_array(X)
     shuffled = scipy.sparse.csr_array(
-        (stored.data[::-1].copy(), stored.indices[::-1].copy(), stored.nnz - stored.indptr[::-1]), shape=X.shape
+        (stored.data[::-1].copy(), stored.indices[::-1].copy(), stored.nnz - stored.indptr[::-1]),
+        shape=X.shape,
     )
-    everywhere = (np.where(X == 0, -0.0, X).reshape(-1), np.tile(np.arange(50), 30), np.arange(31) * 50)
+    everywhere = (
+        np.where(X == 0, -0.0, X).reshape(-1),
+        np.tile(np.arange(50), 30),
+        np.arange(31) * 50,
+    )
     zeros = scipy.sparse.csr_array(everywhere, shape=X.shape)
     assert hasher.encode(shuffled) == hasher.encode(X[::-1])
     assert hasher.encode(zeros) == hasher.encode(X)
@@ -285,7 +316,9 @@ def test_products_beyond_float64_are_the_same_for_sparse_and_dense_rows(degree: 
             hasher = WTAHash(40, 4, degree=degree, layout=layout, densify="rotation").fit(rows)
         codes = hasher.encode(rows)
         assert hasher.encode(scipy.sparse.csr_array(rows)) == codes
-        for row, code, empty in zip(rows, codes.symbols().tolist(), codes.empty_rows(), strict=True):
+        for row, code, empty in zip(
+            rows, codes.symbols().tolist(), codes.empty_rows(), strict=True
+        ):
             truth = wta_truth.symbols(row, hasher)
             assert empty == (truth is None)
             assert code == (truth or [0] * 40)
@@ -295,7 +328,9 @@ def test_large_integers_are_told_apart() -> None:
     rows = np.array([[2**24, 2**24 + 1, 2**24 + 2, 0], [2**31 - 3, 2**31 - 2, 2**31 - 1, 0]])
     for dtype in (np.int32, np.uint32, np.int64, np.uint64, np.float64):
         hasher = WTAHash(30, 3, densify=None).fit(rows.astype(dtype))
-        assert hasher.transform(rows.astype(dtype)).tolist() == [wta_truth.symbols(row, hasher) for row in rows]
+        assert hasher.transform(rows.astype(dtype)).tolist() == [
+            wta_truth.symbols(row, hasher) for row in rows
+        ]
 
 
 def test_products_do_not_overflow_in_float32() -> None:
@@ -309,7 +344,11 @@ def test_auto_decides_on_densification_by_the_fitted_rows() -> None:
     assert WTAHash(16).fit(full).densify_ is None
     assert WTAHash(16).fit(full).alphabet_size_ == 4
     fitted = WTAHash(16).fit(holes)
-    assert (fitted.densify_, fitted.alphabet_size_, fitted.spec_.bits_per_symbol) == ("optimal", 256, 8)
+    assert (fitted.densify_, fitted.alphabet_size_, fitted.spec_.bits_per_symbol) == (
+        "optimal",
+        256,
+        8,
+    )
     assert WTAHash(16).fit(scipy.sparse.csr_array(holes)).fingerprint_ == fitted.fingerprint_
     assert WTAHash(16).fit(np.vstack([full, 0 * full])).densify_ == "optimal"
     assert WTAHash(16, alphabet_size=5, densify="rotation").fit(full).spec_.bits_per_symbol == 3
@@ -336,7 +375,8 @@ def test_the_automatic_window_leaves_a_moderate_share_empty() -> None:
 def test_a_window_that_leaves_nearly_all_empty_is_warned_about() -> None:
     X = np.abs(sparse_rows(50, 20_000, 0.005))
     with pytest.warns(
-        UserWarning, match=r"window=4 leaves 9\d\.\d% of windows empty.* window=\d+ would leave about \d"
+        UserWarning,
+        match=r"window=4 leaves 9\d\.\d% of windows empty.* window=\d+ would leave about \d",
     ):
         WTAHash(64, 4).fit(X)
     with pytest.warns(UserWarning, match="No window would do for so many hashes"):
@@ -348,8 +388,12 @@ def test_a_window_that_leaves_nearly_all_empty_is_warned_about() -> None:
 
 def test_rows_without_any_filled_window_are_warned_about_too() -> None:
     rng = np.random.default_rng(0)
-    X = scipy.sparse.csr_array((np.ones(2000), rng.integers(0, 10**6, 2000), np.arange(201) * 10), shape=(200, 10**6))
-    with pytest.warns(UserWarning, match=r"leaves 100.0% of windows empty, 100% of rows get no code at all"):
+    X = scipy.sparse.csr_array(
+        (np.ones(2000), rng.integers(0, 10**6, 2000), np.arange(201) * 10), shape=(200, 10**6)
+    )
+    with pytest.warns(
+        UserWarning, match=r"leaves 100.0% of windows empty, 100% of rows get no code at all"
+    ):
         hasher = WTAHash(8, 4).fit(X)
     assert hasher.empty_share_ == 1.0
     assert hasher.encode(X).empty_rows().all()
@@ -379,7 +423,10 @@ def test_onehot_features_train_a_linear_model() -> None:
 
 def test_an_iterator_fits_where_one_pass_is_enough() -> None:
     X = np.abs(sparse_rows(100, 40, 0.3))
-    assert WTAHash(16).fit(open_vectors(iter([X[:33], X[33:]]))).fingerprint_ == WTAHash(16).fit(X).fingerprint_
+    assert (
+        WTAHash(16).fit(open_vectors(iter([X[:33], X[33:]]))).fingerprint_
+        == WTAHash(16).fit(X).fingerprint_
+    )
     with pytest.raises(InvalidInputError, match="window='auto' reads rows twice"):
         WTAHash(16, "auto").fit(open_vectors(iter([X[:33], X[33:]])))
 
@@ -390,17 +437,41 @@ def test_the_given_parameters_and_what_became_of_them_are_kept_in_files(tmp_path
     hasher.save(tmp_path / "model")
     back = bitkin.load(tmp_path / "model")
     assert back.get_params() == hasher.get_params()
-    for name in ("window_", "densify_", "alphabet_size_", "empty_share_", "seed_", "n_features_in_"):
+    for name in (
+        "window_",
+        "densify_",
+        "alphabet_size_",
+        "empty_share_",
+        "seed_",
+        "n_features_in_",
+    ):
         assert getattr(back, name) == getattr(hasher, name)
     assert (tmp_path / "model").stat().st_size < 2000
 
 
 def test_whatever_changes_codes_changes_the_fingerprint() -> None:
     X = np.abs(sparse_rows(20, 60, 0.2)) + np.eye(20, 60)
-    base: dict[str, Any] = {"n_hashes": 16, "window": 5, "degree": 3, "densify": "optimal", "alphabet_size": 256}
+    base: dict[str, Any] = {
+        "n_hashes": 16,
+        "window": 5,
+        "degree": 3,
+        "densify": "optimal",
+        "alphabet_size": 256,
+    }
     changes: list[dict[str, Any]] = [
-        *({"n_hashes": 17}, {"window": 6}, {"degree": 2}, {"coefficients": True}, {"densify": "rotation"}),
-        *({"densify": None}, {"alphabet_size": 255}, {"layout": "independent"}, {"random_state": 1}),
+        *(
+            {"n_hashes": 17},
+            {"window": 6},
+            {"degree": 2},
+            {"coefficients": True},
+            {"densify": "rotation"},
+        ),
+        *(
+            {"densify": None},
+            {"alphabet_size": 255},
+            {"layout": "independent"},
+            {"random_state": 1},
+        ),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -418,7 +489,9 @@ def test_threads_share_one_drawing_of_a_loaded_hasher(tmp_path: Path) -> None:
         plan = type(back._windows.plan)
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(8) as pool:
             draw = plan.features
-            patch.setattr(plan, "features", lambda self, draw=draw, drawn=drawn: drawn.append(1) or draw(self))
+            patch.setattr(
+                plan, "features", lambda self, draw=draw, drawn=drawn: drawn.append(1) or draw(self)
+            )
             rows = [X, scipy.sparse.csr_array(X)] * 8
             assert all(found == codes for found in pool.map(back.encode, rows))
         assert len(drawn) == 1
@@ -472,7 +545,14 @@ def test_a_file_that_contradicts_itself_is_refused(changes: dict[str, Any], tmp_
 
 @pytest.mark.parametrize(
     "change",
-    [{"n_hashes": 0}, {"n_hashes": 2**40}, {"window": 2**40}, {"degree": 10**9}, {"layout": 3}, {"output": None}],
+    [
+        {"n_hashes": 0},
+        {"n_hashes": 2**40},
+        {"window": 2**40},
+        {"degree": 10**9},
+        {"layout": 3},
+        {"output": None},
+    ],
     ids=str,
 )
 def test_given_parameters_of_a_file_are_checked(change: dict[str, Any], tmp_path: Path) -> None:
@@ -500,11 +580,15 @@ def test_given_parameters_of_a_file_are_checked(change: dict[str, Any], tmp_path
         ({"n_hashes": 2**24 + 1}, "n_hashes must be between 1 and 16777216"),
     ],
 )
-def test_bad_parameters_are_named_with_their_value(parameters: dict[str, Any], message: str) -> None:
+def test_bad_parameters_are_named_with_their_value(
+    parameters: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         WTAHash(**parameters).fit(np.ones((3, 10)))
 
 
 def test_a_single_feature_cannot_be_compared() -> None:
-    with pytest.raises(InvalidInputError, match=r"at least 2 features to compare, got 1 feature\(s\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"at least 2 features to compare, got 1 feature\(s\)"
+    ):
         WTAHash(window=2).fit(np.ones((3, 1)))

@@ -12,7 +12,9 @@ from bitkin import WTAHash
 
 
 def components(row: npt.NDArray[Any], hasher: WTAHash) -> npt.NDArray[np.float64]:
-    """What every window compares: (n_hashes, window), products in float64 and in the order of their factors."""
+    """What every window compares: (n_hashes, window), products in float64 and in the order of their
+    factors.
+    """
     factors = row.astype(np.float64)[hasher._windows.features]
     with np.errstate(all="ignore"):
         product: npt.NDArray[np.float64] = np.multiply.accumulate(factors)[-1]
@@ -37,8 +39,12 @@ def symbols(row: npt.NDArray[Any], hasher: WTAHash) -> list[int] | None:
     return [symbol(i, filled, winners, hasher) for i in range(len(parts))]
 
 
-def symbol(i: int, filled: npt.NDArray[np.bool_], winners: npt.NDArray[np.int64], hasher: WTAHash) -> int:
-    """The symbol of window i: its own winner, or that of the first filled window on its way, and C for every step."""
+def symbol(
+    i: int, filled: npt.NDArray[np.bool_], winners: npt.NDArray[np.int64], hasher: WTAHash
+) -> int:
+    """The symbol of window i: its own winner, or that of the first filled window on its way, and C
+    for every step.
+    """
     alphabet, n = hasher.alphabet_size_, len(winners)
     if hasher.densify_ is None:
         return int(winners[i]) % alphabet

@@ -1,4 +1,5 @@
-"""One small search in bands of every kind, boiled down to a hash: the same everywhere, compiled or not.
+"""One small search in bands of every kind, boiled down to a hash: the same everywhere, compiled or
+not.
 
 Also a script: `python -m tests.index.band_digest`.
 """
@@ -23,10 +24,14 @@ KINDS = [
 
 
 def digest(n: int = 150) -> str:
-    """Search `n` rows in tables, rows outside them and both, with and without a filter, and hash all answers."""
+    """Search `n` rows in tables, rows outside them and both, with and without a filter, and hash
+    all answers.
+    """
     found = hashlib.sha256()
     for n_symbols, bits in ((70, 1), (24, 3)):
-        pattern = (np.arange(n)[:, None] % 9 * 2654435761 + np.arange(n_symbols) * 40503 >> 7) % 2**bits
+        pattern = (
+            np.arange(n)[:, None] % 9 * 2654435761 + np.arange(n_symbols) * 40503 >> 7
+        ) % 2**bits
         pattern[np.arange(n), np.arange(n) * 7 % n_symbols] ^= 1
         codes = Codes.from_symbols(pattern, bits, empty=np.arange(n) % 50 == 49)
         for kind in KINDS:

@@ -1,4 +1,6 @@
-"""Searching beside a writer: every answer must be the truth of some snapshot between call and return."""
+"""Searching beside a writer: every answer must be the truth of some snapshot between call and
+return.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _WRITES = 30
 
 
 class Kind(NamedTuple):
-    """An index of codes: what it is made with, how much is written at once, and whether it must miss nothing."""
+    """An index of codes: what it is made with, how much is written at once, and whether it must
+    miss nothing.
+    """
 
     settings: dict[str, Any]
     n_rows: int
@@ -36,8 +40,11 @@ KINDS = {
 }
 
 
-def stress(n_answers: int, name: str = "FlatIndex", n_searchers: int = 8, seed: int = 0, k: int = 5) -> int:
-    """Search from many threads while one adds, removes and replaces; return how many answers were checked.
+def stress(
+    n_answers: int, name: str = "FlatIndex", n_searchers: int = 8, seed: int = 0, k: int = 5
+) -> int:
+    """Search from many threads while one adds, removes and replaces; return how many answers were
+    checked.
 
     Ends when so many answers have come and 30 writes were done, or fails after minutes.
     """
@@ -52,7 +59,9 @@ def stress(n_answers: int, name: str = "FlatIndex", n_searchers: int = 8, seed: 
     there: dict[int, int] = {}
     with Searchers(lambda: index.search(queries, k), n_searchers, pause=0.0005) as searchers:
         end = time.monotonic() + _PATIENCE
-        while (len(searchers.answers) < n_answers or len(history) <= _WRITES) and not searchers.failures:
+        while (
+            len(searchers.answers) < n_answers or len(history) <= _WRITES
+        ) and not searchers.failures:
             assert time.monotonic() < end, f"{len(searchers.answers)} answers in {_PATIENCE} s"
             write: Callable[[], object]
             kind = rng.integers(0, 4)
@@ -70,7 +79,12 @@ def stress(n_answers: int, name: str = "FlatIndex", n_searchers: int = 8, seed: 
                 start = index._snapshot.next_id
                 there.update(zip(range(start, start + len(some)), some.tolist(), strict=True))
                 write = partial(index.add, rows[some])
-            history.append((np.array(list(there), dtype=np.int64), np.array(list(there.values()), dtype=np.int64)))
+            history.append(
+                (
+                    np.array(list(there), dtype=np.int64),
+                    np.array(list(there.values()), dtype=np.int64),
+                )
+            )
             with searchers.write():
                 write()
     _require_truths(rows, queries, k, history, searchers.answers, exact=exact)
@@ -98,7 +112,9 @@ def _require_truths(
             if fits(found, truths[version]):
                 break
         else:
-            raise AssertionError(f"no snapshot between write {first} and {last} gives {found.ids.tolist()}")
+            raise AssertionError(
+                f"no snapshot between write {first} and {last} gives {found.ids.tolist()}"
+            )
 
 
 def _equal(found: Neighbors, true: Neighbors) -> bool:
@@ -107,11 +123,15 @@ def _equal(found: Neighbors, true: Neighbors) -> bool:
 
 def _by_id(true: Neighbors) -> Neighbors:
     order = np.argsort(true.ids, axis=1)
-    return Neighbors(np.take_along_axis(true.ids, order, 1), np.take_along_axis(true.distances, order, 1))
+    return Neighbors(
+        np.take_along_axis(true.ids, order, 1), np.take_along_axis(true.distances, order, 1)
+    )
 
 
 def _among(found: Neighbors, true: Neighbors) -> bool:
-    """Whether found rows are among all rows (by id) at their true distances, nearest first, ties by lower id, once."""
+    """Whether found rows are among all rows (by id) at their true distances, nearest first, ties by
+    lower id, once.
+    """
     for ids, distances, true_ids, true_distances in zip(*found, *true, strict=True):
         there = ids >= 0
         count = int(there.sum())

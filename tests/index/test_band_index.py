@@ -38,7 +38,9 @@ def let_tables(patches: pytest.MonkeyPatch) -> None:
     patches.setattr(band_search, "SCAN_SHARE", 1)
 
 
-def related(rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empty: bool = False) -> Codes:
+def related(
+    rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empty: bool = False
+) -> Codes:
     """Codes in a few families, so that bands are shared."""
     founders = rng.integers(0, 2**bits, (max(1, n // 30), n_symbols), dtype=np.uint64)
     symbols = founders[rng.integers(0, len(founders), n)]
@@ -47,7 +49,9 @@ def related(rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empt
     return Codes.from_symbols(symbols, bits, empty=rng.random(n) < 0.1 if empty else None)
 
 
-def require_same(found: bitkin.Neighbors, want: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]) -> None:
+def require_same(
+    found: bitkin.Neighbors, want: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+) -> None:
     assert np.array_equal(found.ids, want[0])
     assert np.array_equal(found.distances, want[1])
     assert found.ids.dtype == np.int64
@@ -59,9 +63,13 @@ SPECS = [(1, 1), (65, 1), (61, 3), (40, 8), (140, 2)]
 
 
 @given(
-    st.sampled_from(SPECS), st.integers(1, 64), st.integers(0, 40), st.sampled_from(["distance", "hits"]),
-    st.booleans(), st.integers(0, 2**32),
-)  # fmt: skip
+    st.sampled_from(SPECS),
+    st.integers(1, 64),
+    st.integers(0, 40),
+    st.sampled_from(["distance", "hits"]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
 @settings(max_examples=12)
 def test_results_are_the_nearest_of_all_rows_that_share_a_band(
     shape: tuple[int, int], band_bits: int, probes: int, score: str, tables: bool, seed: int
@@ -71,7 +79,10 @@ def test_results_are_the_nearest_of_all_rows_that_share_a_band(
     spec = CodeSpec(n_symbols, bits)
     band_bits = min(band_bits, spec.n_bits)
     probes = min(probes, 2 ** (max(1, band_bits // bits) * bits) - 1)
-    rows, queries = related(rng, 70, n_symbols, bits, empty=True), related(rng, 3, n_symbols, bits, empty=True)
+    rows, queries = (
+        related(rng, 70, n_symbols, bits, empty=True),
+        related(rng, 3, n_symbols, bits, empty=True),
+    )
     queries = Codes.concatenate([queries, rows[:2]])
     ids = rng.permutation(10_000)[: len(rows)].astype(np.int64)
     with pytest.MonkeyPatch.context() as patches:
@@ -86,16 +97,22 @@ def test_results_are_the_nearest_of_all_rows_that_share_a_band(
         for k in (1, 7, 400):
             require_same(
                 index.search(queries, k),
-                band_truth.nearest(rows[stay], ids[stay], queries, k, band_bits, probes, score=score),
+                band_truth.nearest(
+                    rows[stay], ids[stay], queries, k, band_bits, probes, score=score
+                ),
             )
         allow = np.append(ids[rng.random(len(ids)) < 0.3], 10**12)
         require_same(
             index.search(queries, 9, allow=allow),
-            band_truth.nearest(rows[stay], ids[stay], queries, 9, band_bits, probes, score=score, allow=allow),
+            band_truth.nearest(
+                rows[stay], ids[stay], queries, 9, band_bits, probes, score=score, allow=allow
+            ),
         )
         hits = band_truth.band_hits(rows[stay], queries, band_bits, probes)
         assert index.count_candidates(queries).tolist() == (hits > 0).sum(axis=1).tolist()
-        require_radius(index, rows[stay], ids[stay], queries, n_symbols // 3, band_bits, probes, score)
+        require_radius(
+            index, rows[stay], ids[stay], queries, n_symbols // 3, band_bits, probes, score
+        )
 
 
 def require_radius(
@@ -121,7 +138,9 @@ def require_radius(
 
 
 @pytest.mark.parametrize("band_bits", [8, 20, 40, 64])
-def test_large_tables_of_any_width_give_what_no_tables_give(band_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tables_of_any_width_give_what_no_tables_give(
+    band_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(band_bits)
     rows, queries = related(rng, 9000, 128, 1, empty=True), related(rng, 30, 128, 1)
     queries = Codes.concatenate([queries, rows[:50]])
@@ -146,19 +165,27 @@ def test_rows_added_behind_the_tables_are_found(where: str) -> None:
         index.add(rows[start : start + 10])
     index.upsert(rows[:50], np.arange(500, 550))
     now = Codes.concatenate([rows[:500], rows[:50], rows[550:]])
-    require_same(index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12))
+    require_same(
+        index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12)
+    )
     index.compact()
-    require_same(index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12))
+    require_same(
+        index.search(rows[:20], 30), band_truth.nearest(now, np.arange(1200), rows[:20], 30, 12)
+    )
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_results_do_not_depend_on_the_number_of_threads(n_threads: int, few_threads: None, where: str) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(
+    n_threads: int, few_threads: None, where: str
+) -> None:
     rng = np.random.default_rng(8)
     rows, queries = related(rng, 600, 64, 1), related(rng, 40, 64, 1)
     index = BandIndex(rows.spec, 8, probes=2)
     index.add(rows)
     bitkin.set_threads(n_threads)
-    require_same(index.search(queries, 12), band_truth.nearest(rows, np.arange(600), queries, 12, 8, 2))
+    require_same(
+        index.search(queries, 12), band_truth.nearest(rows, np.arange(600), queries, 12, 8, 2)
+    )
     require_radius(index, rows, np.arange(600), queries, 20, 8, 2, "distance")
 
 
@@ -174,7 +201,12 @@ def test_more_probes_find_more_and_all_keys_find_everything(where: str) -> None:
         index.add(rows)
         counts.append(int(index.count_candidates(queries).sum()))
         recalls.append(
-            np.mean([np.isin(a, b).mean() for a, b in zip(truth.ids, index.search(queries, 10).ids, strict=True)])
+            np.mean(
+                [
+                    np.isin(a, b).mean()
+                    for a, b in zip(truth.ids, index.search(queries, 10).ids, strict=True)
+                ]
+            )
         )
     assert counts == sorted(counts)
     assert recalls == sorted(recalls)
@@ -182,9 +214,12 @@ def test_more_probes_find_more_and_all_keys_find_everything(where: str) -> None:
     require_same(index.search(queries, 10), truth)
 
 
-def test_a_budget_is_kept_and_looks_at_own_keys_and_small_buckets_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_is_kept_and_looks_at_own_keys_and_small_buckets_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     let_tables(monkeypatch)
-    # Band 0 of the query is shared by rows 0 to 9, band 1 by row 10, and band 1 with its last bit flipped by row 11.
+    # Band 0 of the query is shared by rows 0 to 9, band 1 by row 10, and band 1 with its last bit
+    # flipped by row 11.
     symbols = np.full((12, 8), 1)
     symbols[:10, :4], symbols[10, 4:], symbols[11, 4:] = 0, 0, [0, 0, 0, 1]
     rows = Codes.from_symbols(symbols, 1)
@@ -199,11 +234,14 @@ def test_a_budget_is_kept_and_looks_at_own_keys_and_small_buckets_first(monkeypa
     assert found(3, 3) == [0, 1, 10]
     assert found(11, 11) == list(range(11))
     assert found(12, 12) == found(None, 12) == list(range(12))
-    assert found(3, 2, allow=[9, 10]) == [9, 10]  # rows that may not be returned use nothing up: twelve are looked at
+    # rows that may not be returned use nothing up: twelve are looked at
+    assert found(3, 2, allow=[9, 10]) == [9, 10]
     assert found(3, 4) == [0, 1, 2, 3]  # too few for four: all are scanned
 
 
-def test_as_many_as_asked_for_come_back_whenever_there_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_as_asked_for_come_back_whenever_there_are_as_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     let_tables(monkeypatch)
     rng = np.random.default_rng(0)
     rows = random_codes(rng, 2000, 64)
@@ -225,18 +263,25 @@ def test_with_a_budget_the_rows_of_nearest_sketches_are_compared(
     monkeypatch.setattr(band_search, "_ROWS_A_FINALIST", 10)
     monkeypatch.setattr(band_search, "_FINALISTS_A_RESULT", 2)
     rng = np.random.default_rng(n_symbols)
-    rows, queries = related(rng, 400, n_symbols, 8), related(np.random.default_rng(n_symbols), 6, n_symbols, 8)
+    rows, queries = (
+        related(rng, 400, n_symbols, 8),
+        related(np.random.default_rng(n_symbols), 6, n_symbols, 8),
+    )
     queries = Codes.concatenate([queries, rows[:6]])
     index = BandIndex(rows.spec, 8, budget=10**6)
     index.add(rows)
     allow = np.flatnonzero(rng.random(400) < 0.8)
     every = index.search(queries, 4, allow=allow)
-    require_same(every, band_truth.nearest(rows, np.arange(400), queries, 4, 8, allow=allow))  # all are finalists
+    # all are finalists
+    require_same(every, band_truth.nearest(rows, np.arange(400), queries, 4, 8, allow=allow))
     few = BandIndex(rows.spec, 8, budget=100)
     few._snapshot = index._snapshot
-    monkeypatch.setattr(BandSearch, "_budget", lambda *_: 10**6)  # all are looked at: only the finalists are few
+    # all are looked at: only the finalists are few
+    monkeypatch.setattr(BandSearch, "_budget", lambda *_: 10**6)
     found = few.search(queries, 4, allow=allow)
-    parities = [np.bitwise_xor.reduce(codes.words, axis=1, keepdims=True) for codes in (queries, rows)]
+    parities = [
+        np.bitwise_xor.reduce(codes.words, axis=1, keepdims=True) for codes in (queries, rows)
+    ]
     guesses = symbol_distances(*(Codes(words, CodeSpec(n_symbols)) for words in parities))
     hits = band_truth.band_hits(rows, queries, 8, 0) * np.isin(np.arange(400), allow)
     assert (hits.sum(axis=1) > 10).any()
@@ -283,20 +328,47 @@ def test_saved_loaded_pickled_and_merged_indexes_answer_alike(tmp_path: Path, wh
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"band_bits": 0}, {"band_bits": -3}, {"band_bits": 65}, {"band_bits": 2**80}, {"band_bits": "8"},
-        {"band_bits": True}, {"band_bits": 4.0}, {"band_bits": None}, {"band_bits": [8]},
-        {"probes": -1}, {"probes": 256}, {"probes": 2**70}, {"probes": None}, {"probes": "3"}, {"probes": False},
-        {"score": "best"}, {"score": 3}, {"score": True}, {"score": None}, {"score": ["hits"]},
-        {"budget": 0}, {"budget": -5}, {"budget": 2**31}, {"budget": 2**80}, {"budget": "many"}, {"budget": True},
+        {"band_bits": 0},
+        {"band_bits": -3},
+        {"band_bits": 65},
+        {"band_bits": 2**80},
+        {"band_bits": "8"},
+        {"band_bits": True},
+        {"band_bits": 4.0},
+        {"band_bits": None},
+        {"band_bits": [8]},
+        {"probes": -1},
+        {"probes": 256},
+        {"probes": 2**70},
+        {"probes": None},
+        {"probes": "3"},
+        {"probes": False},
+        {"score": "best"},
+        {"score": 3},
+        {"score": True},
+        {"score": None},
+        {"score": ["hits"]},
+        {"budget": 0},
+        {"budget": -5},
+        {"budget": 2**31},
+        {"budget": 2**80},
+        {"budget": "many"},
+        {"budget": True},
         {"budget": 1.5},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_files_with_impossible_settings_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
     rows = random_codes(np.random.default_rng(0), 3, 64)
     index = BandIndex(rows.spec, 8)
     index.add(rows)
-    settings_of_file = {"n_symbols": 64, "bits_per_symbol": 1, "next_id": 3, **index._settings(), **wrong}
+    settings_of_file = {
+        "n_symbols": 64,
+        "bits_per_symbol": 1,
+        "next_id": 3,
+        **index._settings(),
+        **wrong,
+    }
     from bitkin.index.rows.files import tensors_of
 
     write_file(tmp_path / "bands", "BandIndex", settings_of_file, None, tensors_of(index._snapshot))
@@ -312,7 +384,10 @@ def test_files_with_impossible_settings_are_refused(wrong: dict[str, Any], tmp_p
         ({"band_bits": 13}, "band_bits must be between 1 and 12, got 13"),
         ({"band_bits": 2.5}, "band_bits must be a whole number"),
         ({"band_bits": 4, "probes": -1}, "probes must be at least 0"),
-        ({"band_bits": 4, "probes": 16}, "probes must be at most 15, the other keys of a band of 4 bits, got 16"),
+        (
+            {"band_bits": 4, "probes": 16},
+            "probes must be at most 15, the other keys of a band of 4 bits, got 16",
+        ),
         ({"band_bits": 4, "budget": 0}, "budget must be between 1 and"),
         ({"band_bits": 4, "score": "near"}, "score must be one of 'distance', 'hits', got 'near'"),
     ],
@@ -322,19 +397,27 @@ def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
         BandIndex(CodeSpec(6, 2), **arguments)
 
 
-def test_more_rows_than_there_are_numbers_are_refused_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_there_are_numbers_are_refused_and_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(band_tables, "_MOST_ROWS", 50)
     rows = random_codes(np.random.default_rng(0), 60, 64)
     index = BandIndex(rows.spec, 8)
     index.add(rows[:50])
-    with pytest.raises(InvalidInputError, match="a BandIndex holds at most 50 rows, removed ones included, got 51"):
+    with pytest.raises(
+        InvalidInputError, match="a BandIndex holds at most 50 rows, removed ones included, got 51"
+    ):
         index.add(rows[50:51])
     assert len(index) == 50
-    require_same(index.search(rows[:5], 3), band_truth.nearest(rows[:50], np.arange(50), rows[:5], 3, 8))
+    require_same(
+        index.search(rows[:5], 3), band_truth.nearest(rows[:50], np.arange(50), rows[:5], 3, 8)
+    )
 
 
 def test_a_wide_band_has_a_limit_of_probes() -> None:
-    with pytest.raises(InvalidInputError, match=r"probes must be at most 65,536, got 65,537\. Narrower bands"):
+    with pytest.raises(
+        InvalidInputError, match=r"probes must be at most 65,536, got 65,537\. Narrower bands"
+    ):
         BandIndex(CodeSpec(64), 32, probes=65_537)
 
 
@@ -351,7 +434,9 @@ def test_bad_questions_are_refused_like_everywhere() -> None:
     assert index.count_candidates(query).tolist() == [0]
 
 
-@pytest.mark.parametrize(("symbols", "bits", "probes"), [(16, 28, 1), (16, 20, 1), (2, 32, 5), (3, 20, 70)])
+@pytest.mark.parametrize(
+    ("symbols", "bits", "probes"), [(16, 28, 1), (16, 20, 1), (2, 32, 5), (3, 20, 70)]
+)
 def test_the_values_of_wide_symbols_are_not_listed(symbols: int, bits: int, probes: int) -> None:
     assert peak_of(lambda: BandIndex(CodeSpec(symbols, bits), bits, probes=probes)) < 1_000_000
 

@@ -20,7 +20,11 @@ def test_what_tuning_expects_holds_for_queries_it_never_saw() -> None:
     codes, queries = families(2, 9000), families(3, 400)
     tuning = BandIndex.tune(codes, recall=0.85)
     index = tuning.build()
-    assert (index.band_bits, index.probes, index.budget) == (tuning.band_bits, tuning.probes, tuning.budget)
+    assert (index.band_bits, index.probes, index.budget) == (
+        tuning.band_bits,
+        tuning.probes,
+        tuning.budget,
+    )
     index.add(codes)
     flat = FlatIndex(codes.spec)
     flat.add(codes)
@@ -38,7 +42,9 @@ def test_what_tuning_expects_holds_for_queries_it_never_saw() -> None:
 def test_settings_depend_on_the_seed_alone_and_more_recall_costs_more() -> None:
     codes = families(4, 3000)
     tunings = [BandIndex.tune(codes, recall, sample=2000) for recall in (0.5, 0.5, 0.95)]
-    settings = [(t.band_bits, t.probes, t.budget, t.recall, t.interval, t.candidates) for t in tunings]
+    settings = [
+        (t.band_bits, t.probes, t.budget, t.recall, t.interval, t.candidates) for t in tunings
+    ]
     assert settings[0] == settings[1]
     assert tunings[0].candidates < tunings[2].candidates
     assert tunings[0].recall < tunings[2].recall
@@ -77,7 +83,9 @@ def test_bad_input_is_named(arguments: dict[str, Any], words: str) -> None:
 
 
 def test_too_few_or_other_codes_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="codes must have at least 200 rows that are not empty, got 150"):
+    with pytest.raises(
+        InvalidInputError, match="codes must have at least 200 rows that are not empty, got 150"
+    ):
         BandIndex.tune(families(0, 150))
     with pytest.raises(InvalidInputError, match="codes must be Codes"):
         BandIndex.tune(np.zeros((300, 8)))  # type: ignore[arg-type]

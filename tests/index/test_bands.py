@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from bitkin import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands import bands
-from bitkin.index.bands.bands import BandPlan, Buckets, band_keys, candidate_pairs, choose_bands, new_pairs
+from bitkin.index.bands.bands import (
+    BandPlan,
+    Buckets,
+    band_keys,
+    candidate_pairs,
+    choose_bands,
+    new_pairs,
+)
 from bitkin.kernels.bands import roots_into, unite_into
 
 SHAPES = [
@@ -30,8 +37,12 @@ SHAPES = [
 ]
 
 
-def related_symbols(n: int, n_symbols: int, bits: int, rows: int, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Rows that are copies of five, each with a share of symbols drawn anew: some pairs share bands, some do not."""
+def related_symbols(
+    n: int, n_symbols: int, bits: int, rows: int, seed: int = 0
+) -> npt.NDArray[np.int64]:
+    """Rows that are copies of five, each with a share of symbols drawn anew: some pairs share
+    bands, some do not.
+    """
     rng = np.random.default_rng(seed)
     copies = rng.integers(0, 2**bits, (5, n_symbols))[rng.integers(0, 5, n)]
     drawn_anew = rng.random((n, n_symbols)) < rng.random((n, 1)) * 2 / (rows + 1)
@@ -44,11 +55,17 @@ def shared_bands(symbols: npt.NDArray[Any], plan: BandPlan) -> npt.NDArray[np.bo
 
 
 def as_set(chunks: Any) -> list[tuple[int, int]]:
-    return [(a, b) for first, second in chunks for a, b in zip(first.tolist(), second.tolist(), strict=True)]
+    return [
+        (a, b)
+        for first, second in chunks
+        for a, b in zip(first.tolist(), second.tolist(), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("n_symbols, bits, plan", SHAPES, ids=str)
-def test_rows_get_one_key_exactly_when_they_agree_in_the_band(n_symbols: int, bits: int, plan: BandPlan) -> None:
+def test_rows_get_one_key_exactly_when_they_agree_in_the_band(
+    n_symbols: int, bits: int, plan: BandPlan
+) -> None:
     symbols = related_symbols(31, n_symbols, bits, plan.rows)
     codes = Codes.from_symbols(symbols, bits)
     shared = shared_bands(symbols, plan)
@@ -74,24 +91,34 @@ def test_candidates_are_the_pairs_that_share_a_band_each_once(
     empty = np.random.default_rng(1).random(n) < 0.1
     codes = Codes.from_symbols(symbols, bits, empty=empty)
     shared = np.any(shared_bands(symbols, plan), axis=2)
-    expected = [(i, j) for i, j in combinations(range(n), 2) if shared[i, j] and not empty[i] and not empty[j]]
+    expected = [
+        (i, j)
+        for i, j in combinations(range(n), 2)
+        if shared[i, j] and not empty[i] and not empty[j]
+    ]
     assert sorted(as_set(candidate_pairs(codes, plan))) == expected
     if n == 41:
         assert 10 < len(expected) < 41 * 20
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 3), min_size=7, max_size=7), max_size=12), st.integers(1, 7))
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=7, max_size=7), max_size=12), st.integers(1, 7)
+)
 def test_candidates_of_any_symbols(rows: list[list[int]], band_rows: int) -> None:
     plan = BandPlan(7 // band_rows, band_rows)
     symbols = np.array(rows, dtype=np.int64).reshape(len(rows), 7)
     found = as_set(candidate_pairs(Codes.from_symbols(symbols, 2), plan))
     assert len(found) == len(set(found))
     shared = shared_bands(symbols, plan)
-    assert set(found) == {(i, j) for i, j in combinations(range(len(rows)), 2) if shared[i, j].any()}
+    assert set(found) == {
+        (i, j) for i, j in combinations(range(len(rows)), 2) if shared[i, j].any()
+    }
 
 
-def test_chunks_are_no_longer_than_they_may_be_and_miss_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_no_longer_than_they_may_be_and_miss_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     codes = Codes.from_symbols(np.zeros((97, 4), dtype=np.uint8), 1)
     monkeypatch.setattr(bands, "_PAIRS_AT_ONCE", 100)
     chunks = list(candidate_pairs(codes, BandPlan(2, 2)))
@@ -99,15 +126,24 @@ def test_chunks_are_no_longer_than_they_may_be_and_miss_nothing(monkeypatch: pyt
     assert sorted(as_set(chunks)) == list(combinations(range(97), 2))
 
 
-def linked_by(codes: Codes, plan: BandPlan, similar: npt.NDArray[np.bool_]) -> tuple[list[int], int]:
-    """Roots that `similar` pairs among the candidates make when joined on the way, and how many were looked at."""
+def linked_by(
+    codes: Codes, plan: BandPlan, similar: npt.NDArray[np.bool_]
+) -> tuple[list[int], int]:
+    """Roots that `similar` pairs among the candidates make when joined on the way, and how many
+    were looked at.
+    """
     parents = np.arange(len(codes))
     n_looked_at = 0
     for band in range(plan.bands):
         for first, second in new_pairs(codes, plan, band, parents=parents):
             n_looked_at += len(first)
             links = similar[first, second]
-            unite_into(parents, first[links], second[links], np.empty(np.count_nonzero(links), dtype=np.bool_))
+            unite_into(
+                parents,
+                first[links],
+                second[links],
+                np.empty(np.count_nonzero(links), dtype=np.bool_),
+            )
     roots = np.empty_like(parents)
     roots_into(parents, roots)
     return roots.tolist(), n_looked_at
@@ -177,9 +213,13 @@ def test_the_chosen_plan_misses_least_within_the_budget(n_symbols: int, threshol
     plan = choose_bands(threshold, n_symbols)
     assert plan.n_symbols <= n_symbols
     others = [BandPlan(n_symbols // rows, rows) for rows in range(1, n_symbols + 1)]
-    affordable = [other for other in others if other.false_alarm_rate(threshold) <= bands.FALSE_ALARMS]
+    affordable = [
+        other for other in others if other.false_alarm_rate(threshold) <= bands.FALSE_ALARMS
+    ]
     if not affordable:
-        assert plan.false_alarm_rate(threshold) == min(other.false_alarm_rate(threshold) for other in others)
+        assert plan.false_alarm_rate(threshold) == min(
+            other.false_alarm_rate(threshold) for other in others
+        )
         return
     assert plan in affordable
     assert plan.miss_rate(threshold) == min(other.miss_rate(threshold) for other in affordable)
@@ -188,7 +228,10 @@ def test_the_chosen_plan_misses_least_within_the_budget(n_symbols: int, threshol
 def test_rates_are_those_of_simulated_codes() -> None:
     rng = np.random.default_rng(0)
     plan, threshold, n = BandPlan(10, 4), 0.6, 40_000
-    ranges = [(threshold, 1.0, 1 - plan.miss_rate(threshold)), (0.0, threshold, plan.false_alarm_rate(threshold))]
+    ranges = [
+        (threshold, 1.0, 1 - plan.miss_rate(threshold)),
+        (0.0, threshold, plan.false_alarm_rate(threshold)),
+    ]
     for low, high, rate in ranges:
         similarity = rng.uniform(low, high, n)
         equal = rng.random((n, plan.bands, plan.rows)) < similarity[:, None, None]
@@ -203,13 +246,18 @@ def test_more_hashes_miss_less() -> None:
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.01, float("nan"), "0.8", None, True])
 def test_a_threshold_that_cannot_be(threshold: Any) -> None:
-    with pytest.raises(InvalidInputError, match="threshold must be a number above 0 and up to 1, got"):
+    with pytest.raises(
+        InvalidInputError, match="threshold must be a number above 0 and up to 1, got"
+    ):
         choose_bands(threshold, 128)
 
 
 def test_plans_that_cannot_be() -> None:
     codes = Codes.from_symbols(np.ones((4, 8), dtype=np.uint8), 1)
-    with pytest.raises(InvalidInputError, match="plan must need at most the 8 symbols of the codes, got 3 bands of 3"):
+    with pytest.raises(
+        InvalidInputError,
+        match="plan must need at most the 8 symbols of the codes, got 3 bands of 3",
+    ):
         band_keys(codes, BandPlan(3, 3), 0)
     with pytest.raises(InvalidInputError, match=r"plan must be a BandPlan, got \(2, 4\)"):
         list(candidate_pairs(codes, (2, 4)))  # type: ignore[arg-type]

@@ -13,7 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex
-from bitkin.errors import CodeMismatchError, CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.errors import (
+    CodeMismatchError,
+    CorruptFileError,
+    DuplicateIdError,
+    InvalidInputError,
+    UnknownIdError,
+)
 from bitkin.index.flat import scan
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
@@ -29,7 +35,9 @@ def built(codes: Codes, ids: npt.ArrayLike | None = None) -> FlatIndex:
     return index
 
 
-def require_same(found: bitkin.Neighbors, want: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]) -> None:
+def require_same(
+    found: bitkin.Neighbors, want: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+) -> None:
     assert np.array_equal(found.distances, want[1])
     assert np.array_equal(found.ids, want[0])
     assert found.ids.dtype == np.int64
@@ -78,7 +86,9 @@ def test_only_allowed_ids_come_back_and_all_k_of_them(share: float) -> None:
     index = built(rows, ids)
     allow = np.append(ids[rng.random(3000) < share], [10**12, 3001])
     for k in (1, 20, 3000):
-        require_same(index.search(queries, k, allow=allow), truth.nearest(rows, ids, queries, k, allow))
+        require_same(
+            index.search(queries, k, allow=allow), truth.nearest(rows, ids, queries, k, allow)
+        )
     found = index.search_radius(queries, 30, allow=allow)
     require_radius(found, rows, ids, queries, 30, allow)
 
@@ -104,7 +114,10 @@ def require_radius(
 @pytest.mark.parametrize("n", [0, 1, 513, 3000])
 def test_radius_search_finds_all_within(n: int, n_symbols: int, bits: int) -> None:
     rng = np.random.default_rng(n)
-    rows, queries = random_codes(rng, n, n_symbols, bits, empty=True), random_codes(rng, 5, n_symbols, bits, empty=True)
+    rows, queries = (
+        random_codes(rng, n, n_symbols, bits, empty=True),
+        random_codes(rng, 5, n_symbols, bits, empty=True),
+    )
     index = built(rows)
     for radius in (0, n_symbols // 2, n_symbols, n_symbols + 7):
         found = index.search_radius(queries, radius)
@@ -211,7 +224,9 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
             require_same(self.index.search(queries, 7), truth.nearest(codes, ids, queries, 7))
 
 
-IndexAgainstDictionary.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+IndexAgainstDictionary.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=12, deadline=None
+)
 test_any_sequence_of_writes_leaves_the_index_equal_to_a_dictionary = IndexAgainstDictionary.TestCase
 
 
@@ -230,7 +245,10 @@ def test_any_split_of_the_rows_into_adds_gives_the_same_index(sizes: list[int], 
 @pytest.mark.parametrize("n", [0, 1, 512, 1300])
 def test_a_saved_index_comes_back_and_takes_more_rows(tmp_path: Path, n: int, mmap: bool) -> None:
     rng = np.random.default_rng(n)
-    rows, queries = random_codes(rng, n, 70, 2, empty=True).with_fingerprint("f"), random_codes(rng, 5, 70, 2)
+    rows, queries = (
+        random_codes(rng, n, 70, 2, empty=True).with_fingerprint("f"),
+        random_codes(rng, 5, 70, 2),
+    )
     ids = rng.permutation(3 * n + 1)[:n].astype(np.int64)
     index = built(rows, ids)
     index.save(tmp_path / "index")
@@ -246,7 +264,9 @@ def test_a_saved_index_comes_back_and_takes_more_rows(tmp_path: Path, n: int, mm
     rows, ids = Codes.concatenate([rows[1:], more]), np.append(ids[1:], new_ids)
     require_same(back.search(queries, 9), truth.nearest(rows, ids, queries, 9))
     back.save(tmp_path / "index")
-    require_same(bitkin.load(tmp_path / "index").search(queries, 9), truth.nearest(rows, ids, queries, 9))
+    require_same(
+        bitkin.load(tmp_path / "index").search(queries, 9), truth.nearest(rows, ids, queries, 9)
+    )
 
 
 def test_a_pickled_index_is_one_of_its_own() -> None:
@@ -322,7 +342,9 @@ def test_damage_in_a_mapped_file_is_never_given_a_new_checksum(tmp_path: Path) -
 
 def test_a_result_larger_than_memory_is_refused() -> None:
     rows = random_codes(np.random.default_rng(0), 200, 9)
-    with pytest.raises(InvalidInputError, match="k must be smaller: 2147483647 neighbours of 200 queries"):
+    with pytest.raises(
+        InvalidInputError, match="k must be smaller: 2147483647 neighbours of 200 queries"
+    ):
         built(rows).search(rows, 2**31 - 1)
 
 
@@ -337,11 +359,15 @@ def test_merging_shares_rows_and_keeps_both_apart() -> None:
     assert left.fingerprint == "b"
     assert left.codes([1050]) == b[0]
     assert right.codes([1050]).symbols().tolist() == a[0].symbols().tolist()
-    with pytest.raises(DuplicateIdError, match=r"ids of its own, both indexes hold 1000, .* and 46 more"):
+    with pytest.raises(
+        DuplicateIdError, match=r"ids of its own, both indexes hold 1000, .* and 46 more"
+    ):
         left.merge(right)
     with pytest.raises(CodeMismatchError, match="other must be 64 × 1-bit codes"):
         left.merge(FlatIndex(CodeSpec(65)))
-    with pytest.raises(InvalidInputError, match="other must be an index of codes, such as FlatIndex, got list"):
+    with pytest.raises(
+        InvalidInputError, match="other must be an index of codes, such as FlatIndex, got list"
+    ):
         left.merge([])  # type: ignore[arg-type]
 
 
@@ -370,7 +396,9 @@ def test_an_index_adopts_the_first_fingerprint_and_refuses_another() -> None:
     index = built(rows)
     index.add(rows.with_fingerprint("one"))
     assert index.fingerprint == "one"
-    with pytest.raises(CodeMismatchError, match="codes must come from the hasher with fingerprint one, got two"):
+    with pytest.raises(
+        CodeMismatchError, match="codes must come from the hasher with fingerprint one, got two"
+    ):
         index.add(rows.with_fingerprint("two"))
     with pytest.raises(CodeMismatchError, match="queries must come from"):
         index.search(rows.with_fingerprint("two"), 1)
@@ -419,7 +447,12 @@ def test_bad_writes_are_refused_whole() -> None:
 def test_bad_questions_are_named() -> None:
     rows = random_codes(np.random.default_rng(0), 3, 8)
     index = built(rows)
-    for k, words in ((0, "k must be between 1"), (-1, "got -1"), (1.5, "whole number"), (True, "got True")):
+    for k, words in (
+        (0, "k must be between 1"),
+        (-1, "got -1"),
+        (1.5, "whole number"),
+        (True, "got True"),
+    ):
         with pytest.raises(InvalidInputError, match=words):
             index.search(rows, k)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="radius must be at least 0, got -1"):

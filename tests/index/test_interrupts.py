@@ -1,4 +1,6 @@
-"""An interrupt at any line of a write or a search: what was there stays right, and everything works afterwards."""
+"""An interrupt at any line of a write or a search: what was there stays right, and everything works
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from bitkin.kernels.blocks import BLOCK
 from tests import truth
 from tests.epochs.epochs import turned
 from tests.index.snapshots import KINDS
-from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
+from tests.interruptions import (
+    in_another_thread,
+    interrupted_at,
+    moments_of,
+    require_nothing_left_behind,
+)
 from tests.truth import random_codes
 
 pytestmark = pytest.mark.usefixtures("few_threads", "always_cut")
@@ -114,7 +121,9 @@ _EPOCH_WRITES: dict[str, Callable[[EpochIndex, Any], Any]] = {
     "add": lambda index, hasher: index.add(hasher.epoch_, _X[:40]),
     "remove": lambda index, hasher: index.remove(np.arange(0, 20)),
     "follow": lambda index, hasher: index.follow(hasher, _X[:30]),
-    "retire": lambda index, hasher: index.retire(index.epochs[0], into=hasher.snapshot(), vectors=_X[:50]),
+    "retire": lambda index, hasher: index.retire(
+        index.epochs[0], into=hasher.snapshot(), vectors=_X[:50]
+    ),
 }
 
 

@@ -25,7 +25,8 @@ from tests.truth import random_codes
 
 # Planes and words: for each the scan's kernels are compiled, for other tests too.
 SHAPES = [(1, 1), (1, 2), (1, 4), (3, 1), (2, 2), (5, 2)]
-# Shares of the scan's cost: tables at any price, no tables at all, and what lets some queries give up half way.
+# Shares of the scan's cost: tables at any price, no tables at all, and what lets some queries give
+# up half way.
 TABLES, SCAN, HALF_WAY = (np.full(3, share) for share in (np.inf, 0.0, 30.0))
 
 
@@ -43,7 +44,9 @@ def patched(patch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return patch
 
 
-def clustered(rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empty: bool = False) -> Codes:
+def clustered(
+    rng: np.random.Generator, n: int, n_symbols: int, bits: int, *, empty: bool = False
+) -> Codes:
     """Codes around a few centres, each symbol drawn anew with a chance of one in ten."""
     centres = rng.integers(0, 2**bits, (max(1, n // 40), n_symbols), dtype=np.uint64)
     symbols = centres[rng.integers(0, len(centres), n)]
@@ -64,7 +67,9 @@ def same(found: Neighbors | RaggedNeighbors, want: Neighbors | RaggedNeighbors) 
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
 
-def require_same_answers(index: MultiIndex, flat: FlatIndex, queries: Codes, allow: Any = None) -> None:
+def require_same_answers(
+    index: MultiIndex, flat: FlatIndex, queries: Codes, allow: Any = None
+) -> None:
     n, n_symbols = len(flat), flat.spec.n_symbols
     for k in (1, 10, n + 3):
         assert same(index.search(queries, k, allow=allow), flat.search(queries, k, allow=allow))
@@ -83,7 +88,12 @@ def require_same_answers(index: MultiIndex, flat: FlatIndex, queries: Codes, all
     seed=st.integers(0, 2**32),
 )
 def test_answers_are_those_of_the_scan(
-    shape: tuple[int, int], spared: int, n: int, kind: str, shares: npt.NDArray[np.float64], seed: int
+    shape: tuple[int, int],
+    spared: int,
+    n: int,
+    kind: str,
+    shares: npt.NDArray[np.float64],
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     bits, n_symbols = shape[0], 64 * shape[1] - spared
@@ -103,18 +113,23 @@ def test_answers_are_those_of_the_scan(
 @given(
     writes=st.lists(
         st.tuples(
-            st.sampled_from(["add", "add behind", "upsert", "remove", "compact", "merge", "copy"]), st.integers(0, 2000)
+            st.sampled_from(["add", "add behind", "upsert", "remove", "compact", "merge", "copy"]),
+            st.integers(0, 2000),
         ),
         min_size=1,
         max_size=7,
     ),
     seed=st.integers(0, 2**32),
 )
-def test_answers_stay_those_of_the_scan_whatever_is_written(writes: list[tuple[str, int]], seed: int) -> None:
+def test_answers_stay_those_of_the_scan_whatever_is_written(
+    writes: list[tuple[str, int]], seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         patched(patch)
-        index, flat = both(clustered(rng, 3 * BLOCK, 33, 1, empty=True), rng.permutation(20_000)[: 3 * BLOCK])
+        index, flat = both(
+            clustered(rng, 3 * BLOCK, 33, 1, empty=True), rng.permutation(20_000)[: 3 * BLOCK]
+        )
         for kind, size in writes:
             index = written(kind, size, rng, index, flat)
             queries = clustered(rng, 3, 33, 1)
@@ -123,7 +138,9 @@ def test_answers_stay_those_of_the_scan_whatever_is_written(writes: list[tuple[s
         require_same_answers(index, flat, index.codes(index.ids[:3]))
 
 
-def written(kind: str, size: int, rng: np.random.Generator, index: MultiIndex, flat: FlatIndex) -> MultiIndex:
+def written(
+    kind: str, size: int, rng: np.random.Generator, index: MultiIndex, flat: FlatIndex
+) -> MultiIndex:
     """Write the same to both; return the index to go on with."""
     ids = np.unique(rng.integers(0, 20_000, size))
     rows = clustered(rng, len(ids), 33, 1, empty=True)
@@ -172,7 +189,9 @@ def test_few_allowed_rows_are_scanned_at_once(few_rows: pytest.MonkeyPatch) -> N
     assert index.search(rows[:3], 2, allow=[]).ids.tolist() == [[-1, -1]] * 3
 
 
-def test_near_neighbours_come_from_tables_and_far_ones_from_the_scan(few_rows: pytest.MonkeyPatch) -> None:
+def test_near_neighbours_come_from_tables_and_far_ones_from_the_scan(
+    few_rows: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     rows = clustered(rng, 300 * BLOCK, 64, 1)
     few_rows.undo()
@@ -209,10 +228,14 @@ def test_an_empty_query_is_neither_looked_up_nor_scanned(few_rows: pytest.Monkey
     assert index.search(queries, 1).ids.tolist() == [[-1], [1]]
 
 
-def test_more_neighbours_within_a_radius_than_there_is_room_for(few_rows: pytest.MonkeyPatch) -> None:
+def test_more_neighbours_within_a_radius_than_there_is_room_for(
+    few_rows: pytest.MonkeyPatch,
+) -> None:
     few_rows.setattr(multi_search, "_ROOMS", (2, 30))
     rng = np.random.default_rng(0)
-    rows = Codes.concatenate([clustered(rng, 3 * BLOCK, 40, 1), random_codes(rng, BLOCK, 40, near=True)])
+    rows = Codes.concatenate(
+        [clustered(rng, 3 * BLOCK, 40, 1), random_codes(rng, BLOCK, 40, near=True)]
+    )
     index, flat = both(rows)
     queries = Codes.concatenate([rows[:: BLOCK // 8], random_codes(rng, 9, 40)])
     counts = np.diff(flat.search_radius(queries, 4).offsets)
@@ -236,7 +259,9 @@ def test_answers_do_not_depend_on_the_number_of_threads(
         assert same(index.search_radius(some, 9), flat.search_radius(some, 9))
 
 
-def test_rows_come_into_tables_as_they_grow_and_few_stay_outside(few_rows: pytest.MonkeyPatch) -> None:
+def test_rows_come_into_tables_as_they_grow_and_few_stay_outside(
+    few_rows: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(2)
     rows = clustered(rng, 20_000, 64, 1)
     index, flat = MultiIndex(rows.spec), FlatIndex(rows.spec)
@@ -259,7 +284,10 @@ def test_a_saved_index_comes_back_with_tables_and_takes_more_rows(
     rows = clustered(rng, 1300, 70, 2, empty=True).with_fingerprint("f")
     index, flat = both(rows, rng.permutation(4000)[:1300])
     index.save(tmp_path / "index")
-    for back in (MultiIndex.load(tmp_path / "index", mmap=mmap), bitkin.load(tmp_path / "index", mmap=mmap)):
+    for back in (
+        MultiIndex.load(tmp_path / "index", mmap=mmap),
+        bitkin.load(tmp_path / "index", mmap=mmap),
+    ):
         back.verify()
         assert type(back) is MultiIndex
         assert (back.spec, back.fingerprint, len(back)) == (index.spec, "f", 1300)
@@ -317,7 +345,8 @@ def test_one_query_alone_may_spend_more_than_one_of_many(few_threads: None) -> N
     alone, among_many = multi_cost.budgets(10**8, 1), multi_cost.budgets(10**8, 1000)
     assert (alone > 2 * among_many).all()
     bitkin.set_threads(4)
-    assert np.allclose(multi_cost.budgets(10**8, 1), alone / 4)  # four threads scan it, one looks it up
+    # four threads scan it, one looks it up
+    assert np.allclose(multi_cost.budgets(10**8, 1), alone / 4)
     assert np.allclose(multi_cost.budgets(10**8, 1000), among_many)
 
 

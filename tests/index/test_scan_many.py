@@ -1,4 +1,6 @@
-"""Large k: limits guessed from a sample of blocks, marks, and a second scan where the guess was too low."""
+"""Large k: limits guessed from a sample of blocks, marks, and a second scan where the guess was too
+low.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ K = 200
 N = 12 * BLOCK + 7  # k² / 4 rows at most, and 8 k at least: sampled
 
 
-def truth(symbols: npt.NDArray[np.uint8], query: npt.NDArray[np.uint8], ids: Ids, k: int) -> tuple[Ids, Ids]:
+def truth(
+    symbols: npt.NDArray[np.uint8], query: npt.NDArray[np.uint8], ids: Ids, k: int
+) -> tuple[Ids, Ids]:
     distances = (symbols != query).sum(axis=1)
     order = np.lexsort((ids, distances))[:k]
     return ids[order], distances[order]
@@ -91,4 +95,6 @@ def test_filters_are_exact_whether_rows_are_copied_or_passed_over(share: float) 
     within = index.search_radius(codes[1:4], 9, allow=given)
     for row in range(3):
         expected_ids, expected = truth(symbols[usable], symbols[1 + row], usable, len(usable))
-        assert np.array_equal(within.ids[within.offsets[row] : within.offsets[row + 1]], expected_ids[expected <= 9])
+        assert np.array_equal(
+            within.ids[within.offsets[row] : within.offsets[row + 1]], expected_ids[expected <= 9]
+        )

@@ -14,7 +14,9 @@ from tests.index.snapshots import KINDS, stress
 
 @pytest.fixture
 def tables_built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let a block of rows have tables, used at any price; returns the numbers of rows in those built, as they come."""
+    """Let a block of rows have tables, used at any price; returns the numbers of rows in those
+    built, as they come.
+    """
     built: list[int] = []
     tabled_segment = tabled._tabled
 

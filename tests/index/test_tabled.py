@@ -16,7 +16,10 @@ def test_mapped_files_stay_mapped_however_many_there_are(name: str, tmp_path: Pa
     index, scan = (getattr(bitkin, one)(bitkin.CodeSpec(40)) for one in (name, "FlatIndex"))
     for number in range(MOST_SEGMENTS + 2):
         part = bitkin.FlatIndex(index.spec)
-        part.add(random_codes(rng, 5000 * (number + 1), 40), 10**6 * number + np.arange(5000 * (number + 1)))
+        part.add(
+            random_codes(rng, 5000 * (number + 1), 40),
+            10**6 * number + np.arange(5000 * (number + 1)),
+        )
         part.save(tmp_path / str(number))
         mapped = bitkin.FlatIndex.load(tmp_path / str(number))
         index.merge(mapped)
@@ -24,7 +27,9 @@ def test_mapped_files_stay_mapped_however_many_there_are(name: str, tmp_path: Pa
     more = random_codes(rng, 7, 40)
     ids = index.add(more)
     scan.add(more)
-    assert sum(segment.source is not None for segment in index._snapshot.segments) == MOST_SEGMENTS + 2
+    assert (
+        sum(segment.source is not None for segment in index._snapshot.segments) == MOST_SEGMENTS + 2
+    )
     assert index.search(more, k=1).ids[:, 0].tolist() == ids.tolist()
     assert len(index) == len(scan)
     if name == "MultiIndex":

@@ -44,7 +44,8 @@ def trained(kind: str, d: int = 20) -> Any:
         "RandomRotationMatrix, more out than in": lambda: faiss.RandomRotationMatrix(d, 40),
     }[kind]()
     if kind == "OPQMatrix":
-        transform.niter = transform.niter_pq = transform.niter_pq_0 = 2  # any will do, and fifty take seconds
+        # any will do, and fifty take seconds
+        transform.niter = transform.niter_pq = transform.niter_pq_0 = 2
     transform.train(data(d=d))
     return transform
 
@@ -72,7 +73,9 @@ def linear(matrix: npt.ArrayLike, bias: npt.ArrayLike | None = None) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_transform_trained_by_faiss_becomes_a_hasher_with_its_signs(kind: str, tmp_path: Path) -> None:
+def test_a_transform_trained_by_faiss_becomes_a_hasher_with_its_signs(
+    kind: str, tmp_path: Path
+) -> None:
     transform = trained(kind)
     hasher = from_faiss(transform)
     assert isinstance(hasher, ProjectionHash)
@@ -96,7 +99,9 @@ def test_a_transform_read_from_a_file_is_taken_too(tmp_path: Path) -> None:
     assert again.fingerprint_ == from_faiss(transform).fingerprint_
 
 
-@pytest.mark.parametrize("kind", [{}, {"center": False}, {"rotation": None}, {"projection": "random", "n_bits": 33}])
+@pytest.mark.parametrize(
+    "kind", [{}, {"center": False}, {"rotation": None}, {"projection": "random", "n_bits": 33}]
+)
 def test_a_hasher_becomes_a_transform_with_its_signs_and_comes_back(kind: dict[str, Any]) -> None:
     hasher = ProjectionHash(**{"n_bits": 8, **kind}).fit(data())
     transform = to_faiss(hasher)
@@ -112,7 +117,9 @@ def test_a_hasher_becomes_a_transform_with_its_signs_and_comes_back(kind: dict[s
 
 def test_a_transform_of_orthonormal_directions_can_be_reversed() -> None:
     assert to_faiss(ProjectionHash(8).fit(data())).is_orthonormal
-    assert not to_faiss(ProjectionHash(8, projection="random", rotation=None).fit(data())).is_orthonormal
+    assert not to_faiss(
+        ProjectionHash(8, projection="random", rotation=None).fit(data())
+    ).is_orthonormal
 
 
 def test_a_bias_becomes_a_mean() -> None:
@@ -125,7 +132,9 @@ def test_a_bias_becomes_a_mean() -> None:
 
 def test_given_directions_are_used_and_never_learned() -> None:
     hasher = from_faiss(linear(np.eye(3)))
-    with pytest.raises(InvalidInputError, match="directions were given, not learned, and it cannot be fitted"):
+    with pytest.raises(
+        InvalidInputError, match="directions were given, not learned, and it cannot be fitted"
+    ):
         clone(hasher).fit(np.eye(3))
     with pytest.raises(InvalidInputError, match="features"):
         hasher.encode(np.eye(4))
@@ -159,9 +168,15 @@ def test_an_index_read_from_a_file_is_taken_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (Codes.from_symbols([[1, 2, 3, 0, 0, 0, 0, 0]], 2), "must have 1 bit a symbol, got 8 × 2-bit"),
+        (
+            Codes.from_symbols([[1, 2, 3, 0, 0, 0, 0, 0]], 2),
+            "must have 1 bit a symbol, got 8 × 2-bit",
+        ),
         (Codes.from_symbols([[1, 0, 1]], 1), "must have a multiple of 8 bits, got 3"),
-        (Codes.from_symbols([[0] * 8, [1] * 8], 1, empty=[True, False]), "must have no empty rows, got 1"),
+        (
+            Codes.from_symbols([[0] * 8, [1] * 8], 1, empty=[True, False]),
+            "must have no empty rows, got 1",
+        ),
         (np.eye(3), "takes a fitted ProjectionHash or Codes, got ndarray"),
         (bitkin.MinHash(), "takes a fitted ProjectionHash or Codes, got MinHash"),
     ],
@@ -186,11 +201,20 @@ def bad_sources() -> list[tuple[Any, str]]:
         (faiss.ITQTransform(4, 2, True), "The ITQTransform must be trained first"),
         (no_numbers, "must have a matrix of 2 × 3 numbers, got 0 numbers"),
         (linear([[np.nan, 1.0]]), "must have finite numbers only"),
-        (linear([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [1.0, 2.0, 0.0]), "adds a bias that no mean of the rows"),
+        (
+            linear([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [1.0, 2.0, 0.0]),
+            "adds a bias that no mean of the rows",
+        ),
         (faiss.NormalizationTransform(4), "got NormalizationTransform: it is not linear"),
         (faiss.IndexBinaryHNSW(8, 4), "codes from an IndexBinaryFlat, got IndexBinaryHNSW"),
-        (faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8)), "got IndexBinaryIDMap. Where it wraps a flat index"),
-        (faiss.IndexFlatL2(4), "takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got IndexFlatL2"),
+        (
+            faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8)),
+            "got IndexBinaryIDMap. Where it wraps a flat index",
+        ),
+        (
+            faiss.IndexFlatL2(4),
+            "takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got IndexFlatL2",
+        ),
         (np.eye(2), "got ndarray"),
     ]
 
@@ -205,13 +229,18 @@ def test_what_faiss_offers_and_we_cannot_take_is_named(number: int) -> None:
 def test_without_faiss_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     codes = Codes.from_symbols([[1] * 8], 1)
-    with pytest.raises(MissingExtraError, match=r"need faiss, which is not installed: pip install 'bitkin\[faiss\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"need faiss, which is not installed: pip install 'bitkin\[faiss\]'",
+    ):
         to_faiss(codes)
     with pytest.raises(MissingExtraError, match=r"pip install 'bitkin\[faiss\]'"):
         from_faiss(codes)
 
 
 def test_what_was_fitted_decides_not_what_was_set_since() -> None:
-    hasher = ProjectionHash(8, normalize=True).fit(np.random.default_rng(0).standard_normal((50, 9)))
+    hasher = ProjectionHash(8, normalize=True).fit(
+        np.random.default_rng(0).standard_normal((50, 9))
+    )
     with pytest.raises(InvalidInputError, match="normalize=False"):
         to_faiss(hasher.set_params(normalize=False))

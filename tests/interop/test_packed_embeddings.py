@@ -45,7 +45,9 @@ def test_any_layout_and_a_list_of_rows_are_taken() -> None:
 
 def test_both_kinds_compare() -> None:
     embeddings = np.random.default_rng(0).standard_normal((20, 64))
-    a, b = (from_sentence_transformers(quantized(embeddings, kind)) for kind in ("ubinary", "binary"))
+    a, b = (
+        from_sentence_transformers(quantized(embeddings, kind)) for kind in ("ubinary", "binary")
+    )
     assert (bitkin.distances(a, b).diagonal() == 0).all()
 
 
@@ -64,7 +66,11 @@ def test_the_array_may_change_afterwards() -> None:
         ([[1], [2, 3]], None, "rows of different lengths"),
         (np.zeros(8, dtype=np.uint8), None, r"must have shape \(n, bytes a row\), got \(8,\)"),
         (np.zeros((2, 0), dtype=np.uint8), None, r"got \(2, 0\)"),
-        (np.zeros((2, 384), dtype=np.int8), 384, "384 bits must have 48 bytes a row, got 384. Rows with a byte a dim"),
+        (
+            np.zeros((2, 384), dtype=np.int8),
+            384,
+            "384 bits must have 48 bytes a row, got 384. Rows with a byte a dim",
+        ),
         (np.zeros((2, 8), dtype=np.uint8), 0, "n_bits must be at least 1, got 0"),
         (np.zeros((2, 8), dtype=np.uint8), 2.5, "n_bits must be a whole number"),
         (np.full((2, 1), 255, dtype=np.uint8), 5, "must have zeros beyond the 5 bits of a row"),

@@ -1,4 +1,5 @@
-"""Files of every class that can be loaded, rightly signed and changed within: each is refused, or the object works.
+"""Files of every class that can be loaded, rightly signed and changed within: each is refused, or
+the object works.
 
 File `number` of a seed is always the same, so that one that fails can be made again alone.
 """
@@ -37,7 +38,27 @@ from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.writer import write_file
 
 N_FEATURES = 7
-VALUES: list[Any] = [0, 1, 2, 3, -1, 5, 7, 8, 9, 64, 65, 512, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64]
+VALUES: list[Any] = [
+    0,
+    1,
+    2,
+    3,
+    -1,
+    5,
+    7,
+    8,
+    9,
+    64,
+    65,
+    512,
+    2**31 - 1,
+    2**31,
+    2**53,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64,
+]
 VALUES += [
     True,
     False,
@@ -95,7 +116,9 @@ class Parts(NamedTuple):
 
 
 class RightFingerprint(str):
-    """Stands for the fingerprint that an attacker would have computed: it fits whatever was loaded."""
+    """Stands for the fingerprint that an attacker would have computed: it fits whatever was
+    loaded.
+    """
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -110,8 +133,12 @@ def parts_of(path: Path) -> Parts:
     """Return what a file of ours holds, to be changed."""
     stored = read_file(path)
     entries = [entry for entry in stored._entries.values() if not entry.is_padding]
-    tensors = {entry.name: stored.tensor(entry.name, entry.dtype, entry.shape).copy() for entry in entries}
-    return Parts(stored.class_name, json.loads(json.dumps(stored._parameters)), stored.fingerprint, tensors)
+    tensors = {
+        entry.name: stored.tensor(entry.name, entry.dtype, entry.shape).copy() for entry in entries
+    }
+    return Parts(
+        stored.class_name, json.loads(json.dumps(stored._parameters)), stored.fingerprint, tensors
+    )
 
 
 def write_parts(path: Path, parts: Parts) -> None:
@@ -134,7 +161,9 @@ def good_objects(folder: Path) -> dict[str, Parts]:
     X = (rng.standard_normal((300, N_FEATURES)) * np.linspace(3, 1, N_FEATURES)).astype(np.float32)
     sparse = scipy.sparse.csr_array(np.where(np.abs(X) > 1.5, X, 0))
     codes = Codes.from_symbols(rng.integers(0, 4, (40, 9)), bits_per_symbol=2)
-    empty = Codes(codes.words, codes.spec, empty=(codes.words == 0).all(axis=(1, 2)), fingerprint="abc")
+    empty = Codes(
+        codes.words, codes.spec, empty=(codes.words == 0).all(axis=(1, 2)), fingerprint="abc"
+    )
     made: dict[str, Any] = {"codes": codes, "codes with empty rows": empty}
     for kind in (FlatIndex, MultiIndex):
         made[kind.__name__] = kind(codes.spec)
@@ -146,12 +175,14 @@ def good_objects(folder: Path) -> dict[str, Parts]:
         "minhash": MinHash(16).fit(np.abs(X)),
         "minhash of sets": MinHash(9, method="independent", bits_per_symbol=3).fit(),
         "wta": WTAHash(16, 3).fit(X),
-        "wta of products": WTAHash(9, 2, degree=2, coefficients=True, densify="optimal", layout="independent").fit(
-            sparse
-        ),
+        "wta of products": WTAHash(
+            9, 2, degree=2, coefficients=True, densify="optimal", layout="independent"
+        ).fit(sparse),
         "wta auto": WTAHash(9, "auto", output="onehot", random_state=None).fit(sparse),
         "pca": ProjectionHash(4).fit(X),
-        "random": ProjectionHash(70, projection="random", rotation=None, center=False, normalize=True).fit(X),
+        "random": ProjectionHash(
+            70, projection="random", rotation=None, center=False, normalize=True
+        ).fit(X),
         "rbf": KernelMap("rbf", 5).fit(X),
         "sparse anchors": KernelMap("cosine", sparse[:6]).fit(sparse),
         "chi2": KernelMap("chi2", 4, gamma=0.5).fit(np.abs(X)),
@@ -162,32 +193,49 @@ def good_objects(folder: Path) -> dict[str, Parts]:
         "opast": ProjectionHash(3, **opast).partial_fit(X),
         "opast counted": ProjectionHash(3, epochs=50, **opast).partial_fit(X),
         "opast watched": ProjectionHash(3, epochs=0.2, **opast).partial_fit(X),
-        "opast without epochs": ProjectionHash(3, epochs=None, **{**opast, "rotation": "isohash"}).partial_fit(X[:50]),
+        "opast without epochs": ProjectionHash(
+            3, epochs=None, **{**opast, "rotation": "isohash"}
+        ).partial_fit(X[:50]),
         "opast held": ProjectionHash(3, **opast).partial_fit(X[:5]),
         "sketch": ProjectionHash(
             2, projection=projections.FrequentDirections(4, 16), rotation=None, epochs=0.3
         ).partial_fit(X[:100]),
-        "sketch held": ProjectionHash(2, projection="frequent-directions", rotation="random").partial_fit(X[:9]),
+        "sketch held": ProjectionHash(
+            2, projection="frequent-directions", rotation="random"
+        ).partial_fit(X[:9]),
     }
-    tree = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",), ("g", 1), ("g", (2, None))])
+    tree = Taxonomy.from_paths(
+        [("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",), ("g", 1), ("g", (2, None))]
+    )
     y = np.array([tree.classes[i] for i in rng.integers(0, 5, 60)] + [(2, None)], dtype=object)[:60]
     bags = np.abs(X[:60])
     made |= {
         "classifier": HeshingClassifier(taxonomy=tree, n_buckets=16, alpha=1e-3).fit(bags, list(y)),
-        "classifier in parts": HeshingClassifier(n_buckets=16, fit_intercept=True).partial_fit(bags, list(map(str, y))),
+        "classifier in parts": HeshingClassifier(n_buckets=16, fit_intercept=True).partial_fit(
+            bags, list(map(str, y))
+        ),
         "softmax": HeshingClassifier(loss="softmax", max_bytes=400, alpha="auto", max_iter=2).fit(
             bags, list(map(str, y))
         ),
     }
     index = EpochIndex()
     index.add(made["pca"], X[:20])
-    index.add(ProjectionHash(4, projection="random", rotation=None).fit(X), X[20:40], ids=np.arange(100, 120))
+    index.add(
+        ProjectionHash(4, projection="random", rotation=None).fit(X),
+        X[20:40],
+        ids=np.arange(100, 120),
+    )
     made["EpochIndex"] = index
     objects = {}
     for name, one in made.items():
         one.save(folder / "object")
         objects[name] = parts_of(folder / "object")
-    save_state(folder / "object", made["opast counted"], Position(300, 8400, 2400, 0, 1, "f32"), {"--bits": 3})
+    save_state(
+        folder / "object",
+        made["opast counted"],
+        Position(300, 8400, 2400, 0, 1, "f32"),
+        {"--bits": 3},
+    )
     objects["state of a stream"] = parts_of(folder / "object")
     return objects
 
@@ -197,7 +245,12 @@ def forged_parts(objects: dict[str, Parts], seed: int, number: int) -> tuple[str
     rng = np.random.default_rng([seed, number])
     name = list(objects)[int(rng.integers(0, len(objects)))]
     good = objects[name]
-    parts = Parts(good.class_name, json.loads(json.dumps(good.parameters)), good.fingerprint, dict(good.tensors))
+    parts = Parts(
+        good.class_name,
+        json.loads(json.dumps(good.parameters)),
+        good.fingerprint,
+        dict(good.tensors),
+    )
     with np.errstate(all="ignore"):
         for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
             if not parts.tensors or rng.random() < 0.5:
@@ -208,7 +261,9 @@ def forged_parts(objects: dict[str, Parts], seed: int, number: int) -> tuple[str
 
 
 def use(name: str, path: Path) -> bool:
-    """Load a file and use what it holds; return whether it was loaded, and not refused by an error of ours."""
+    """Load a file and use what it holds; return whether it was loaded, and not refused by an error
+    of ours.
+    """
     try:
         if name == "state of a stream":
             load_state(path)
@@ -224,7 +279,9 @@ def _pick(values: list[Any], rng: Rng) -> Any:
 
 
 def _change_json(value: Any, rng: Rng) -> None:
-    """Change one entry somewhere in what JSON can hold: another value, a near one, one that is elsewhere, or none."""
+    """Change one entry somewhere in what JSON can hold: another value, a near one, one that is
+    elsewhere, or none.
+    """
     places = [(holder, key) for holder in _holders(value) for key in _keys(holder)]
     if not places:
         return
@@ -235,7 +292,11 @@ def _change_json(value: Any, rng: Rng) -> None:
     elif kind == 1 and isinstance(holder, list):
         holder.insert(key, holder[key])
     elif kind in (2, 3) and type(holder[key]) in (int, float):
-        holder[key] += _pick([-1, 1, 2, -2, 0.5], rng) if type(holder[key]) is float else _pick([-1, 1, 2, -2], rng)
+        holder[key] += (
+            _pick([-1, 1, 2, -2, 0.5], rng)
+            if type(holder[key]) is float
+            else _pick([-1, 1, 2, -2], rng)
+        )
     elif kind == 4:
         other, other_key = _pick(places, rng)
         holder[key] = json.loads(json.dumps(other[other_key]))
@@ -250,7 +311,11 @@ def _holders(value: Any) -> list[Any]:
         return []
     return [
         value,
-        *(holder for inner in (value.values() if isinstance(value, dict) else value) for holder in _holders(inner)),
+        *(
+            holder
+            for inner in (value.values() if isinstance(value, dict) else value)
+            for holder in _holders(inner)
+        ),
     ]
 
 
@@ -277,7 +342,9 @@ def _change_tensors(tensors: dict[str, npt.NDArray[Any]], rng: Rng) -> None:
     elif kind == 2 and len(tensor):
         tensors[name] = np.concatenate([tensor, tensor[-1:]])
     elif kind == 3:
-        tensors[name] = tensor.astype(_pick([np.float32, np.float64, np.int64, np.int32, np.uint8, np.bool_], rng))
+        tensors[name] = tensor.astype(
+            _pick([np.float32, np.float64, np.int64, np.int32, np.uint8, np.bool_], rng)
+        )
     elif kind == 4:
         tensors[name] = np.zeros_like(tensor)
     elif kind == 5:
@@ -298,7 +365,11 @@ def _rows(n_features: int, n: int = 20) -> Any:
     if n_features <= 1000:
         return rng.random((n, n_features)).astype(np.float32)
     columns = np.tile([0, n_features // 2, n_features - 1], n).astype(np.int32)
-    parts = (rng.random(3 * n).astype(np.float32), columns, np.arange(0, 3 * n + 1, 3, dtype=np.int32))
+    parts = (
+        rng.random(3 * n).astype(np.float32),
+        columns,
+        np.arange(0, 3 * n + 1, 3, dtype=np.int32),
+    )
     return scipy.sparse.csr_array(parts, shape=(n, n_features))
 
 

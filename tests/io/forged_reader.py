@@ -1,4 +1,5 @@
-"""Load and use forged files of ours in a process of little memory: `seed first stop folder`, then a line of JSON.
+"""Load and use forged files of ours in a process of little memory: `seed first stop folder`, then a
+line of JSON.
 
 A process that dies, or takes too long over a file, leaves the file in the folder.
 """
@@ -16,9 +17,12 @@ from tests.limited import SECONDS_A_FILE, limit_memory
 
 
 def main(seed: int, first: int, stop: int, folder: Path) -> None:
-    """Use files `first` to `stop`, and tell how many were loaded and which did something else than work."""
+    """Use files `first` to `stop`, and tell how many were loaded and which did something else than
+    work.
+    """
     objects = good_objects(folder)
-    for name, parts in objects.items():  # all that is ever imported or compiled is so before memory is limited
+    # all that is ever imported or compiled is so before memory is limited
+    for name, parts in objects.items():
         write_parts(folder / "object", parts)
         assert use(name, folder / "object"), name
     limit_memory()

@@ -1,4 +1,6 @@
-"""Files that are whole and rightly signed, and make no sense: the reader must not rely on checksums."""
+"""Files that are whole and rightly signed, and make no sense: the reader must not rely on
+checksums.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,39 @@ from bitkin import Codes, FlatIndex
 from bitkin.errors import CorruptFileError
 from bitkin.io.layout import DTYPES, Header, checksum, place_tensors
 
-VALUES: list[Any] = [0, 1, 2, -1, 9, 64, 65, 512, 2**31 - 65, 2**31 - 64, 2**62, 2**63 - 1, 2**63, 2**64, True, None]
+VALUES: list[Any] = [
+    0,
+    1,
+    2,
+    -1,
+    9,
+    64,
+    65,
+    512,
+    2**31 - 65,
+    2**31 - 64,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64,
+    True,
+    None,
+]
 VALUES += ["1", 1.0, 1e300, [1], {"a": 1}, 10**400]
 NAMES = ["words", "empty", "blocks", "ids", "searchable", "_pad1", "x"]
 SIZES = [0, 1, 2, 3, 2**20, 2**40, 2**62, 2**63 - 1]
 
 
 def forge(rng: np.random.Generator) -> bytes | None:
-    """Return a file with up to three absurd changes and right checksums, or None where none can be written."""
+    """Return a file with up to three absurd changes and right checksums, or None where none can be
+    written.
+    """
     class_name = str(rng.choice(["Codes", "FlatIndex"]))
-    n_symbols, bits, rows = int(rng.choice([1, 9, 64, 65])), int(rng.integers(1, 3)), int(rng.integers(0, 4))
+    n_symbols, bits, rows = (
+        int(rng.choice([1, 9, 64, 65])),
+        int(rng.integers(1, 3)),
+        int(rng.integers(0, 4)),
+    )
     words, n_blocks = -(-n_symbols // 64), -(-rows // 512)
     parameters: dict[str, Any] = {"n_symbols": n_symbols, "bits_per_symbol": bits}
     tensors: list[tuple[str, str, tuple[int, ...]]] = [
@@ -62,7 +87,9 @@ def require_harmless(path: Path, data: bytes) -> bool:
             continue
         if loaded.spec.n_symbols > 1000:
             continue
-        queries = Codes.from_symbols(np.zeros((2, loaded.spec.n_symbols), dtype=int), loaded.spec.bits_per_symbol)
+        queries = Codes.from_symbols(
+            np.zeros((2, loaded.spec.n_symbols), dtype=int), loaded.spec.bits_per_symbol
+        )
         if isinstance(loaded, FlatIndex):
             loaded.search(queries, 3)
             loaded.search_radius(queries, 1)
@@ -77,7 +104,9 @@ def require_harmless(path: Path, data: bytes) -> bool:
 
 
 def _change(
-    parameters: dict[str, Any], tensors: list[tuple[str, str, tuple[int, ...]]], rng: np.random.Generator
+    parameters: dict[str, Any],
+    tensors: list[tuple[str, str, tuple[int, ...]]],
+    rng: np.random.Generator,
 ) -> None:
     kind = int(rng.integers(0, 6))
     if kind == 0:
@@ -91,7 +120,10 @@ def _change(
     name, dtype, shape = tensors.pop(i)
     if kind == 1 and shape:
         at = int(rng.integers(0, len(shape)))
-        tensors.insert(i, (name, dtype, (*shape[:at], SIZES[int(rng.integers(0, len(SIZES)))], *shape[at + 1 :])))
+        tensors.insert(
+            i,
+            (name, dtype, (*shape[:at], SIZES[int(rng.integers(0, len(SIZES)))], *shape[at + 1 :])),
+        )
     elif kind == 2:
         tensors.insert(i, (name, str(rng.choice(list(DTYPES))), shape))
     elif kind == 3:

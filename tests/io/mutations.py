@@ -12,7 +12,9 @@ from tests.truth import random_codes
 
 
 def make_index(seed: int = 0) -> FlatIndex:
-    """A small index with everything in it: planes, unused bits, empty rows, gaps between ids, a fingerprint."""
+    """A small index with everything in it: planes, unused bits, empty rows, gaps between ids, a
+    fingerprint.
+    """
     rng = np.random.default_rng(seed)
     rows = random_codes(rng, 40, 70, 2, empty=True).with_fingerprint("0123456789abcdef")
     index = FlatIndex(rows.spec)
@@ -59,7 +61,9 @@ def same_index(a: FlatIndex, b: FlatIndex) -> bool:
 
 
 def require_safe(path: Path, original: FlatIndex, data: bytes) -> bool:
-    """Load `data` both ways, each to its own promise; return whether the damage was noticed at all."""
+    """Load `data` both ways, each to its own promise; return whether the damage was noticed at
+    all.
+    """
     path.write_bytes(data)
     try:
         whole = FlatIndex.load(path, mmap=False)
@@ -72,7 +76,8 @@ def require_safe(path: Path, original: FlatIndex, data: bytes) -> bool:
         mapped = FlatIndex.load(path, mmap=True)
     except CorruptFileError:
         return noticed
-    # Mapped: the header, all sizes and the ids are right; searching is safe whatever the codes are; verify tells.
+    # Mapped: the header, all sizes and the ids are right; searching is safe whatever the codes are;
+    # verify tells.
     assert np.array_equal(mapped.ids, original.ids)
     assert mapped.spec == original.spec
     mapped.search(original.codes(original.ids[:2]), 5)

@@ -46,7 +46,9 @@ def test_every_single_bit_of_a_small_file_is_guarded(tmp_path: Path) -> None:
 
 
 def test_the_safetensors_library_reads_our_files(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors comes with the extra `dev`")
+    safetensors = pytest.importorskip(
+        "safetensors.numpy", reason="safetensors comes with the extra `dev`"
+    )
     index = make_index()
     index.save(tmp_path / "index")
     tensors = safetensors.load_file(tmp_path / "index")
@@ -57,7 +59,10 @@ def test_the_safetensors_library_reads_our_files(tmp_path: Path) -> None:
 
 
 def test_every_tensor_starts_at_a_multiple_of_64_bytes(tmp_path: Path) -> None:
-    arrays = {f"a{i}": np.ones(i, dtype=dtype) for i, dtype in enumerate(["u1", "<i2", "<f4", "<u8", "?", "<f2"])}
+    arrays = {
+        f"a{i}": np.ones(i, dtype=dtype)
+        for i, dtype in enumerate(["u1", "<i2", "<f4", "<u8", "?", "<f2"])
+    }
     write_file(tmp_path / "file", "Anything", {}, None, arrays)
     data = (tmp_path / "file").read_bytes()
     header = Header.decode(data[: 8 + int.from_bytes(data[:8], "little")], "file")
@@ -92,7 +97,9 @@ def foreign_files() -> dict[str, bytes]:
     huge = {"t": {"dtype": "U8", "shape": [2**45], "data_offsets": [0, 2**45]}}
     text = json.dumps(huge).encode()
     entry = place_tensors([("words", np.dtype(np.uint64), (2**40, 1, 1))])
-    terabytes = Header("Codes", {"n_symbols": 64, "bits_per_symbol": 1}, None, tuple(entry)).encode()
+    terabytes = Header(
+        "Codes", {"n_symbols": 64, "bits_per_symbol": 1}, None, tuple(entry)
+    ).encode()
     deep = b'{"__metadata__":' + b"[" * 50_000
     return {
         "empty": b"",
@@ -119,7 +126,9 @@ def test_foreign_files_are_refused(tmp_path: Path, kind: str, mmap: bool) -> Non
         bitkin.load(tmp_path / "file", mmap=mmap)
 
 
-def crafted(class_name: str, parameters: Mapping[str, object], tensors: Mapping[str, Any], path: Path) -> Path:
+def crafted(
+    class_name: str, parameters: Mapping[str, object], tensors: Mapping[str, Any], path: Path
+) -> Path:
     write_file(path, class_name, parameters, None, tensors)
     return path
 
@@ -134,8 +143,18 @@ def test_whole_files_with_impossible_contents_are_refused(tmp_path: Path, mmap: 
     cases: list[tuple[str, Mapping[str, object], Mapping[str, Any], str]] = [
         ("os.system", spec, {"words": words}, "does not know"),
         ("Codes", {"n_symbols": 9}, {"words": words}, "lacks the parameter bits_per_symbol"),
-        ("Codes", {"n_symbols": -9, "bits_per_symbol": 1}, {"words": words}, "impossible code spec"),
-        ("Codes", {"n_symbols": 1e300, "bits_per_symbol": 1}, {"words": words}, "impossible code spec"),
+        (
+            "Codes",
+            {"n_symbols": -9, "bits_per_symbol": 1},
+            {"words": words},
+            "impossible code spec",
+        ),
+        (
+            "Codes",
+            {"n_symbols": 1e300, "bits_per_symbol": 1},
+            {"words": words},
+            "impossible code spec",
+        ),
         ("Codes", spec, {}, "lacks the tensor words"),
         ("Codes", spec, {"words": words[:, :, [0, 0]]}, "has a tensor words"),
         ("Codes", spec, {"words": words.astype(np.int64)}, "has a tensor words of int64"),
@@ -161,7 +180,9 @@ def test_whole_files_with_impossible_contents_are_refused(tmp_path: Path, mmap: 
     assert len(bitkin.load(crafted("FlatIndex", index, good, path), mmap=mmap)) == 2
 
 
-def test_codes_with_bits_beyond_their_symbols_are_refused_or_at_least_harmless(tmp_path: Path) -> None:
+def test_codes_with_bits_beyond_their_symbols_are_refused_or_at_least_harmless(
+    tmp_path: Path,
+) -> None:
     spec = {"n_symbols": 9, "bits_per_symbol": 1}
     bad = np.full((1, 1, 1, 512), 2**64 - 1, dtype=np.uint64)
     tensors = {"blocks": bad, "ids": np.array([3, 5]), "searchable": np.full(8, 3, dtype=np.uint64)}
@@ -196,7 +217,9 @@ def test_a_newer_format_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("bitkin.io.layout.FORMAT_VERSION", 2)
     random_codes(np.random.default_rng(0), 3, 9).save(tmp_path / "codes")
     monkeypatch.undo()
-    with pytest.raises(CorruptFileError, match=r"has format version 2, and this bitkin reads 1\. Upgrade"):
+    with pytest.raises(
+        CorruptFileError, match=r"has format version 2, and this bitkin reads 1\. Upgrade"
+    ):
         bitkin.load(tmp_path / "codes")
 
 
@@ -206,7 +229,9 @@ def test_a_class_is_loaded_only_as_itself(tmp_path: Path) -> None:
         FlatIndex.load(tmp_path / "codes")
 
 
-def test_a_file_larger_than_memory_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_memory_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_index().save(tmp_path / "index")
     monkeypatch.setattr(reader, "physical_memory", lambda: 1000)
     with pytest.raises(FileTooLargeError, match=r"this machine has 1,000\. Load it with mmap=True"):
@@ -234,7 +259,10 @@ def test_a_write_that_fails_leaves_the_old_file_whole_and_nothing_beside_it(
 
     monkeypatch.setattr("bitkin.io.writer.os.fsync", no_space)
     index.remove(index.ids[:5])
-    with pytest.raises(FileAccessError, match=r"cannot be written: No space left on device\. What was there is unch"):
+    with pytest.raises(
+        FileAccessError,
+        match=r"cannot be written: No space left on device\. What was there is unch",
+    ):
         index.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
@@ -275,7 +303,9 @@ def test_saving_over_a_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "codes").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_folder_is_synced_after_the_rename_and_may_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_synced_after_the_rename_and_may_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     codes = random_codes(np.random.default_rng(0), 3, 9)
     synced = []
     fsync = os.fsync

@@ -17,8 +17,14 @@ def test_every_class_that_can_be_loaded_is_forged_and_can_be_made_again(tmp_path
     assert {parts.class_name for parts in objects.values()} == set(_MODULES)
     for number in range(20):
         (name, parts), (again, same) = (forged_parts(objects, 3, number) for _ in range(2))
-        assert (name, parts.parameters, list(parts.tensors)) == (again, same.parameters, list(same.tensors))
-        assert all(parts.tensors[key].tobytes() == same.tensors[key].tobytes() for key in parts.tensors)
+        assert (name, parts.parameters, list(parts.tensors)) == (
+            again,
+            same.parameters,
+            list(same.tensors),
+        )
+        assert all(
+            parts.tensors[key].tobytes() == same.tensors[key].tobytes() for key in parts.tensors
+        )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")

@@ -31,7 +31,9 @@ def test_a_file_that_became_shorter_is_refused_and_stays(tmp_path: Path) -> None
     (tmp_path / "file").write_bytes(b"abc")
     with (
         GrowingFile(tmp_path / "file") as file,
-        pytest.raises(CorruptFileError, match=r"file has 3 bytes where 4 were written: it was changed since"),
+        pytest.raises(
+            CorruptFileError, match=r"file has 3 bytes where 4 were written: it was changed since"
+        ),
     ):
         file.cut(4)
     assert (tmp_path / "file").read_bytes() == b"abc"

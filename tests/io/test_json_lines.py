@@ -47,7 +47,15 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     ]
     source = JsonLines(paths)
     documents = list(source.documents())
-    assert [(d.file, d.line) for d in documents] == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (1, 4)]
+    assert [(d.file, d.line) for d in documents] == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (1, 4),
+    ]
     assert {d.id for d in documents} == {None}
     assert b"".join(source.lines()) == as_lines(RECORDS)
 
@@ -82,7 +90,10 @@ def test_progress_ends_at_the_number_of_bytes(tmp_path: Path) -> None:
     "line, words",
     [
         (b'{"text": "a"', "not JSON: Expecting ',' delimiter at column 13."),
-        (b"{'text': 'a'}", "not JSON: Expecting property name enclosed in double quotes at column 2."),
+        (
+            b"{'text': 'a'}",
+            "not JSON: Expecting property name enclosed in double quotes at column 2.",
+        ),
         (b'{"text": "\xff"}', "not UTF-8 at byte 10. Convert the file to UTF-8."),
         (b'["text"]', "must be a JSON object with a field for the text, got a list."),
         (b"7", "must be a JSON object with a field for the text, got the number 7."),
@@ -120,7 +131,9 @@ def test_a_file_without_documents_is_refused(tmp_path: Path, data: bytes) -> Non
         list(JsonLines([path]).documents())
 
 
-def test_a_line_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_lines, "MAX_LINE", 100)
     path = written(tmp_path / "a.jsonl", as_lines([{"text": "a"}, {"text": "b" * 100}]))
     with pytest.raises(CorruptFileError, match=r"a\.jsonl, line 2 is longer than 100 bytes"):
@@ -131,7 +144,9 @@ def test_a_line_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_packed_file_that_is_not_whole_is_one_error(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(as_lines(RECORDS))[:cut])
-    with pytest.raises(CorruptFileError, match=r"a\.jsonl\.gz is damaged or not what its suffix says"):
+    with pytest.raises(
+        CorruptFileError, match=r"a\.jsonl\.gz is damaged or not what its suffix says"
+    ):
         list(JsonLines([path]).documents())
 
 
@@ -180,13 +195,18 @@ def test_a_file_of_a_byte_order_mark_has_no_documents(tmp_path: Path) -> None:
 
 def test_a_packed_file_without_the_suffix_is_told_apart(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", gzip.compress(as_lines(RECORDS)))
-    with pytest.raises(CorruptFileError, match=r"a\.jsonl is packed by gzip\. Give it a name that ends in \.gz\."):
+    with pytest.raises(
+        CorruptFileError, match=r"a\.jsonl is packed by gzip\. Give it a name that ends in \.gz\."
+    ):
         list(JsonLines([path]).documents())
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '{"a": [NaN]}'])
 def test_an_id_that_json_cannot_hold_is_refused(tmp_path: Path, value: str) -> None:
     path = written(tmp_path / "a.jsonl", f'{{"text": "a", "id": {value}}}'.encode())
-    with pytest.raises(InvalidInputError, match="line 1: field 'id' must be an id that JSON can hold, got NaN or Inf"):
+    with pytest.raises(
+        InvalidInputError,
+        match="line 1: field 'id' must be an id that JSON can hold, got NaN or Inf",
+    ):
         list(JsonLines([path], id_field="id").documents())
     assert [d.text for d in JsonLines([path]).documents()] == ["a"]

@@ -1,4 +1,6 @@
-"""A file under way: never taken for whole, and in the end the bytes of one that was written at once."""
+"""A file under way: never taken for whole, and in the end the bytes of one that was written at
+once.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def beside(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 63, 64, 65])
-def test_rows_appended_one_by_one_make_the_file_that_is_written_at_once(tmp_path: Path, n: int) -> None:
+def test_rows_appended_one_by_one_make_the_file_that_is_written_at_once(
+    tmp_path: Path, n: int
+) -> None:
     expected = write_whole(tmp_path / "whole", n)
     all_rows = tensors(n)
     with begin(tmp_path / "codes", n=n) as partial:
@@ -85,7 +89,12 @@ def test_rows_appended_one_by_one_make_the_file_that_is_written_at_once(tmp_path
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["go on", "checkpoint", "stop", "stop after checkpoint"])))
+    st.lists(
+        st.tuples(
+            st.integers(0, 40),
+            st.sampled_from(["go on", "checkpoint", "stop", "stop after checkpoint"]),
+        )
+    )
 )
 def test_any_interruptions_at_any_rows_give_the_same_bytes(steps: list[tuple[int, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +155,10 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
 
 def test_other_work_under_the_same_name_is_refused_and_left_alone(tmp_path: Path) -> None:
     interrupted(tmp_path / "codes", 30)
-    with pytest.raises(InvalidInputError, match=r"\.codes\.partial is the beginning of other work. Delete it, or ask"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"\.codes\.partial is the beginning of other work. Delete it, or ask",
+    ):
         begin(tmp_path / "codes", work="other")
     assert go_on(tmp_path / "codes") == 30
 
@@ -232,14 +244,18 @@ def test_a_journal_without_its_data_begins_the_work_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("left", [0, 100, 700])
-def test_data_shorter_than_the_journal_says_begins_the_work_again(tmp_path: Path, left: int) -> None:
+def test_data_shorter_than_the_journal_says_begins_the_work_again(
+    tmp_path: Path, left: int
+) -> None:
     interrupted(tmp_path / "codes", 30)
     os.truncate(tmp_path / ".codes.partial", left)
     assert go_on(tmp_path / "codes") == 0
     assert (tmp_path / "codes").read_bytes() == write_whole(tmp_path / "whole")
 
 
-def test_data_damaged_between_two_runs_is_noticed_at_the_latest_when_it_is_loaded(tmp_path: Path) -> None:
+def test_data_damaged_between_two_runs_is_noticed_at_the_latest_when_it_is_loaded(
+    tmp_path: Path,
+) -> None:
     interrupted(tmp_path / "codes", 30)
     with (tmp_path / ".codes.partial").open("r+b") as file:
         file.seek(-9, os.SEEK_END)
@@ -260,7 +276,9 @@ def test_a_longer_file_under_way_is_cut_to_size(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_target(tmp_path: Path) -> None:
-    with pytest.raises(FileAccessError, match=r"cannot be written: .* is a folder. What was there is unchanged"):
+    with pytest.raises(
+        FileAccessError, match=r"cannot be written: .* is a folder. What was there is unchanged"
+    ):
         begin(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -316,14 +334,18 @@ def test_a_full_disk_leaves_the_old_file_whole_and_the_work_to_go_on(
             "checkpoint": partial.checkpoint,
             "finish": partial.finish,
         }
-        with pytest.raises(FileAccessError, match=r"cannot be written: No space left on device. What was there is"):
+        with pytest.raises(
+            FileAccessError, match=r"cannot be written: No space left on device. What was there is"
+        ):
             act[step]()
     assert path.read_bytes() == old
     assert go_on(path) == 30
     assert path.read_bytes() == write_whole(tmp_path / "whole")
 
 
-def test_a_full_disk_met_when_the_file_is_closed_does_not_hide_the_first_error(tmp_path: Path) -> None:
+def test_a_full_disk_met_when_the_file_is_closed_does_not_hide_the_first_error(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InvalidInputError, match="the first"), begin(tmp_path / "codes") as partial:  # noqa: PT012
         partial._file = FullFile(partial._file)  # type: ignore[assignment]
         raise InvalidInputError("the first")
@@ -338,7 +360,9 @@ def test_a_journal_that_cannot_be_written_leaves_the_one_before(
         partial.append(some(30, 40))
         with monkeypatch.context() as patch:
             patch.setattr(Path, "replace", full_disk)
-            with pytest.raises(FileAccessError, match=r"cannot be written: No space left on device"):
+            with pytest.raises(
+                FileAccessError, match=r"cannot be written: No space left on device"
+            ):
                 partial.checkpoint()
     assert beside(path) == {".codes.partial", ".codes.partial.json"}
     assert go_on(path) == 30

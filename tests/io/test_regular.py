@@ -1,4 +1,6 @@
-"""Paths that lead to no regular file: an error at once, and never a wait for a writer who may not come."""
+"""Paths that lead to no regular file: an error at once, and never a wait for a writer who may not
+come.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_a_pipe_is_no_file_of_ours(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NPY_READERS)
 def test_a_pipe_is_no_npy_file(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npy")
-    with pytest.raises(FileAccessError, match=r"pipe\.npy cannot be read: it is not a regular file\.$"):
+    with pytest.raises(
+        FileAccessError, match=r"pipe\.npy cannot be read: it is not a regular file\.$"
+    ):
         NPY_READERS[name](tmp_path / "pipe.npy")
 
 

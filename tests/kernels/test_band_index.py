@@ -22,16 +22,23 @@ SHAPES = [(1, 1, 1), (70, 1, 9), (200, 1, 64), (40, 3, 20), (130, 2, 33), (9, 8,
 
 
 def keys_of(codes: Codes, r: int, bands: int) -> list[list[int]]:
-    """The bits of every band as a number, plane after plane from the lowest bits, first symbols first."""
+    """The bits of every band as a number, plane after plane from the lowest bits, first symbols
+    first.
+    """
     bits = codes.spec.bits_per_symbol
     return [
-        [int("".join(str(s >> p & 1) for p in range(bits) for s in row[b * r : b * r + r]), 2) for b in range(bands)]
+        [
+            int("".join(str(s >> p & 1) for p in range(bits) for s in row[b * r : b * r + r]), 2)
+            for b in range(bands)
+        ]
         for row in codes.symbols().astype(object).tolist()
     ]
 
 
 @pytest.mark.parametrize(("n_symbols", "bits", "band_bits"), SHAPES)
-def test_a_key_is_the_bits_of_the_symbols_of_a_band(n_symbols: int, bits: int, band_bits: int) -> None:
+def test_a_key_is_the_bits_of_the_symbols_of_a_band(
+    n_symbols: int, bits: int, band_bits: int
+) -> None:
     codes = random_codes(np.random.default_rng(n_symbols), 20, n_symbols, bits)
     layout = BandLayout(codes.spec, band_bits)
     keys = np.empty((len(codes), layout.bands), dtype=np.uint64)
@@ -40,7 +47,9 @@ def test_a_key_is_the_bits_of_the_symbols_of_a_band(n_symbols: int, bits: int, b
 
 
 @pytest.mark.parametrize(("n_symbols", "bits", "band_bits"), SHAPES)
-def test_tables_list_every_row_once_in_the_slot_of_its_key(n_symbols: int, bits: int, band_bits: int) -> None:
+def test_tables_list_every_row_once_in_the_slot_of_its_key(
+    n_symbols: int, bits: int, band_bits: int
+) -> None:
     codes = random_codes(np.random.default_rng(n_symbols), 300, n_symbols, bits)
     index = FlatIndex(codes.spec)
     index.add(codes)
@@ -53,9 +62,9 @@ def test_tables_list_every_row_once_in_the_slot_of_its_key(n_symbols: int, bits:
         assert sorted(rows.tolist()) == list(range(300))
         assert (starts[0], starts[-1]) == (0, 300)
         slots = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        assert len({(int(key), slot) for key, slot in zip(keys[rows, band], slots.tolist(), strict=True)}) == len(
-            set(keys[:, band].tolist())
-        )
+        assert len(
+            {(int(key), slot) for key, slot in zip(keys[rows, band], slots.tolist(), strict=True)}
+        ) == len(set(keys[:, band].tolist()))
         for slot in range(len(starts) - 1):
             inside = rows[starts[slot] : starts[slot + 1]].tolist()
             assert inside == sorted(inside)

@@ -88,7 +88,8 @@ def test_a_kernel_is_found_on_disk_by_the_next_process(folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize(
-    "damage", [nothing, first_half, without_end, noise, one_bit_in_the_middle, a_pickle_of_something_else]
+    "damage",
+    [nothing, first_half, without_end, noise, one_bit_in_the_middle, a_pickle_of_something_else],
 )
 def test_a_damaged_file_counts_as_none_and_is_written_again(
     folder: Path, ending: str, damage: Callable[[bytes], bytes]
@@ -99,7 +100,9 @@ def test_a_damaged_file_counts_as_none_and_is_written_again(
     assert answered() == (20, 1)
 
 
-def test_a_file_that_cannot_be_read_counts_as_none(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_read_counts_as_none(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for ending in ("nbi", "nbc"):
         file = one_file(folder, ending)
         file.unlink()
@@ -108,7 +111,8 @@ def test_a_file_that_cannot_be_read_counts_as_none(folder: Path, capfd: pytest.C
 
 
 def test_code_compiled_for_other_numbers_is_never_run_for_these(folder: Path) -> None:
-    # Two processes that compile at once may both call their file the first: one's index, the other's code.
+    # Two processes that compile at once may both call their file the first: one's index, the
+    # other's code.
     whole = one_file(folder, "nbc").read_bytes()
     one_file(folder, "nbi").unlink()
     assert answered([0.5, 1.0]) == (3.0, 0)
@@ -116,7 +120,9 @@ def test_code_compiled_for_other_numbers_is_never_run_for_these(folder: Path) ->
     assert answered([0.5, 1.0]) == (3.0, 0)
 
 
-def test_code_of_an_earlier_source_is_never_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_an_earlier_source_is_never_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A full disk may take a new index, which is short, and not the code it tells of.
     from bitkin.kernels import _cache
 

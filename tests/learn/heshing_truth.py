@@ -11,12 +11,20 @@ import bitkin
 from bitkin.learn.heshing.node_seeds import node_seeds
 
 TREE = bitkin.Taxonomy.from_paths(
-    [("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss"), ("animal", "cat"), ("rock",)]
+    [
+        ("plant", "flower", "lily"),
+        ("plant", "flower", "rose"),
+        ("plant", "moss"),
+        ("animal", "cat"),
+        ("rock",),
+    ]
 )
 """Leaves at three depths."""
 
 
-def bags(n: int, seed: int = 0, n_features: int = 60) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+def bags(
+    n: int, seed: int = 0, n_features: int = 60
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
     """Rows of small counts, each class with words of its own, and their labels in `TREE`."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(0, TREE.n_classes, n)
@@ -39,8 +47,12 @@ def murmur3(feature: int, seed: int) -> int:
     return h ^ h >> 16
 
 
-def feature_maps(tree: bitkin.Taxonomy, d: int, n_buckets: int, seed: int) -> npt.NDArray[np.float64]:
-    """Ψ of every class as a matrix from features to buckets: (n_classes, levels below the root, d, n_buckets)."""
+def feature_maps(
+    tree: bitkin.Taxonomy, d: int, n_buckets: int, seed: int
+) -> npt.NDArray[np.float64]:
+    """Ψ of every class as a matrix from features to buckets: (n_classes, levels below the root, d,
+    n_buckets).
+    """
     maps = np.zeros((tree.n_classes, tree.n_levels - 1, d, n_buckets))
     for c, path in enumerate(tree.class_paths):
         for level, node_seed in enumerate(node_seeds(path, seed).tolist()):
@@ -51,14 +63,20 @@ def feature_maps(tree: bitkin.Taxonomy, d: int, n_buckets: int, seed: int) -> np
     return maps
 
 
-def reached_classes(scores: npt.NDArray[Any], paths: npt.NDArray[Any], beam: int, y: int) -> npt.NDArray[np.bool_]:
-    """Classes below the `beam` best nodes of every level, and below those above class `y`; ties go to the first node.
+def reached_classes(
+    scores: npt.NDArray[Any], paths: npt.NDArray[Any], beam: int, y: int
+) -> npt.NDArray[np.bool_]:
+    """Classes below the `beam` best nodes of every level, and below those above class `y`; ties go
+    to the first node.
 
-    `scores` are those of the nodes on the path of every class, summed from the root down: (n_classes, levels).
+    `scores` are those of the nodes on the path of every class, summed from the root down:
+    (n_classes, levels).
     """
     alive = np.ones(len(paths), dtype=bool)
     for level in range(paths.shape[1] - 1):
-        lead = {paths[c, level]: (-scores[c, level], paths[c, level]) for c in np.flatnonzero(alive)}
+        lead = {
+            paths[c, level]: (-scores[c, level], paths[c, level]) for c in np.flatnonzero(alive)
+        }
         best = sorted(lead, key=lambda node: lead[node])[:beam]
         alive &= np.isin(paths[:, level], [*best, paths[y, level]])
     return alive
@@ -74,7 +92,9 @@ def learned_slowly(
     beam: int | None = None,
     paths: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """The average of the weights after every row, the rows learned in order: the definition, step by step."""
+    """The average of the weights after every row, the rows learned in order: the definition, step
+    by step.
+    """
     weights = np.zeros((maps.shape[1], maps.shape[3]))
     total = np.zeros_like(weights)
     first_step = 4.0 / (X**2).sum(axis=1).mean()

@@ -67,7 +67,9 @@ def test_chosen_classes_may_be_inner_nodes_and_leave_branches_out() -> None:
     tree = Taxonomy.from_parents(FIGURE_2A, classes=[6, 2])
     assert tree.classes == (6, 2)
     assert tree.node_labels == (2, 6, 2)
-    with pytest.raises(InvalidInputError, match="classes must be nodes of parents, got 9, which are not"):
+    with pytest.raises(
+        InvalidInputError, match="classes must be nodes of parents, got 9, which are not"
+    ):
         Taxonomy.from_parents(FIGURE_2A, classes=[6, 9])
 
 
@@ -90,7 +92,16 @@ def test_several_tops_get_a_root_above_them() -> None:
         ({"a": None}, "one node, 'a'"),
         ({"a": ["b"]}, r"a label of parents\[0\] must be hashable"),
     ],
-    ids=["ring", "ring beside a tree", "own parent", "none", "no dict", "empty", "one node", "unhashable"],
+    ids=[
+        "ring",
+        "ring beside a tree",
+        "own parent",
+        "none",
+        "no dict",
+        "empty",
+        "one node",
+        "unhashable",
+    ],
 )
 def test_parents_that_are_no_tree_are_refused(parents: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
@@ -125,14 +136,18 @@ def test_edges_that_are_no_tree_are_refused(edges: Any, words: str) -> None:
     ids=["double", "empty", "front", "end", "number"],
 )
 def test_labels_with_empty_parts_are_refused(label: Any, sep: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"labels must be strings of parts .* at position 1"):
+    with pytest.raises(
+        InvalidInputError, match=r"labels must be strings of parts .* at position 1"
+    ):
         Taxonomy.from_labels(["x", label], sep=sep)
 
 
 def test_the_separator_must_be_a_string() -> None:
     assert Taxonomy.from_labels(["a::b", "a::c"], sep="::").root_label == "a"
     for sep in ("", None):
-        with pytest.raises(InvalidInputError, match="sep must be a string of one character or more"):
+        with pytest.raises(
+            InvalidInputError, match="sep must be a string of one character or more"
+        ):
             Taxonomy.from_labels(["a.b"], sep=sep)  # type: ignore[arg-type]
 
 
@@ -166,7 +181,11 @@ def test_short_lines_and_blank_lines_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tree.csv"
     path.write_text('\ufefftop,sub,class\n\n a , "b, c",d\na,e,\na,,\n,,\n', encoding="utf-8")
     tree = Taxonomy.from_csv(path)
-    assert [tree.path_of(label) for label in tree.classes] == [("a", "b, c", "d"), ("a", "e"), ("a",)]
+    assert [tree.path_of(label) for label in tree.classes] == [
+        ("a", "b, c", "d"),
+        ("a", "e"),
+        ("a",),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -174,16 +193,47 @@ def test_short_lines_and_blank_lines_of_a_file(tmp_path: Path) -> None:
     [
         (b"h,h\n", {}, InvalidInputError, "at least one line of cells below its header"),
         (b"", {"header": False}, InvalidInputError, "at least one line of cells."),
-        (b"h,h,h\na,,b\n", {}, InvalidInputError, "empty cells at the end of a line only, .* at line 2"),
-        (b"h,h\na\n", {"layout": "parents"}, InvalidInputError, "must have two columns, .* at line 2"),
-        (b"h,h\n,a\n", {"layout": "parents"}, InvalidInputError, "must have two columns, .* at line 2"),
+        (
+            b"h,h,h\na,,b\n",
+            {},
+            InvalidInputError,
+            "empty cells at the end of a line only, .* at line 2",
+        ),
+        (
+            b"h,h\na\n",
+            {"layout": "parents"},
+            InvalidInputError,
+            "must have two columns, .* at line 2",
+        ),
+        (
+            b"h,h\n,a\n",
+            {"layout": "parents"},
+            InvalidInputError,
+            "must have two columns, .* at line 2",
+        ),
         (b"h,h\na,b\nb,a\n", {"layout": "parents"}, InvalidInputError, "the cycle 'b' → 'a' → 'b'"),
         (b"a,\xff\n", {}, CorruptFileError, "not text in UTF-8"),
         (b'a,"b\n', {}, CorruptFileError, "no CSV file at line"),
-        (b"a,b\n", {"layout": "tree"}, InvalidInputError, "layout must be one of 'paths', 'parents', got 'tree'"),
+        (
+            b"a,b\n",
+            {"layout": "tree"},
+            InvalidInputError,
+            "layout must be one of 'paths', 'parents', got 'tree'",
+        ),
         (b"a,b\n", {"delimiter": ",,"}, InvalidInputError, "delimiter must be one character"),
     ],
-    ids=["header only", "empty", "gap", "one column", "no child", "ring", "bytes", "quote", "layout", "delimiter"],
+    ids=[
+        "header only",
+        "empty",
+        "gap",
+        "one column",
+        "no child",
+        "ring",
+        "bytes",
+        "quote",
+        "layout",
+        "delimiter",
+    ],
 )
 def test_bad_files_are_refused(
     tmp_path: Path, text: bytes, options: dict[str, Any], kind: type[BitkinError], words: str
@@ -216,9 +266,14 @@ def test_deep_trees_of_many_classes_are_refused_before_they_fill_memory(tmp_path
     n = 30_000
     chain = [(f"a{i}", f"a{i + 1}") for i in range(n)]
     for leaves in ([(f"a{n}", f"b{i}") for i in range(n)], [("a0", f"b{i}") for i in range(n - 1)]):
-        with pytest.raises(InvalidInputError, match="paths of up to 64 levels, got 30,000 classes and a path of 30,00"):
+        with pytest.raises(
+            InvalidInputError,
+            match="paths of up to 64 levels, got 30,000 classes and a path of 30,00",
+        ):
             Taxonomy.from_edges(chain + leaves)
-        (tmp_path / "tree.csv").write_text("node,parent\n" + "".join(f"{b},{a}\n" for a, b in chain + leaves))
+        (tmp_path / "tree.csv").write_text(
+            "node,parent\n" + "".join(f"{b},{a}\n" for a, b in chain + leaves)
+        )
         with pytest.raises(InvalidInputError, match="got 30,000 classes and a path of 30,00"):
             Taxonomy.from_csv(tmp_path / "tree.csv", layout="parents")
     with pytest.raises(InvalidInputError, match="Leave inner nodes out"):

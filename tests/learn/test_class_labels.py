@@ -42,7 +42,9 @@ def test_labels_of_every_kind_can_be_learned_and_scored(kind: str, margin: float
     assert model.score(X, y, weights) == pytest.approx((hits * weights).sum() / weights.sum())
     for size in (0, 1, 7):  # the type is that of all answers there are, not of those given
         assert model.predict(X[:size]).dtype == predicted.dtype
-    with pytest.raises(InvalidInputError, match="y must hold one label a row of X, 90 in all, got 2"):
+    with pytest.raises(
+        InvalidInputError, match="y must hold one label a row of X, 90 in all, got 2"
+    ):
         model.score(X, y[:2])
     with pytest.raises(InvalidInputError, match="sample_weight must be 90 numbers"):
         model.score(X, y, [1.0])

@@ -13,12 +13,19 @@ from bitkin.errors import InvalidInputError, MissingExtraError
 from tests.learn.trees import path_lists
 
 WIDE = Taxonomy.from_paths(
-    [(f"part {i}", f"{i}.{j}", f"{i}.{j}.{k}") for i in range(9) for j in range(i + 1) for k in range(j)]
+    [
+        (f"part {i}", f"{i}.{j}", f"{i}.{j}.{k}")
+        for i in range(9)
+        for j in range(i + 1)
+        for k in range(j)
+    ]
 )
 
 
 def test_a_small_tree_is_drawn_whole_and_copies_are_not() -> None:
-    tree = Taxonomy.from_paths([("life", "plant"), ("life", "plant", "moss"), ("life", "cat"), ("life", "a\nb")])
+    tree = Taxonomy.from_paths(
+        [("life", "plant"), ("life", "plant", "moss"), ("life", "cat"), ("life", "a\nb")]
+    )
     assert str(tree).splitlines() == [
         "life",
         "├── plant",
@@ -30,7 +37,9 @@ def test_a_small_tree_is_drawn_whole_and_copies_are_not() -> None:
 
 
 def test_a_large_tree_is_cut_with_counts() -> None:
-    tree = Taxonomy.from_paths([("r", "big", number) for number in range(1000)] + [("r", "small", "a", "b")])
+    tree = Taxonomy.from_paths(
+        [("r", "big", number) for number in range(1000)] + [("r", "small", "a", "b")]
+    )
     assert tree.to_text(max_lines=8).splitlines() == [
         "r",
         "├── big",
@@ -47,13 +56,19 @@ def test_a_large_tree_is_cut_with_counts() -> None:
         "└── small",
         "    └── a (1 class)",
     ]
-    assert tree.to_text(max_lines=3).splitlines() == ["r", "├── big (1,000 classes)", "└── small (1 class)"]
+    assert tree.to_text(max_lines=3).splitlines() == [
+        "r",
+        "├── big (1,000 classes)",
+        "└── small (1 class)",
+    ]
     flat = Taxonomy.from_classes(range(50))
     assert flat.to_text(max_lines=3).splitlines() == ["root", "├── 0", "└── … 49 more"]
 
 
 @given(path_lists(max_nodes=40), st.integers(3, 45))
-def test_no_class_is_forgotten_and_the_page_is_never_too_small(paths: list[tuple[int, ...]], max_lines: int) -> None:
+def test_no_class_is_forgotten_and_the_page_is_never_too_small(
+    paths: list[tuple[int, ...]], max_lines: int
+) -> None:
     tree = Taxonomy.from_paths(paths)
     lines = tree.to_text(max_lines).splitlines()
     assert len(lines) <= max_lines
@@ -64,7 +79,8 @@ def test_no_class_is_forgotten_and_the_page_is_never_too_small(paths: list[tuple
             n_classes += int(text.split("(")[1].split()[0])
         elif "more" in text:
             n_classes += int(text.split()[1])
-        elif len(following) - len(following.lstrip("│├└─ ")) <= len(line) - len(text):  # nothing below it
+        # nothing below it
+        elif len(following) - len(following.lstrip("│├└─ ")) <= len(line) - len(text):
             n_classes += 1
     assert n_classes == tree.n_classes
 
@@ -112,7 +128,9 @@ def test_the_picture_makes_its_own_axes_of_a_fitting_size() -> None:
     pyplot.close(large)
 
 
-def test_without_matplotlib_the_error_holds_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_holds_the_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = builtins.__import__
 
     def missing(name: str, *rest: Any) -> Any:

@@ -26,11 +26,19 @@ WHOLE_TREE = searched_tree(TREE, np.arange(TREE.n_classes), 0)
 
 def numbered(classes: list[int]) -> Labelled:
     """Rows that hold their own numbers."""
-    return Labelled(np.arange(len(classes), dtype=np.float32)[:, None], np.array(classes, dtype=np.int32))
+    return Labelled(
+        np.arange(len(classes), dtype=np.float32)[:, None], np.array(classes, dtype=np.int32)
+    )
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(0, 99), st.sampled_from([0.1, 0.2, 0.5]))
-def test_every_class_gives_its_share_and_keeps_a_row(classes: list[int], seed: int, share: float) -> None:
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=60),
+    st.integers(0, 99),
+    st.sampled_from([0.1, 0.2, 0.5]),
+)
+def test_every_class_gives_its_share_and_keeps_a_row(
+    classes: list[int], seed: int, share: float
+) -> None:
     learned, held = split_rows(numbered(classes), share, seed, "a test")
     rows = np.concatenate([learned.batch, held.batch])[:, 0]
     assert sorted(rows.tolist()) == list(range(len(classes)))
@@ -43,7 +51,9 @@ def test_every_class_gives_its_share_and_keeps_a_row(classes: list[int], seed: i
 
 def test_every_purpose_puts_other_rows_aside() -> None:
     data = numbered([0, 1] * 50)
-    one, other = (split_rows(data, 0.2, 0, purpose)[1].batch for purpose in ("alpha", "early stopping"))
+    one, other = (
+        split_rows(data, 0.2, 0, purpose)[1].batch for purpose in ("alpha", "early stopping")
+    )
     assert not np.array_equal(one, other)
     assert len(split_rows(data, 0.2, 0, "alpha", most=20)[0]) == 16
 
@@ -61,9 +71,16 @@ def test_every_purpose_puts_other_rows_aside() -> None:
         (lambda place: 8 * (place in (4, 5, 7)), 6),
     ],
     ids=[
-        "at the start", "up to the end", "down to the end", "up", "down", "flat", "flat below", "a wall on each side",
+        "at the start",
+        "up to the end",
+        "down to the end",
+        "up",
+        "down",
+        "flat",
+        "flat below",
+        "a wall on each side",
     ],
-)  # fmt: skip
+)
 def test_alpha_is_looked_for_downhill(
     errors: Callable[[int], int], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +107,9 @@ def test_alpha_is_looked_for_downhill(
 
 def test_rows_that_nothing_can_be_held_out_of_get_the_usual_alpha() -> None:
     data = numbered([0, 1, 2, 3, 4])
-    assert choose_alpha(data, WHOLE_TREE, 8, METHOD, max_iter=3, beam=None, seed=0) == pytest.approx(2e-4)
+    assert choose_alpha(
+        data, WHOLE_TREE, 8, METHOD, max_iter=3, beam=None, seed=0
+    ) == pytest.approx(2e-4)
     X, y = bags(300)
     few = [int(np.flatnonzero(y == label)[0]) for label in TREE.classes]
     model = HeshingClassifier(TREE, n_buckets=64, early_stopping=True).fit(X[few], y[few])

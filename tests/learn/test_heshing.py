@@ -24,7 +24,9 @@ from tests.learn.heshing_truth import TREE, bags
 
 def small(**parameters: Any) -> HeshingClassifier:
     """A model that is quickly learned."""
-    return HeshingClassifier(**{"taxonomy": TREE, "n_buckets": 512, "alpha": 1e-3, "max_iter": 3, **parameters})
+    return HeshingClassifier(
+        **{"taxonomy": TREE, "n_buckets": 512, "alpha": 1e-3, "max_iter": 3, **parameters}
+    )
 
 
 @pytest.mark.parametrize("loss", ["hinge", "softmax"])
@@ -53,12 +55,16 @@ def test_the_answers_agree_with_each_other() -> None:
     scores, found = model.decision_function(Q), model.predict(Q)
     assert np.array_equal(model.classes_[scores.argmax(axis=1)], found)
     top = model.predict_top(Q, 3)
-    assert np.array_equal(top.labels, model.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :3]])
+    assert np.array_equal(
+        top.labels, model.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :3]]
+    )
     assert np.array_equal(top.scores, -np.sort(-scores, axis=1)[:, :3])
     assert not top.empty.any()
     assert [TREE.path_of(label) for label in found] == model.predict_path(Q).tolist()
     shares = np.exp(scores.astype(np.float64))
-    assert np.allclose(model.predict_proba(Q), shares / shares.sum(axis=1, keepdims=True), atol=1e-6)
+    assert np.allclose(
+        model.predict_proba(Q), shares / shares.sum(axis=1, keepdims=True), atol=1e-6
+    )
     assert not hasattr(small(), "predict_proba")
     assert model.predict(Q[:0]).shape == (0,)
     assert model.decision_function(Q[:0]).shape == (0, 5)
@@ -80,7 +86,13 @@ def test_the_same_seed_is_the_same_model_whatever_the_threads(few_threads: None)
     for n_threads in (1, 2, 3):
         bitkin.set_threads(n_threads)
         model = small(alpha="auto").fit(X, y)
-        found.append((model.weights_.tobytes(), model.decision_function(X).tobytes(), model.predict(X).tolist()))
+        found.append(
+            (
+                model.weights_.tobytes(),
+                model.decision_function(X).tobytes(),
+                model.predict(X).tolist(),
+            )
+        )
     assert found[0] == found[1] == found[2]
     assert small(random_state=1).fit(X, y).weights_.tobytes() != found[0][0]
 
@@ -123,7 +135,9 @@ def test_data_frames_are_taken_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cuts", [[], [1], [50, 50, 51], [7, 100, 199]])
 def test_parts_in_any_split_give_one_model(cuts: list[int]) -> None:
     X, y = bags(300)
-    whole = small().partial_fit(X[:100], y[:100], classes=TREE.classes).partial_fit(X[100:], y[100:])
+    whole = (
+        small().partial_fit(X[:100], y[:100], classes=TREE.classes).partial_fit(X[100:], y[100:])
+    )
     parts = small().partial_fit(X[:100], y[:100], classes=TREE.classes)
     for rows in np.split(np.arange(100, 300), cuts):
         parts.partial_fit(X[rows], y[rows])
@@ -136,7 +150,9 @@ def test_a_class_that_comes_late_is_learned_nearly_as_well() -> None:
     Q, truth = bags(2000, seed=1)
     early, late = np.arange(2000), np.arange(2000, 4000)
     early = early[y[early] != "rose"]
-    knew = small().partial_fit(X[early], y[early], classes=TREE.classes).partial_fit(X[late], y[late])
+    knew = (
+        small().partial_fit(X[early], y[early], classes=TREE.classes).partial_fit(X[late], y[late])
+    )
     others = [TREE.path_of(label) for label in TREE.classes if label != "rose"]
     learned = small(taxonomy=Taxonomy.from_paths(others)).partial_fit(X[early], y[early])
     learned.partial_fit(X[late], y[late], paths=[TREE.path_of("rose")])
@@ -164,7 +180,10 @@ def test_without_a_taxonomy_new_classes_are_listed() -> None:
     known = y != "cat"
     model = small(taxonomy=None).partial_fit(X[known], y[known])
     assert model.classes_.tolist() == ["lily", "moss", "rock", "rose"]
-    with pytest.raises(InvalidInputError, match=r"must hold classes of the taxonomy, got 'cat'\. List new classes in"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"must hold classes of the taxonomy, got 'cat'\. List new classes in",
+    ):
         model.partial_fit(X, y)
     assert model.classes_.tolist() == ["lily", "moss", "rock", "rose"]
     model.partial_fit(X, y, classes=["cat"])
@@ -235,7 +254,8 @@ def test_the_memory_chooses_the_buckets() -> None:
     assert model.weights_.nbytes == 10_000 // 12 * 12
     assert small(max_bytes=12).fit(X, y).weights_.shape == (3, 1)
     with pytest.raises(
-        InvalidInputError, match="max_bytes must be at least 12, one bucket for each level below the root, got 11"
+        InvalidInputError,
+        match="max_bytes must be at least 12, one bucket for each level below the root, got 11",
     ):
         small(max_bytes=11).fit(X, y)
 
@@ -243,7 +263,9 @@ def test_the_memory_chooses_the_buckets() -> None:
 def test_early_stopping_and_progress() -> None:
     X, y = bags(200)
     told: list[tuple[int, int]] = []
-    model = small(max_iter=50, early_stopping=True, progress=lambda *now: told.append(now)).fit(X, y)
+    model = small(max_iter=50, early_stopping=True, progress=lambda *now: told.append(now)).fit(
+        X, y
+    )
     assert 2 < model.n_iter_ < 50
     assert told[0] == (180, 50 * 180)
     assert told[-1] == (50 * 180, 50 * 180)
@@ -282,7 +304,9 @@ def test_progress_may_listen_while_alpha_is_chosen_and_changes_nothing() -> None
     small(alpha=1e-3, max_iter=3, progress=given).fit(X, y)
     assert (given.trials, len(given.learned)) == ([], 3)
     given.choosing_alpha = "no method"  # type: ignore[assignment,method-assign]
-    with pytest.raises(InvalidInputError, match=r"progress\.choosing_alpha must be a method, got 'no method'"):
+    with pytest.raises(
+        InvalidInputError, match=r"progress\.choosing_alpha must be a method, got 'no method'"
+    ):
         small(alpha="auto", progress=given).fit(X, y)
 
 
@@ -296,13 +320,21 @@ def test_the_last_weights_without_an_average() -> None:
 def test_an_intercept_finds_what_directions_cannot() -> None:
     X = np.linspace(1, 3, 200)[:, None]
     y = np.where(X[:, 0] > 2, "far", "near")
-    assert HeshingClassifier(fit_intercept=True, alpha=1e-6, max_iter=50).fit(X, y).score(X, y) > 0.95
+    assert (
+        HeshingClassifier(fit_intercept=True, alpha=1e-6, max_iter=50).fit(X, y).score(X, y) > 0.95
+    )
     assert HeshingClassifier(alpha=1e-6, max_iter=50).fit(X, y).score(X, y) < 0.6
 
 
 def test_labels_of_any_kind() -> None:
     X, _ = bags(100)
-    kinds: list[list[Any]] = [[3, 1, 2], [2.0, 1.0], [True, False], [("a", 1), ("b", 2)], ["x", 5, None]]
+    kinds: list[list[Any]] = [
+        [3, 1, 2],
+        [2.0, 1.0],
+        [True, False],
+        [("a", 1), ("b", 2)],
+        ["x", 5, None],
+    ]
     for labels in kinds:
         y = [labels[i % len(labels)] for i in range(100)]
         model = HeshingClassifier(n_buckets=64, alpha=1e-3, max_iter=1).fit(X, y)
@@ -367,7 +399,10 @@ def test_damaged_models_are_refused(in_parts: bool, tmp_path: Path) -> None:
         ({"min_margin": -1.0}, "min_margin must be finite and at least 0.0, got -1.0"),
         ({"progress": 5}, "progress must be a function of two numbers or None, got 5"),
         ({"taxonomy": {"a": "b"}}, "taxonomy must be a Taxonomy or None, got {'a': 'b'}"),
-        ({"taxonomy": Taxonomy.from_paths([("a", "b")])}, "taxonomy must have at least two classes"),
+        (
+            {"taxonomy": Taxonomy.from_paths([("a", "b")])},
+            "taxonomy must have at least two classes",
+        ),
         ({"random_state": -1}, "random_state must be"),
     ],
 )
@@ -387,16 +422,25 @@ def test_bad_rows_and_labels_are_one_clear_error() -> None:
     with pytest.raises(NotFittedError):
         small().predict(X)
     with pytest.raises(
-        InvalidInputError, match=r"classes of the taxonomy, got 7, 'dog'. Add them by taxonomy.with_paths"
+        InvalidInputError,
+        match=r"classes of the taxonomy, got 7, 'dog'. Add them by taxonomy.with_paths",
     ):
         model.fit(X[:3], ["lily", "dog", 7])
-    with pytest.raises(InvalidInputError, match=r"got 'dog'\. Give the path of a new class in paths"):
+    with pytest.raises(
+        InvalidInputError, match=r"got 'dog'\. Give the path of a new class in paths"
+    ):
         model.partial_fit(X[:2], ["lily", "dog"])
-    with pytest.raises(InvalidInputError, match="at least two classes, got one class, 'lily', in all rows"):
+    with pytest.raises(
+        InvalidInputError, match="at least two classes, got one class, 'lily', in all rows"
+    ):
         model.fit(X[:3], ["lily"] * 3)
-    with pytest.raises(InvalidInputError, match="y must hold one label a row of X, 50 in all, got 3"):
+    with pytest.raises(
+        InvalidInputError, match="y must hold one label a row of X, 50 in all, got 3"
+    ):
         model.fit(X, y[:3])
-    with pytest.raises(InvalidInputError, match="X has 59 features, but HeshingClassifier is expecting 60"):
+    with pytest.raises(
+        InvalidInputError, match="X has 59 features, but HeshingClassifier is expecting 60"
+    ):
         model.predict(X[:, :59])
     with pytest.raises(InvalidInputError, match="expecting 60"):
         model.partial_fit(X[:, :59], y)
@@ -406,7 +450,11 @@ def test_bad_rows_and_labels_are_one_clear_error() -> None:
         bad = X.copy()
         bad[7, 3] = value
         for rows in (bad, scipy.sparse.csr_array(bad)):
-            for work in (model.predict, lambda rows: model.fit(rows, y), lambda rows: model.partial_fit(rows, y)):
+            for work in (
+                model.predict,
+                lambda rows: model.fit(rows, y),
+                lambda rows: model.partial_fit(rows, y),
+            ):
                 with pytest.raises(InvalidInputError, match=f"{word} at row 7, column 3"):
                     work(rows)
     with pytest.raises(InvalidInputError, match="must fit float32"):

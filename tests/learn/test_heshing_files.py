@@ -1,4 +1,6 @@
-"""Files that were written with good checksums and hold what no learning leaves behind; and what must come back."""
+"""Files that were written with good checksums and hold what no learning leaves behind; and what
+must come back.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_learning_cannot_leave_behind_is_refused(change: str, mmap: bool, tmp_path: Path) -> None:
+def test_what_learning_cannot_leave_behind_is_refused(
+    change: str, mmap: bool, tmp_path: Path
+) -> None:
     model = learned()
     write_model(model, model._model, tmp_path / "good")
     assert np.array_equal(bitkin.load(tmp_path / "good", mmap=mmap).weights_, model.weights_)

@@ -27,17 +27,27 @@ WORDS = st.integers(0, 2**32 - 1)
 def test_a_million_hashes_are_those_of_scikit_learn() -> None:
     n_features, n_seeds = (10, 10) if JIT_DISABLED else (1000, 1000)
     rng = np.random.default_rng(0)
-    features = np.append(rng.integers(0, 2**32, n_features - 2, dtype=np.uint32), [0, 2**32 - 1]).astype(np.uint32)
+    features = np.append(
+        rng.integers(0, 2**32, n_features - 2, dtype=np.uint32), [0, 2**32 - 1]
+    ).astype(np.uint32)
     for seed in np.append(rng.integers(0, 2**32, n_seeds - 2), [0, 2**32 - 1]).tolist():
         hashes = np.empty(len(features), dtype=np.uint32)
-        hash_pairs_into(read_only(features), read_only(np.full(len(features), seed, dtype=np.uint32)), hashes)
-        assert np.array_equal(hashes, murmurhash3_32(features.view(np.int32), seed=seed, positive=True))
+        hash_pairs_into(
+            read_only(features), read_only(np.full(len(features), seed, dtype=np.uint32)), hashes
+        )
+        assert np.array_equal(
+            hashes, murmurhash3_32(features.view(np.int32), seed=seed, positive=True)
+        )
 
 
 @given(feature=WORDS, seed=WORDS, n_buckets=st.integers(1, 2**31))
-def test_the_bucket_and_the_sign_come_from_different_bits(feature: int, seed: int, n_buckets: int) -> None:
+def test_the_bucket_and_the_sign_come_from_different_bits(
+    feature: int, seed: int, n_buckets: int
+) -> None:
     buckets, signs = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int8)
-    place_features_into(read_only(np.array([feature], dtype=np.uint32)), np.uint32(seed), n_buckets, buckets, signs)
+    place_features_into(
+        read_only(np.array([feature], dtype=np.uint32)), np.uint32(seed), n_buckets, buckets, signs
+    )
     h = murmur3(feature, seed)
     assert (buckets[0], signs[0]) == (((h & 2**31 - 1) * n_buckets) >> 31, -1 if h >> 31 else 1)
     assert 0 <= buckets[0] < n_buckets
@@ -56,15 +66,21 @@ def test_buckets_are_even_and_signs_independent_of_them() -> None:
 @pytest.mark.parametrize("n_buckets", [1, 7, 64, 1000])
 def test_scores_are_products_with_the_hashed_features(n_buckets: int) -> None:
     X, _ = bags(13)
-    weights = np.random.default_rng(1).standard_normal((TREE.n_levels - 1, n_buckets)).astype(np.float32)
+    weights = (
+        np.random.default_rng(1).standard_normal((TREE.n_levels - 1, n_buckets)).astype(np.float32)
+    )
     scorer = Scorer(searched_tree(TREE, ALL, 5), weights, 1 / math.sqrt(TREE.n_levels), 0.0)
     maps = feature_maps(TREE, X.shape[1], n_buckets, 5)
-    assert np.allclose(scorer.scores(rows_of(X)), np.einsum("nj,cljb,lb->nc", X, maps, weights), atol=1e-4)
+    assert np.allclose(
+        scorer.scores(rows_of(X)), np.einsum("nj,cljb,lb->nc", X, maps, weights), atol=1e-4
+    )
 
 
 def test_scores_are_products_with_the_library_s_explicit_features() -> None:
     X, y = bags(40)
-    model = bitkin.HeshingClassifier(TREE, n_buckets=101, alpha=1e-3, max_iter=1, random_state=3).fit(X, y)
+    model = bitkin.HeshingClassifier(
+        TREE, n_buckets=101, alpha=1e-3, max_iter=1, random_state=3
+    ).fit(X, y)
     scores = model.decision_function(X)
     for column, label in enumerate(model.classes_):
         features = bitkin.hierarchical_features(X, [label] * len(X), TREE, 101, 3, root=False)
@@ -94,7 +110,9 @@ def test_learning_is_its_definition_step_by_step(softmax: bool, alpha: float, sc
 @given(st.integers(0, 2**32 - 1))
 def test_the_searched_tree_keeps_every_path(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    paths = {tuple(rng.integers(0, 3, rng.integers(1, 5)).tolist()) for _ in range(rng.integers(1, 12))}
+    paths = {
+        tuple(rng.integers(0, 3, rng.integers(1, 5)).tolist()) for _ in range(rng.integers(1, 12))
+    }
     taxonomy = bitkin.Taxonomy.from_paths([("root", *path, path) for path in sorted(paths)])
     chosen = np.sort(rng.permutation(taxonomy.n_classes)[: rng.integers(1, taxonomy.n_classes + 1)])
     tree = searched_tree(taxonomy, chosen, 0)
@@ -131,7 +149,10 @@ def test_a_beam_finds_what_a_search_by_hand_finds(beam: int) -> None:
     for row in range(25):
         alive = np.ones(36, dtype=bool)
         for level in range(2):
-            lead = {taxonomy.class_paths[c, level]: -levels[row, c, level] for c in np.flatnonzero(alive)}
+            lead = {
+                taxonomy.class_paths[c, level]: -levels[row, c, level]
+                for c in np.flatnonzero(alive)
+            }
             best = sorted(lead.items(), key=lambda pair: pair[1])[:beam]
             alive &= np.isin(taxonomy.class_paths[:, level], [node for node, _ in best])
         assert found[row, 0] == np.flatnonzero(alive)[np.argmax(levels[row, alive, 2])]

@@ -1,4 +1,6 @@
-"""Learning in parts: what fails leaves nothing behind, and classes, paths and parameters may come later."""
+"""Learning in parts: what fails leaves nothing behind, and classes, paths and parameters may come
+later.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.learn.heshing_truth import TREE, bags
 
 def small(**parameters: Any) -> HeshingClassifier:
     """A model that is quickly learned."""
-    return HeshingClassifier(**{"taxonomy": TREE, "n_buckets": 512, "alpha": 1e-3, "max_iter": 3, **parameters})
+    return HeshingClassifier(
+        **{"taxonomy": TREE, "n_buckets": 512, "alpha": 1e-3, "max_iter": 3, **parameters}
+    )
 
 
 def test_softmax_learns_rows_of_one_class() -> None:
@@ -49,9 +53,14 @@ def test_softmax_learns_rows_a_million_times_longer() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("more", [{}, {"classes": ["orchid"], "paths": [("plant", "flower", "tropical", "orchid")]}])
+@pytest.mark.parametrize(
+    "more", [{}, {"classes": ["orchid"], "paths": [("plant", "flower", "tropical", "orchid")]}]
+)
 def test_an_interrupted_part_leaves_the_model_as_it_was(
-    error: type[BaseException], more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: type[BaseException],
+    more: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     X, y = bags(200)
     model, twin = (small().partial_fit(X[:100], y[:100]) for _ in range(2))
@@ -114,9 +123,14 @@ def test_a_tree_that_outgrows_its_memory_is_an_error() -> None:
     model = small(max_bytes=1200).partial_fit(X, y)
     assert model.weights_.nbytes == 1200
     deep = ("plant", "flower", "orchid", "vanilla")
-    with pytest.raises(InvalidInputError, match="max_bytes must be at least 1600 for 5 levels, got 1200: a new class"):
+    with pytest.raises(
+        InvalidInputError,
+        match="max_bytes must be at least 1600 for 5 levels, got 1200: a new class",
+    ):
         model.partial_fit(X[:1], ["vanilla"], paths=[deep])
-    assert model.partial_fit(X[:1], ["vanilla"], paths=[("plant", "vanilla")]).weights_.nbytes == 1200
+    assert (
+        model.partial_fit(X[:1], ["vanilla"], paths=[("plant", "vanilla")]).weights_.nbytes == 1200
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +152,9 @@ def test_a_part_cannot_change_what_the_weights_depend_on(name: str, value: Any) 
     model = small().partial_fit(X, y)
     weights = model.weights_
     model.set_params(**{name: value})
-    with pytest.raises(InvalidInputError, match=f"{name} must stay what it was when the model was begun"):
+    with pytest.raises(
+        InvalidInputError, match=f"{name} must stay what it was when the model was begun"
+    ):
         model.partial_fit(X, y)
     assert model.weights_ is weights
     assert model.fit(X, y).n_iter_ == 3
@@ -156,7 +172,9 @@ def test_probabilities_are_those_of_the_learned_model() -> None:
     X, y = bags(100)
     hinge, softmax = small().fit(X, y), small(loss="softmax").fit(X, y)
     assert not hasattr(hinge.set_params(loss="softmax"), "predict_proba")
-    with pytest.raises(AttributeError, match="no attribute 'predict_proba': scores learned by loss='hinge' are"):
+    with pytest.raises(
+        AttributeError, match="no attribute 'predict_proba': scores learned by loss='hinge' are"
+    ):
         hinge.predict_proba(X)
     assert softmax.set_params(loss="hinge").predict_proba(X).shape == (100, 5)
     assert hasattr(small(loss="softmax"), "predict_proba")
@@ -176,14 +194,18 @@ def test_sources_of_every_kind_are_learned_in_parts() -> None:
             pieces = iter([rows[start : start + 30], rows[start + 30 : start + 100]])
             streamed.partial_fit(open_vectors(pieces), y[start : start + 100])
         assert np.array_equal(streamed.weights_, weights)
-        assert np.array_equal(small().fit(open_vectors(iter([rows])), y).weights_, small().fit(X, y).weights_)
+        assert np.array_equal(
+            small().fit(open_vectors(iter([rows])), y).weights_, small().fit(X, y).weights_
+        )
     with pytest.raises(InvalidInputError, match="has no rows"):
         small().fit(open_vectors(iter([X[:0]])), [])
 
 
 def test_a_source_may_fill_one_array_again_and_again() -> None:
     X, y = bags(200)
-    assert np.array_equal(small().fit(open_vectors(once(X, 30, 60)), y).weights_, small().fit(X, y).weights_)
+    assert np.array_equal(
+        small().fit(open_vectors(once(X, 30, 60)), y).weights_, small().fit(X, y).weights_
+    )
     parts = small().partial_fit(open_vectors(once(X[:100], 10, 50)), y[:100])
     parts.partial_fit(open_vectors(once(X[100:], 10, 50)), y[100:])
     want = small().partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
@@ -191,7 +213,9 @@ def test_a_source_may_fill_one_array_again_and_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "deepcopy"]
+    "copied",
+    [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
+    ids=["pickle", "deepcopy"],
 )
 def test_a_copy_is_as_read_only_as_the_model(copied: Any) -> None:
     X, y = bags(50)

@@ -84,13 +84,17 @@ def test_probabilities_and_predictions_agree_in_a_large_tree() -> None:
 
 @pytest.mark.parametrize("beam", [None, 1, 3])
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.3, 1e6])
-def test_a_margin_is_kept_from_all_classes_whatever_the_beam(beam: int | None, margin: float) -> None:
+def test_a_margin_is_kept_from_all_classes_whatever_the_beam(
+    beam: int | None, margin: float
+) -> None:
     X, _ = rows(60, 1)
     X[7] = 0
     model = learned(beam=beam)
     scores, whole, found = (
-        model.decision_function(X).astype(np.float64), model.predict_path(X), model.predict_path(X, margin)
-    )  # fmt: skip
+        model.decision_function(X).astype(np.float64),
+        model.predict_path(X),
+        model.predict_path(X, margin),
+    )
     paths = {path: LARGE.class_paths[LARGE.class_number(path[-1])] for path in whole}
     known = LARGE.class_paths[LARGE.index_of(model.classes_)]
     for row, (path, full) in enumerate(zip(found, whole, strict=True)):
@@ -106,7 +110,13 @@ def test_a_margin_is_kept_from_all_classes_whatever_the_beam(beam: int | None, m
 def test_the_definition_of_a_sure_depth() -> None:
     paths = np.array([[0, 1], [0, 2], [3, 4]], dtype=np.int32)
     scores = np.array([1.0, 0.5, -1.0], dtype=np.float32)
-    assert [sure_depth(paths, scores, margin) for margin in (0.0, 0.5, 0.6, 2.0, 2.1)] == [2, 2, 1, 1, 0]
+    assert [sure_depth(paths, scores, margin) for margin in (0.0, 0.5, 0.6, 2.0, 2.1)] == [
+        2,
+        2,
+        1,
+        1,
+        0,
+    ]
 
 
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 45))
@@ -121,7 +131,9 @@ def test_the_best_nodes_come_in_order_and_ties_by_number(values: list[int], k: i
 @pytest.mark.parametrize("softmax", [False, True])
 @pytest.mark.parametrize("beam", [1, 2])
 def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> None:
-    taxonomy = Taxonomy.from_paths([(a, f"{a}{b}", f"{a}{b}{c}") for a in "pqr" for b in range(2) for c in "xy"])
+    taxonomy = Taxonomy.from_paths(
+        [(a, f"{a}{b}", f"{a}{b}{c}") for a in "pqr" for b in range(2) for c in "xy"]
+    )
     rng = np.random.default_rng(0)
     n = 20 if JIT_DISABLED else 80
     classes = rng.integers(0, 12, n).astype(np.int32)
@@ -133,6 +145,12 @@ def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> Non
     learn_in_order(tables, tree, method, Labelled(X, classes), np.arange(n), beam)
     maps = feature_maps(taxonomy, 9, 200, 0)
     slow = learned_slowly(
-        maps, X.astype(np.float64), classes, alpha=1e-2, softmax=softmax, beam=beam, paths=taxonomy.class_paths
+        maps,
+        X.astype(np.float64),
+        classes,
+        alpha=1e-2,
+        softmax=softmax,
+        beam=beam,
+        paths=taxonomy.class_paths,
     )
     assert np.allclose(finished_weights(tables), slow, atol=2e-4 * np.abs(slow).max())

@@ -20,7 +20,9 @@ def rows() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("margin", [0, 0.3, 7.0, 1e300])
-def test_a_margin_of_one_call_is_a_margin_of_the_model(rows: tuple[Any, Any], margin: float) -> None:
+def test_a_margin_of_one_call_is_a_margin_of_the_model(
+    rows: tuple[Any, Any], margin: float
+) -> None:
     X, y = rows
     tree = bitkin.Taxonomy.from_labels(y)
     plain, with_margin = (
@@ -35,6 +37,8 @@ def test_a_margin_of_one_call_is_a_margin_of_the_model(rows: tuple[Any, Any], ma
 
 def test_a_margin_below_zero_is_refused(rows: tuple[Any, Any]) -> None:
     X, y = rows
-    model = bitkin.HeshingClassifier(bitkin.Taxonomy.from_labels(y), n_buckets=64, alpha=1e-3).fit(X, y)
+    model = bitkin.HeshingClassifier(bitkin.Taxonomy.from_labels(y), n_buckets=64, alpha=1e-3).fit(
+        X, y
+    )
     with pytest.raises(InvalidInputError, match="min_margin must be finite and at least 0"):
         model.predict_path(X, min_margin=-1)

@@ -18,7 +18,8 @@ TREES = path_lists().map(Taxonomy.from_paths)
 def height(tree: Taxonomy, a: Any, b: Any) -> int:
     """Levels minus the length of the common head of two paths, each as if drawn with its copies."""
     extended = [
-        [*path, *(["copy", path] for _ in range(tree.n_levels - len(path)))] for path in map(tree.path_of, (a, b))
+        [*path, *(["copy", path] for _ in range(tree.n_levels - len(path)))]
+        for path in map(tree.path_of, (a, b))
     ]
     head = 0
     while head < tree.n_levels and extended[0][head] == extended[1][head]:
@@ -51,7 +52,9 @@ def test_the_height_is_an_ultrametric(tree: Taxonomy) -> None:
 
 
 @given(TREES, st.data())
-def test_errors_by_level_rise_and_sum_to_the_hierarchical_error(tree: Taxonomy, data: st.DataObject) -> None:
+def test_errors_by_level_rise_and_sum_to_the_hierarchical_error(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     pairs = data.draw(st.lists(st.tuples(*[st.sampled_from(tree.classes)] * 2), min_size=1))
     y, p = zip(*pairs, strict=True)
     levels = level_errors(tree, y, p)
@@ -66,7 +69,8 @@ def test_scores_compare_sets_of_nodes_on_the_paths(tree: Taxonomy, data: st.Data
     pairs = data.draw(st.lists(st.tuples(*[st.sampled_from(tree.classes)] * 2), min_size=1))
     sets = [(set(tree.path_of(a)) - {0}, set(tree.path_of(b)) - {0}) for a, b in pairs]
     shared, n_true, n_predicted = (
-        sum(map(len, parts)) for parts in ([a & b for a, b in sets], [a for a, _ in sets], [b for _, b in sets])
+        sum(map(len, parts))
+        for parts in ([a & b for a, b in sets], [a for a, _ in sets], [b for _, b in sets])
     )
     precision, recall, f1 = hierarchical_scores(tree, *zip(*pairs, strict=True))
     assert precision == pytest.approx(shared / n_predicted if n_predicted else 0)
@@ -95,9 +99,13 @@ def test_labels_that_cannot_be_compared_are_refused() -> None:
         lambda y, p: hierarchical_scores(FIGURE_2A, y, p),
     ):
         for y, p in (([4], [4, 5]), ([], [])):
-            with pytest.raises(InvalidInputError, match=f"one length, at least 1, got {len(y)} and {len(p)} labels"):
+            with pytest.raises(
+                InvalidInputError, match=f"one length, at least 1, got {len(y)} and {len(p)} labels"
+            ):
                 metric(y, p)
-        with pytest.raises(InvalidInputError, match=r"p must be a list of labels, got 4. Wrap a single label"):
+        with pytest.raises(
+            InvalidInputError, match=r"p must be a list of labels, got 4. Wrap a single label"
+        ):
             metric([4], 4)
     with pytest.raises(InvalidInputError, match="inner nodes of the taxonomy, got 9"):
         hierarchical_error(FIGURE_2A, [4], [9])

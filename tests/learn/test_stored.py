@@ -11,11 +11,17 @@ from bitkin import Taxonomy
 from bitkin.errors import CorruptFileError, InvalidInputError
 from tests.learn.trees import path_lists
 
-STORED = Taxonomy.from_paths([("r", "a", "x"), ("r", "a", "y"), ("r", "b")]).with_paths([("r", "b", "z")]).to_dict()
+STORED = (
+    Taxonomy.from_paths([("r", "a", "x"), ("r", "a", "y"), ("r", "b")])
+    .with_paths([("r", "b", "z")])
+    .to_dict()
+)
 
 
 @given(path_lists(), path_lists())
-def test_json_brings_back_every_number(paths: list[tuple[int, ...]], more: list[tuple[int, ...]]) -> None:
+def test_json_brings_back_every_number(
+    paths: list[tuple[int, ...]], more: list[tuple[int, ...]]
+) -> None:
     renamed = [(0, *(label + 100 for label in path[1:])) for path in more if len(path) > 1]
     tree = Taxonomy.from_paths(paths).with_paths(renamed)
     assert Taxonomy.from_dict(json.loads(json.dumps(tree.to_dict()))) == tree
@@ -23,7 +29,9 @@ def test_json_brings_back_every_number(paths: list[tuple[int, ...]], more: list[
 
 def test_labels_of_every_plain_kind_come_back_with_their_types() -> None:
     labels = ["s", 1, 2.5, True, None, ("t", (1, None)), ()]
-    tree = Taxonomy.from_paths([("root", 2**80, label) for label in labels if label != 1] + [("root", 1)])
+    tree = Taxonomy.from_paths(
+        [("root", 2**80, label) for label in labels if label != 1] + [("root", 1)]
+    )
     back = Taxonomy.from_dict(json.loads(json.dumps(tree.to_dict())))
     assert back.classes == tree.classes
     assert list(map(type, back.classes)) == list(map(type, tree.classes))
@@ -67,7 +75,9 @@ def test_labels_that_json_cannot_hold_are_refused_on_saving(label: Any) -> None:
     ],
     ids=str,
 )
-def test_a_stored_taxonomy_that_no_paths_could_have_grown_is_refused(change: dict[str, Any]) -> None:
+def test_a_stored_taxonomy_that_no_paths_could_have_grown_is_refused(
+    change: dict[str, Any],
+) -> None:
     with pytest.raises(CorruptFileError, match="a stored taxonomy"):
         Taxonomy.from_dict(STORED | change)
     assert Taxonomy.from_dict(STORED).classes == ("x", "y", "b", "z")
@@ -76,7 +86,11 @@ def test_a_stored_taxonomy_that_no_paths_could_have_grown_is_refused(change: dic
 def test_a_small_file_cannot_ask_for_much_memory() -> None:
     n = 40_000
     chain = {"labels": list(range(n)), "parents": [-1, *range(n - 1)], "copies": []}
-    fan = {"labels": chain["labels"] + list(range(n, 2 * n)), "parents": chain["parents"] + [n - 1] * n, "copies": []}
+    fan = {
+        "labels": chain["labels"] + list(range(n, 2 * n)),
+        "parents": chain["parents"] + [n - 1] * n,
+        "copies": [],
+    }
     with pytest.raises(CorruptFileError, match="a stored taxonomy"):
         Taxonomy.from_dict({"root": "r", **fan, "ends": list(range(n, 2 * n))})
     with pytest.raises(CorruptFileError, match="a stored taxonomy"):
@@ -96,7 +110,10 @@ def test_a_label_nested_without_end_is_refused() -> None:
 
 _ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 6) | st.text(max_size=2),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from(["tuple", "x"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=6)
+        | st.dictionaries(st.sampled_from(["tuple", "x"]), inner, max_size=2)
+    ),
 )
 
 

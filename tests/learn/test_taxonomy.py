@@ -13,7 +13,12 @@ from bitkin import Taxonomy
 from bitkin.errors import InvalidInputError
 from tests.learn.trees import path_lists
 
-PLANTS = [("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "tree", "maple"), ("plant", "moss")]
+PLANTS = [
+    ("plant", "flower", "lily"),
+    ("plant", "flower", "rose"),
+    ("plant", "tree", "maple"),
+    ("plant", "moss"),
+]
 
 
 def test_leaves_at_different_depths_are_extended_as_in_figure_2c() -> None:
@@ -42,14 +47,20 @@ def test_all_arrays_describe_the_tree_that_the_paths_draw(paths: list[tuple[int,
         extended = path + (path[-1],) * (longest - len(path))
         nodes = tree.class_paths[number].tolist()
         assert tuple(tree.node_labels[node] for node in nodes) == extended[1:]
-        assert tree.node_is_copy[nodes].tolist() == [level >= len(path) for level in range(1, longest)]
+        assert tree.node_is_copy[nodes].tolist() == [
+            level >= len(path) for level in range(1, longest)
+        ]
         assert tree.node_parents[nodes].tolist() == [-1, *nodes[:-1]]
         assert tree.node_levels[nodes].tolist() == list(range(1, longest))
     assert set(tree.class_paths.ravel().tolist()) == set(range(tree.n_nodes))
-    assert len(set(tree.class_paths[:, -1].tolist())) == tree.n_classes  # every class has a leaf of its own
+    # every class has a leaf of its own
+    assert len(set(tree.class_paths[:, -1].tolist())) == tree.n_classes
     for node in range(-1, tree.n_nodes):
         start, stop = tree.child_offsets[node + 1 : node + 3]
-        assert tree.child_nodes[start:stop].tolist() == np.flatnonzero(tree.node_parents == node).tolist()
+        assert (
+            tree.child_nodes[start:stop].tolist()
+            == np.flatnonzero(tree.node_parents == node).tolist()
+        )
 
 
 @given(path_lists(), st.data())
@@ -59,11 +70,16 @@ def test_adding_paths_never_renumbers(paths: list[tuple[int, ...]], data: st.Dat
     # The root may be a class of its own; alone it is no taxonomy.
     first = [(0, 99), *paths[:n_first]]
     before = Taxonomy.from_paths(first)
-    after = before.with_paths(paths[n_first:]) if n_first < len(paths) else before.with_paths(paths[:1])
+    after = (
+        before.with_paths(paths[n_first:]) if n_first < len(paths) else before.with_paths(paths[:1])
+    )
     assert after.classes[: before.n_classes] == before.classes
     assert after.node_labels[: before.n_nodes] == before.node_labels
     assert after.node_parents[: before.n_nodes].tolist() == before.node_parents.tolist()
-    assert after.class_paths[: before.n_classes, : before.n_levels - 1].tolist() == before.class_paths.tolist()
+    assert (
+        after.class_paths[: before.n_classes, : before.n_levels - 1].tolist()
+        == before.class_paths.tolist()
+    )
     assert {label: after.path_of(label) for label in whole.classes} == {
         label: whole.path_of(label) for label in whole.classes
     }
@@ -106,7 +122,9 @@ def test_classes_without_a_hierarchy() -> None:
 
 
 def test_labels_may_be_anything_hashable_and_numpy_labels_become_plain() -> None:
-    tree = Taxonomy.from_paths([(None, (1, "a"), frozenset({2})), (None, np.int64(7)), (None, np.str_("s"))])
+    tree = Taxonomy.from_paths(
+        [(None, (1, "a"), frozenset({2})), (None, np.int64(7)), (None, np.str_("s"))]
+    )
     assert tree.root_label is None
     assert tree.classes == (frozenset({2}), 7, "s")
     assert [type(label) for label in tree.classes] == [frozenset, int, str]
@@ -126,31 +144,55 @@ def test_inner_nodes_of_one_name_at_two_places_are_two_nodes() -> None:
 
 def test_paths_of_inner_nodes_end_where_the_node_is() -> None:
     tree = Taxonomy.from_paths(PLANTS)
-    assert tree.node_paths(["flower", "moss", "plant", "rose"]).tolist() == [[0, -1], [5, 6], [-1, -1], [0, 2]]
+    assert tree.node_paths(["flower", "moss", "plant", "rose"]).tolist() == [
+        [0, -1],
+        [5, 6],
+        [-1, -1],
+        [0, 2],
+    ]
     assert tree.node_paths([]).shape == (0, 2)
-    by_path = tree.node_paths([("plant", "flower"), ("plant", "moss"), ("plant",), ("plant", "flower", "rose")])
+    by_path = tree.node_paths(
+        [("plant", "flower"), ("plant", "moss"), ("plant",), ("plant", "flower", "rose")]
+    )
     assert by_path.tolist() == [[0, -1], [5, 6], [-1, -1], [0, 2]]
-    with pytest.raises(InvalidInputError, match="classes or inner nodes of the taxonomy, got 'fern'"):
+    with pytest.raises(
+        InvalidInputError, match="classes or inner nodes of the taxonomy, got 'fern'"
+    ):
         tree.node_paths(["lily", "fern"])
 
 
 def test_cutting_leaves_out_the_lowest_inner_nodes() -> None:
     tree = Taxonomy.from_paths([("r", "a", "b", "c", "d"), ("r", "a", "e"), ("r",)])
-    assert [tree.cut(4).path_of(label) for label in tree.classes] == [("r", "a", "b", "d"), ("r", "a", "e"), ("r",)]
-    assert [tree.cut(2).path_of(label) for label in tree.classes] == [("r", "d"), ("r", "e"), ("r",)]
+    assert [tree.cut(4).path_of(label) for label in tree.classes] == [
+        ("r", "a", "b", "d"),
+        ("r", "a", "e"),
+        ("r",),
+    ]
+    assert [tree.cut(2).path_of(label) for label in tree.classes] == [
+        ("r", "d"),
+        ("r", "e"),
+        ("r",),
+    ]
     assert tree.cut(5) == tree
     with pytest.raises(InvalidInputError, match="n_levels must be at least 2, got 1"):
         tree.cut(1)
 
 
 def test_nodes_of_one_name_do_not_become_one_where_what_told_them_apart_is_left_out() -> None:
-    pairs = [("a", "x", "other", "1"), ("a", "x", "other", "2"), ("a", "y", "other", "3"), ("a", "y", "other", "4")]
+    pairs = [
+        ("a", "x", "other", "1"),
+        ("a", "x", "other", "2"),
+        ("a", "y", "other", "3"),
+        ("a", "y", "other", "4"),
+    ]
     with pytest.raises(InvalidInputError, match="two nodes called 'other' would meet"):
         Taxonomy.from_paths(pairs).condensed()
 
 
 def test_the_root_moves_down_to_the_first_branching() -> None:
-    tree = Taxonomy.from_paths([("r", "s", "t", "a", "b"), ("r", "s", "t", "c"), ("r", "s", "t")]).condensed()
+    tree = Taxonomy.from_paths(
+        [("r", "s", "t", "a", "b"), ("r", "s", "t", "c"), ("r", "s", "t")]
+    ).condensed()
     assert tree.root_label == "t"
     assert [tree.path_of(label) for label in tree.classes] == [("t", "b"), ("t", "c"), ("t",)]
     one = Taxonomy.from_paths([("r", "s", "a")]).condensed()
@@ -180,7 +222,13 @@ def test_nothing_in_it_changes() -> None:
         tree.n_levels = 4
     with pytest.raises(AttributeError, match="n_levels was not deleted"):
         del tree.n_levels
-    for array in (tree.class_paths, tree.node_parents, tree.node_levels, tree.child_nodes, tree.child_offsets):
+    for array in (
+        tree.class_paths,
+        tree.node_parents,
+        tree.node_levels,
+        tree.child_nodes,
+        tree.child_offsets,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
@@ -210,7 +258,10 @@ def test_equal_by_content_and_the_same_after_a_trip() -> None:
         ([("a", float("nan"))], r"a label of paths\[0\] must be equal to itself, got nan"),
         ([("a",)], "must have classes below its root, got one node, 'a'"),
         ([("a",), ("a",)], "one node, 'a'"),
-        ([("r", "a", "x"), ("r", "b", "x")], "each class once, got 'x' at r / a / x and at r / b / x"),
+        (
+            [("r", "a", "x"), ("r", "b", "x")],
+            "each class once, got 'x' at r / a / x and at r / b / x",
+        ),
     ],
     ids=[
         "none",
@@ -232,17 +283,25 @@ def test_paths_that_are_no_tree_are_refused(paths: Any, words: str) -> None:
 
 def test_unknown_labels_are_listed_once_each() -> None:
     tree = Taxonomy.from_paths(PLANTS)
-    with pytest.raises(InvalidInputError, match=r"classes of the taxonomy, got 'fern', 'flower'. Add classes"):
+    with pytest.raises(
+        InvalidInputError, match=r"classes of the taxonomy, got 'fern', 'flower'. Add classes"
+    ):
         tree.index_of(["lily", "fern", "flower", "fern"])
     with pytest.raises(InvalidInputError, match="got 0, 1, 2, 3, 4 and 15 more"):
         tree.index_of(list(range(20)))
-    with pytest.raises(InvalidInputError, match=r"labels must be a list of labels, got 'lily'. Wrap"):
+    with pytest.raises(
+        InvalidInputError, match=r"labels must be a list of labels, got 'lily'. Wrap"
+    ):
         tree.index_of("lily")
-    with pytest.raises(InvalidInputError, match=r"labels must be 1-dimensional, got shape \(1, 1\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"labels must be 1-dimensional, got shape \(1, 1\)"
+    ):
         tree.index_of(np.array([["lily"]]))
     with pytest.raises(InvalidInputError, match="at r / x and at r / y / x"):
         Taxonomy.from_paths([("r", "x"), ("r", "z")]).with_paths([("r", "y", "x")])
     with pytest.raises(InvalidInputError, match="classes must hold at least one label"):
         Taxonomy.from_classes([])
-    with pytest.raises(InvalidInputError, match="made by from_paths or another from_… constructor, got 5"):
+    with pytest.raises(
+        InvalidInputError, match="made by from_paths or another from_… constructor, got 5"
+    ):
         Taxonomy(5)  # type: ignore[arg-type]

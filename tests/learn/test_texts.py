@@ -1,4 +1,6 @@
-"""Texts as rows: against counting words and pairs in Python, and whatever the texts are cut into."""
+"""Texts as rows: against counting words and pairs in Python, and whatever the texts are cut
+into.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from bitkin.learn.texts import TEXT_COLUMNS, text_features
 from bitkin.sets import shingles
 from bitkin.sets.texts import hash_strings
 
-TEXTS = ["The cat sat on the mat; the cat sat.", "", "?!", "Straße, naïve_3 élan", "one", "a b a b a"]
+TEXTS = [
+    "The cat sat on the mat; the cat sat.",
+    "",
+    "?!",
+    "Straße, naïve_3 élan",
+    "one",
+    "a b a b a",
+]
 
 
 def truth(text: str) -> dict[int, float]:
@@ -28,7 +37,10 @@ def truth(text: str) -> dict[int, float]:
     words = re.findall(r"\w+", text.lower())
     found = Counter([*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))])
     hashes = hash_strings([list(found)], len(found)).tolist()
-    weights = {((h >> 32) * TEXT_COLUMNS) >> 32: 1 + log(n) for h, n in zip(hashes, found.values(), strict=True)}
+    weights = {
+        ((h >> 32) * TEXT_COLUMNS) >> 32: 1 + log(n)
+        for h, n in zip(hashes, found.values(), strict=True)
+    }
     length = sqrt(sum(weight**2 for weight in weights.values()))
     return {column: weight / length for column, weight in weights.items()}
 
@@ -67,7 +79,8 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts, words", [("one text", "Wrap it as"), ([b"bytes"], "must be strings"), ([None], "at position 0")]
+    "texts, words",
+    [("one text", "Wrap it as"), ([b"bytes"], "must be strings"), ([None], "at position 0")],
 )
 def test_what_is_no_text_is_one_clear_error(texts: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):

@@ -48,25 +48,34 @@ def all_estimates(hasher: ProjectionHash, X: Any, Q: Any, metric: str) -> npt.ND
     """The distance of every query from every row, in order of rows."""
     codes, numbers = hasher.encode(X), bitkin.corrections(hasher, X, metric)
     hits = every_row(Q.shape[0], X.shape[0])
-    found = bitkin.rescore(hits, Q, stage="estimate", metric=metric, hasher=hasher, codes=codes, corrections=numbers)
+    found = bitkin.rescore(
+        hits, Q, stage="estimate", metric=metric, hasher=hasher, codes=codes, corrections=numbers
+    )
     out = np.empty(hits.shape)
     np.put_along_axis(out, found.ids, found.distances.astype(np.float64), axis=1)
     return out
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 8, 9, 63, 64, 65, 130])
-def test_the_kernel_gives_signed_sums_with_the_corrections_of_rows_and_the_terms_of_queries(n_bits: int) -> None:
+def test_the_kernel_gives_signed_sums_with_the_corrections_of_rows_and_the_terms_of_queries(
+    n_bits: int,
+) -> None:
     rng = np.random.default_rng(n_bits)
     codes = Codes.from_symbols(rng.integers(0, 2, (9, n_bits)), 1)
     numbers = rng.random((9, 2)).astype(np.float32)
-    queries, terms = rng.standard_normal((3, n_bits)).astype(np.float32), rng.standard_normal((3, 4))
+    queries, terms = (
+        rng.standard_normal((3, n_bits)).astype(np.float32),
+        rng.standard_normal((3, 4)),
+    )
     places = rng.integers(-1, 9, (3, 70))
     out = np.empty((3, 70))
     n_words = codes.words.shape[2]
     work = np.empty((n_words, ENTRIES), np.float32), np.empty((NEAR_ROWS, n_words), np.uint64)
     near_numbers = np.empty((NEAR_ROWS, 2), np.float32)
     inputs = read_only(places), read_only(queries), read_only(terms)
-    estimates_into(read_only(codes.words[:, 0]), read_only(numbers), *inputs, *work, near_numbers, out)
+    estimates_into(
+        read_only(codes.words[:, 0]), read_only(numbers), *inputs, *work, near_numbers, out
+    )
 
     a, f = numbers.T.astype(np.float64)
     sums = f * (queries.astype(np.float64) @ signs(codes).T)
@@ -79,13 +88,25 @@ def test_the_kernel_gives_signed_sums_with_the_corrections_of_rows_and_the_terms
 def test_the_estimate_of_squared_l2_is_the_three_lines_of_the_formula(projection: str) -> None:
     X, Q = rows_like_real_ones(60), rows_like_real_ones(5, seed=1)
     hasher = ProjectionHash(13, projection=projection, rotation="random").fit(X)
-    y, z, mean = hasher.project(X).astype(float), hasher.project(Q).astype(float), np.asarray(hasher.mean_)
+    y, z, mean = (
+        hasher.project(X).astype(float),
+        hasher.project(Q).astype(float),
+        np.asarray(hasher.mean_),
+    )
     squares = ((X - mean) ** 2).sum(axis=1)
-    f = (squares if projection == "random" else (y**2).sum(axis=1)) / np.sqrt(norms(y, 1) * norms(y, 2))
+    f = (squares if projection == "random" else (y**2).sum(axis=1)) / np.sqrt(
+        norms(y, 1) * norms(y, 2)
+    )
     g = np.sqrt(norms(z, 2) / norms(z, 1))[:, None]
-    truth = squares + ((Q - mean) ** 2).sum(axis=1)[:, None] - 2 * f * g * (z @ np.where(y >= 0, 1, -1).T)
+    truth = (
+        squares
+        + ((Q - mean) ** 2).sum(axis=1)[:, None]
+        - 2 * f * g * (z @ np.where(y >= 0, 1, -1).T)
+    )
 
-    np.testing.assert_allclose(bitkin.corrections(hasher, X), np.stack([squares, f], axis=1), rtol=1e-4)
+    np.testing.assert_allclose(
+        bitkin.corrections(hasher, X), np.stack([squares, f], axis=1), rtol=1e-4
+    )
     got = all_estimates(hasher, X, Q, "l2")
     np.testing.assert_allclose(got**2, np.maximum(truth, 0), rtol=1e-3, atol=1e-2)
 
@@ -128,7 +149,9 @@ def test_sparse_and_dense_vectors_give_the_same_numbers_and_estimates(metric: st
     of_dense, of_csr = (bitkin.corrections(hasher, form, metric) for form in (X, csr_array(X)))
     np.testing.assert_allclose(of_csr, of_dense, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(
-        all_estimates(hasher, csr_array(X), csr_array(Q), metric), all_estimates(hasher, X, Q, metric), atol=1e-2
+        all_estimates(hasher, csr_array(X), csr_array(Q), metric),
+        all_estimates(hasher, X, Q, metric),
+        atol=1e-2,
     )
 
 
@@ -173,19 +196,29 @@ def test_estimates_scale_with_the_data(scale: float) -> None:
 def test_the_estimate_ranks_better_than_the_codes_it_is_made_of() -> None:
     X, Q = rows_like_real_ones(4000, 48), rows_like_real_ones(50, 48, seed=1)
     hasher = ProjectionHash(48, rotation="random").fit(X)
-    codes, numbers, true_ids = hasher.encode(X), bitkin.corrections(hasher, X), nearest(X, Q, 10).ids
+    codes, numbers, true_ids = (
+        hasher.encode(X),
+        bitkin.corrections(hasher, X),
+        nearest(X, Q, 10).ids,
+    )
     index = bitkin.FlatIndex(codes.spec)
     index.add(codes)
     hits = index.search(hasher.encode(Q), 400)
-    better = bitkin.rescore(hits, Q, stage="estimate", k=40, hasher=hasher, codes=codes, corrections=numbers)
+    better = bitkin.rescore(
+        hits, Q, stage="estimate", k=40, hasher=hasher, codes=codes, corrections=numbers
+    )
     best = bitkin.rescore(better, Q, stage="exact", k=10, vectors=X)
     assert recall(better.ids, true_ids) > recall(hits.ids[:, :40], true_ids) + 0.1
     assert recall(best.ids, true_ids) == recall(better.ids, true_ids)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("form", ["array", "memory map", "csr", "csr rows, dense queries", "float16", "source"])
-def test_exact_rescoring_of_all_rows_is_exact_search(metric: str, form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "form", ["array", "memory map", "csr", "csr rows, dense queries", "float16", "source"]
+)
+def test_exact_rescoring_of_all_rows_is_exact_search(
+    metric: str, form: str, tmp_path: Path
+) -> None:
     X, Q = rows_like_real_ones(70), rows_like_real_ones(6, seed=1)
     X[10] = X[3]  # a tie
     X[4], Q[0] = 0, X[3]
@@ -198,7 +231,9 @@ def test_exact_rescoring_of_all_rows_is_exact_search(metric: str, form: str, tmp
     elif form == "source":
         vectors = bitkin.io.open_vectors(tmp_path / "X.npy")
     queries: Any = csr_array(Q) if form == "csr" else Q
-    found = bitkin.rescore(every_row(6, 70), queries, stage="exact", k=9, metric=metric, vectors=vectors)
+    found = bitkin.rescore(
+        every_row(6, 70), queries, stage="exact", k=9, metric=metric, vectors=vectors
+    )
     truth = nearest(X, Q, 9, metric)
     assert np.array_equal(found.ids, truth.ids)
     np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-12)
@@ -210,7 +245,12 @@ def test_queries_of_an_iterator_that_fills_one_array_again_are_those_it_gave() -
     hits, numbers = every_row(20, 60), bitkin.corrections(hasher, X)
     exact = bitkin.rescore(hits, once(X[:20], 3, 9), stage="exact", k=1, vectors=X)
     assert exact.ids[:, 0].tolist() == list(range(20))
-    scored: dict[str, Any] = {"stage": "estimate", "hasher": hasher, "codes": hasher.encode(X), "corrections": numbers}
+    scored: dict[str, Any] = {
+        "stage": "estimate",
+        "hasher": hasher,
+        "codes": hasher.encode(X),
+        "corrections": numbers,
+    }
     want = bitkin.rescore(hits, X[:20], **scored)
     assert np.array_equal(bitkin.rescore(hits, once(X[:20], 3, 9), **scored).ids, want.ids)
     assert np.allclose(bitkin.corrections(hasher, once(X, 20, 40)), numbers, rtol=1e-5)
@@ -223,13 +263,18 @@ def test_nobody_stays_last_and_empty_codes_are_nobody() -> None:
     numbers = bitkin.corrections(hasher, X)
     numbers[2] = np.nan
     hits = np.array([[-1, 2, 4, -1, 0], [-1, -1, -1, -1, -1]])
-    found = bitkin.rescore(hits, X[:2], stage="estimate", hasher=hasher, codes=codes, corrections=numbers)
+    found = bitkin.rescore(
+        hits, X[:2], stage="estimate", hasher=hasher, codes=codes, corrections=numbers
+    )
     assert sorted(found.ids[0, :2]) == [0, 4]
     assert found.ids[0, 2:].tolist() == [-1, -1, -1]
     assert np.isinf(found.distances[0, 2:]).all()
     assert np.isinf(found.distances[1]).all()
     exact = bitkin.rescore(hits, X[:2], stage="exact", k=7, vectors=X)
-    assert exact.ids.tolist() == [[0, *sorted([2, 4], key=lambda i: np.linalg.norm(X[i] - X[0])), *[-1] * 4], [-1] * 7]
+    assert exact.ids.tolist() == [
+        [0, *sorted([2, 4], key=lambda i: np.linalg.norm(X[i] - X[0])), *[-1] * 4],
+        [-1] * 7,
+    ]
 
 
 def test_ids_need_not_be_row_numbers() -> None:
@@ -239,7 +284,11 @@ def test_ids_need_not_be_row_numbers() -> None:
     hits = np.tile(ids[:12], (3, 1))
     hits[0, 0] = -1
     by_row = np.where(hits < 0, -1, every_row(3, 12))
-    args: dict[str, Any] = {"hasher": hasher, "codes": hasher.encode(X), "corrections": bitkin.corrections(hasher, X)}
+    args: dict[str, Any] = {
+        "hasher": hasher,
+        "codes": hasher.encode(X),
+        "corrections": bitkin.corrections(hasher, X),
+    }
     for stage, more in (("estimate", args), ("exact", {"vectors": X})):
         found = bitkin.rescore(hits, Q, stage=stage, ids=ids, **more)
         plain = bitkin.rescore(by_row, Q, stage=stage, **more)
@@ -261,11 +310,16 @@ def test_the_best_k_are_the_first_of_a_sort_by_distance_and_id(seed: int, k: int
         order = np.lexsort((ids[row][there], distances[row][there]))[:k]
         padding = k - len(order)
         assert found.ids[row].tolist() == [*ids[row][there][order].tolist(), *[-1] * padding]
-        assert found.distances[row].tolist() == [*distances[row][there][order].tolist(), *[np.inf] * padding]
+        assert found.distances[row].tolist() == [
+            *distances[row][there][order].tolist(),
+            *[np.inf] * padding,
+        ]
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(("n_queries", "m", "k"), [(1, 1, 1), (3, 7, 2), (5, 65, 64), (4, 9, 11), (2, 0, 3)])
+@pytest.mark.parametrize(
+    ("n_queries", "m", "k"), [(1, 1, 1), (3, 7, 2), (5, 65, 64), (4, 9, 11), (2, 0, 3)]
+)
 @pytest.mark.parametrize("pairs", [1, 16, 1 << 14])
 def test_the_nearest_by_score_are_the_first_of_a_sort_of_all_scores(
     metric: str, n_queries: int, m: int, k: int, pairs: int, monkeypatch: pytest.MonkeyPatch
@@ -276,7 +330,9 @@ def test_the_nearest_by_score_are_the_first_of_a_sort_of_all_scores(
     codes, numbers = scorer.rows(X, "X")
     asked = scorer.questions(rows_like_real_ones(n_queries, seed=1))
     rng = np.random.default_rng(m)
-    places = np.stack([rng.permutation(np.append(np.arange(60), [-1] * 8))[:m] for _ in range(n_queries)])
+    places = np.stack(
+        [rng.permutation(np.append(np.arange(60), [-1] * 8))[:m] for _ in range(n_queries)]
+    )
     ids = np.where(places < 0, -1, 1000 - places)
     rows = codes.words[:, 0], numbers, places
     found = scorer.nearest(asked, *rows, ids, k)
@@ -307,24 +363,46 @@ def test_scores_are_reported_as_distances_and_never_below_0() -> None:
         ({"metric": "l1"}, InvalidInputError, "metric must be one of"),
         ({"k": 0}, InvalidInputError, "k must be at least 1, got 0"),
         ({"codes": None}, InvalidInputError, "codes must be given for stage='estimate'"),
-        ({"vectors": np.ones((9, 20))}, InvalidInputError, "vectors must be left out for stage='estimate'"),
+        (
+            {"vectors": np.ones((9, 20))},
+            InvalidInputError,
+            "vectors must be left out for stage='estimate'",
+        ),
         ({"stage": "exact"}, InvalidInputError, "hasher must be left out for stage='exact'"),
         ({"hits": [0, 1]}, InvalidInputError, r"hits must be Neighbors, or whole numbers of shape"),
         ({"hits": [[0.5]]}, InvalidInputError, "hits must be Neighbors, or whole numbers"),
         ({"hits": [[9], [0]]}, UnknownIdError, "hits must be rows of codes, which has 9, got 9"),
-        ({"hits": [[0], [1], [2]]}, InvalidInputError, "queries must be one a row of hits, got 2 for 3 rows"),
-        ({"queries": np.ones((2, 19))}, InvalidInputError, "queries must have 20 features, .* got 19"),
+        (
+            {"hits": [[0], [1], [2]]},
+            InvalidInputError,
+            "queries must be one a row of hits, got 2 for 3 rows",
+        ),
+        (
+            {"queries": np.ones((2, 19))},
+            InvalidInputError,
+            "queries must have 20 features, .* got 19",
+        ),
         ({"queries": np.full((2, 20), np.nan)}, InvalidInputError, "queries: NaN at row 0"),
-        ({"corrections": np.ones((8, 2))}, InvalidInputError, r"corrections must have shape \(9, 2\), .* got \(8, 2\)"),
+        (
+            {"corrections": np.ones((8, 2))},
+            InvalidInputError,
+            r"corrections must have shape \(9, 2\), .* got \(8, 2\)",
+        ),
         ({"corrections": np.full((9, 2), np.nan)}, InvalidInputError, "corrections must be finite"),
-        ({"corrections": np.full((9, 2), -1)}, InvalidInputError, "corrections must be those of l2, squares first"),
+        (
+            {"corrections": np.full((9, 2), -1)},
+            InvalidInputError,
+            "corrections must be those of l2, squares first",
+        ),
         ({"corrections": "text"}, InvalidInputError, "corrections must be numbers"),
         ({"ids": [1, 2]}, InvalidInputError, "ids must be one a row of codes, got 2 for 9 rows"),
         ({"ids": np.arange(9) + 5}, UnknownIdError, "hits must be among ids; not there: 0, 1"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_cannot_be_rescored_is_refused(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_what_cannot_be_rescored_is_refused(
+    changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
     X = rows_like_real_ones(9)
     hasher = ProjectionHash(5).fit(X)
     arguments: dict[str, Any] = {
@@ -341,7 +419,9 @@ def test_what_cannot_be_rescored_is_refused(changes: dict[str, Any], error: type
 
 def test_exact_rescoring_refuses_vectors_that_do_not_fit() -> None:
     X = rows_like_real_ones(9)
-    with pytest.raises(InvalidInputError, match="queries must have 20 features, as vectors have, got 3"):
+    with pytest.raises(
+        InvalidInputError, match="queries must have 20 features, as vectors have, got 3"
+    ):
         bitkin.rescore([[0]], np.ones((1, 3)), stage="exact", vectors=X)
     with pytest.raises(UnknownIdError, match="hits must be rows of vectors, which has 9, got 12"):
         bitkin.rescore([[12]], X[:1], stage="exact", vectors=X)
@@ -352,9 +432,13 @@ def test_exact_rescoring_refuses_vectors_that_do_not_fit() -> None:
 def test_only_hashers_whose_codes_can_be_scored_are_taken() -> None:
     X = rows_like_real_ones(200)
     crooked = bitkin.projections.Nystrom(samples=1.0, features=10, orthonormalize=False)
-    with pytest.raises(InvalidInputError, match="must have orthonormal directions or a random projection"):
+    with pytest.raises(
+        InvalidInputError, match="must have orthonormal directions or a random projection"
+    ):
         bitkin.corrections(ProjectionHash(8, projection=crooked, rotation=None).fit(X), X)
-    with pytest.raises(InvalidInputError, match="hasher must be a fitted ProjectionHash, got WTAHash"):
+    with pytest.raises(
+        InvalidInputError, match="hasher must be a fitted ProjectionHash, got WTAHash"
+    ):
         bitkin.corrections(bitkin.WTAHash(8).fit(X), X)
     other = ProjectionHash(5).fit(X)
     hasher = ProjectionHash(5, rotation=None).fit(X)
@@ -372,7 +456,9 @@ def test_only_hashers_whose_codes_can_be_scored_are_taken() -> None:
 def test_numbers_beyond_float32_are_refused() -> None:
     X = rows_like_real_ones(30) * np.float32(1e20)
     hasher = ProjectionHash(5).fit(X)
-    with pytest.raises(InvalidInputError, match="vectors must have smaller numbers: what is kept of row 0"):
+    with pytest.raises(
+        InvalidInputError, match="vectors must have smaller numbers: what is kept of row 0"
+    ):
         bitkin.corrections(hasher, X)
 
 

@@ -1,4 +1,6 @@
-"""Where rescoring takes rows from: an index at one moment, ids of any kind, and stored vectors of any type."""
+"""Where rescoring takes rows from: an index at one moment, ids of any kind, and stored vectors of
+any type.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def index_of(ids: npt.ArrayLike | None = None) -> FlatIndex:
 
 
 def estimated(hits: Any, codes: Any, corrections: Any = NUMBERS, **more: Any) -> bitkin.Neighbors:
-    return bitkin.rescore(hits, Q, stage="estimate", hasher=HASHER, codes=codes, corrections=corrections, **more)
+    return bitkin.rescore(
+        hits, Q, stage="estimate", hasher=HASHER, codes=codes, corrections=corrections, **more
+    )
 
 
 def same(a: bitkin.Neighbors, b: bitkin.Neighbors) -> bool:
@@ -68,9 +72,16 @@ def test_ids_beyond_those_that_are_marked_are_sorted_with_the_same_result() -> N
 
 def test_questions_asked_beforehand_give_what_their_queries_give() -> None:
     questions = scorer_for(HASHER, "l2").questions(Q)
-    given: dict[str, Any] = {"stage": "estimate", "hasher": HASHER, "codes": CODES, "corrections": NUMBERS}
+    given: dict[str, Any] = {
+        "stage": "estimate",
+        "hasher": HASHER,
+        "codes": CODES,
+        "corrections": NUMBERS,
+    }
     assert same(bitkin.rescore(EVERY, questions, **given), bitkin.rescore(EVERY, Q, **given))
-    with pytest.raises(InvalidInputError, match="queries must be one a row of hits, got 4 for 3 rows"):
+    with pytest.raises(
+        InvalidInputError, match="queries must be one a row of hits, got 4 for 3 rows"
+    ):
         bitkin.rescore(EVERY[:3], questions, **given)
 
 
@@ -87,7 +98,11 @@ def test_corrections_of_empty_rows_may_be_anything_and_stay_as_they_are() -> Non
 def test_no_queries_have_no_neighbours(stage: str) -> None:
     needs: dict[str, Any] = {"hasher": HASHER, "codes": CODES, "corrections": NUMBERS}
     found = bitkin.rescore(
-        np.empty((0, 7), dtype=np.int64), Q[:0], stage=stage, k=3, **(needs if stage == "estimate" else {"vectors": X})
+        np.empty((0, 7), dtype=np.int64),
+        Q[:0],
+        stage=stage,
+        k=3,
+        **(needs if stage == "estimate" else {"vectors": X}),
     )
     assert found.ids.shape == found.distances.shape == (0, 3)
     assert found.distances.dtype == (np.float32 if stage == "estimate" else np.float64)
@@ -111,7 +126,10 @@ def test_rows_an_index_no_longer_has_drop_out_and_empty_ones_too() -> None:
     index = index_of()
     index.remove(np.arange(5, 40))
     flags = np.arange(2) == 1
-    index.upsert(bitkin.Codes(CODES.words[:2], CODES.spec, empty=flags, fingerprint=CODES.fingerprint), [0, 1])
+    index.upsert(
+        bitkin.Codes(CODES.words[:2], CODES.spec, empty=flags, fingerprint=CODES.fingerprint),
+        [0, 1],
+    )
     gone = np.r_[1, 5:40]
     found = estimated(EVERY, index)
     assert same(found, estimated(np.where(np.isin(EVERY, gone), -1, EVERY), CODES))
@@ -123,7 +141,9 @@ def test_rows_an_index_no_longer_has_drop_out_and_empty_ones_too() -> None:
 
 
 def test_rescoring_beside_a_writer_answers_from_one_moment() -> None:
-    """A writer takes all rows away and puts them back: an answer has all of them, right, or none."""
+    """A writer takes all rows away and puts them back: an answer has all of them, right, or
+    none.
+    """
     index, done, wrong = index_of(), threading.Event(), []
     whole = estimated(EVERY, CODES)
 
@@ -153,14 +173,20 @@ def test_rescoring_beside_a_writer_answers_from_one_moment() -> None:
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
 @pytest.mark.parametrize("form", ["one scale", "a scale a row", "float16 map"])
-def test_vectors_in_few_bytes_are_measured_as_what_they_stand_for(form: str, metric: str, tmp_path: Path) -> None:
+def test_vectors_in_few_bytes_are_measured_as_what_they_stand_for(
+    form: str, metric: str, tmp_path: Path
+) -> None:
     scale: Any = None
     if form == "float16 map":
         np.save(tmp_path / "rows.npy", X.astype(np.float16))
         stored = np.load(tmp_path / "rows.npy", mmap_mode="r")
         meant = X.astype(np.float16).astype(np.float64)
     else:
-        scale = np.float32(0.03) if form == "one scale" else (np.abs(X).max(axis=1) / 127).astype(np.float32)
+        scale = (
+            np.float32(0.03)
+            if form == "one scale"
+            else (np.abs(X).max(axis=1) / 127).astype(np.float32)
+        )
         steps = np.clip(np.rint(X / np.reshape(scale, (-1, 1))), -127, 127)
         stored = steps.astype(np.int8)
         meant = steps * np.reshape(scale, (-1, 1)).astype(np.float64)
@@ -173,31 +199,62 @@ def test_vectors_in_few_bytes_are_measured_as_what_they_stand_for(form: str, met
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"scale": [1.0, 2.0]}, InvalidInputError, r"scale must be one number, or one a row of vectors, which has 90"),
+        (
+            {"scale": [1.0, 2.0]},
+            InvalidInputError,
+            r"scale must be one number, or one a row of vectors, which has 90",
+        ),
         ({"scale": np.nan}, InvalidInputError, "scale must be finite, got nan"),
         ({"scale": "much"}, InvalidInputError, "scale must be a number"),
-        ({"vectors": X[:50]}, UnknownIdError, "hits must be rows of vectors, which has 50, got 50, 51, 52, 53, 54 and"),
-        ({"ids": np.arange(95)}, InvalidInputError, "ids must be one a row of vectors, got 95 for 90 rows"),
-        ({"vectors": X[:, :19]}, InvalidInputError, "queries must have 19 features, as vectors have, got 20"),
-        ({"hits": np.full((4, 1), 2**63, dtype=np.uint64)}, InvalidInputError, "hits must be below 2"),
+        (
+            {"vectors": X[:50]},
+            UnknownIdError,
+            "hits must be rows of vectors, which has 50, got 50, 51, 52, 53, 54 and",
+        ),
+        (
+            {"ids": np.arange(95)},
+            InvalidInputError,
+            "ids must be one a row of vectors, got 95 for 90 rows",
+        ),
+        (
+            {"vectors": X[:, :19]},
+            InvalidInputError,
+            "queries must have 19 features, as vectors have, got 20",
+        ),
+        (
+            {"hits": np.full((4, 1), 2**63, dtype=np.uint64)},
+            InvalidInputError,
+            "hits must be below 2",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_vectors_that_do_not_fit_are_refused(changes: dict[str, Any], error: type[Exception], message: str) -> None:
-    arguments: dict[str, Any] = {"hits": EVERY, "queries": Q, "stage": "exact", "vectors": X} | changes
+def test_vectors_that_do_not_fit_are_refused(
+    changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    arguments: dict[str, Any] = {
+        "hits": EVERY,
+        "queries": Q,
+        "stage": "exact",
+        "vectors": X,
+    } | changes
     with pytest.raises(error, match=message):
         bitkin.rescore(**arguments)
 
 
 def test_what_does_not_fit_an_index_is_refused() -> None:
     index = index_of()
-    with pytest.raises(UnknownIdError, match="hits must be rows of corrections, which has 50, got 50"):
+    with pytest.raises(
+        UnknownIdError, match="hits must be rows of corrections, which has 50, got 50"
+    ):
         estimated(EVERY, index, NUMBERS[:50])
     with pytest.raises(InvalidInputError, match=r"corrections must have shape \(90, 2\)"):
         estimated(EVERY, index, NUMBERS[:, :1])
     with pytest.raises(UnknownIdError, match="hits must be among ids; not there: 0, 1"):
         estimated(EVERY, index, ids=np.arange(N) + 2)
-    with pytest.raises(InvalidInputError, match=r"corrections must be finite, got \[nan, nan\] in row 3"):
+    with pytest.raises(
+        InvalidInputError, match=r"corrections must be finite, got \[nan, nan\] in row 3"
+    ):
         estimated(EVERY, index, np.where(np.arange(N)[:, None] == 3, np.nan, NUMBERS))
     with pytest.raises(InvalidInputError, match="scale must be left out for stage='estimate'"):
         estimated(EVERY, index, scale=1.0)
@@ -209,13 +266,19 @@ def test_what_does_not_fit_an_index_is_refused() -> None:
 
 
 def test_a_result_that_cannot_fit_in_memory_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"k must be smaller: 1099511627776 neighbours of 1 queries"):
+    with pytest.raises(
+        InvalidInputError, match=r"k must be smaller: 1099511627776 neighbours of 1 queries"
+    ):
         bitkin.rescore([[0]], np.ones((1, 2)), stage="exact", k=2**40, vectors=np.ones((1, 2)))
 
 
 def test_ids_given_twice_are_refused() -> None:
-    with pytest.raises(bitkin.errors.DuplicateIdError, match="ids must differ, given more than once: 7"):
-        bitkin.rescore([[7]], np.ones((1, 2)), stage="exact", vectors=np.ones((3, 2)), ids=[7, 7, 1])
+    with pytest.raises(
+        bitkin.errors.DuplicateIdError, match="ids must differ, given more than once: 7"
+    ):
+        bitkin.rescore(
+            [[7]], np.ones((1, 2)), stage="exact", vectors=np.ones((3, 2)), ids=[7, 7, 1]
+        )
 
 
 def test_hits_of_a_radius_search_are_refused_by_name() -> None:

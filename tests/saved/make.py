@@ -1,7 +1,8 @@
-"""Make the files of this folder: one saved by every class that can be saved, with what it answered on that day.
+"""Make the files of this folder: one saved by every class that can be saved, with what it answered
+on that day.
 
-They were made by bitkin 0.1 as of commit 8f136e9, before the rooms were moved, and are never made again: later
-versions must load them and answer the same. A new class gets a new file beside them.
+They were made by bitkin 0.1 as of commit 8f136e9, before the rooms were moved, and are never made
+again: later versions must load them and answer the same. A new class gets a new file beside them.
 
     python -m tests.saved.make FOLDER
 """
@@ -32,7 +33,9 @@ def rows(n_rows: int = 150, n_features: int = 13) -> FloatRows:
 
 def labels() -> list[str]:
     """A class for every row, which the first two features tell."""
-    return [f"{'ab'[int(row[0] > 0)]}.{'xyz'[int(row[1] > -7) + int(row[1] > 7)]}" for row in rows()]
+    return [
+        f"{'ab'[int(row[0] > 0)]}.{'xyz'[int(row[1] > -7) + int(row[1] > 7)]}" for row in rows()
+    ]
 
 
 def far_from_zero(hasher: bitkin.ProjectionHash) -> FloatRows:
@@ -68,14 +71,18 @@ def make(folder: Path) -> None:
     answers["MinHash.symbols"] = minhash.transform([["a", "b", "c"], ["b"], ["d", "e"]])
 
     for projection, rotation in (("pca", "itq"), ("nystrom", "unifdiag"), ("random", "isohash")):
-        hasher = bitkin.ProjectionHash(6, projection=projection, rotation=rotation, random_state=1).fit(X)
+        hasher = bitkin.ProjectionHash(
+            6, projection=projection, rotation=rotation, random_state=1
+        ).fit(X)
         hasher.save(folder / f"ProjectionHash-{projection}.bitkin")
         answers[f"ProjectionHash-{projection}.rows"] = far_from_zero(hasher)
         answers[f"ProjectionHash-{projection}.symbols"] = hasher.transform(far_from_zero(hasher))
 
     epochs = None
     for projection in ("opast", "frequent-directions"):
-        live = bitkin.ProjectionHash(4, projection=projection, rotation="unifdiag", refresh=30).partial_fit(X[:60])
+        live = bitkin.ProjectionHash(
+            4, projection=projection, rotation="unifdiag", refresh=30
+        ).partial_fit(X[:60])
         live.save(folder / f"ProjectionHash-{projection}.bitkin")
         kept = far_from_zero(live)
         answers[f"ProjectionHash-{projection}.rows"] = kept
@@ -108,7 +115,18 @@ def make(folder: Path) -> None:
     np.save(folder / "rows.npy", X)
     encode = ["encode", "ProjectionHash-pca.bitkin", "rows.npy", "-o", "rows.bitkin"]
     subprocess.run([*run, *encode, "--corrections", "Corrections.bitkin"], cwd=folder, check=True)
-    stream = [*run, "stream", "--dim", "13", "--bits", "4", "-o", "stream.codes", "--state", "stream.bitkin"]
+    stream = [
+        *run,
+        "stream",
+        "--dim",
+        "13",
+        "--bits",
+        "4",
+        "-o",
+        "stream.codes",
+        "--state",
+        "stream.bitkin",
+    ]
     stream += ["--epochs", "50"]
     subprocess.run(stream, input=X[:80].tobytes(), cwd=folder, check=True)
     with TemporaryDirectory() as later:

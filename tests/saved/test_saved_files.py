@@ -26,7 +26,10 @@ def saved(name: str, mmap: bool = False) -> Any:
 
 
 def test_there_is_a_file_of_every_class() -> None:
-    assert {path.stem.partition("-")[0] for path in HERE.glob("[A-Z]*.bitkin")} == {*_MODULES, "Corrections"}
+    assert {path.stem.partition("-")[0] for path in HERE.glob("[A-Z]*.bitkin")} == {
+        *_MODULES,
+        "Corrections",
+    }
 
 
 @both_ways
@@ -50,7 +53,9 @@ def test_epochs(mmap: bool) -> None:
 
 
 def test_hashers_without_matrices() -> None:
-    np.testing.assert_array_equal(saved("WTAHash").transform(rows()[:9]), ANSWERS["WTAHash.symbols"])
+    np.testing.assert_array_equal(
+        saved("WTAHash").transform(rows()[:9]), ANSWERS["WTAHash.symbols"]
+    )
     sets = [["a", "b", "c"], ["b"], ["d", "e"]]
     np.testing.assert_array_equal(saved("MinHash").transform(sets), ANSWERS["MinHash.symbols"])
 
@@ -67,11 +72,15 @@ def test_sign_codes(projection: str, mmap: bool) -> None:
 def test_streams_continue(projection: str) -> None:
     name = f"ProjectionHash-{projection}"
     live = saved(name).partial_fit(rows()[60:])
-    np.testing.assert_allclose(live.project(rows()[:9]), ANSWERS[f"{name}.projected_later"], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        live.project(rows()[:9]), ANSWERS[f"{name}.projected_later"], rtol=1e-3, atol=1e-3
+    )
 
 
 def test_kernel_map() -> None:
-    np.testing.assert_allclose(saved("KernelMap").transform(rows()[:9]), ANSWERS["KernelMap.values"], rtol=1e-5)
+    np.testing.assert_allclose(
+        saved("KernelMap").transform(rows()[:9]), ANSWERS["KernelMap.values"], rtol=1e-5
+    )
 
 
 def test_a_classifier_answers_and_continues() -> None:
@@ -84,7 +93,9 @@ def test_a_classifier_answers_and_continues() -> None:
 
 def run(*arguments: str, cwd: Path, stdin: bytes = b"") -> str:
     command = [sys.executable, "-m", "bitkin", *arguments]
-    return subprocess.run(command, input=stdin, cwd=cwd, check=True, capture_output=True).stdout.decode()
+    return subprocess.run(
+        command, input=stdin, cwd=cwd, check=True, capture_output=True
+    ).stdout.decode()
 
 
 def test_corrections_files_serve_a_search(tmp_path: Path) -> None:
@@ -103,17 +114,36 @@ def test_corrections_files_serve_a_search(tmp_path: Path) -> None:
     ]
     stored = run("search", *stages, "--corrections", "Corrections.bitkin", cwd=tmp_path)
     run(
-        "encode", "ProjectionHash-pca.bitkin", "rows.npy", "-o", "now.bitkin", "--corrections", "c.bitkin", cwd=tmp_path
+        "encode",
+        "ProjectionHash-pca.bitkin",
+        "rows.npy",
+        "-o",
+        "now.bitkin",
+        "--corrections",
+        "c.bitkin",
+        cwd=tmp_path,
     )
     assert stored == run("search", *stages, "--corrections", "c.bitkin", cwd=tmp_path) != ""
 
 
 def test_a_stream_that_was_stopped_continues(tmp_path: Path) -> None:
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
-    options = ["--dim", "13", "--bits", "4", "-o", "stream.codes", "--state", "stream.bitkin", "--epochs", "50"]
+    options = [
+        "--dim",
+        "13",
+        "--bits",
+        "4",
+        "-o",
+        "stream.codes",
+        "--state",
+        "stream.bitkin",
+        "--epochs",
+        "50",
+    ]
     run("stream", *options, cwd=tmp_path, stdin=rows()[80:].tobytes())
     codes: npt.NDArray[np.uint8] = np.fromfile(tmp_path / "stream.codes", np.uint8)
     then = ANSWERS["stream.codes_later"]
     assert len(codes) == len(then) == 150
     assert (codes[:80] == then[:80]).all()
-    assert np.bitwise_count(codes ^ then).sum() <= 3  # signs of sums near zero, where another BLAS adds otherwise
+    # signs of sums near zero, where another BLAS adds otherwise
+    assert np.bitwise_count(codes ^ then).sum() <= 3

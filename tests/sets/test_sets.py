@@ -48,7 +48,9 @@ def test_unique_sorts_any_size_in_any_order(size: int) -> None:
         np.arange(size, dtype=np.uint64),
         np.arange(size, dtype=np.uint64)[::-1],
     ):
-        around = np.concatenate([np.array([3, 1, 2], np.uint64), members, np.array([9, 8], np.uint64)])
+        around = np.concatenate(
+            [np.array([3, 1, 2], np.uint64), members, np.array([9, 8], np.uint64)]
+        )
         sets = Sets(around, [0, 3, 3 + size, 5 + size]).unique()
         assert np.array_equal(sets[1].members, np.unique(members))
         assert as_lists(sets[[0, 2]]) == [[1, 2, 3], [8, 9]]
@@ -56,12 +58,16 @@ def test_unique_sorts_any_size_in_any_order(size: int) -> None:
 
 @settings(deadline=None)
 @given(ragged.filter(len), st.data())
-def test_jaccard_of_pairs_is_that_of_python_sets(lists: list[list[int]], data: st.DataObject) -> None:
+def test_jaccard_of_pairs_is_that_of_python_sets(
+    lists: list[list[int]], data: st.DataObject
+) -> None:
     row = st.integers(0, len(lists) - 1)
     pairs = data.draw(st.lists(st.tuples(row, row), max_size=20))
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     truth = [
-        len(set(lists[a]) & set(lists[b])) / len(set(lists[a]) | set(lists[b])) if lists[a] or lists[b] else 0.0
+        len(set(lists[a]) & set(lists[b])) / len(set(lists[a]) | set(lists[b]))
+        if lists[a] or lists[b]
+        else 0.0
         for a, b in pairs
     ]
     found = sets_of(lists).jaccard_of_pairs(first, second)
@@ -69,7 +75,9 @@ def test_jaccard_of_pairs_is_that_of_python_sets(lists: list[list[int]], data: s
     assert found.tolist() == truth
 
 
-def test_the_number_of_threads_changes_nothing(few_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_changes_nothing(
+    few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bitkin.sets import sets as module
 
     sets = random_sets(400)
@@ -125,7 +133,9 @@ def test_sets_are_immutable_and_pickle() -> None:
 
 
 def test_largest_members_keep_every_bit() -> None:
-    sets = Sets(np.array([2**64 - 1, 2**64 - 2, 2**53, 2**53 + 1], dtype=np.uint64), [0, 4]).unique()
+    sets = Sets(
+        np.array([2**64 - 1, 2**64 - 2, 2**53, 2**53 + 1], dtype=np.uint64), [0, 4]
+    ).unique()
     assert sets.members.tolist() == [2**53, 2**53 + 1, 2**64 - 2, 2**64 - 1]
 
 
@@ -138,7 +148,11 @@ def test_largest_members_keep_every_bit() -> None:
         ([[1], [2, 3]], [0, 2], "members must be a flat array of whole numbers"),
         ([1, 2**64], [0, 2], "members must be a flat array of whole numbers from 0 to"),
         ([-1, 2**63], [0, 2], "members must be a flat array of whole numbers from 0 to"),
-        (np.array(["2020-01-01"], dtype="M8[D]"), [0, 1], "members must be a flat array of whole numbers"),
+        (
+            np.array(["2020-01-01"], dtype="M8[D]"),
+            [0, 1],
+            "members must be a flat array of whole numbers",
+        ),
         ([3, -1], [0, 2], "members must be 0 or more, got -1 at position 1"),
         ([1, 2], [0, 1], "offsets must rise from 0 to 2"),
         ([1, 2], [1, 2], "offsets must rise from 0 to 2"),
@@ -154,7 +168,9 @@ def test_wrong_parts_are_one_clear_error(members: Any, offsets: Any, words: str)
 
 def test_wrong_pairs_are_one_clear_error() -> None:
     sets = random_sets(5)
-    with pytest.raises(InvalidInputError, match="first must hold row numbers below 5, the number of sets, got 5"):
+    with pytest.raises(
+        InvalidInputError, match="first must hold row numbers below 5, the number of sets, got 5"
+    ):
         sets.jaccard_of_pairs([5], [0])
     with pytest.raises(InvalidInputError, match="second must be 0 or more, got -1"):
         sets.jaccard_of_pairs([0], [-1])

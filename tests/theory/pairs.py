@@ -22,7 +22,9 @@ def agreement_truth(x: Any, y: Any) -> npt.NDArray[np.int64]:
 
 
 def windows_truth(x: Any, y: Any, window: int) -> tuple[float, float]:
-    """Look at every window in every order; return the collision probability of WTA, and the good kernel."""
+    """Look at every window in every order; return the collision probability of WTA, and the good
+    kernel.
+    """
     same = same_and_filled = not_both_empty = 0
     for picked in itertools.permutations(range(len(x)), window):
         a, b = [x[i] for i in picked], [y[i] for i in picked]
@@ -33,7 +35,9 @@ def windows_truth(x: Any, y: Any, window: int) -> tuple[float, float]:
     return same / math.perm(len(x), window), same_and_filled / max(not_both_empty, 1)
 
 
-def small_pairs(values: st.SearchStrategy[int], most: int = 6) -> st.SearchStrategy[tuple[list[int], list[int], int]]:
+def small_pairs(
+    values: st.SearchStrategy[int], most: int = 6
+) -> st.SearchStrategy[tuple[list[int], list[int], int]]:
     """Two vectors of one length up to `most`, and a window."""
 
     def of_length(n: int) -> st.SearchStrategy[tuple[list[int], list[int], int]]:
@@ -45,5 +49,7 @@ def small_pairs(values: st.SearchStrategy[int], most: int = 6) -> st.SearchStrat
 
 with_ties_and_zeros = small_pairs(st.sampled_from([-2, -1, 0, 0, 0, 1, 2]))
 without_ties = st.integers(1, 6).flatmap(
-    lambda n: st.tuples(st.permutations(range(-2, n - 2)), st.permutations(range(-2, n - 2)), st.integers(1, n))
+    lambda n: st.tuples(
+        st.permutations(range(-2, n - 2)), st.permutations(range(-2, n - 2)), st.integers(1, n)
+    )
 )

@@ -34,7 +34,11 @@ PAIRED: dict[str, Any] = {
         ([1, 2], [1j, 2], "y must hold integers or floats up to 64 bits, got complex numbers"),
         ([1, None], [1, 2], "x must hold integers or floats"),
         ([1, [2]], [1, 2], "x cannot become an array of numbers"),
-        (scipy.sparse.csr_array([[1, 2]]), [1, 2], r"x must be a dense vector.*x\.toarray\(\)\.ravel\(\)"),
+        (
+            scipy.sparse.csr_array([[1, 2]]),
+            [1, 2],
+            r"x must be a dense vector.*x\.toarray\(\)\.ravel\(\)",
+        ),
         (np.ma.masked_equal([1, 2], 2), [1, 2], "x has masked entries"),
     ],
 )
@@ -51,22 +55,40 @@ def test_bad_vectors_are_one_clear_error(compare: Any, x: Any, y: Any, words: st
         (lambda: theory.winner_rank_distribution(5, "4"), "window must be a whole number, got '4'"),  # type: ignore[arg-type]
         (lambda: theory.empty_share(0, 0, 1), "n_features must be at least 1, got 0"),
         (lambda: theory.empty_share(10, 11, 4), "n_nonzero must be between 0 and 10, got 11"),
-        (lambda: theory.empty_share(10, np.array([3, -1]), 4), "n_nonzero must be between 0 and 10, got -1"),
+        (
+            lambda: theory.empty_share(10, np.array([3, -1]), 4),
+            "n_nonzero must be between 0 and 10, got -1",
+        ),
         (lambda: theory.empty_share(10, 2.5, 4), "n_nonzero must be whole numbers, got 2.5"),  # type: ignore[call-overload]
         (lambda: theory.empty_share(10, True, 4), "n_nonzero must be whole numbers, got True"),
         (lambda: theory.empty_share(10, 5, 11), "window must be between 1 and 10, got 11"),
         (lambda: theory.empty_share(10, 5, 4, 0), "degree must be at least 1, got 0"),
         (lambda: theory.conjunction_jaccard(1.1, 5, 5, 2), "jaccard must be from 0 to 1, got 1.1"),
-        (lambda: theory.conjunction_jaccard(np.nan, 5, 5, 2), "jaccard must be from 0 to 1, got nan"),
+        (
+            lambda: theory.conjunction_jaccard(np.nan, 5, 5, 2),
+            "jaccard must be from 0 to 1, got nan",
+        ),
         (lambda: theory.conjunction_jaccard(0.5, -1, 5, 2), "size_a must be at least 0, got -1"),
-        (lambda: theory.conjunction_jaccard(0.5, 5, 2.5, 2), "size_b must be whole numbers, got 2.5"),  # type: ignore[call-overload]
+        (
+            lambda: theory.conjunction_jaccard(0.5, 5, 2.5, 2),
+            "size_b must be whole numbers, got 2.5",
+        ),  # type: ignore[call-overload]
         (lambda: theory.conjunction_jaccard(0.5, 5, 5, 0), "p must be at least 1, got 0"),
         (lambda: theory.band_probability(-0.1, 5, 5), "similarity must be from 0 to 1, got -0.1"),
         (lambda: theory.band_probability("0.5", 5, 5), "similarity must hold integers or floats"),  # type: ignore[call-overload]
         (lambda: theory.band_probability(0.5, 0, 5), "bands must be at least 1, got 0"),
-        (lambda: theory.band_probability(0.5, 5, 5, probes=-1), "probes must be at least 0, got -1"),
-        (lambda: theory.band_probability(0.5, 5, 5, alphabet_size=1), "alphabet_size must be at least 2, got 1"),
-        (lambda: theory.band_probability(0.5, 5, np.array([3, 0])), "rows must be at least 1, got 0"),
+        (
+            lambda: theory.band_probability(0.5, 5, 5, probes=-1),
+            "probes must be at least 0, got -1",
+        ),
+        (
+            lambda: theory.band_probability(0.5, 5, 5, alphabet_size=1),
+            "alphabet_size must be at least 2, got 1",
+        ),
+        (
+            lambda: theory.band_probability(0.5, 5, np.array([3, 0])),
+            "rows must be at least 1, got 0",
+        ),
     ],
 )
 def test_bad_numbers_are_one_clear_error(call: Any, words: str) -> None:

@@ -39,11 +39,15 @@ def test_bands_meet_as_the_formula_says(similarity: float, bands: int, rows: int
 
 @pytest.mark.parametrize(("rows", "alphabet_size"), [(1, 2), (4, 2), (2, 3), (3, 4)])
 def test_probes_add_the_chances_of_the_keys_they_look_up(rows: int, alphabet_size: int) -> None:
-    # A symbol is equal with chance s, or one of the others with the same chance each: sum over the keys looked up.
+    # A symbol is equal with chance s, or one of the others with the same chance each: sum over the
+    # keys looked up.
     s, others = 0.7, alphabet_size - 1
     chances = [
         math.prod((1 - s) / others if change else s for change in key)
-        for key in sorted(itertools.product(range(alphabet_size), repeat=rows), key=lambda key: sum(map(bool, key)))
+        for key in sorted(
+            itertools.product(range(alphabet_size), repeat=rows),
+            key=lambda key: sum(map(bool, key)),
+        )
     ]
     assert sum(chances) == pytest.approx(1)
     for probes in range(alphabet_size**rows):
@@ -56,7 +60,9 @@ def test_probes_add_the_chances_of_the_keys_they_look_up(rows: int, alphabet_siz
 def test_probes_over_grids_of_widths() -> None:
     widths = np.array([1, 2, 5])
     found = theory.band_probability(0.6, 4, widths, probes=6, alphabet_size=4)
-    assert found.tolist() == [theory.band_probability(0.6, 4, int(w), probes=6, alphabet_size=4) for w in widths]
+    assert found.tolist() == [
+        theory.band_probability(0.6, 4, int(w), probes=6, alphabet_size=4) for w in widths
+    ]
 
 
 def test_bands_at_the_ends_and_over_grids() -> None:

@@ -38,17 +38,26 @@ def test_the_bound_is_the_formula(c: int, r: int, gamma: float) -> None:
     def alpha(u: int, v: int) -> float:
         return u * v / (u + v - 1 / 2) * 1 / (1 - 1 / (2 * max(u, v)))
 
-    kept = sum(np.linalg.svd(W)[1][:k] ** 2 >= gamma * np.linalg.norm(C, 1) * np.linalg.norm(C, np.inf))
+    kept = sum(
+        np.linalg.svd(W)[1][:k] ** 2 >= gamma * np.linalg.norm(C, 1) * np.linalg.norm(C, np.inf)
+    )
     eta1 = math.sqrt(math.log(4 / delta) * alpha(c, n - c) / c)
     eta2 = math.sqrt(2 * math.log(4 / delta) * alpha(r, m - r) / r)
-    epsilon1, epsilon2 = math.sqrt(4 * k / c), math.sqrt(1 / (gamma**2 * r))  # c ≥ 4k/ε₁², r ≥ 1/(γ²ε₂²)
+    # c ≥ 4k/ε₁², r ≥ 1/(γ²ε₂²)
+    epsilon1, epsilon2 = math.sqrt(4 * k / c), math.sqrt(1 / (gamma**2 * r))
     u, s, v = np.linalg.svd(X)
     tail = np.linalg.norm(X - u[:, :k] * s[:k] @ v[:k])
-    E = math.sqrt(2) * np.linalg.norm(np.linalg.svd(C)[1][k:]) / (math.sqrt(gamma) * np.linalg.norm(C, 2))
+    E = (
+        math.sqrt(2)
+        * np.linalg.norm(np.linalg.svd(C)[1][k:])
+        / (math.sqrt(gamma) * np.linalg.norm(C, 2))
+    )
     E += math.sqrt(k - kept)
     bound = tail + math.sqrt(n * epsilon1 * (1 + eta1)) * max(np.linalg.norm(x) for x in X)
     bound += (m * epsilon2 * (1 + eta2) + E) * np.linalg.norm(X, 2)
-    found = theory.nystrom_error_bound(X, np.arange(c), np.arange(r), k, truncate=gamma, delta=delta)
+    found = theory.nystrom_error_bound(
+        X, np.arange(c), np.arange(r), k, truncate=gamma, delta=delta
+    )
     assert np.isclose(found, bound)
 
 
@@ -61,7 +70,8 @@ def test_the_bound_holds_for_the_very_sample_of_a_model_and_says_little(
     X -= X.mean(axis=0)
     best = float(np.linalg.norm(np.linalg.svd(X, compute_uv=False)[8:]))
     for seed in range(3):
-        # The paper's modified method as it is: not centred by its own sample, truncated, not made orthonormal after.
+        # The paper's modified method as it is: not centred by its own sample, truncated, not made
+        # orthonormal after.
         nystrom = Nystrom(samples, features, truncate=gamma, orthonormalize=False)
         learned = nystrom.learn(training(X, center=False, seed=seed), 8, Draws(seed, "projection"))
         measured = theory.projection_error(X, np.linalg.qr(learned.directions)[0])
@@ -74,10 +84,15 @@ def test_the_bound_holds_for_the_very_sample_of_a_model_and_says_little(
 
 
 @given(st.integers(2, 12), st.integers(2, 9), st.floats(1e-6, 1.0), st.integers(0, 100))
-def test_the_bound_is_never_below_the_data_over_gamma(n: int, m: int, gamma: float, seed: int) -> None:
+def test_the_bound_is_never_below_the_data_over_gamma(
+    n: int, m: int, gamma: float, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, m))
-    samples, features = rng.permutation(n)[: rng.integers(1, n + 1)], rng.permutation(m)[: rng.integers(1, m + 1)]
+    samples, features = (
+        rng.permutation(n)[: rng.integers(1, n + 1)],
+        rng.permutation(m)[: rng.integers(1, m + 1)],
+    )
     bound = theory.nystrom_error_bound(X, samples, features, 1, truncate=gamma)
     assert bound >= float(np.linalg.norm(X)) / gamma
 
@@ -100,11 +115,19 @@ def test_the_bound_is_never_below_the_data_over_gamma(n: int, m: int, gamma: flo
     ids=str,
 )
 def test_bad_input_is_one_clear_error(changes: dict[str, Any], words: str) -> None:
-    good: dict[str, Any] = {"X": np.eye(3), "samples": [0, 1], "features": [0, 1, 2], "k": 1, "truncate": 0.1}
+    good: dict[str, Any] = {
+        "X": np.eye(3),
+        "samples": [0, 1],
+        "features": [0, 1, 2],
+        "k": 1,
+        "truncate": 0.1,
+    }
     with pytest.raises(InvalidInputError, match=words):
         theory.nystrom_error_bound(**(good | changes))
 
 
 def test_directions_of_another_width_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="directions must have 3 rows, one a feature of X, got 2"):
+    with pytest.raises(
+        InvalidInputError, match="directions must have 3 rows, one a feature of X, got 2"
+    ):
         theory.projection_error(np.eye(3), np.eye(2))

@@ -19,7 +19,10 @@ def test_the_share_of_empty_windows_is_what_all_permutations_give(degree: int, w
     for n_nonzero in range(n + 1):
         nonzero = np.arange(n) < n_nonzero
         slots = [nonzero[list(picked)] for picked in itertools.permutations(range(n), window)]
-        empty = [not np.logical_and.reduce(group).any() for group in itertools.product(slots, repeat=degree)]
+        empty = [
+            not np.logical_and.reduce(group).any()
+            for group in itertools.product(slots, repeat=degree)
+        ]
         found = theory.empty_share(n, n_nonzero, window, degree)
         assert type(found) is float
         assert found == pytest.approx(np.mean(empty), abs=1e-13)
@@ -34,7 +37,9 @@ def test_with_many_features_the_rule_of_thumb_holds(degree: int) -> None:
 def test_the_share_of_empty_windows_of_sparse_rows() -> None:
     assert theory.empty_share(10**6, 100, 4) == pytest.approx(0.9996, abs=1e-6)
     assert theory.empty_share(2**64, 100, 4) == pytest.approx(1)
-    assert theory.empty_share(10**6, 100, 10**5) == pytest.approx(math.comb(900_000, 100) / math.comb(10**6, 100))
+    assert theory.empty_share(10**6, 100, 10**5) == pytest.approx(
+        math.comb(900_000, 100) / math.comb(10**6, 100)
+    )
     assert theory.empty_share(10, 7, 4) == 0  # four places, three zeros
 
 

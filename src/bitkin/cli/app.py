@@ -17,9 +17,12 @@ from bitkin.errors import BitkinError
 
 app = typer.Typer(
     name="bitkin",
-    help="Short codes that keep relatives close: hash vectors, search the codes at memory speed.\n\n"
-    "Example: bitkin fit vectors.npy -o model.bitkin && bitkin encode model.bitkin vectors.npy -o codes.bitkin && "
-    "bitkin index codes.bitkin -o index.bitkin && bitkin search index.bitkin queries.npy -m model.bitkin",
+    help="Short codes that keep relatives close: hash vectors, search the codes at memory "
+    "speed.\n\n"
+    "Example: bitkin fit vectors.npy -o model.bitkin && bitkin encode model.bitkin vectors.npy -o "
+    "codes.bitkin && "
+    "bitkin index codes.bitkin -o index.bitkin && bitkin search index.bitkin queries.npy -m "
+    "model.bitkin",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -51,7 +54,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options of the program itself."""
@@ -62,7 +68,9 @@ app.registered_callback.help = app.info.help  # type: ignore[union-attr]
 
 
 def main() -> None:
-    """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on stderr."""
+    """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on
+    stderr.
+    """
     with checked_stdout():
         _run()
 

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 
 FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
 
-Vectors = Annotated[list[Path], typer.Argument(help=f"Files of vectors, read as one: {FORMATS}.", show_default=False)]
+Vectors = Annotated[
+    list[Path],
+    typer.Argument(help=f"Files of vectors, read as one: {FORMATS}.", show_default=False),
+]
 Column = Annotated[str | None, typer.Option(help="List column of a .parquet file.")]
 Dataset = Annotated[str | None, typer.Option(help="Array of an .npz or HDF5 file.")]
-Features = Annotated[int | None, typer.Option("--features", min=1, help="Number of columns of svmlight text.")]
+Features = Annotated[
+    int | None, typer.Option("--features", min=1, help="Number of columns of svmlight text.")
+]
 ZeroBased = Annotated[
     bool | None,
-    typer.Option("--zero-based/--one-based", help="How svmlight text counts columns; guessed if absent."),
+    typer.Option(
+        "--zero-based/--one-based", help="How svmlight text counts columns; guessed if absent."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
@@ -40,7 +47,9 @@ def a_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
     """Return the path of an option that must name a file: `-` stands for stdout everywhere else."""
     if path == STDOUT:
         option = param.opts[0]
-        raise typer.BadParameter(f"{option} cannot write to stdout. Give a file.", param_hint=f"'{option}'")
+        raise typer.BadParameter(
+            f"{option} cannot write to stdout. Give a file.", param_hint=f"'{option}'"
+        )
     return path
 
 
@@ -57,20 +66,27 @@ def open_files(
     zero_based: bool | None,
     hasher: Hasher | None = None,
 ) -> VectorSource:
-    """Open vector files with the options given; svmlight text for a model has as many columns as that was fitted on."""
+    """Open vector files with the options given; svmlight text for a model has as many columns as
+    that was fitted on.
+    """
     from bitkin.io.vectors import open_vectors
     from bitkin.io.vectors.formats import is_svmlight
 
     if hasher is not None and features is None and any(map(is_svmlight, paths)):
-        features = getattr(hasher, "n_features_in_", None)  # a MinHash may be fitted without columns
-    return open_vectors(paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based)
+        # a MinHash may be fitted without columns
+        features = getattr(hasher, "n_features_in_", None)
+    return open_vectors(
+        paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based
+    )
 
 
 def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> None:
     """End with a usage error when the output would replace an input."""
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
-            raise typer.BadParameter(f"{out} is an input and would be replaced.", param_hint=f"'{option}'")
+            raise typer.BadParameter(
+                f"{out} is an input and would be replaced.", param_hint=f"'{option}'"
+            )
 
 
 def load_hasher(path: Path) -> Hasher:
@@ -80,7 +96,9 @@ def load_hasher(path: Path) -> Hasher:
 
     model = load(path)
     if not isinstance(model, Hasher):
-        raise InvalidInputError(f"{path} holds {type(model).__name__}, not a model. Make one with bitkin fit.")
+        raise InvalidInputError(
+            f"{path} holds {type(model).__name__}, not a model. Make one with bitkin fit."
+        )
     return model
 
 
@@ -91,7 +109,9 @@ def load_index(path: Path) -> RowIndex:
 
     opened = load(path, mmap=True)
     if not isinstance(opened, RowIndex):
-        raise InvalidInputError(f"{path} holds {type(opened).__name__}, not an index. Make one with bitkin index.")
+        raise InvalidInputError(
+            f"{path} holds {type(opened).__name__}, not an index. Make one with bitkin index."
+        )
     return opened
 
 
@@ -102,9 +122,13 @@ def repeated_options(column: str | None, dataset: str | None, features: int | No
 
 
 def one_of_choices(value: str, option: str, choices: list[str]) -> str:
-    """Return `value` when it is one of `choices`, else end with a usage error that suggests the nearest."""
+    """Return `value` when it is one of `choices`, else end with a usage error that suggests the
+    nearest.
+    """
     if value in choices:
         return value
     near = difflib.get_close_matches(value, choices, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.{hint}", param_hint=f"'{option}'")
+    raise typer.BadParameter(
+        f"{value!r} is not one of {', '.join(choices)}.{hint}", param_hint=f"'{option}'"
+    )

@@ -51,10 +51,15 @@ def processor() -> dict[str, Any]:
     from bitkin.threads import available_cores, get_threads
 
     has = llvm.get_host_cpu_features()
-    blas = [f"{info['internal_api']} {info['version']}" for info in threadpool_info() if info["user_api"] == "blas"]
+    blas = [
+        f"{info['internal_api']} {info['version']}"
+        for info in threadpool_info()
+        if info["user_api"] == "blas"
+    ]
     return {
         "name": llvm.get_host_cpu_name(),
-        "features": ", ".join(name for name in _FEATURES if has.get(name)) or "none of those we use",
+        "features": ", ".join(name for name in _FEATURES if has.get(name))
+        or "none of those we use",
         "cores": available_cores(),
         "threads": get_threads(),
         "matrix_products": ", ".join(sorted(set(blas))) or "unknown",
@@ -107,7 +112,8 @@ def verdict(measured: dict[str, Any]) -> str:
     share = measured["share_of_copy"]
     if share >= _SLOW:
         return f"Search runs at {share:.0%} of this machine's copying speed: as it should."
-    return f"Search runs at {share:.0%} of this machine's copying speed: slow. Is something else running?"
+    of_copying = f"{share:.0%} of this machine's copying speed"
+    return f"Search runs at {of_copying}: slow. Is something else running?"
 
 
 def _median_seconds(work: Callable[[], Any], rounds: int = 7) -> float:

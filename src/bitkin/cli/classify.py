@@ -1,4 +1,6 @@
-"""`bitkin classify`: texts or vectors → classes in a taxonomy, by a small table of hashed weights."""
+"""`bitkin classify`: texts or vectors → classes in a taxonomy, by a small table of hashed
+weights.
+"""
 
 from __future__ import annotations
 
@@ -43,20 +45,31 @@ app = typer.Typer(
 
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(help=f"Texts (.jsonl, .jsonl.gz) or vectors ({FORMATS}), read as one.", show_default=False),
+    typer.Argument(
+        help=f"Texts (.jsonl, .jsonl.gz) or vectors ({FORMATS}), read as one.", show_default=False
+    ),
 ]
-Model = Annotated[Path, typer.Argument(help="What bitkin classify train wrote.", show_default=False)]
+Model = Annotated[
+    Path, typer.Argument(help="What bitkin classify train wrote.", show_default=False)
+]
 Text = Annotated[str | None, typer.Option(help="Field of the text: JSON lines. [default: text]")]
 Label = Annotated[str | None, typer.Option(help="Field of the class: JSON lines.")]
 ClassPath = Annotated[
     str | None,
-    typer.Option("--path", help="Field that lists the labels from the top down, or fields, as in a/b/c: JSON lines."),
+    typer.Option(
+        "--path",
+        help="Field that lists the labels from the top down, or fields, as in a/b/c: JSON lines.",
+    ),
 ]
 Labels = Annotated[Path | None, typer.Option(help="File of the classes: a line a vector, or .npy.")]
-Example = Annotated[str | None, typer.Option(help="icd10: texts of diagnoses, which ship with bitkin.")]
+Example = Annotated[
+    str | None, typer.Option(help="icd10: texts of diagnoses, which ship with bitkin.")
+]
 Margin = Annotated[
     float | None,
-    typer.Option(min=0, help="Answer with the lowest node that leads all classes outside it by this much."),
+    typer.Option(
+        min=0, help="Answer with the lowest node that leads all classes outside it by this much."
+    ),
 ]
 
 
@@ -69,19 +82,35 @@ def train(
     path: ClassPath = None,
     labels: Labels = None,
     example: Example = None,
-    taxonomy: Annotated[Path | None, typer.Option(help="CSV of the tree above the labels, with a header.")] = None,
-    layout: Annotated[str, typer.Option(help="What a line of the CSV is: paths, or parents (node, parent).")] = "paths",
-    separator: Annotated[str | None, typer.Option(help="Labels hold their paths, parted by this.")] = None,
+    taxonomy: Annotated[
+        Path | None, typer.Option(help="CSV of the tree above the labels, with a header.")
+    ] = None,
+    layout: Annotated[
+        str, typer.Option(help="What a line of the CSV is: paths, or parents (node, parent).")
+    ] = "paths",
+    separator: Annotated[
+        str | None, typer.Option(help="Labels hold their paths, parted by this.")
+    ] = None,
     buckets: Annotated[str, typer.Option(help="Weights a level, as 262144 or 2^18.")] = "2^18",
     max_bytes: Annotated[
-        str | None, typer.Option(help="Memory of all weights, as 3000000 or 2^20; decides the buckets.")
+        str | None,
+        typer.Option(help="Memory of all weights, as 3000000 or 2^20; decides the buckets."),
     ] = None,
-    loss: Annotated[str, typer.Option(help="hinge, or softmax, which has probabilities.")] = "hinge",
-    alpha: Annotated[str, typer.Option(help="Strength of the L2 penalty, or auto: chosen on held-out rows.")] = "auto",
+    loss: Annotated[
+        str, typer.Option(help="hinge, or softmax, which has probabilities.")
+    ] = "hinge",
+    alpha: Annotated[
+        str, typer.Option(help="Strength of the L2 penalty, or auto: chosen on held-out rows.")
+    ] = "auto",
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows.")] = 10,
-    beam: Annotated[str, typer.Option(help="Nodes of a level to go on with: a number, auto or all.")] = "auto",
+    beam: Annotated[
+        str, typer.Option(help="Nodes of a level to go on with: a number, auto or all.")
+    ] = "auto",
     early_stopping: Annotated[
-        bool, typer.Option("--early-stopping", help="Stop when the error on a tenth of the rows stops falling.")
+        bool,
+        typer.Option(
+            "--early-stopping", help="Stop when the error on a tenth of the rows stops falling."
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of hashes and orders.")] = 0,
     column: Column = None,
@@ -92,12 +121,15 @@ def train(
 ) -> None:
     """Learn to classify rows into a taxonomy.
 
-    Texts become words and pairs of words, hashed; labels become text. Without a tree, classes hang below one root.
-    With --path, classes of one name at several places are told apart by their whole paths.
+    Texts become words and pairs of words, hashed; labels become text. Without a tree, classes hang
+    below one root. With --path, classes of one name at several places are told apart by their whole
+    paths.
 
-    Example: bitkin classify train notes.jsonl --text description --path chapter/section/category -o model.bitkin
+    Example: bitkin classify train notes.jsonl --text description --path chapter/section/category -o
+    model.bitkin
 
-    Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o model.bitkin
+    Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o
+    model.bitkin
     """
     from bitkin.dedup.files import require_writable
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
@@ -111,13 +143,17 @@ def train(
         loss=loss,
         alpha=alpha if alpha == "auto" else positive(alpha, "--alpha"),
         max_iter=passes,
-        beam={"auto": "auto", "all": None}[beam] if beam in ("auto", "all") else whole(beam, "--beam"),
+        beam={"auto": "auto", "all": None}[beam]
+        if beam in ("auto", "all")
+        else whole(beam, "--beam"),
         early_stopping=early_stopping,
         random_state=seed,
     )
     options = Options(text, label, path, labels, column, dataset, features, zero_based)
     rows = open_input(files or [], example, options, labelled=True, held_out=False)
-    require_other_file(out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)])
+    require_other_file(
+        out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)]
+    )
     require_writable(out)
     X, truths = read_all(rows)
     model.taxonomy, named = tree_of(truths, taxonomy, layout, separator)
@@ -143,11 +179,17 @@ def train(
         print_json(**figures)
         return
     print(
-        f"{out}: {figures['classes']:,} classes in {figures['levels']} levels, learned from {figures['rows']:,} rows\n"
-        f"in {figures['passes']} passes with alpha {figures['alpha']:.2g}, {figures['seconds']:.1f} s"
+        f"{out}: {figures['classes']:,} classes in {figures['levels']} levels, learned from "
+        f"{figures['rows']:,} rows\n"
+        f"in {figures['passes']} passes with alpha {figures['alpha']:.2g}, "
+        f"{figures['seconds']:.1f} s"
     )
     print_table("memory", ("", "bytes"), memory_rows(figures))
-    what = "--example icd10" if example else f"FILES{options.repeated()}{repeated_options(column, dataset, features)}"
+    what = (
+        "--example icd10"
+        if example
+        else f"FILES{options.repeated()}{repeated_options(column, dataset, features)}"
+    )
     print(f"next: bitkin classify evaluate {out} {what}")
 
 
@@ -187,20 +229,26 @@ def predict(
 
     classifier = load_classifier(model)
     start = time.perf_counter()
-    options = Options(text, None, None, None, column, dataset, columns_of(classifier, files, features), zero_based)
+    options = Options(
+        text, None, None, None, column, dataset, columns_of(classifier, files, features), zero_based
+    )
     rows = open_input(files or [], example, options, labelled=False, held_out=True)
     if out is not None:
         require_other_file(out, [model, *(files or [])])
         require_writable(out)
     if top > len(classifier.classes_):
-        raise typer.BadParameter(f"the model has {len(classifier.classes_)} classes.", param_hint="'--top'")
+        raise typer.BadParameter(
+            f"the model has {len(classifier.classes_)} classes.", param_hint="'--top'"
+        )
     count = 0
     fills_terminal = out is None and sys.stdout.isatty()
 
     def records() -> Iterator[dict[str, Any]]:
         nonlocal count
         with (
-            nullcontext(_show_nothing) if fills_terminal else progress_bar("predicting", rows.total, rows.unit) as done
+            nullcontext(_show_nothing)
+            if fills_terminal
+            else progress_bar("predicting", rows.total, rows.unit) as done
         ):
             for X, _ in rows.batches(done):
                 require_kind(classifier, X)
@@ -237,16 +285,27 @@ def evaluate(
 ) -> None:
     """Compare predictions with the truth: errors by level, and the memory used.
 
-    With --path whole paths are compared, with --label and --labels names. Rows of a class that the model never met are
-    counted, and count as wrong on every level but the upper ones of their path that the model knows.
+    With --path whole paths are compared, with --label and --labels names. Rows of a class that the
+    model never met are counted, and count as wrong on every level but the upper ones of their path
+    that the model knows.
 
     Example: bitkin classify evaluate model.bitkin --example icd10
 
-    Example: bitkin classify evaluate model.bitkin more.jsonl --text description --path chapter/section/category
+    Example: bitkin classify evaluate model.bitkin more.jsonl --text description --path
+    chapter/section/category
     """
     classifier = load_classifier(model)
     start = time.perf_counter()
-    options = Options(text, label, path, labels, column, dataset, columns_of(classifier, files, features), zero_based)
+    options = Options(
+        text,
+        label,
+        path,
+        labels,
+        column,
+        dataset,
+        columns_of(classifier, files, features),
+        zero_based,
+    )
     rows = open_input(files or [], example, options, labelled=True, held_out=True)
     truths: Truths = []
     predicted: list[Any] = []

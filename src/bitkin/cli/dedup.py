@@ -1,4 +1,6 @@
-"""`bitkin dedup`: near-duplicate texts in JSON lines files → the lines to keep, and what was dropped and why."""
+"""`bitkin dedup`: near-duplicate texts in JSON lines files → the lines to keep, and what was
+dropped and why.
+"""
 
 from __future__ import annotations
 
@@ -20,46 +22,81 @@ _KB = 1000
 
 def dedup(
     files: Annotated[
-        list[Path], typer.Argument(help="JSON lines files, read as one: .jsonl, .jsonl.gz.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="JSON lines files, read as one: .jsonl, .jsonl.gz.", show_default=False
+        ),
     ],
     field: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
     threshold: Annotated[
-        float, typer.Option("--threshold", "-t", help="Jaccard similarity of shingles that makes two texts one.")
+        float,
+        typer.Option(
+            "--threshold", "-t", help="Jaccard similarity of shingles that makes two texts one."
+        ),
     ] = 0.8,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the lines to keep, byte for byte.", callback=a_file)
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Write the lines to keep, byte for byte.", callback=a_file
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a JSON line for every dropped line: what is kept for it, and why.", callback=a_file),
+        typer.Option(
+            help="Write a JSON line for every dropped line: what is kept for it, and why.",
+            callback=a_file,
+        ),
     ] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(help="Write a JSON line for every pair found; equal texts by the first of them.", callback=a_file),
+        typer.Option(
+            help="Write a JSON line for every pair found; equal texts by the first of them.",
+            callback=a_file,
+        ),
     ] = None,
-    id_field: Annotated[str | None, typer.Option("--id", help="A field that names lines in reports.")] = None,
-    shingle: Annotated[str, typer.Option(help="What texts are cut into: words or chars.")] = "words",
+    id_field: Annotated[
+        str | None, typer.Option("--id", help="A field that names lines in reports.")
+    ] = None,
+    shingle: Annotated[
+        str, typer.Option(help="What texts are cut into: words or chars.")
+    ] = "words",
     size: Annotated[
         int | None,
-        typer.Option(min=1, max=2**31 - 1, help="Words or characters a shingle; 3 words or 9 chars if absent."),
+        typer.Option(
+            min=1,
+            max=2**31 - 1,
+            help="Words or characters a shingle; 3 words or 9 chars if absent.",
+        ),
     ] = None,
-    hashes: Annotated[int, typer.Option(min=1, max=2**20, help="MinHash symbols a text. More miss less.")] = 128,
+    hashes: Annotated[
+        int, typer.Option(min=1, max=2**20, help="MinHash symbols a text. More miss less.")
+    ] = 128,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
     json: Json = False,
 ) -> None:
     """Find near-duplicate texts; keep the first of every cluster.
 
-    Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always compared exactly, is
-    at least the threshold. A text without a shingle is similar to nothing, and kept. The misses that are printed are
-    those of texts with some 50 shingles or more; more pairs of very short texts are missed.
+    Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always
+    compared exactly, is at least the threshold. A text without a shingle is similar to nothing, and
+    kept. The misses that are printed are those of texts with some 50 shingles or more; more pairs
+    of very short texts are missed.
 
-    Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report dropped.jsonl
+    Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report
+    dropped.jsonl
     """
     if not 0 < threshold <= 1:
-        raise typer.BadParameter(f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'")
+        raise typer.BadParameter(
+            f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'"
+        )
     one_of_choices(shingle, "--shingle", ["words", "chars"])
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
-    from bitkin.dedup.files import add_files, require_writable, write_dropped, write_kept, write_pairs
+    from bitkin.dedup.files import (
+        add_files,
+        require_writable,
+        write_dropped,
+        write_kept,
+        write_pairs,
+    )
     from bitkin.dedup.finder import DuplicateFinder
     from bitkin.io.json_lines import JsonLines
 
@@ -84,7 +121,13 @@ def dedup(
             write_pairs(pairs, found, places, done)
     seconds = time.perf_counter() - start
     if json:
-        print_json(**_figures(finder, found), seconds=round(seconds, 3), out=out, report=report, pairs=pairs)
+        print_json(
+            **_figures(finder, found),
+            seconds=round(seconds, 3),
+            out=out,
+            report=report,
+            pairs=pairs,
+        )
         return
     _show(finder, found, places, show, seconds)
     for what, path in (("kept", out), ("dropped", report), ("pairs", pairs)):
@@ -102,9 +145,13 @@ def _require_different_files(files: list[Path], outputs: dict[str, Path | None])
             continue
         for file in files:
             if path.exists() and file.exists() and path.samefile(file):
-                raise typer.BadParameter(f"{path} is an input and would be replaced.", param_hint=f"'{option}'")
+                raise typer.BadParameter(
+                    f"{path} is an input and would be replaced.", param_hint=f"'{option}'"
+                )
         if path.resolve() in seen:
-            raise typer.BadParameter(f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'")
+            raise typer.BadParameter(
+                f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'"
+            )
         seen[path.resolve()] = option
 
 
@@ -133,7 +180,9 @@ def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
     }
 
 
-def _show(finder: DuplicateFinder, found: Duplicates, places: Places, show: int, seconds: float) -> None:
+def _show(
+    finder: DuplicateFinder, found: Duplicates, places: Places, show: int, seconds: float
+) -> None:
     figures = _figures(finder, found)
     in_clusters = figures["clusters"]
     alone = figures["kept"] - in_clusters - figures["empty"]
@@ -152,7 +201,11 @@ def _show(finder: DuplicateFinder, found: Duplicates, places: Places, show: int,
         for what, count in counts.items()
     ]
     unit = "words" if finder.shingle == "words" else "characters"
-    print_table(f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s", ("", "count", "share"), shares)
+    print_table(
+        f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s",
+        ("", "count", "share"),
+        shares,
+    )
     largest = sorted(found.clusters, key=len, reverse=True)[:show]
     if largest:
         rows = [_cluster(found, places, members) for members in largest]
@@ -161,7 +214,10 @@ def _show(finder: DuplicateFinder, found: Duplicates, places: Places, show: int,
     how = [
         (f"expected misses, of pairs from {t} on", _percent(figures["expected_miss_rate"])),
         (f"expected misses right at {t}", _percent(figures["expected_miss_rate_at_threshold"])),
-        (f"expected false alarms, of pairs below {t}", _percent(figures["expected_false_alarm_rate"])),
+        (
+            f"expected false alarms, of pairs below {t}",
+            _percent(figures["expected_false_alarm_rate"]),
+        ),
         ("candidates compared exactly", f"{found.n_compared:,}"),
     ]
     head = (f"{finder.n_hashes} hashes in bands × rows", f"{found.plan.bands} × {found.plan.rows}")
@@ -182,7 +238,11 @@ def _cluster(found: Duplicates, places: Places, members: Any) -> tuple[str, str,
 
     jaccard = found.jaccard[searchsorted(found.dropped, members[1:])]
     low, high = f"{jaccard.min():.2f}", f"{jaccard.max():.2f}"
-    return places.name(members[0]), f"{len(members) - 1:,}", low if low == high else f"{low} to {high}"
+    return (
+        places.name(members[0]),
+        f"{len(members) - 1:,}",
+        low if low == high else f"{low} to {high}",
+    )
 
 
 def _percent(share: float) -> str:

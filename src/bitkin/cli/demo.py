@@ -12,9 +12,9 @@ from bitkin.cli.output import print_json, print_table, progress_bar
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.", callback=a_file)] = Path(
-        "bitkin-demo.png"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The picture to write.", callback=a_file)
+    ] = Path("bitkin-demo.png"),
     json: Json = False,
 ) -> None:
     """Encode and search 10,000 Fashion-MNIST images that ship with bitkin, and draw what is found.
@@ -44,8 +44,15 @@ def demo(
             )
             for r in results
         ]
-        columns = ("bits", "bytes a code", "smaller than float32", "true 10 in best 100", "µs a query")
-        title = f"{data.n_rows:,} images searched for {data.n_queries} others, PCA and a random rotation"
+        columns = (
+            "bits",
+            "bytes a code",
+            "smaller than float32",
+            "true 10 in best 100",
+            "µs a query",
+        )
+        searched = f"{data.n_rows:,} images searched for {data.n_queries} others"
+        title = f"{searched}, PCA and a random rotation"
         print_table(title, columns, rows)
     showcase.draw(data, results[-1], out)
     if json:

@@ -14,7 +14,8 @@ def doctor(
     speed: Annotated[bool, typer.Option(help="Measure the speed of memory and of search.")] = True,
     json: Json = False,
 ) -> None:
-    """Show versions, processor, threads, cache folder, and a speed test against this machine's memory.
+    """Show versions, processor, threads, cache folder, and a speed test against this machine's
+    memory.
 
     Example: bitkin doctor
     """
@@ -31,6 +32,8 @@ def doctor(
         print_json(**sections)
         return
     for title, values in sections.items():
-        print_table(title, ("", ""), [(key.replace("_", " "), str(value)) for key, value in values.items()])
+        print_table(
+            title, ("", ""), [(key.replace("_", " "), str(value)) for key, value in values.items()]
+        )
     if speed:
         print(checkup.verdict(sections["speed"]))

@@ -32,10 +32,16 @@ def encode(
     out: Annotated[Path, out_option("The codes to write.")],
     corrections: Annotated[
         Path | None,
-        typer.Option(help="Also write two numbers a vector here, for bitkin search --stage estimate."),
+        typer.Option(
+            help="Also write two numbers a vector here, for bitkin search --stage estimate."
+        ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew where an earlier run was interrupted.")] = False,
+    metric: Annotated[
+        str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew where an earlier run was interrupted.")
+    ] = False,
     column: Column = None,
     dataset: Dataset = None,
     features: Features = None,
@@ -44,7 +50,8 @@ def encode(
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run goes on where it was.
 
-    --corrections reads the vectors once more and needs a projection with orthonormal or random directions.
+    --corrections reads the vectors once more and needs a projection with orthonormal or random
+    directions.
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
@@ -56,7 +63,9 @@ def encode(
         _require_place(corrections, out, [model, *vectors])
     hasher = load_hasher(model)
     source = open_files(vectors, column, dataset, features, zero_based, hasher)
-    stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors]
+    stamps = [
+        (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors
+    ]
     identity = {"files": stamps, "options": [column, dataset, features, zero_based]}
     start = time.perf_counter()
     if corrections is not None:  # first: codes go on where an interrupted run was, these begin anew
@@ -72,10 +81,20 @@ def encode(
     rows = len(source)
     if json:
         also = {} if corrections is None else {"corrections": corrections, "metric": metric}
-        print_json(codes=out, rows=rows, resumed_at=begun, bytes=out.stat().st_size, seconds=round(seconds, 3), **also)
+        print_json(
+            codes=out,
+            rows=rows,
+            resumed_at=begun,
+            bytes=out.stat().st_size,
+            seconds=round(seconds, 3),
+            **also,
+        )
     else:
         resumed = f", from row {begun:,} on" if begun else ""
-        print(f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, {out.stat().st_size:,} bytes")
+        print(
+            f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, "
+            f"{out.stat().st_size:,} bytes"
+        )
         if corrections is not None:
             print(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
         print(f"next: bitkin index {out} -o index.bitkin")
@@ -89,12 +108,17 @@ def _metric_of(corrections: Path | None, metric: str | None) -> str:
 
 
 def _require_place(corrections: Path, out: Path, inputs: list[Path]) -> None:
-    """End with a usage error where the file is another one too, or is named like an array, which it is not."""
+    """End with a usage error where the file is another one too, or is named like an array, which it
+    is not.
+    """
     if corrections.suffix == ".npy":
         raise typer.BadParameter(
-            f"{corrections} must not end in .npy: what is written is a bitkin file, with the metric and the model.",
+            f"{corrections} must not end in .npy: what is written is a bitkin file, with the "
+            "metric and the model.",
             param_hint="'--corrections'",
         )
     if corrections.resolve() == out.resolve():
-        raise typer.BadParameter(f"{corrections} is also given to --out.", param_hint="'--corrections'")
+        raise typer.BadParameter(
+            f"{corrections} is also given to --out.", param_hint="'--corrections'"
+        )
     require_other_file(corrections, inputs, "--corrections")

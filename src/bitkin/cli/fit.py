@@ -26,36 +26,64 @@ from bitkin.cli.output import print_json, progress_bar
 def fit(
     vectors: Vectors,
     out: Annotated[Path, out_option("The model to write.")],
-    method: Annotated[str, typer.Option("--method", "-m", help="projection, wta or minhash.")] = "projection",
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="projection, wta or minhash.")
+    ] = "projection",
     bits: Annotated[
         int | None,
         typer.Option(
-            "--bits", "-b", min=1, help="Length of a code: projection. [default: 256, or what features allow]"
+            "--bits",
+            "-b",
+            min=1,
+            help="Length of a code: projection. [default: 256, or what features allow]",
         ),
     ] = None,
     projection: Annotated[
         str | None,
-        typer.Option(help="How directions are found: pca, nystrom, random, opast, frequent-directions. [default: pca]"),
+        typer.Option(
+            help="How directions are found: pca, nystrom, random, opast, frequent-directions. "
+            "[default: pca]"
+        ),
     ] = None,
     rotation: Annotated[
         str | None,
-        typer.Option(help="How projected data is turned: itq, unifdiag, isohash, random, none. [default: itq]"),
+        typer.Option(
+            help="How projected data is turned: itq, unifdiag, isohash, random, none. [default: "
+            "itq]"
+        ),
     ] = None,
     center: Annotated[
-        bool | None, typer.Option("--center/--no-center", help="Subtract the mean first: projection.")
+        bool | None,
+        typer.Option("--center/--no-center", help="Subtract the mean first: projection."),
     ] = None,
     normalize: Annotated[
-        bool | None, typer.Option("--normalize/--no-normalize", help="Scale rows to length 1 first: projection.")
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize", help="Scale rows to length 1 first: projection."
+        ),
     ] = None,
-    hashes: Annotated[int | None, typer.Option(min=1, help="Symbols a code: wta, minhash. [default: 256, 128]")] = None,
-    window: Annotated[str | None, typer.Option(help="Features a symbol compares, or auto: wta. [default: 4]")] = None,
-    degree: Annotated[int | None, typer.Option(min=1, max=64, help="Features multiplied: wta. [default: 1]")] = None,
+    hashes: Annotated[
+        int | None, typer.Option(min=1, help="Symbols a code: wta, minhash. [default: 256, 128]")
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Features a symbol compares, or auto: wta. [default: 4]")
+    ] = None,
+    degree: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Features multiplied: wta. [default: 1]")
+    ] = None,
     densify: Annotated[
-        str | None, typer.Option(help="How empty windows are filled: auto, rotation, optimal, none: wta.")
+        str | None,
+        typer.Option(help="How empty windows are filled: auto, rotation, optimal, none: wta."),
     ] = None,
-    alphabet: Annotated[int | None, typer.Option(min=2, max=2**32, help="Values a symbol can take: wta.")] = None,
-    layout: Annotated[str | None, typer.Option(help="partition or independent windows: wta.")] = None,
-    symbol_bits: Annotated[int | None, typer.Option(min=1, max=32, help="Bits a symbol: minhash. [default: 8]")] = None,
+    alphabet: Annotated[
+        int | None, typer.Option(min=2, max=2**32, help="Values a symbol can take: wta.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="partition or independent windows: wta.")
+    ] = None,
+    symbol_bits: Annotated[
+        int | None, typer.Option(min=1, max=32, help="Bits a symbol: minhash. [default: 8]")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of all draws.")] = 0,
     column: Column = None,
     dataset: Dataset = None,
@@ -98,7 +126,11 @@ def fit(
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)
     spec, n_features = hasher.spec_, hasher.n_features_in_
-    chosen = {"window": hasher.window_, "empty_share": round(hasher.empty_share_, 4)} if method == "wta" else {}
+    chosen = (
+        {"window": hasher.window_, "empty_share": round(hasher.empty_share_, 4)}
+        if method == "wta"
+        else {}
+    )
     if json:
         print_json(
             model=out, method=method, bits=spec.n_bits, symbols=spec.n_symbols, features=n_features,
@@ -108,6 +140,9 @@ def fit(
         length = f"{spec.n_bits} bits" if spec.bits_per_symbol == 1 else f"{spec} symbols"
         print(f"{out}: {length} from {n_features:,} features, fingerprint {hasher.fingerprint_}")
         if chosen:
-            print(f"windows of {chosen['window']:,} features, {chosen['empty_share']:.0%} of them empty")
+            print(
+                f"windows of {chosen['window']:,} features, {chosen['empty_share']:.0%} of them "
+                "empty"
+            )
         repeated = repeated_options(column, dataset, features)
         print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")

@@ -23,7 +23,9 @@ def read_ids(path: Path) -> npt.NDArray[np.int64]:
     if path.suffix == ".npy":
         ids = map_npy(path)
         if ids.ndim != 1:
-            raise InvalidInputError(f"{path} must hold one id a row, an array of shape (n,), got shape {ids.shape}.")
+            raise InvalidInputError(
+                f"{path} must hold one id a row, an array of shape (n,), got shape {ids.shape}."
+            )
         return id_array(np.array(ids), str(path))
     try:
         lines = _lines(path)

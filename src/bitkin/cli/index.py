@@ -20,22 +20,30 @@ _ROWS_AT_ONCE = 1 << 20
 
 
 def index(
-    codes: Annotated[list[Path], typer.Argument(help="Codes made by bitkin encode.", show_default=False)],
+    codes: Annotated[
+        list[Path], typer.Argument(help="Codes made by bitkin encode.", show_default=False)
+    ],
     out: Annotated[Path, out_option("The index to write.")],
     ids: Annotated[
-        Path | None, typer.Option(help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one a line.")
+        Path | None,
+        typer.Option(
+            help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one a line."
+        ),
     ] = None,
     kind: Annotated[str, typer.Option(help="flat, multi or bands; see above.")] = "flat",
     band_bits: Annotated[
         int | None, typer.Option(min=1, help="Bits a band; if absent 16, or all of a shorter code.")
     ] = None,
-    probes: Annotated[int | None, typer.Option(min=0, help="Keys near its own that a query looks up a band.")] = None,
+    probes: Annotated[
+        int | None, typer.Option(min=0, help="Keys near its own that a query looks up a band.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Build an index over codes.
 
-    flat scans all codes at the speed of memory. multi finds the same without looking at most of them, which pays among
-    millions. bands looks at codes that share a run of bits with the query, and may miss some.
+    flat scans all codes at the speed of memory. multi finds the same without looking at most of
+    them, which pays among millions. bands looks at codes that share a run of bits with the query,
+    and may miss some.
 
     Example: bitkin index codes.bitkin -o index.bitkin
     """
@@ -48,11 +56,15 @@ def index(
     parts = [load(path, mmap=True) for path in codes]
     for path, part in zip(codes, parts, strict=True):
         if not isinstance(part, Codes):
-            raise InvalidInputError(f"{path} holds {type(part).__name__}, not Codes. Make codes with bitkin encode.")
+            raise InvalidInputError(
+                f"{path} holds {type(part).__name__}, not Codes. Make codes with bitkin encode."
+            )
     total = sum(len(part) for part in parts)
     numbers = None if ids is None else read_ids(ids)
     if numbers is not None and len(numbers) != total:
-        raise InvalidInputError(f"{ids} must hold one id a row, got {len(numbers)} for {total} rows.")
+        raise InvalidInputError(
+            f"{ids} must hold one id a row, got {len(numbers)} for {total} rows."
+        )
     built = _new_index(kind, parts[0].spec, settings)
     done = 0
     with progress_bar("indexing", total) as report:
@@ -71,7 +83,9 @@ def index(
 
 
 def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str, int]:
-    """Return what an index of a kind is made with beside its spec; options of another kind are wrong usage."""
+    """Return what an index of a kind is made with beside its spec; options of another kind are
+    wrong usage.
+    """
     one_of_choices(kind, "--kind", KINDS)
     given = {"band_bits": band_bits, "probes": probes}
     settings = {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,6 @@
-"""From options to a hasher: which options each method of `bitkin fit` takes, and which parameter each one is."""
+"""From options to a hasher: which options each method of `bitkin fit` takes, and which parameter
+each one is.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
 
 
 def most_bits(projection: str | None, n_features: int) -> int:
-    """Return how many bits vectors of so many features can have; learned directions are no more than features."""
+    """Return how many bits vectors of so many features can have; learned directions are no more
+    than features.
+    """
     from bitkin.code_spec import MAX_SYMBOLS
     from bitkin.hashers.projection.projections.base import StreamingProjection
     from bitkin.hashers.projection.registry import projection_for
@@ -93,5 +97,7 @@ def _require_choices(given: Mapping[str, Any]) -> None:
 
 def _whole(window: str) -> int:
     if not window.strip().isdecimal() or int(window) < 2:
-        raise typer.BadParameter(f"{window!r} is neither a number from 2 on nor 'auto'.", param_hint="'--window'")
+        raise typer.BadParameter(
+            f"{window!r} is neither a number from 2 on nor 'auto'.", param_hint="'--window'"
+        )
     return int(window)

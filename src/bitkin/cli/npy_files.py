@@ -1,4 +1,6 @@
-"""Arrays in .npy files that options name, mapped: a header is believed only where the file's size agrees."""
+"""Arrays in .npy files that options name, mapped: a header is believed only where the file's size
+agrees.
+"""
 
 from __future__ import annotations
 

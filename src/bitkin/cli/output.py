@@ -14,7 +14,9 @@ from typing import Any, NoReturn, TextIO
 
 
 def _encode_bytes_or_mark(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Do as "surrogateescape" does for a byte that could not be decoded, and as "replace" for all else."""
+    """Do as "surrogateescape" does for a byte that could not be decoded, and as "replace" for all
+    else.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     number = ord(error.object[error.start])
@@ -29,7 +31,8 @@ codecs.register_error(_LENIENT["surrogateescape"], _encode_bytes_or_mark)
 
 @contextmanager
 def checked_stdout() -> Iterator[None]:
-    """Let the block print to a stdout of any encoding; where it cannot be written, end in one clear line and with 1.
+    """Let the block print to a stdout of any encoding; where it cannot be written, end in one clear
+    line and with 1.
 
     A reader that has gone, such as `head`, is no news to anybody: that ends quietly, with 1 too.
     """
@@ -65,7 +68,9 @@ def checked_stdout() -> Iterator[None]:
 
 
 def _can_be_written(out: TextIO) -> bool:
-    """Whether what is left to be written can be, and one more newline: after a failure often nothing is left."""
+    """Whether what is left to be written can be, and one more newline: after a failure often
+    nothing is left.
+    """
     try:
         out.write("\n")
         out.flush()
@@ -97,7 +102,9 @@ def plain_warnings() -> Iterator[None]:
     """Let a warning be one line on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_: print(f"bitkin: warning: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: print(
+            f"bitkin: warning: {message}", file=sys.stderr
+        )
         yield
 
 
@@ -107,7 +114,9 @@ def print_json(**values: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Return `text` without what could steer a terminal or cannot be written at all: each of those becomes U+FFFD."""
+    """Return `text` without what could steer a terminal or cannot be written at all: each of those
+    becomes U+FFFD.
+    """
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -118,7 +127,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(printable(title), style="table.title"), title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(
+        title=Text(printable(title), style="table.title"),
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+    )
     for i, column in enumerate(columns):
         table.add_column(Text(printable(column)), justify="left" if i == 0 else "right")
     for row in rows:
@@ -127,10 +141,20 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, unit: str = "rows") -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr while the block runs, if that is a terminal; call what it gives with the number done."""
+def progress_bar(
+    what: str, total: int | None, unit: str = "rows"
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr while the block runs, if that is a terminal; call what it gives with the
+    number done.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -140,6 +164,8 @@ def progress_bar(what: str, total: int | None, unit: str = "rows") -> Iterator[C
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, completed=done)

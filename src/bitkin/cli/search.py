@@ -35,42 +35,73 @@ _QUERIES_AT_ONCE = 1024
 
 
 def search(
-    index: Annotated[Path, typer.Argument(help="An index made by bitkin index.", show_default=False)],
-    queries: Annotated[Path, typer.Argument(help="Vectors (with --model) or codes to look for.", show_default=False)],
-    model: Annotated[Path | None, typer.Option("--model", "-m", help="The model that encodes the queries.")] = None,
-    k: Annotated[int | None, typer.Option("-k", min=1, max=MOST, help="Neighbours a query; 10 if absent.")] = None,
+    index: Annotated[
+        Path, typer.Argument(help="An index made by bitkin index.", show_default=False)
+    ],
+    queries: Annotated[
+        Path,
+        typer.Argument(help="Vectors (with --model) or codes to look for.", show_default=False),
+    ],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="The model that encodes the queries.")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, max=MOST, help="Neighbours a query; 10 if absent.")
+    ] = None,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="All within this distance of codes, instead of the k nearest.")
+        int | None,
+        typer.Option(min=0, help="All within this distance of codes, instead of the k nearest."),
     ] = None,
     stage: Annotated[
-        str | None, typer.Option(help="codes, estimate or exact; if absent, the best that the files given permit.")
+        str | None,
+        typer.Option(
+            help="codes, estimate or exact; if absent, the best that the files given permit."
+        ),
     ] = None,
     oversample: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST, help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent."),
+        typer.Option(
+            min=1,
+            max=MOST,
+            help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.",
+        ),
     ] = None,
     vectors: Annotated[
-        list[Path] | None, typer.Option(help="The vectors that were encoded, for exact; repeat it for several files.")
+        list[Path] | None,
+        typer.Option(help="The vectors that were encoded, for exact; repeat it for several files."),
     ] = None,
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="What bitkin encode --corrections wrote, for estimate. An .npy array of them is taken as it is: for "
+            help="What bitkin encode --corrections wrote, for estimate. An .npy array of them is "
+            "taken as it is: for "
             "which metric and model it was made is not known."
         ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Of estimate and exact: l2, cosine or ip; l2 if absent.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Of estimate and exact: l2, cosine or ip; l2 if absent.")
+    ] = None,
     ids: Annotated[
-        Path | None, typer.Option(help="The ids of the rows of --vectors and --corrections, if not 0, 1, 2, …")
+        Path | None,
+        typer.Option(help="The ids of the rows of --vectors and --corrections, if not 0, 1, 2, …"),
     ] = None,
     allow: Annotated[
         Path | None,
-        typer.Option("--filter", "--allow", help="The ids that may be returned: an .npy file, or text, one a line."),
+        typer.Option(
+            "--filter",
+            "--allow",
+            help="The ids that may be returned: an .npy file, or text, one a line.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write ids and distances to this .npz file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write ids and distances to this .npz file.")
+    ] = None,
     show: Annotated[int, typer.Option(min=0, help="Queries to show.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print what every stage took; with --json, as the last line.")
+        bool,
+        typer.Option(
+            "--explain", help="Print what every stage took; with --json, as the last line."
+        ),
     ] = False,
     column: Column = None,
     dataset: Dataset = None,
@@ -78,12 +109,15 @@ def search(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Find the nearest rows of every query: by codes, exactly, and then among the best of those by better distances.
+    """Find the nearest rows of every query: by codes, exactly, and then among the best of those by
+    better distances.
 
-    codes counts the symbols that differ. estimate, of the metric, needs --corrections and a projection; exact measures
-    --vectors. Both score only what the stage before kept. Ties go to the lower id.
+    codes counts the symbols that differ. estimate, of the metric, needs --corrections and a
+    projection; exact measures --vectors. Both score only what the stage before kept. Ties go to the
+    lower id.
 
-    Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy --explain
+    Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
+    --explain
     """
     files = vectors or []
     last = last_stage(Wanted(stage, k, radius, oversample, metric, model, files, corrections, ids))
@@ -104,7 +138,9 @@ def search(
     timings = Timings()
     hasher = None if model is None else load_hasher(model)
     able = frozenset({"codes", last} | (set() if corrections is None else {"estimate"}))
-    steps = steps_to(last, able, K if k is None else k, OVERSAMPLE if oversample is None else oversample)
+    steps = steps_to(
+        last, able, K if k is None else k, OVERSAMPLE if oversample is None else oversample
+    )
     funnel = Funnel(steps, hasher, "l2" if metric is None else metric)
     at_once = min(_QUERIES_AT_ONCE, funnel.queries_at_once(len(opened)))
     if hasher is None:
@@ -128,7 +164,8 @@ def search(
     with progress_bar("searching", asked.total, "queries") as progress:
         for batch, codes in asked.batches:
             if done == 0:
-                find(None if batch is None else batch[:1], codes[:1], Timings())  # compiles kernels, outside the clock
+                # compiles kernels, outside the clock
+                find(None if batch is None else batch[:1], codes[:1], Timings())
             start = time.perf_counter()
             result = find(batch, codes, timings)
             searching += time.perf_counter() - start
@@ -165,7 +202,9 @@ def _rows(
     numbers = None if ids is None else read_ids(ids)
     stored = scores = None
     if vectors and hasher is not None:
-        stored = FileVectors(asking.stored_vectors(vectors, options, queries, hasher), numbers, index)
+        stored = FileVectors(
+            asking.stored_vectors(vectors, options, queries, hasher), numbers, index
+        )
     if corrections is not None and hasher is not None:
         read = read_corrections(corrections, metric, hasher.fingerprint_)
         scores = FileCorrections(read, numbers, index, str(corrections))

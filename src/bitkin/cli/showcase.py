@@ -92,11 +92,15 @@ def measure(data: Images, bits: int) -> Result:
 
 
 def draw(data: Images, result: Result, path: Path) -> None:
-    """Draw some queries, their exact neighbours and those by codes; true neighbours are framed in green."""
+    """Draw some queries, their exact neighbours and those by codes; true neighbours are framed in
+    green.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("the picture needs matplotlib: pip install 'bitkin[plot]'") from None
+        raise MissingExtraError(
+            "the picture needs matplotlib: pip install 'bitkin[plot]'"
+        ) from None
     from bitkin.io.writer import write_aside
 
     rows = []
@@ -107,7 +111,9 @@ def draw(data: Images, result: Result, path: Path) -> None:
             _framed(data.pictures[i], _GREEN if i in true else _GRAY)
             for i in result.found.ids[query, :_ACROSS].tolist()
         ]
-        rows.append(np.hstack([_framed(data.queries[query], _BLACK), _gap(), *by_pixels, _gap(), *by_codes]))
+        rows.append(
+            np.hstack([_framed(data.queries[query], _BLACK), _gap(), *by_pixels, _gap(), *by_codes])
+        )
     mosaic = np.vstack(rows)
     height, width = mosaic.shape[:2]
     figure = Figure(figsize=(11, 0.35 + 11 * height / width))
@@ -118,7 +124,10 @@ def draw(data: Images, result: Result, path: Path) -> None:
     for x, text in (
         (_CELL / 2, "query"),
         (left + _ACROSS * _CELL / 2, f"nearest by all {data.pictures[0].size} pixels"),
-        (middle + _ACROSS * _CELL / 2, f"nearest by {result.bits}-bit codes (green: among the true ten)"),
+        (
+            middle + _ACROSS * _CELL / 2,
+            f"nearest by {result.bits}-bit codes (green: among the true ten)",
+        ),
     ):
         axes.text(x, -4, text, ha="center", va="bottom", fontsize=12)
     write_aside(path, lambda file: figure.savefig(file, format="png", dpi=110))

@@ -1,4 +1,6 @@
-"""`bitkin stream`: vectors on stdin → codes on stdout or in a file as they come, by a model that goes on learning."""
+"""`bitkin stream`: vectors on stdin → codes on stdout or in a file as they come, by a model that
+goes on learning.
+"""
 
 from __future__ import annotations
 
@@ -29,67 +31,112 @@ def stream(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The file of codes, a packed code a row; stdout if absent.", callback=file_or_stdout
+            "--out",
+            "-o",
+            help="The file of codes, a packed code a row; stdout if absent.",
+            callback=file_or_stdout,
         ),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Save the model and the position here, and go on from it if it is there.", callback=a_file),
+        typer.Option(
+            help="Save the model and the position here, and go on from it if it is there.",
+            callback=a_file,
+        ),
     ] = None,
-    dim: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers a vector: raw float32.")] = None,
-    format: Annotated[str, typer.Option(help="What stdin holds: f32, npy, jsonl or auto.")] = "auto",
-    field: Annotated[str, typer.Option(help="The field of JSON objects that holds the vector.")] = "vector",
+    dim: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers a vector: raw float32.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="What stdin holds: f32, npy, jsonl or auto.")
+    ] = "auto",
+    field: Annotated[
+        str, typer.Option(help="The field of JSON objects that holds the vector.")
+    ] = "vector",
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="Begin with this model, fitted with --projection opast.")
+        Path | None,
+        typer.Option(
+            "--model", "-m", help="Begin with this model, fitted with --projection opast."
+        ),
     ] = None,
-    bits: Annotated[int | None, typer.Option("--bits", "-b", min=1, help="Length of a code. [default: 32]")] = None,
-    projection: Annotated[str | None, typer.Option(help="opast or frequent-directions. [default: opast]")] = None,
-    rotation: Annotated[str | None, typer.Option(help="unifdiag, isohash, random or none. [default: unifdiag]")] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", "-b", min=1, help="Length of a code. [default: 32]")
+    ] = None,
+    projection: Annotated[
+        str | None, typer.Option(help="opast or frequent-directions. [default: opast]")
+    ] = None,
+    rotation: Annotated[
+        str | None, typer.Option(help="unifdiag, isohash, random or none. [default: unifdiag]")
+    ] = None,
     forgetting: Annotated[
-        float | None, typer.Option(help="Weight of the past at each vector, up to 1: opast. [default: 1]")
+        float | None,
+        typer.Option(help="Weight of the past at each vector, up to 1: opast. [default: 1]"),
     ] = None,
     refresh: Annotated[
-        int | None, typer.Option(min=1, help="Vectors between two updates of the rotation. [default: 100]")
+        int | None,
+        typer.Option(min=1, help="Vectors between two updates of the rotation. [default: 100]"),
     ] = None,
     epochs: Annotated[
         str | None,
         typer.Option(
-            help="When the model that makes codes is replaced: request (once, when it has learned enough), a number of "
-            "vectors, a share of the variance that may be lost, or none (at every vector). [default: request]"
+            help="When the model that makes codes is replaced: request (once, when it has learned "
+            "enough), a number of "
+            "vectors, a share of the variance that may be lost, or none (at every vector). "
+            "[default: request]"
         ),
     ] = None,
-    center: Annotated[bool | None, typer.Option("--center/--no-center", help="Subtract the running mean.")] = None,
-    normalize: Annotated[
-        bool | None, typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1 first.")
+    center: Annotated[
+        bool | None, typer.Option("--center/--no-center", help="Subtract the running mean.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of all draws. [default: 0]")] = None,
+    normalize: Annotated[
+        bool | None,
+        typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1 first."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of all draws. [default: 0]")
+    ] = None,
     epochs_to: Annotated[
         Path | None,
-        typer.Option(help="The folder that keeps the model of every epoch. [default: OUT.epochs, or STATE.epochs]"),
+        typer.Option(
+            help="The folder that keeps the model of every epoch. [default: OUT.epochs, or "
+            "STATE.epochs]"
+        ),
     ] = None,
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Also write two float32 a vector here: bitkin.EpochIndex scores codes by them, without the vectors.",
+            help="Also write two float32 a vector here: bitkin.EpochIndex scores codes by them, "
+            "without the vectors.",
             callback=a_file,
         ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Of the distances that they are for: l2, cosine or ip. [default: l2]")
+        str | None,
+        typer.Option(help="Of the distances that they are for: l2, cosine or ip. [default: l2]"),
     ] = None,
     save_every: Annotated[
         int | None, typer.Option(min=1, help="Vectors between two saved states. [default: 10000]")
     ] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Stdin begins anew: skip the vectors that the state has taken.")
+        bool,
+        typer.Option(
+            "--from-start", help="Stdin begins anew: skip the vectors that the state has taken."
+        ),
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, and replace what is there.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, and replace what is there.")
+    ] = False,
     position: Annotated[
         str | None,
-        typer.Option(help="Print from where to feed again, and exit: vectors or bytes. 0 without a state."),
+        typer.Option(
+            help="Print from where to feed again, and exit: vectors or bytes. 0 without a state."
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="End at a vector that is not finite, instead of skipping it.")
+        bool,
+        typer.Option(
+            "--strict", help="End at a vector that is not finite, instead of skipping it."
+        ),
     ] = False,
     output_format: Annotated[
         str | None, typer.Option(help="raw or jsonl. [default: raw; jsonl for stdout with --json]")
@@ -98,12 +145,13 @@ def stream(
 ) -> None:
     """Turn a stream of vectors into codes without delay, by a model that goes on learning.
 
-    Each code leaves before the model learns from its vector. Codes of one epoch can be compared with each other; the
-    model of every epoch is kept beside the codes, with rows.jsonl, which says which rows it made. Throughput and drift
-    are told on stderr.
+    Each code leaves before the model learns from its vector. Codes of one epoch can be compared
+    with each other; the model of every epoch is kept beside the codes, with rows.jsonl, which says
+    which rows it made. Throughput and drift are told on stderr.
 
-    With --state the run can be stopped, or killed, at any time: the same command cuts the output back to the last
-    state and goes on from the vector that it names. On stdout nothing can be cut back: drop the codes from that on.
+    With --state the run can be stopped, or killed, at any time: the same command cuts the output
+    back to the last state and goes on from the vector that it names. On stdout nothing can be cut
+    back: drop the codes from that on.
 
     SIGUSR1 begins an epoch at the next vector, whatever --epochs says.
 
@@ -111,8 +159,8 @@ def stream(
 
     Example: bitkin stream --format jsonl --field embedding --json < vectors.jsonl
 
-    Example: tail -c +$(($(bitkin stream --state state.bitkin --position bytes) + 1)) vectors.f32 | bitkin stream
-    --dim 128 --bits 32 -o codes.bin --state state.bitkin
+    Example: tail -c +$(($(bitkin stream --state state.bitkin --position bytes) + 1)) vectors.f32 |
+    bitkin stream --dim 128 --bits 32 -o codes.bin --state state.bitkin
     """
     from bitkin.cli.streaming import usage
     from bitkin.cli.streaming.opening import Places
@@ -125,7 +173,9 @@ def stream(
     one_of_choices(format, "--format", ["auto", "f32", "npy", "jsonl"])
     one_of_choices(code_format, "--output-format", ["raw", "jsonl"])
     one_of_choices(metric or "l2", "--metric", ["l2", "cosine", "ip"])
-    usage.require_given("--state", state, {"--save-every": save_every, "--from-start": from_start or None})
+    usage.require_given(
+        "--state", state, {"--save-every": save_every, "--from-start": from_start or None}
+    )
     usage.require_given("--corrections", corrections, {"--metric": metric})
     usage.require_different(places, model)
     usage.require_no_terminal(out, code_format, format)
@@ -162,7 +212,15 @@ def stream(
         hasher = hasher if opened.hasher is None else opened.hasher
         saving = None if state is None else Saving(state, save_every or _SAVE_EVERY, options)
         run = StreamRun(
-            hasher, opened.position, opened.out, code_format, opened.kept, opened.corrections, saving, strict, news
+            hasher,
+            opened.position,
+            opened.out,
+            code_format,
+            opened.kept,
+            opened.corrections,
+            saving,
+            strict,
+            news,
         )
         _announce(opened, places, hasher.epochs is not None, from_start, news)
         width = getattr(hasher, "n_features_in_", None)
@@ -180,7 +238,9 @@ def stream(
 
 
 def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests, epoch: EpochRequests) -> None:
-    """Take all blocks, or those that come before a request to stop; what is whole in the end is saved."""
+    """Take all blocks, or those that come before a request to stop; what is whole in the end is
+    saved.
+    """
     from bitkin.cli.streaming.signals import Stopped
 
     def heed_requests() -> None:
@@ -203,7 +263,9 @@ def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests, epoch: Epo
 
 
 def _after(blocks: Iterator[Block], position: Position) -> Iterator[Block]:
-    """Yield what comes after the vectors that were taken; their bytes are from here on those of this input."""
+    """Yield what comes after the vectors that were taken; their bytes are from here on those of
+    this input.
+    """
     n_skipped, passed, passed_bytes = position.n_vectors, 0, 0
     for block in blocks:
         skip = min(len(block.rows), n_skipped - passed)
@@ -216,16 +278,21 @@ def _after(blocks: Iterator[Block], position: Position) -> Iterator[Block]:
             yield block._replace(rows=block.rows[skip:], ends=block.ends[skip:] - before)
     if passed < n_skipped:
         raise InvalidInputError(
-            f"stdin has {passed:,} vectors, and the state has taken {n_skipped:,} already. Feed the whole stream with "
+            f"stdin has {passed:,} vectors, and the state has taken {n_skipped:,} already. Feed "
+            "the whole stream with "
             "--from-start, or only what comes after them without it."
         )
 
 
-def _announce(opened: Opened, places: Places, has_epochs: bool, from_start: bool, news: News) -> None:
+def _announce(
+    opened: Opened, places: Places, has_epochs: bool, from_start: bool, news: News
+) -> None:
     """Say where the stream goes on, and what will be missing later."""
     at = opened.position
     if opened.resumed:
-        feed = f"skips the first {at.n_vectors:,} vectors" if from_start else f"feed again from {at}"
+        feed = (
+            f"skips the first {at.n_vectors:,} vectors" if from_start else f"feed again from {at}"
+        )
         cut = (
             "drop the codes from that on"
             if places.out is None
@@ -238,7 +305,8 @@ def _announce(opened: Opened, places: Places, has_epochs: bool, from_start: bool
     if has_epochs and opened.kept is None:
         news.say(
             "warning",
-            "warning: models of epochs are not kept, and codes cannot be searched without them. Give --out, "
+            "warning: models of epochs are not kept, and codes cannot be searched without them. "
+            "Give --out, "
             "--state or --epochs-to.",
         )
 
@@ -275,7 +343,8 @@ def _print_position(state: Path | None, unit: str, json: bool) -> None:
         print(at.n_vectors if unit == "vectors" else at.byte)
     else:
         raise InvalidInputError(
-            f"{state} is of a stream that came as an .npy array of {np.dtype(at.form[len(NPY) :]).name} numbers, "
+            f"{state} is of a stream that came as an .npy array of "
+            f"{np.dtype(at.form[len(NPY) :]).name} numbers, "
             "which cannot be fed from the middle. Feed the whole array again with --from-start."
         )
 
@@ -285,7 +354,9 @@ def _beside(path: Path | None) -> Path | None:
 
 
 def _seen_from(state: Path | None, path: Path) -> str:
-    """Return the path as the state knows it: all of a stream may be moved together, but no other file is cut back."""
+    """Return the path as the state knows it: all of a stream may be moved together, but no other
+    file is cut back.
+    """
     try:
         return os.path.relpath(path.resolve(), None if state is None else state.resolve().parent)
     except ValueError:  # on another drive

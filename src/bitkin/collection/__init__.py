@@ -1,1 +1,3 @@
-"""Collections: vectors in, neighbours out. A hasher, an index, the vectors and all that a better answer needs."""
+"""Collections: vectors in, neighbours out. A hasher, an index, the vectors and all that a better
+answer needs.
+"""

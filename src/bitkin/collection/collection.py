@@ -34,20 +34,22 @@ _LATER = "collections have no metadata yet. Keep it beside the collection, by id
 
 
 class Collection:
-    """Vectors by id, and their nearest neighbours: a hasher, an index of codes, and what makes the answer right.
+    """Vectors by id, and their nearest neighbours: a hasher, an index of codes, and what makes the
+    answer right.
 
-    Made by `Collection.create`. A search is a funnel: all rows by their codes, the best of those by an estimate of the
-    distance, the best of those by the vectors themselves.
+    Made by `Collection.create`. A search is a funnel: all rows by their codes, the best of those by
+    an estimate of the distance, the best of those by the vectors themselves.
 
-    Any number of threads may search while others write. A search answers from the rows as they were when it began, all
-    of them and no others, however long it takes: a row that is removed meanwhile is still found, and one that is
-    replaced is found as it was. Writers take turns. A call that fails changes nothing.
+    Any number of threads may search while others write. A search answers from the rows as they were
+    when it began, all of them and no others, however long it takes: a row that is removed meanwhile
+    is still found, and one that is replaced is found as it was. Writers take turns. A call that
+    fails changes nothing.
 
     Notes
     -----
-    A row takes its code, 8 bytes of corrections where the estimate is possible, its vector as it is kept, and about 24
-    bytes of numbers; a string id takes about 100 bytes more. Space of removed rows is given back by `compact`, and by
-    itself when more rows are dead than alive.
+    A row takes its code, 8 bytes of corrections where the estimate is possible, its vector as it is
+    kept, and about 24 bytes of numbers; a string id takes about 100 bytes more. Space of removed
+    rows is given back by `compact`, and by itself when more rows are dead than alive.
 
     Examples
     --------
@@ -66,7 +68,7 @@ class Collection:
 
     Ids may be strings, and any stage of the funnel may be the last:
 
-    >>> named = bitkin.Collection.create(None, hasher, ids="str", vectors="float16", metric="cosine")
+    >>> named = bitkin.Collection.create(None, hasher, ids="str", metric="cosine")
     >>> _ = named.add(X[:3], ids=["ant", "bee", "cat"])
     >>> named.search(X[1:2], k=1).ids.tolist()
     [['bee']]
@@ -106,8 +108,9 @@ class Collection:
         hasher : ProjectionHash, WTAHash or MinHash
             Fitted. The collection keeps a copy: what is done to the hasher later does not reach it.
         vectors : {"float32", "float16", "int8", "csr", None}, default "float32"
-            How vectors are kept for the exact stage; "int8" has a scale for every vector; None keeps none. What comes
-            out of the exact stage is the distance from the vector as it is kept.
+            How vectors are kept for the exact stage; "int8" has a scale for every vector; None
+            keeps none. What comes out of the exact stage is the distance from the vector as it is
+            kept.
         metric : {"l2", "cosine", "ip"}, default "l2"
             l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer.
         ids : {"int", "str"}, default "int"
@@ -115,17 +118,22 @@ class Collection:
         fields : None
             Metadata is not in this version yet.
         stage : {"codes", "estimate", "exact", None}, default None
-            The last stage of a search that does not name one; None is the best that is possible. "estimate" needs a
-            ProjectionHash with orthonormal directions or a random projection, "exact" needs vectors.
+            The last stage of a search that does not name one; None is the best that is possible.
+            "estimate" needs a ProjectionHash with orthonormal directions or a random projection,
+            "exact" needs vectors.
         oversample : int, default 10
-            Codes keep k · oversample · 10 rows a query for the next stage, the estimate keeps k · oversample.
+            Codes keep k · oversample · 10 rows a query for the next stage, the estimate keeps k ·
+            oversample.
         index : {"flat", "multi", "bands"} or an index without rows, default "flat"
-            How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken for its settings, such
-            as `BandIndex(hasher.spec_, band_bits=8)`, and copied.
-            BandIndex may miss rows, at every stage, but k rows come back whenever there are as many: with
-            `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands` from "codes".
+            How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken
+            for its settings, such as `BandIndex(hasher.spec_, band_bits=8)`, and copied. BandIndex
+            may miss rows, at every stage, but k rows come back whenever there are as many: with
+            `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands`
+            from "codes".
         """
-        require_absent(path, "path", "collections live in memory. Those on disk come with a later one.")
+        require_absent(
+            path, "path", "collections live in memory. Those on disk come with a later one."
+        )
         require_absent(fields, "fields", _LATER)
         settings = Settings(vectors, metric, ids, stage, oversample)
         encoder = Encoder.of(hasher, metric)
@@ -156,35 +164,47 @@ class Collection:
 
     @property
     def ids(self) -> npt.NDArray[Any]:
-        """All ids: numbers ascending, strings in the order in which they came, which is that of ties in a search too.
+        """All ids: numbers ascending, strings in the order in which they came, which is that of
+        ties in a search too.
 
-        A string that is removed and added again has its old place, unless the space of removed rows was given back in
-        between: then it comes last.
+        A string that is removed and added again has its old place, unless the space of removed rows
+        was given back in between: then it comes last.
         """
         state = self._state
         return state.ids.of(state.rows.ids())
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for codes, vectors, corrections and ids, room for more rows included, but not the hasher."""
+        """Bytes held for codes, vectors, corrections and ids, room for more rows included, but not
+        the hasher.
+        """
         state = self._state
-        return sum(segment.nbytes for segment in state.rows.segments) + state.kept.nbytes + state.ids.nbytes
+        return (
+            sum(segment.nbytes for segment in state.rows.segments)
+            + state.kept.nbytes
+            + state.ids.nbytes
+        )
 
     def add(self, vectors: Any, *, ids: Any = None, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
 
-        Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a MinHash takes. An
-        id that is there already is a DuplicateIdError; `upsert` replaces instead. String ids must be given. Ids are one
-        a row, in the order of the rows: sets and dictionaries are refused. One bad vector, and nothing is added.
+        Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a
+        MinHash takes. An id that is there already is a DuplicateIdError; `upsert` replaces instead.
+        String ids must be given. Ids are one a row, in the order of the rows: sets and dictionaries
+        are refused. One bad vector, and nothing is added.
         """
         require_absent(metadata, "metadata", _LATER)
         return self._put(vectors, ids, replaces=False)
 
     def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> npt.NDArray[Any]:
-        """Add vectors, replacing those whose ids are there already; a search sees all of it or nothing."""
+        """Add vectors, replacing those whose ids are there already; a search sees all of it or
+        nothing.
+        """
         require_absent(metadata, "metadata", _LATER)
         if ids is None:
-            raise InvalidInputError("ids must be given to upsert, one a row. Use add for ids that are made here.")
+            raise InvalidInputError(
+                "ids must be given to upsert, one a row. Use add for ids that are made here."
+            )
         return self._put(vectors, ids, replaces=True)
 
     def remove(self, ids: Any) -> None:
@@ -195,7 +215,9 @@ class Collection:
             store.remove(np.unique(_present(store.state, given)))
 
     def get(self, ids: Any) -> Records:
-        """Return what is kept of rows, in the order of `ids`; an unknown id is an UnknownIdError."""
+        """Return what is kept of rows, in the order of `ids`; an unknown id is an
+        UnknownIdError.
+        """
         state = self._state
         numbers = _present(state, state.ids.checked(ids))
         vectors = None if self._settings.vectors is None else state.kept.vectors(numbers)
@@ -211,12 +233,14 @@ class Collection:
         where: Any = None,
         allow: Any = None,
     ) -> Hits:
-        """Return the k nearest rows of every query: nearest first, ties by lower id, or by the string that came first.
+        """Return the k nearest rows of every query: nearest first, ties by lower id, or by the
+        string that came first.
 
-        `stage` and `oversample` are those that the collection was made with unless given. A stage that it cannot do is
-        an error that says why. `allow` lists the ids that may be returned, and is tested within the scan: k rows come
-        back whenever as many are allowed and there; unknown ids in it are passed over. Rows with nothing to hash (those
-        of zeros under WTAHash and MinHash) are never found, and such queries find nothing.
+        `stage` and `oversample` are those that the collection was made with unless given. A stage
+        that it cannot do is an error that says why. `allow` lists the ids that may be returned, and
+        is tested within the scan: k rows come back whenever as many are allowed and there; unknown
+        ids in it are passed over. Rows with nothing to hash (those of zeros under WTAHash and
+        MinHash) are never found, and such queries find nothing.
         """
         require_absent(where, "where", _LATER)
         k = whole_number(k, "k", low=1, high=MOST)
@@ -229,7 +253,9 @@ class Collection:
             numbers = state.ids.numbers(state.ids.checked(allow, "allow"))
             numbers = numbers[numbers >= 0]
         steps = steps_to(last, self._settings.able(self._encoder), k, over)
-        return searching.nearest(state, self._encoder, steps, queries, numbers, self._settings.metric)
+        return searching.nearest(
+            state, self._encoder, steps, queries, numbers, self._settings.metric
+        )
 
     def count(self) -> int:
         """Return how many rows there are."""
@@ -254,7 +280,8 @@ class Collection:
             self._open.compact()
 
     def close(self) -> None:
-        """Let go of everything; what is asked of the collection afterwards is an error. Closing twice is fine.
+        """Let go of everything; what is asked of the collection afterwards is an error. Closing
+        twice is fine.
 
         Searches that have begun end as if nothing had happened.
         """
@@ -265,17 +292,23 @@ class Collection:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def __repr__(self) -> str:
         if self._store is None:
             return "Collection(closed)"
-        vectors = "no vectors" if self._settings.vectors is None else f"{self._settings.vectors} vectors"
+        vectors = (
+            "no vectors" if self._settings.vectors is None else f"{self._settings.vectors} vectors"
+        )
         spec = self._encoder.hasher.spec_
         return (
-            f"Collection({self.count():,} rows, {spec} codes, {vectors}, {self.metric}, stage {self.stage!r}, "
+            f"Collection({self.count():,} rows, {spec} codes, {vectors}, {self.metric}, stage "
+            f"{self.stage!r}, "
             f"{self.nbytes:,} bytes)"
         )
 
@@ -310,11 +343,15 @@ def _present(state: State, given: npt.NDArray[Any]) -> Ids:
     numbers = state.ids.numbers(given)
     there = state.rows.present(numbers)
     if not there.all():
-        raise UnknownIdError(f"ids must be in the collection; not there: {some_ids(given[~there])}.")
+        raise UnknownIdError(
+            f"ids must be in the collection; not there: {some_ids(given[~there])}."
+        )
     return numbers
 
 
-def _written(store: Store, new: Incoming, given: npt.NDArray[Any] | None, replaces: bool) -> npt.NDArray[Any]:
+def _written(
+    store: Store, new: Incoming, given: npt.NDArray[Any] | None, replaces: bool
+) -> npt.NDArray[Any]:
     """Give rows their ids, those given or the next numbers, and keep them."""
     state = store.state
     if given is None:
@@ -323,7 +360,8 @@ def _written(store: Store, new: Incoming, given: npt.NDArray[Any] | None, replac
         there = state.rows.present(state.ids.numbers(given))
         if there.any():
             raise DuplicateIdError(
-                f"ids must be new, already in the collection: {some_ids(given[there])}. Use upsert to replace rows."
+                f"ids must be new, already in the collection: {some_ids(given[there])}. Use upsert "
+                "to replace rows."
             )
     store.put(NewRows(state.ids.entered(given), new.codes, new.vectors, new.corrections))
     return given

@@ -13,8 +13,9 @@ import numpy.typing as npt
 class Column:
     """The first `n` rows of an array.
 
-    A column never changes. Its array may have room for more rows, which the one writer fills: readers of an older
-    column never look beyond their own `n`. So only the newest column may be grown.
+    A column never changes. Its array may have room for more rows, which the one writer fills:
+    readers of an older column never look beyond their own `n`. So only the newest column may be
+    grown.
     """
 
     array: npt.NDArray[Any]
@@ -35,7 +36,8 @@ class Column:
         stop = self.n + len(rows)
         array = self.array
         if stop > len(array):
-            # Room for an eighth more: at rest little is wasted, and every row is copied a bounded number of times.
+            # Room for an eighth more: at rest little is wasted, and every row is copied a bounded
+            # number of times.
             array = np.empty((stop + stop // 8, *array.shape[1:]), dtype=array.dtype)
             array[: self.n] = self.rows
         array[self.n : stop] = rows

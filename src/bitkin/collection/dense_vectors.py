@@ -75,7 +75,8 @@ def narrowed(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch
     if found is not None:
         row, column, _ = found
         raise InvalidInputError(
-            f"{name} must fit {dtype}, which ends at {np.finfo(dtype).max}, got {batch[row, column]} at row "
+            f"{name} must fit {dtype}, which ends at {np.finfo(dtype).max}, got "
+            f"{batch[row, column]} at row "
             f"{first + row}, column {column}. Scale the data down, or keep vectors='float32'."
         )
     if small is not batch:
@@ -84,12 +85,17 @@ def narrowed(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch
 
 
 def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
-    """Raise for a row that loses more than int8 steps would: numbers below the range of `small` become 0."""
+    """Raise for a row that loses more than int8 steps would: numbers below the range of `small`
+    become 0.
+    """
     largest = np.abs(batch).max(axis=1, initial=0.0)
-    lost = np.flatnonzero((largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _STEPS))
+    lost = np.flatnonzero(
+        (largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _STEPS)
+    )
     if len(lost):
         raise InvalidInputError(
             f"{name} must have larger numbers to be kept as {small.dtype}, which takes steps of "
-            f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} is "
+            f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} "
+            "is "
             f"{largest[lost[0]]}. Scale the data up, set such rows to 0, or keep vectors='float32'."
         )

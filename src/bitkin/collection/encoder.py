@@ -1,4 +1,6 @@
-"""The frozen hasher of a collection: what it makes of vectors, and whether its codes can be scored."""
+"""The frozen hasher of a collection: what it makes of vectors, and whether its codes can be
+scored.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Encoder:
 
     @classmethod
     def of(cls, hasher: Any, metric: str) -> Encoder:
-        """Freeze a fitted hasher: what is done to it later, such as another `fit`, does not reach the encoder."""
+        """Freeze a fitted hasher: what is done to it later, such as another `fit`, does not reach
+        the encoder.
+        """
         own = frozen(hasher)
         try:
             return cls(own, scorer_for(own, metric))
@@ -54,7 +58,9 @@ class Encoder:
         return self.hasher.encode_batch(batch, name, first)
 
     def questions(self, batch: Batch, name: str, first: int) -> Questions | None:
-        """Return what the estimates of a batch of queries are computed from, their codes too, where there are any."""
+        """Return what the estimates of a batch of queries are computed from, their codes too, where
+        there are any.
+        """
         if self.scorer is None:
             return None
         with naming_batch(name, first):
@@ -71,12 +77,14 @@ def frozen(hasher: Any) -> Hasher:
     """Return a fitted hasher that nobody else has."""
     if not isinstance(hasher, Hasher):
         raise InvalidInputError(
-            f"hasher must be a fitted ProjectionHash, WTAHash or MinHash, got {type(hasher).__name__}."
+            "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got "
+            f"{type(hasher).__name__}."
         )
     try:
         check_is_fitted(hasher)
     except NotFittedError:
         raise InvalidInputError(
-            f"hasher must be fitted, got {hasher!r}, which is not. Call its fit with vectors like those to come."
+            f"hasher must be fitted, got {hasher!r}, which is not. Call its fit with vectors like "
+            "those to come."
         ) from None
     return hasher.snapshot() if isinstance(hasher, ProjectionHash) else copy.deepcopy(hasher)

@@ -1,4 +1,6 @@
-"""The funnel: a shortlist by codes, scored anew by the estimate and by the vectors themselves, each of fewer rows."""
+"""The funnel: a shortlist by codes, scored anew by the estimate and by the vectors themselves, each
+of fewer rows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from bitkin.rescoring.estimate import Corrections, Questions
 from bitkin.rescoring.rescore import rescore
 from bitkin.rescoring.shortlist import Shortlist
 
-PAIRS_AT_ONCE = 1 << 20  # shortlisted rows of a block of queries: 50 MB of numbers, codes and corrections
+# shortlisted rows of a block of queries: 50 MB of numbers, codes and corrections
+PAIRS_AT_ONCE = 1 << 20
 
 
 class Searched(Protocol):
@@ -32,7 +35,8 @@ class Searched(Protocol):
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, nearest first, ties by lower number.
 
-        An index that may miss rows may return fewer than k, but not fewer than `least` while there are as many.
+        An index that may miss rows may return fewer than k, but not fewer than `least` while there
+        are as many.
         """
 
     def codes(self, numbers: Ids) -> Codes:
@@ -71,14 +75,17 @@ class Funnel:
         timings: Timings | None = None,
         questions: Questions | None = None,
     ) -> Neighbors:
-        """Return the nearest rows of a batch of queries and their codes, as many columns as the last stage keeps.
+        """Return the nearest rows of a batch of queries and their codes, as many columns as the
+        last stage keeps.
 
-        There are no more columns than rows, but always one: `padded` makes k of them. `questions`, where they are known
-        already, save the estimate their computation.
+        There are no more columns than rows, but always one: `padded` makes k of them. `questions`,
+        where they are known already, save the estimate their computation.
         """
         timings = Timings() if timings is None else timings
         now = time.perf_counter()
-        found = searched.nearest(codes, _kept(self.steps[0], len(searched)), allow, least=self.steps[-1].keep)
+        found = searched.nearest(
+            codes, _kept(self.steps[0], len(searched)), allow, least=self.steps[-1].keep
+        )
         now = timings.add("codes", now, len(codes) * len(searched), _count(found))
         for step in self.steps[1:]:
             n_before = _count(found)
@@ -87,9 +94,11 @@ class Funnel:
             now = timings.add(step.stage, now, n_before, _count(found))
         return found
 
-    def _rescored(self, step: Step, searched: Searched, asked: Batch | Questions, found: Neighbors) -> Neighbors:
-        # Every row is fetched once, however many queries share it. Rescoring knows rows by their places among those
-        # fetched, which are in order of number and so break ties as numbers do.
+    def _rescored(
+        self, step: Step, searched: Searched, asked: Batch | Questions, found: Neighbors
+    ) -> Neighbors:
+        # Every row is fetched once, however many queries share it. Rescoring knows rows by their
+        # places among those fetched, which are in order of number and so break ties as numbers do.
         shortlist = Shortlist.of(found)
         numbers = shortlist.wanted
         needs: dict[str, Any]
@@ -99,12 +108,17 @@ class Funnel:
         else:
             needs = {"vectors": searched.vectors(numbers)}
         k = _kept(step, found.ids.shape[1])
-        better = rescore(shortlist.renumbered(), asked, stage=step.stage, k=k, metric=self.metric, **needs)
-        return Neighbors(np.append(numbers, -1)[better.ids], better.distances)  # nobody is at −1, which is the last
+        better = rescore(
+            shortlist.renumbered(), asked, stage=step.stage, k=k, metric=self.metric, **needs
+        )
+        # nobody is at −1, which is the last
+        return Neighbors(np.append(numbers, -1)[better.ids], better.distances)
 
 
 def _kept(step: Step, n_rows: int) -> int:
-    """Return what a stage keeps: no more than there is, so that nothing is held for neighbours that cannot be."""
+    """Return what a stage keeps: no more than there is, so that nothing is held for neighbours that
+    cannot be.
+    """
     return max(1, min(step.keep, n_rows))
 
 

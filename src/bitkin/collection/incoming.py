@@ -1,4 +1,6 @@
-"""Vectors on their way into a collection: read, checked and encoded whole before anything changes."""
+"""Vectors on their way into a collection: read, checked and encoded whole before anything
+changes.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,14 @@ class Incoming(NamedTuple):
 
 
 def read(vectors: Any, encoder: Encoder, accept: Accept | None) -> Incoming:
-    """Encode vectors in one pass; `accept` turns a batch into what is kept of it, None keeps nothing."""
+    """Encode vectors in one pass; `accept` turns a batch into what is kept of it, None keeps
+    nothing.
+    """
     if not encoder.takes(vectors):
         if accept is not None:
             raise InvalidInputError(
-                "vectors must be a matrix, got sets, of which no vectors can be kept. Create the collection with "
+                "vectors must be a matrix, got sets, of which no vectors can be kept. Create the "
+                "collection with "
                 "vectors=None, or give a CSR matrix."
             )
         return Incoming(encoder.hasher.encode(vectors), None, None)
@@ -54,4 +59,6 @@ def _joined(parts: list[Codes], encoder: Encoder) -> Codes:
         return Codes.concatenate(parts)
     spec = encoder.hasher.spec_
     nothing = np.empty((0, spec.n_symbols), dtype=np.uint8)
-    return Codes.from_symbols(nothing, spec.bits_per_symbol, fingerprint=encoder.hasher.fingerprint_)
+    return Codes.from_symbols(
+        nothing, spec.bits_per_symbol, fingerprint=encoder.hasher.fingerprint_
+    )

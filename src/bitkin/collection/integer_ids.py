@@ -26,7 +26,9 @@ class IntegerIds:
         return id_array(ids, name, any_order=True)
 
     def given(self, n_rows: int, ids: Any) -> Ids | None:
-        """Return the ids that a caller gave for so many rows, all different; None where none were given."""
+        """Return the ids that a caller gave for so many rows, all different; None where none were
+        given.
+        """
         return given_ids(n_rows, ids)
 
     def numbers(self, ids: Ids) -> Ids:
@@ -34,7 +36,9 @@ class IntegerIds:
         return ids
 
     def entered(self, ids: Ids) -> Ids:
-        """Return the row number of every id, whether it has been here or not. For the writer alone."""
+        """Return the row number of every id, whether it has been here or not. For the writer
+        alone.
+        """
         return ids
 
     def of(self, numbers: Ids) -> Ids:
@@ -42,5 +46,7 @@ class IntegerIds:
         return numbers
 
     def only(self, numbers: Ids) -> tuple[IntegerIds, Ids]:
-        """Return what is needed for some rows alone, in ascending order, and the numbers that they have then."""
+        """Return what is needed for some rows alone, in ascending order, and the numbers that they
+        have then.
+        """
         return self, numbers

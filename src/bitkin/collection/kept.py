@@ -1,4 +1,6 @@
-"""What a collection keeps of its rows beside their codes: the promises that every place to keep them makes."""
+"""What a collection keeps of its rows beside their codes: the promises that every place to keep
+them makes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class NewRows(NamedTuple):
 
 
 class RowIds(Protocol):
-    """How ids, as a caller knows them, and row numbers belong together; see `integer_ids.py` and `string_ids.py`."""
+    """How ids, as a caller knows them, and row numbers belong together; see `integer_ids.py` and
+    `string_ids.py`.
+    """
 
     @property
     def nbytes(self) -> int:
@@ -40,7 +44,8 @@ class RowIds(Protocol):
         """Return ids as a 1-D array, in the order given."""
 
     def given(self, n_rows: int, ids: Any) -> npt.NDArray[Any] | None:
-        """Return the ids that a caller gave for so many rows, all different; None where they are to be made here.
+        """Return the ids that a caller gave for so many rows, all different; None where they are to
+        be made here.
 
         It may run any code of the caller's, so it comes before the writer's lock is taken.
         """
@@ -49,13 +54,17 @@ class RowIds(Protocol):
         """Return the row number of every id, −1 where it cannot be there."""
 
     def entered(self, ids: npt.NDArray[Any]) -> Ids:
-        """Return the row number of every id, whether it has been here or not. For the writer alone."""
+        """Return the row number of every id, whether it has been here or not. For the writer
+        alone.
+        """
 
     def of(self, numbers: Ids) -> npt.NDArray[Any]:
         """Return the id of every row number, whatever stands for nobody where that is −1."""
 
     def only(self, numbers: Ids) -> tuple[RowIds, Ids]:
-        """Return what is needed for some rows alone, in ascending order, and the numbers that they have then."""
+        """Return what is needed for some rows alone, in ascending order, and the numbers that they
+        have then.
+        """
 
 
 class HasVectors(Protocol):

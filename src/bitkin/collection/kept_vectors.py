@@ -1,4 +1,6 @@
-"""How vectors are kept for the exact stage: as they are, in half or a quarter of the space, or sparse."""
+"""How vectors are kept for the exact stage: as they are, in half or a quarter of the space, or
+sparse.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class KeptVectors(Protocol):
         """Return the vectors in some slots, in that order."""
 
     def taken(self, slots: Ids) -> Self:
-        """Return those in some slots alone, in that order and to the last bit, without room for more."""
+        """Return those in some slots alone, in that order and to the last bit, without room for
+        more.
+        """
 
 
 def no_vectors(kind: str, n_features: int) -> KeptVectors:

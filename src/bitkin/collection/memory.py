@@ -1,4 +1,6 @@
-"""Rows in memory. Every write makes a new state and puts it in the place of the old one by a single assignment."""
+"""Rows in memory. Every write makes a new state and puts it in the place of the old one by a single
+assignment.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _FEW = 1024  # dead rows are not worth the work
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MemoryRows:
-    """Vectors and corrections by slot, as far as a collection has them; those of removed rows until it is compacted."""
+    """Vectors and corrections by slot, as far as a collection has them; those of removed rows until
+    it is compacted.
+    """
 
     vectors_by_slot: KeptVectors | None
     corrections_by_slot: Column | None
@@ -36,7 +40,9 @@ class MemoryRows:
     def kept_vectors(self) -> KeptVectors:
         """The vectors, where they are kept."""
         if self.vectors_by_slot is None:
-            raise InvalidInputError("vectors must be kept to be read, but this collection has vectors=None.")
+            raise InvalidInputError(
+                "vectors must be kept to be read, but this collection has vectors=None."
+            )
         return self.vectors_by_slot
 
     @property
@@ -58,7 +64,9 @@ class MemoryRows:
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
         of_vectors = 0 if self.vectors_by_slot is None else self.vectors_by_slot.nbytes
-        of_corrections = 0 if self.corrections_by_slot is None else self.corrections_by_slot.array.nbytes
+        of_corrections = (
+            0 if self.corrections_by_slot is None else self.corrections_by_slot.array.nbytes
+        )
         return of_vectors + of_corrections + self.slots.nbytes
 
     def vectors(self, numbers: Ids) -> Batch:
@@ -68,7 +76,9 @@ class MemoryRows:
     def corrections(self, numbers: Ids) -> Corrections:
         """Return the corrections of rows that are there."""
         if self.corrections_by_slot is None:
-            raise InvalidInputError("corrections must be kept to be read, but this collection has none.")
+            raise InvalidInputError(
+                "corrections must be kept to be read, but this collection has none."
+            )
         corrections: Corrections = self.corrections_by_slot.array[self.slots.of(numbers)]
         return corrections
 
@@ -83,7 +93,9 @@ class MemoryRows:
         if numbers is not None and rows.corrections is not None:
             numbers = numbers.with_rows(rows.corrections)
         stop = self.n + len(rows.numbers)
-        return MemoryRows(vectors, numbers, self.slots.with_rows(rows.numbers, np.arange(self.n, stop)), stop)
+        return MemoryRows(
+            vectors, numbers, self.slots.with_rows(rows.numbers, np.arange(self.n, stop)), stop
+        )
 
     def only(self, numbers: Ids, renumbered: Ids) -> MemoryRows:
         """Return the rows of some numbers alone, under new numbers."""
@@ -94,7 +106,9 @@ class MemoryRows:
         corrections = None
         if self.corrections_by_slot is not None:
             corrections = Column(self.corrections_by_slot.array[slots], len(slots))
-        return MemoryRows(vectors, corrections, Slots().with_rows(renumbered, np.arange(len(slots))), len(slots))
+        return MemoryRows(
+            vectors, corrections, Slots().with_rows(renumbered, np.arange(len(slots))), len(slots)
+        )
 
 
 class MemoryStore:
@@ -108,17 +122,26 @@ class MemoryStore:
 
     def __init__(self, state: State) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
-        rows = replace(state.rows, segments=tuple(segment.sealed() for segment in state.rows.segments))
+        rows = replace(
+            state.rows, segments=tuple(segment.sealed() for segment in state.rows.segments)
+        )
         self._become(replace(state, rows=rows))
 
     @classmethod
     def empty(
-        cls, index: RowIndex, fingerprint: str, ids: RowIds, vectors: KeptVectors | None, *, corrections: bool
+        cls,
+        index: RowIndex,
+        fingerprint: str,
+        ids: RowIds,
+        vectors: KeptVectors | None,
+        *,
+        corrections: bool,
     ) -> MemoryStore:
         """Return a store without rows.
 
-        `index`, which has none and is left so, says how codes are searched; `fingerprint` is of the hasher whose codes
-        are to come. Without `vectors` none are kept, and without `corrections` rows come without them.
+        `index`, which has none and is left so, says how codes are searched; `fingerprint` is of the
+        hasher whose codes are to come. Without `vectors` none are kept, and without `corrections`
+        rows come without them.
         """
         kept = MemoryRows(vectors, Column.empty(np.float32, 2) if corrections else None)
         return cls(State(index, Snapshot(index.spec, fingerprint), ids, kept))
@@ -129,7 +152,9 @@ class MemoryStore:
         return self._state
 
     def accepted(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch of vectors in the form in which they are kept; raise where that cannot be."""
+        """Return a batch of vectors in the form in which they are kept; raise where that cannot
+        be.
+        """
         return self._kept.kept_vectors.accepted(batch, name, first)
 
     def put(self, rows: NewRows) -> None:
@@ -149,7 +174,9 @@ class MemoryStore:
         self._become(self.packed())
 
     def packed(self) -> State:
-        """Return the rows of now in as little memory as they need, sharing nothing that a writer changes."""
+        """Return the rows of now in as little memory as they need, sharing nothing that a writer
+        changes.
+        """
         state = self._state
         return _compacted(replace(state, rows=in_one_segment(state.rows)))
 
@@ -158,7 +185,9 @@ class MemoryStore:
         return cast(MemoryRows, self._state.kept)
 
     def _become(self, state: State) -> None:
-        """Take a new state, with room for removed rows given back where more are dead than alive."""
+        """Take a new state, with room for removed rows given back where more are dead than
+        alive.
+        """
         held = max(cast(MemoryRows, state.kept).n, len(state.ids))
         if held - len(state) > max(_FEW, len(state)):
             state = _compacted(state)
@@ -172,4 +201,6 @@ def _compacted(state: State) -> State:
     rows = state.rows
     if not np.array_equal(renumbered, numbers):
         rows = with_rows(Snapshot(rows.spec, rows.fingerprint), rows.codes(numbers), renumbered)
-    return replace(state, rows=rows, ids=ids, kept=cast(MemoryRows, state.kept).only(numbers, renumbered))
+    return replace(
+        state, rows=rows, ids=ids, kept=cast(MemoryRows, state.kept).only(numbers, renumbered)
+    )

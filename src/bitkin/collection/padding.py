@@ -1,4 +1,6 @@
-"""Results of k columns, however few rows there are: whether they fit in memory, and what stands for nobody."""
+"""Results of k columns, however few rows there are: whether they fit in memory, and what stands for
+nobody.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ def require_result_fits(n_queries: int, last: Step) -> None:
     require_fitting(n_queries, last.keep, _ID_BYTES + _TYPES[last.stage].itemsize)
 
 
-def padded(parts: list[Found], last: Step, spec: CodeSpec, nobody: npt.NDArray[Any] = NOBODY) -> Found:
-    """Join the results of blocks of queries, and fill what is missing of k columns with `nobody`, farther than all."""
+def padded(
+    parts: list[Found], last: Step, spec: CodeSpec, nobody: npt.NDArray[Any] = NOBODY
+) -> Found:
+    """Join the results of blocks of queries, and fill what is missing of k columns with `nobody`,
+    farther than all.
+    """
     far: Any = spec.n_symbols + 1 if last.stage == "codes" else np.inf
     n_queries = sum(len(ids) for ids, _ in parts)
     require_result_fits(n_queries, last)

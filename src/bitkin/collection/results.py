@@ -11,18 +11,21 @@ from bitkin.codes import Codes
 
 
 class Hits(NamedTuple):
-    """The k nearest rows of every query, nearest first, ties by lower id, or by the name that came first.
+    """The k nearest rows of every query, nearest first, ties by lower id, or by the name that came
+    first.
 
-    Where fewer than k can be returned, the rest is id −1 (None where ids are strings), at distance `n_symbols + 1` from
-    codes and infinity otherwise.
+    Where fewer than k can be returned, the rest is id −1 (None where ids are strings), at distance
+    `n_symbols + 1` from codes and infinity otherwise.
     """
 
     ids: npt.NDArray[Any]
     """(n_queries, k): int64, or objects, each a string or None."""
     distances: npt.NDArray[Any]
-    """(n_queries, k): int32 symbol counts from "codes"; the metric, float32 from "estimate", float64 from "exact".
+    """(n_queries, k): int32 symbol counts from "codes"; the metric, float32 from "estimate",
+    float64 from "exact".
 
-    Where the index is a `BandIndex` with `score="hits"`, "codes" counts the bands that did not find a row.
+    Where the index is a `BandIndex` with `score="hits"`, "codes" counts the bands that did not find
+    a row.
     """
     metadata: None = None
     """Nothing yet: collections have no metadata in this version."""
@@ -34,7 +37,9 @@ class Records(NamedTuple):
     ids: npt.NDArray[Any]
     """(n,): int64, or objects, each a string."""
     vectors: Batch
-    """(n, n_features): as they are kept, float32 for int8; CSR for "csr"; None where vectors are not kept."""
+    """(n, n_features): as they are kept, float32 for int8; CSR for "csr"; None where vectors are
+    not kept.
+    """
     codes: Codes
     """n rows."""
     metadata: None = None

@@ -1,4 +1,6 @@
-"""Vectors kept as int8, with one scale a vector: a quarter of the space, and an error of at most half a step."""
+"""Vectors kept as int8, with one scale a vector: a quarter of the space, and an error of at most
+half a step.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _SMALLEST_STEP = np.float32(2.0**-141)  # float32 keeps smaller ones with less t
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ScaledVectors:
-    """A slot holds whole numbers from −127 to 127; times its scale, they are the vector to within half the scale."""
+    """A slot holds whole numbers from −127 to 127; times its scale, they are the vector to within
+    half the scale.
+    """
 
     steps: Column
     scales: Column
@@ -42,7 +46,9 @@ class ScaledVectors:
         return self.steps.array.nbytes + self.scales.array.nbytes
 
     def accepted(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch as dense rows of float32; rows whose largest step is beyond that are refused."""
+        """Return a batch as dense rows of float32; rows whose largest step is beyond that are
+        refused.
+        """
         rows = dense_float32(batch, name, first)
         scales = _scales(rows)
         with np.errstate(over="ignore"):
@@ -51,15 +57,18 @@ class ScaledVectors:
             row = int(bad[0])
             column = int(np.abs(rows[row]).argmax())
             raise InvalidInputError(
-                f"{name} must stay below {np.finfo(np.float32).max} when rounded to int8 steps, got "
-                f"{rows[row, column]} at row {first + row}, column {column}. Scale the data down, or keep "
+                f"{name} must stay below {np.finfo(np.float32).max} when rounded to int8 steps, "
+                "got "
+                f"{rows[row, column]} at row {first + row}, column {column}. Scale the data down, "
+                "or keep "
                 "vectors='float32'."
             )
         lost = np.flatnonzero((scales < _SMALLEST_STEP) & rows.any(axis=1))
         if len(lost):
             row = int(lost[0])
             raise InvalidInputError(
-                f"{name} must have larger numbers to be kept as int8 steps, got {np.abs(rows[row]).max()} as the "
+                f"{name} must have larger numbers to be kept as int8 steps, got "
+                f"{np.abs(rows[row]).max()} as the "
                 f"largest of row {first + row}. Scale the data up, or keep vectors='float32'."
             )
         return rows
@@ -76,7 +85,9 @@ class ScaledVectors:
     def taken(self, slots: Ids) -> ScaledVectors:
         """Return those in some slots alone."""
         n = len(slots)
-        return ScaledVectors(Column(self.steps.array[slots], n), Column(self.scales.array[slots], n))
+        return ScaledVectors(
+            Column(self.steps.array[slots], n), Column(self.scales.array[slots], n)
+        )
 
 
 def _in_steps(batch: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any]]:
@@ -89,5 +100,7 @@ def _in_steps(batch: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt
 
 def _scales(batch: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the step of every row."""
-    scales: npt.NDArray[np.float32] = (np.abs(batch).max(axis=1, initial=0.0) / np.float32(_MOST)).astype(np.float32)
+    scales: npt.NDArray[np.float32] = (
+        np.abs(batch).max(axis=1, initial=0.0) / np.float32(_MOST)
+    ).astype(np.float32)
     return scales

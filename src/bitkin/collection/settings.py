@@ -1,4 +1,6 @@
-"""What a collection is made with, checked once; and what this version cannot do yet, said in one line."""
+"""What a collection is made with, checked once; and what this version cannot do yet, said in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The arguments of `Collection.create` that later calls ask for, each of them possible by itself."""
+    """The arguments of `Collection.create` that later calls ask for, each of them possible by
+    itself.
+    """
 
     vectors: str | None
     metric: str
@@ -49,21 +53,28 @@ class Settings:
     def able(self, encoder: Encoder) -> frozenset[str]:
         """Return the stages that a search can have."""
         estimate, exact = encoder.scorer is not None, self.vectors is not None
-        return frozenset({"codes"} | ({"estimate"} if estimate else set()) | ({"exact"} if exact else set()))
+        return frozenset(
+            {"codes"} | ({"estimate"} if estimate else set()) | ({"exact"} if exact else set())
+        )
 
     def last_stage(self, stage: Any, encoder: Encoder) -> str:
-        """Return the stage asked for, or the one this was made with, or the best; raise where it is not possible."""
+        """Return the stage asked for, or the one this was made with, or the best; raise where it is
+        not possible.
+        """
         able = self.able(encoder)
         last = self.stage if stage is None else one_of(stage, "stage", STAGES)
         if last is None:
             return best_of(able)
         if last == "exact" and last not in able:
             raise InvalidInputError(
-                "stage must not be 'exact' in a collection with vectors=None, which keeps none to measure. Create it "
+                "stage must not be 'exact' in a collection with vectors=None, which keeps none to "
+                "measure. Create it "
                 "with vectors='float32'."
             )
         if last not in able:
-            raise InvalidInputError(f"stage must not be 'estimate' in this collection: {encoder.why_not}")
+            raise InvalidInputError(
+                f"stage must not be 'estimate' in this collection: {encoder.why_not}"
+            )
         return last
 
     def new_ids(self) -> RowIds:
@@ -71,23 +82,30 @@ class Settings:
         return IntegerIds() if self.ids == "int" else StringIds()
 
     def new_vectors(self, encoder: Encoder) -> KeptVectors | None:
-        """Return vectors of the kind wanted, of which there are none yet; None where none are kept."""
+        """Return vectors of the kind wanted, of which there are none yet; None where none are
+        kept.
+        """
         if self.vectors is None:
             return None
         n_features = getattr(encoder.hasher, "n_features_in_", None)
         if n_features is None:
             raise InvalidInputError(
-                f"vectors must be None for a {type(encoder.hasher).__name__} that was fitted without a matrix: sets "
+                f"vectors must be None for a {type(encoder.hasher).__name__} that was fitted "
+                "without a matrix: sets "
                 f"have no vectors to keep. Fit it on a matrix to keep vectors={self.vectors!r}."
             )
         return no_vectors(self.vectors, n_features)
 
 
 def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
-    """Return an index without rows that nobody else has: of the kind wanted, or like the one given."""
+    """Return an index without rows that nobody else has: of the kind wanted, or like the one
+    given.
+    """
     if isinstance(index, RowIndex):
         if len(index) or index.spec != spec:
-            raise InvalidInputError(f"index must have no rows, and codes of {spec} like the hasher, got {index}.")
+            raise InvalidInputError(
+                f"index must have no rows, and codes of {spec} like the hasher, got {index}."
+            )
         return copy.deepcopy(index)
     module, name = INDEXES[one_of(index, "index", tuple(INDEXES))]
     made: RowIndex = getattr(importlib.import_module(module), name)(spec)

@@ -1,4 +1,6 @@
-"""The vectors of a shortlist, read from where they are kept when and as far as a stage asks for them."""
+"""The vectors of a shortlist, read from where they are kept when and as far as a stage asks for
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Slots: where the vector of a row is kept. Rows that are replaced get a new slot, so that readers keep the old one."""
+"""Slots: where the vector of a row is kept. Rows that are replaced get a new slot, so that readers
+keep the old one.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,12 @@ class _Run:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Slots:
-    """The slot of every row number. Later runs overrule earlier ones; each is at most half as long as the one before.
+    """The slot of every row number. Later runs overrule earlier ones; each is at most half as long
+    as the one before.
 
-    So a write of m rows costs m · log n comparisons on average, whatever the order of their numbers. Numbers of removed
-    rows stay until everything is compacted: whether a row is there is for the index to say.
+    So a write of m rows costs m · log n comparisons on average, whatever the order of their
+    numbers. Numbers of removed rows stay until everything is compacted: whether a row is there is
+    for the index to say.
     """
 
     runs: tuple[_Run, ...] = ()
@@ -57,7 +61,9 @@ class Slots:
         return found
 
     def with_rows(self, numbers: Ids, slots: Ids) -> Slots:
-        """Return the map with these rows too, each number once; the slots that they had are overruled."""
+        """Return the map with these rows too, each number once; the slots that they had are
+        overruled.
+        """
         if len(numbers) == 0:
             return self
         if not (numbers[1:] > numbers[:-1]).all():
@@ -75,5 +81,6 @@ class Slots:
 
 def _merged(before: _Run, after: _Run) -> _Run:
     both = np.concatenate([after.numbers.rows, before.numbers.rows])
-    numbers, first = np.unique(both, return_index=True)  # of equal ones the first, which is the newer
+    # of equal ones the first, which is the newer
+    numbers, first = np.unique(both, return_index=True)
     return _Run.of(numbers, np.concatenate([after.slots.rows, before.slots.rows])[first])

@@ -16,7 +16,9 @@ class Step(NamedTuple):
 
 
 def steps_to(last: str, able: frozenset[str], k: int, oversample: int) -> tuple[Step, ...]:
-    """Return the stages up to `last` that are possible: codes keep k · oversample · 10, the estimate k · oversample."""
+    """Return the stages up to `last` that are possible: codes keep k · oversample · 10, the
+    estimate k · oversample.
+    """
     keeps = {"codes": k * oversample * _KEPT_BY_CODES, "estimate": k * oversample}
     before = [stage for stage in STAGES[: STAGES.index(last)] if stage in able]
     return (*(Step(stage, keeps[stage]) for stage in before), Step(last, k))

@@ -29,7 +29,9 @@ class State:
         return len(self.rows)
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
-        """Return the k nearest rows of every query by codes, as the numbers of rows; at least `least`, if there are."""
+        """Return the k nearest rows of every query by codes, as the numbers of rows; at least
+        `least`, if there are.
+        """
         return self.index._k_nearest(self.rows, queries, k, allow, least)
 
     def codes(self, numbers: Ids) -> Codes:
@@ -41,5 +43,7 @@ class State:
         return self.kept.corrections(numbers)
 
     def vectors(self, numbers: Ids) -> VectorSource:
-        """Return the vectors of rows that are there, in that order, to be read as far as they are needed."""
+        """Return the vectors of rows that are there, in that order, to be read as far as they are
+        needed.
+        """
         return ShortlistedVectors(self.kept, numbers)

@@ -1,7 +1,9 @@
-"""The seam between a collection and where its rows are kept: what is written at once, and what a search reads.
+"""The seam between a collection and where its rows are kept: what is written at once, and what a
+search reads.
 
-`Collection` checks and encodes; a `Store` keeps rows and hands out states. The one in `memory.py` lives in memory. A
-durable one keeps the same rows on disk, and hands out states whose `kept` reads them there, in one read transaction.
+`Collection` checks and encodes; a `Store` keeps rows and hands out states. The one in `memory.py`
+lives in memory. A durable one keeps the same rows on disk, and hands out states whose `kept` reads
+them there, in one read transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ class Store(Protocol):
         """All rows as of now."""
 
     def accepted(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch of vectors in the form in which they are kept; raise where that cannot be."""
+        """Return a batch of vectors in the form in which they are kept; raise where that cannot
+        be.
+        """
 
     def put(self, rows: NewRows) -> None:
         """Add rows, and replace those whose numbers are there: all of it or nothing."""
@@ -33,4 +37,6 @@ class Store(Protocol):
         """Give the space of removed rows back."""
 
     def packed(self) -> State:
-        """Return the rows of now in as little memory as they need, sharing nothing that a writer changes."""
+        """Return the rows of now in as little memory as they need, sharing nothing that a writer
+        changes.
+        """

@@ -1,7 +1,8 @@
-"""Ids that are strings. Each gets a row number when it is first seen, and keeps it as long as this object lives.
+"""Ids that are strings. Each gets a row number when it is first seen, and keeps it as long as this
+object lives.
 
-So the table only grows, and readers need no lock: an id that is not in a reader's snapshot, since it came later or was
-removed before, has a number that is not there either.
+So the table only grows, and readers need no lock: an id that is not in a reader's snapshot, since
+it came later or was removed before, has a number that is not there either.
 """
 
 from __future__ import annotations
@@ -45,23 +46,32 @@ class StringIds:
         """Return ids as a 1-D array of strings, in the order given."""
         require_order(ids, name, any_order=True)
         if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise InvalidInputError(f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list.")
+            raise InvalidInputError(
+                f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list."
+            )
         listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if not isinstance(listed, list):  # of an array without dimensions
             raise InvalidInputError(
-                f"{name} must be 1-dimensional, got one {shown(listed)}. Wrap a single id in a list."
+                f"{name} must be 1-dimensional, got one {shown(listed)}. Wrap a single id in a "
+                "list."
             )
         for position, value in enumerate(listed):
             if not isinstance(value, str):
                 raise InvalidInputError(
-                    f"{name} must be strings in a collection with ids='str', got {shown(value)} at position {position}."
+                    f"{name} must be strings in a collection with ids='str', got {shown(value)} at "
+                    f"position {position}."
                 )
-        return _array_of(map(str, listed), len(listed))  # subclasses, such as NumPy's, become plain strings
+        # subclasses, such as NumPy's, become plain strings
+        return _array_of(map(str, listed), len(listed))
 
     def given(self, n_rows: int, ids: Any) -> Names:
-        """Return the ids that a caller gave for so many rows, all different; none can be made here."""
+        """Return the ids that a caller gave for so many rows, all different; none can be made
+        here.
+        """
         if ids is None:
-            raise InvalidInputError("ids must be given, one string a row, in a collection with ids='str'.")
+            raise InvalidInputError(
+                "ids must be given, one string a row, in a collection with ids='str'."
+            )
         names = self.checked(ids)
         if len(names) != n_rows:
             raise InvalidInputError(f"ids must be one a row, got {len(names)} for {n_rows} rows.")
@@ -75,10 +85,13 @@ class StringIds:
         return np.fromiter((self._numbers.get(name, -1) for name in ids), np.int64, len(ids))
 
     def entered(self, ids: Names) -> Ids:
-        """Return the row number of every id, a new one where it never came. For the writer alone."""
+        """Return the row number of every id, a new one where it never came. For the writer
+        alone.
+        """
         for name in ids:
             if name not in self._numbers:
-                self._names.append(name)  # first, or a reader could learn a number that has no name yet
+                # first, or a reader could learn a number that has no name yet
+                self._names.append(name)
                 self._numbers[name] = len(self._names) - 1
                 self._text_bytes += sys.getsizeof(name)
         return self.numbers(ids)
@@ -90,7 +103,9 @@ class StringIds:
         return _array_of(flat, numbers.size).reshape(numbers.shape)
 
     def only(self, numbers: Ids) -> tuple[StringIds, Ids]:
-        """Return what is needed for some rows alone, in ascending order, and the numbers that they have then."""
+        """Return what is needed for some rows alone, in ascending order, and the numbers that they
+        have then.
+        """
         return StringIds(self.of(numbers)), np.arange(len(numbers))
 
 

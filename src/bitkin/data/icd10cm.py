@@ -24,8 +24,9 @@ class Diagnoses(NamedTuple):
 def load_icd10cm() -> Diagnoses:
     """Return all 46,881 descriptions, those of the 1,918 categories themselves included.
 
-    About a fifth of the codes below a category is held out, by a hash of the code right above them: siblings are nearly
-    the same sentence, and none of them is left to learn from. What a category itself is called is never held out.
+    About a fifth of the codes below a category is held out, by a hash of the code right above them:
+    siblings are nearly the same sentence, and none of them is left to learn from. What a category
+    itself is called is never held out.
 
     Examples
     --------
@@ -45,5 +46,7 @@ def load_icd10cm() -> Diagnoses:
             chapter, section, category = [*above, record["code"]][:3]
             diagnoses.texts.append(record["desc"])
             diagnoses.paths.append((chapter, section, category))
-            diagnoses.held_out.append(len(above) > 2 and zlib.crc32(above[-1].encode()) % _ONE_IN == 0)
+            diagnoses.held_out.append(
+                len(above) > 2 and zlib.crc32(above[-1].encode()) % _ONE_IN == 0
+            )
     return diagnoses

@@ -16,8 +16,9 @@ from bitkin.index.bands.bands import BandPlan, Rows
 class Duplicates:
     """Near-duplicates among n documents, numbered from 0 in the order they came.
 
-    A cluster is what pairs at or above the threshold connect, also by way of others: two documents of one cluster may
-    be less similar than the threshold. The first document of a cluster is kept, the others are dropped.
+    A cluster is what pairs at or above the threshold connect, also by way of others: two documents
+    of one cluster may be less similar than the threshold. The first document of a cluster is kept,
+    the others are dropped.
 
     Attributes
     ----------
@@ -28,17 +29,18 @@ class Duplicates:
     jaccard : float64 (dropped,)
         Exact similarity of every dropped document to the one kept for it.
     like, like_jaccard : int64 and float64 (dropped,)
-        The reason: the most similar document that it was joined by, and the similarity, at or above the threshold;
-        the same whatever `pairs` is.
+        The reason: the most similar document that it was joined by, and the similarity, at or above
+        the threshold; the same whatever `pairs` is.
     pairs : Pairs
-        Pairs at or above the threshold: those that joined clusters, or with `pairs="all"` all that were found, where
-        documents with equal shingles are represented by the first of them.
+        Pairs at or above the threshold: those that joined clusters, or with `pairs="all"` all that
+        were found, where documents with equal shingles are represented by the first of them.
     n_empty : int
         Documents without a shingle. They are similar to nothing, and kept.
     n_equal : int
         Documents dropped because an earlier one has the same shingles.
     n_compared : int
-        Pairs of candidates that were compared exactly; others were far too different by their codes.
+        Pairs of candidates that were compared exactly; others were far too different by their
+        codes.
     threshold : float
     plan : BandPlan
     """
@@ -69,7 +71,9 @@ class Duplicates:
 
     @cached_property
     def clusters(self) -> list[Rows]:
-        """Clusters of at least two documents, each ascending, in the order of their first documents."""
+        """Clusters of at least two documents, each ascending, in the order of their first
+        documents.
+        """
         members = np.concatenate([np.unique(self.cluster_of[self.dropped]), self.dropped])
         members = members[np.lexsort((members, self.cluster_of[members]))]
         cuts = np.flatnonzero(np.diff(self.cluster_of[members])) + 1
@@ -81,7 +85,9 @@ class Duplicates:
 
 
 def closest_links(n: int, pairs: Pairs, documents: Rows) -> tuple[Rows, npt.NDArray[np.float64]]:
-    """Return for each of `documents`, which all are in some pair, the partner most similar to it, and how similar."""
+    """Return for each of `documents`, which all are in some pair, the partner most similar to it,
+    and how similar.
+    """
     one = np.concatenate([pairs.first, pairs.second])
     other = np.concatenate([pairs.second, pairs.first])
     jaccard = np.concatenate([pairs.jaccard, pairs.jaccard])

@@ -20,9 +20,11 @@ def set_digests(sets: Sets) -> npt.NDArray[np.uint64]:
 
 
 def first_equals(sets: Sets, digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Return for every set the first one that is equal to it, itself where none is: int64 (n,). Empty sets equal none.
+    """Return for every set the first one that is equal to it, itself where none is: int64 (n,).
+    Empty sets equal none.
 
-    Of sets that share a digest by chance and differ, those after the first may keep equals of their own apart.
+    Of sets that share a digest by chance and differ, those after the first may keep equals of their
+    own apart.
     """
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.set_pairs import equal_sets_into
@@ -34,7 +36,9 @@ def first_equals(sets: Sets, digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.
     later = ~begins & (sets.sizes()[order] > 0)
     first, second = heads[later], order[later]
     equal = np.empty(len(first), dtype=np.bool_)
-    equal_sets_into(read_only(sets.members), read_only(sets.offsets), read_only(first), read_only(second), equal)
+    equal_sets_into(
+        read_only(sets.members), read_only(sets.offsets), read_only(first), read_only(second), equal
+    )
     found = np.arange(len(order))
     found[second[equal]] = first[equal]
     return found

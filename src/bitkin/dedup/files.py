@@ -51,7 +51,11 @@ class Places:
         if self._with_ids:
             return str(self._ids[document])
         line = f"line {self._lines[document]:,}"
-        return line if len(self._paths) == 1 else f"{Path(self._paths[self._files[document]]).name}, {line}"
+        return (
+            line
+            if len(self._paths) == 1
+            else f"{Path(self._paths[self._files[document]]).name}, {line}"
+        )
 
     def record(self, document: int, prefix: str = "") -> dict[str, Any]:
         """Return file, line and id as fields of a report."""
@@ -61,7 +65,9 @@ class Places:
         return {prefix + key: value for key, value in place.items()}
 
 
-def add_files(finder: DuplicateFinder, source: JsonLines, progress: Progress | None = None) -> Places:
+def add_files(
+    finder: DuplicateFinder, source: JsonLines, progress: Progress | None = None
+) -> Places:
     """Give all documents of `source` to `finder`; `progress` is told the bytes read."""
     places = Places(source)
     for batch in read_ahead(text_batches(places.texts(source, progress))):
@@ -70,12 +76,17 @@ def add_files(finder: DuplicateFinder, source: JsonLines, progress: Progress | N
 
 
 def write_kept(
-    path: str | os.PathLike[str], source: JsonLines, kept: Rows, n: int, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    source: JsonLines,
+    kept: Rows,
+    n: int,
+    progress: Progress | None = None,
 ) -> None:
-    """Write the lines of the documents to keep, of `n`, byte for byte; packed where the name ends in .gz.
+    """Write the lines of the documents to keep, of `n`, byte for byte; packed where the name ends
+    in .gz.
 
-    Only where a line without a newline, the last of a file, is followed by another does it get one, and the byte order
-    mark of a file that is not the first in the output is left out.
+    Only where a line without a newline, the last of a file, is followed by another does it get one,
+    and the byte order mark of a file that is not the first in the output is left out.
     """
     keep = np.zeros(n, dtype=np.bool_)
     keep[kept] = True
@@ -91,12 +102,16 @@ def write_kept(
 
 
 def write_dropped(
-    path: str | os.PathLike[str], found: Duplicates, places: Places, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    found: Duplicates,
+    places: Places,
+    progress: Progress | None = None,
 ) -> None:
-    """Write one JSON line for every dropped document: what was kept for it, how similar, and why they are together.
+    """Write one JSON line for every dropped document: what was kept for it, how similar, and why
+    they are together.
 
-    `cluster` counts clusters of at least two from 0, in the order of their first documents. `progress` is told the
-    number of lines written.
+    `cluster` counts clusters of at least two from 0, in the order of their first documents.
+    `progress` is told the number of lines written.
     """
     kept_instead = found.cluster_of[found.dropped]
     clusters = np.unique(kept_instead, return_inverse=True)[1]
@@ -118,7 +133,10 @@ def write_dropped(
 
 
 def write_pairs(
-    path: str | os.PathLike[str], found: Duplicates, places: Places, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    found: Duplicates,
+    places: Places,
+    progress: Progress | None = None,
 ) -> None:
     """Write one JSON line for every pair; `progress` is told the number of lines written."""
 
@@ -126,12 +144,18 @@ def write_pairs(
         for start in range(0, len(found.pairs.first), _PAIRS_AT_ONCE):
             columns = (column[start : start + _PAIRS_AT_ONCE].tolist() for column in found.pairs)
             for first, second, jaccard in zip(*columns, strict=True):
-                yield {**places.record(first), **places.record(second, "other_"), "jaccard": jaccard}
+                yield {
+                    **places.record(first),
+                    **places.record(second, "other_"),
+                    "jaccard": jaccard,
+                }
 
     write_records(path, records(), progress)
 
 
-def write_records(path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None) -> None:
+def write_records(
+    path: str | os.PathLike[str], records: Iterator[dict[str, Any]], progress: Progress | None
+) -> None:
     """Write JSON lines, aside first; packed where the name ends in .gz."""
 
     def write_lines(file: IO[bytes]) -> None:

@@ -1,8 +1,9 @@
-"""Finding near-duplicate texts: shingles → MinHash codes → bands → pairs compared exactly → clusters.
+"""Finding near-duplicate texts: shingles → MinHash codes → bands → pairs compared exactly →
+clusters.
 
-In memory are the codes (128 bytes a text by default, twice that for a moment) and about 60 bytes a text besides; the
-shingles wait in a temporary file, 8 bytes each. Results depend on the texts and the parameters alone, not on batches,
-threads, or the key that shingles are hashed with.
+In memory are the codes (128 bytes a text by default, twice that for a moment) and about 60 bytes a
+text besides; the shingles wait in a temporary file, 8 bytes each. Results depend on the texts and
+the parameters alone, not on batches, threads, or the key that shingles are hashed with.
 """
 
 from __future__ import annotations
@@ -58,7 +59,12 @@ def find_duplicates(
     >>> found.kept.tolist(), found.dropped.tolist(), found.jaccard.tolist()
     ([0, 1, 2], [3], [0.875])
     """
-    options: dict[str, Any] = {"shingle": shingle, "size": size, "n_hashes": n_hashes, "random_state": random_state}
+    options: dict[str, Any] = {
+        "shingle": shingle,
+        "size": size,
+        "n_hashes": n_hashes,
+        "random_state": random_state,
+    }
     one_of(pairs, "pairs", ("links", "all"))
     with DuplicateFinder(threshold, **options) as finder:
         for batch in text_batches(texts):
@@ -105,13 +111,15 @@ class DuplicateFinder:
         random_state: int | None = 0,
     ) -> None:
         self.threshold = similarity_threshold(threshold)
-        self.shingle, self.size = shingle_parameters(one_of(shingle, "shingle", ("words", "chars")), size)
+        self.shingle, self.size = shingle_parameters(
+            one_of(shingle, "shingle", ("words", "chars")), size
+        )
         self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MOST_HASHES)
         self.plan = choose_bands(self.threshold, self.n_hashes)
         bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
         self._hasher = MinHash(self.n_hashes, bits_per_symbol=bits, random_state=random_state).fit()
-        # Codes come from the stable hash, so that results do; what is compared comes from a hash with a fresh key, so
-        # that nobody can write texts that only look alike.
+        # Codes come from the stable hash, so that results do; what is compared comes from a hash
+        # with a fresh key, so that nobody can write texts that only look alike.
         self._key = int(Draws(resolve_seed(None), "dedup shingles").below(2**61 - 1, 1)[0])
         self._codes: list[Codes] = []
         self._digests: list[npt.NDArray[np.uint64]] = []
@@ -132,13 +140,17 @@ class DuplicateFinder:
         self._digests.append(digests)
         self._ended = None
 
-    def find(self, *, pairs: str = "links", progress: Callable[[int], None] | None = None) -> Duplicates:
-        """Return the near-duplicates among all texts added, once; `progress` is told how many of `plan.bands` are done.
+    def find(
+        self, *, pairs: str = "links", progress: Callable[[int], None] | None = None
+    ) -> Duplicates:
+        """Return the near-duplicates among all texts added, once; `progress` is told how many of
+        `plan.bands` are done.
 
-        `pairs="links"` gives the pairs that joined clusters, `"all"` every pair found: of m texts that are all alike
-        about m² / 2 pairs, where the links are m − 1. Texts with equal shingles are paired with the first of them only,
-        which stands for them in other pairs. All else is the same: clusters and reasons come from the links, and all
-        pairs, if asked for, are gathered by a second pass, for which `progress` starts anew.
+        `pairs="links"` gives the pairs that joined clusters, `"all"` every pair found: of m texts
+        that are all alike about m² / 2 pairs, where the links are m − 1. Texts with equal shingles
+        are paired with the first of them only, which stands for them in other pairs. All else is
+        the same: clusters and reasons come from the links, and all pairs, if asked for, are
+        gathered by a second pass, for which `progress` starts anew.
         """
         every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
         self._require_open("find()")
@@ -150,7 +162,9 @@ class DuplicateFinder:
         copies = np.flatnonzero(~original)
         equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
         rows = np.flatnonzero(original & (sets.sizes() > 0))
-        linking = partial(link, self._codes_of(rows), sets, rows, self.plan, self.threshold, progress=progress)
+        linking = partial(
+            link, self._codes_of(rows), sets, rows, self.plan, self.threshold, progress=progress
+        )
         linked = linking(every_pair=False)
         cluster_of = np.arange(len(sets))
         cluster_of[rows] = rows[linked.roots]
@@ -177,10 +191,14 @@ class DuplicateFinder:
 
     def _require_open(self, what: str) -> None:
         if self._ended is not None:
-            raise InvalidInputError(f"{what} cannot be: {self._ended}. Add the texts to a new DuplicateFinder.")
+            raise InvalidInputError(
+                f"{what} cannot be: {self._ended}. Add the texts to a new DuplicateFinder."
+            )
 
     def _codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, which ascend, and let go of all others on the way: they are never held twice."""
+        """Return the codes of `rows`, which ascend, and let go of all others on the way: they are
+        never held twice.
+        """
         parts, self._codes = self._codes[::-1], []
         spec, origin = self._hasher.spec_, self._hasher.fingerprint_
         words = np.empty((len(rows), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
@@ -203,7 +221,10 @@ class DuplicateFinder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

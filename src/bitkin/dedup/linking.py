@@ -31,7 +31,9 @@ class Linked(NamedTuple):
     roots: Rows
     """The first row of every row's cluster."""
     parts: list[Pairs]
-    """Pairs of documents at or above the threshold, in no order: those that joined two clusters, or all."""
+    """Pairs of documents at or above the threshold, in no order: those that joined two clusters, or
+    all.
+    """
     n_compared: int
     """Candidates that were compared exactly."""
 
@@ -48,10 +50,11 @@ def link(
 ) -> Linked:
     """Join all pairs that share a band and have a Jaccard similarity of at least `threshold`.
 
-    `codes` are those of the documents `rows`, which ascend; `roots` of the result count `rows`. With `every_pair` all
-    such pairs are found; else those within a cluster are skipped, which leaves the clusters as they are. Candidates
-    whose codes say that they are far below the threshold are not compared (`bitkin.dedup.estimate`). `progress` is told
-    the number of bands done.
+    `codes` are those of the documents `rows`, which ascend; `roots` of the result count `rows`.
+    With `every_pair` all such pairs are found; else those within a cluster are skipped, which
+    leaves the clusters as they are. Candidates whose codes say that they are far below the
+    threshold are not compared (`bitkin.dedup.estimate`). `progress` is told the number of bands
+    done.
     """
     from bitkin.kernels.bands import roots_into, unite_into
     from bitkin.kernels.blocks import read_only
@@ -63,7 +66,9 @@ def link(
     n_compared = 0
     for band in range(plan.bands):
         components = None if every_pair else parents
-        for first, second in new_pairs(codes, plan, band, parents=components, sizes=sizes, ratio=threshold):
+        for first, second in new_pairs(
+            codes, plan, band, parents=components, sizes=sizes, ratio=threshold
+        ):
             worth = estimate.worth_comparing(codes, sizes, first, second)
             first, second = first[worth], second[worth]
             jaccard = jaccard_from(threshold, sets, rows[first], rows[second])
@@ -83,7 +88,9 @@ def link(
 
 
 def sorted_pairs(parts: list[Pairs]) -> Pairs:
-    """Put pairs from several places in order; `parts` is emptied on the way, so that pairs are hardly held twice."""
+    """Put pairs from several places in order; `parts` is emptied on the way, so that pairs are
+    hardly held twice.
+    """
     n = sum(len(part.first) for part in parts)
     pairs = Pairs(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.float64))
     stop = n
@@ -99,10 +106,14 @@ def sorted_pairs(parts: list[Pairs]) -> Pairs:
     return pairs
 
 
-def jaccard_from(threshold: float, sets: Sets, first: Rows, second: Rows) -> npt.NDArray[np.float64]:
-    """Return the exact Jaccard similarity of pairs of sets that are not empty, or 0 where it is below `threshold`.
+def jaccard_from(
+    threshold: float, sets: Sets, first: Rows, second: Rows
+) -> npt.NDArray[np.float64]:
+    """Return the exact Jaccard similarity of pairs of sets that are not empty, or 0 where it is
+    below `threshold`.
 
-    Like `Sets.jaccard_of_pairs`, but most of the members of sets that are too different are never looked at.
+    Like `Sets.jaccard_of_pairs`, but most of the members of sets that are too different are never
+    looked at.
     """
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.set_pairs import similar_pairs_into
@@ -112,7 +123,14 @@ def jaccard_from(threshold: float, sets: Sets, first: Rows, second: Rows) -> npt
 
     def compare(start: int) -> None:
         which = slice(start, start + _PAIRS_PER_PIECE)
-        similar_pairs_into(members, offsets, read_only(first[which]), read_only(second[which]), threshold, out[which])
+        similar_pairs_into(
+            members,
+            offsets,
+            read_only(first[which]),
+            read_only(second[which]),
+            threshold,
+            out[which],
+        )
 
     threads.run(compare, range(0, len(first), _PAIRS_PER_PIECE))
     return out

@@ -15,14 +15,17 @@ _END = object()
 
 
 def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
-    """Yield `items` in order, up to `depth` of them read before they are asked for; with one thread, none.
+    """Yield `items` in order, up to `depth` of them read before they are asked for; with one
+    thread, none.
 
-    What reading raises is raised here, in its place. The thread ends with the items, or with this generator.
+    What reading raises is raised here, in its place. The thread ends with the items, or with this
+    generator.
     """
     if get_threads() == 1:
         yield from items
         return
-    # Queues that are single calls of C: an interrupt between two bytecodes leaves none of them locked.
+    # Queues that are single calls of C: an interrupt between two bytecodes leaves none of them
+    # locked.
     read_items: queue.SimpleQueue[Any] = queue.SimpleQueue()
     may_read: queue.SimpleQueue[bool] = queue.SimpleQueue()
     for _ in range(depth):

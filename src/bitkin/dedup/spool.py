@@ -1,4 +1,6 @@
-"""Sets on disk: written one batch after another, then mapped, so that memory holds what is being compared."""
+"""Sets on disk: written one batch after another, then mapped, so that memory holds what is being
+compared.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from bitkin.sets.sets import Sets
 class SetSpool:
     """Sets with every member once, ascending, in a temporary file that is gone with the object.
 
-    In memory are 8 bytes a set. The file is in the folder that `tempfile` chooses (TMPDIR), with 8 bytes a member.
+    In memory are 8 bytes a set. The file is in the folder that `tempfile` chooses (TMPDIR), with 8
+    bytes a member.
     """
 
     def __init__(self) -> None:
@@ -24,7 +27,8 @@ class SetSpool:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this
         except OSError as error:
             raise FileAccessError(
-                f"no temporary file can be made: {error.strerror or error}. Set TMPDIR to a folder that can be written."
+                f"no temporary file can be made: {error.strerror or error}. Set TMPDIR to a folder "
+                "that can be written."
             ) from error
         self._sizes: list[npt.NDArray[np.int64]] = []
         self.n_bytes = 0
@@ -35,7 +39,8 @@ class SetSpool:
             self._file.write(np.ascontiguousarray(sets.members).data)
         except OSError as error:
             raise FileAccessError(
-                f"the temporary file in {tempfile.gettempdir()} cannot be written: {error.strerror or error}. "
+                f"the temporary file in {tempfile.gettempdir()} cannot be written: "
+                f"{error.strerror or error}. "
                 "Set TMPDIR to a folder with more space."
             ) from error
         self._sizes.append(sets.sizes())
@@ -46,7 +51,9 @@ class SetSpool:
         try:
             self._file.flush()
         except OSError as error:
-            raise FileAccessError(f"the temporary file cannot be written: {error.strerror or error}.") from error
+            raise FileAccessError(
+                f"the temporary file cannot be written: {error.strerror or error}."
+            ) from error
         sizes = np.concatenate([np.empty(0, dtype=np.int64), *self._sizes])
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         members = np.empty(0, dtype=np.uint64)
@@ -62,6 +69,9 @@ class SetSpool:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

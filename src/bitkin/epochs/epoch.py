@@ -1,6 +1,8 @@
-"""One epoch: the rows that one frozen model encoded, with the two numbers a row that its estimates need.
+"""One epoch: the rows that one frozen model encoded, with the two numbers a row that its estimates
+need.
 
-An epoch never changes: whatever adds or removes rows returns another one, and the two share what is common.
+An epoch never changes: whatever adds or removes rows returns another one, and the two share what is
+common.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from bitkin.rescoring.estimate import Corrections, Scorer
 class Kept:
     """Corrections in ascending order of id; ids that were removed may still be among them.
 
-    The arrays may have room for more rows, which the writer fills: readers never look beyond their own `n`.
+    The arrays may have room for more rows, which the writer fills: readers never look beyond their
+    own `n`.
     """
 
     ids: Ids
@@ -61,8 +64,13 @@ class Kept:
             return Kept(every[order], joined, len(every))
         if stop > len(self.ids) or not self.ids.flags.writeable:
             room = stop + stop // 8
-            grown = Kept(np.zeros(room, dtype=np.int64), np.zeros((room, 2), dtype=np.float32), self.n)
-            grown.ids[: self.n], grown.numbers[: self.n] = self.ids[: self.n], self.numbers[: self.n]
+            grown = Kept(
+                np.zeros(room, dtype=np.int64), np.zeros((room, 2), dtype=np.float32), self.n
+            )
+            grown.ids[: self.n], grown.numbers[: self.n] = (
+                self.ids[: self.n],
+                self.numbers[: self.n],
+            )
             return grown.with_rows(ids, numbers)
         self.ids[self.n : stop], self.numbers[self.n : stop] = ids, numbers
         return replace(self, n=stop)
@@ -98,7 +106,9 @@ class Epoch:
 
     def with_codes(self, codes: Codes, numbers: Corrections, ids: Ids) -> Epoch:
         """Return the epoch with new rows, whose ids are not among those alive."""
-        return replace(self, rows=with_rows(self.rows, codes, ids), kept=self.kept.with_rows(ids, numbers))
+        return replace(
+            self, rows=with_rows(self.rows, codes, ids), kept=self.kept.with_rows(ids, numbers)
+        )
 
     def without(self, ids: Ids) -> Epoch:
         """Return the epoch without those of the ids that are in it."""
@@ -110,11 +120,15 @@ class Epoch:
     def compact(self) -> Epoch:
         """Return the epoch in as little memory as it needs."""
         ids = self.rows.ids()
-        return replace(self, rows=in_one_segment(self.rows), kept=Kept(ids.copy(), self.kept.of(ids), len(ids)))
+        return replace(
+            self, rows=in_one_segment(self.rows), kept=Kept(ids.copy(), self.kept.of(ids), len(ids))
+        )
 
     def sealed(self) -> Epoch:
         """Return the same rows over arrays that nobody can append to."""
-        rows = replace(self.rows, segments=tuple(segment.sealed() for segment in self.rows.segments))
+        rows = replace(
+            self.rows, segments=tuple(segment.sealed() for segment in self.rows.segments)
+        )
         ids = self.kept.ids[: self.kept.n]
         ids.flags.writeable = False
         return replace(self, rows=rows, kept=replace(self.kept, ids=ids))
@@ -127,7 +141,9 @@ class Epoch:
         ids = found[there]
         places = np.full(found.shape, -1, dtype=np.int64)
         places[there] = np.arange(len(ids))
-        return Neighbors(found, self.scorer.scores(asked, self._words(ids), self.kept.of(ids), places))
+        return Neighbors(
+            found, self.scorer.scores(asked, self._words(ids), self.kept.of(ids), places)
+        )
 
     def _words(self, ids: Ids) -> Words:
         """Return the packed codes of ids that are here: uint64 (n, words a row)."""
@@ -143,12 +159,17 @@ class Epoch:
 
 def _find(segment: Segment, ids: Ids) -> Ids:
     """Return the row of every id, −1 where it is not alive here."""
-    # Where ids are consecutive no search is needed, which for a thousand candidates takes longer than their estimates.
+    # Where ids are consecutive no search is needed, which for a thousand candidates takes longer
+    # than their estimates.
     if not _consecutive(segment.row_ids):
         return segment.find(ids)
     rows = ids - segment.ids[0]
     rows[(rows < 0) | (rows >= segment.n)] = -1
-    return rows if segment.alive is None else np.where(bitmap.test(segment.alive, rows.clip(0)), rows, -1)
+    return (
+        rows
+        if segment.alive is None
+        else np.where(bitmap.test(segment.alive, rows.clip(0)), rows, -1)
+    )
 
 
 def _consecutive(ids: Ids) -> bool:

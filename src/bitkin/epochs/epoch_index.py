@@ -41,12 +41,14 @@ class EpochRows(NamedTuple):
 class EpochIndex:
     """Nearest neighbours among codes of several snapshots, by the corrected estimate of the metric.
 
-    Codes of two models cannot be compared bit by bit. Here the codes of every snapshot stay under their own model: a
-    query is encoded once for each of them, each gives a shortlist by codes, the real-valued query scores the
-    shortlists, and the scores, being estimates of one and the same distance, merge. So a model can go on learning while
-    all that it ever encoded stays searchable, and an epoch ends when its rows are encoded anew.
+    Codes of two models cannot be compared bit by bit. Here the codes of every snapshot stay under
+    their own model: a query is encoded once for each of them, each gives a shortlist by codes, the
+    real-valued query scores the shortlists, and the scores, being estimates of one and the same
+    distance, merge. So a model can go on learning while all that it ever encoded stays searchable,
+    and an epoch ends when its rows are encoded anew.
 
-    Any number of threads may search while others write: a search works on the state it found, and writers take turns.
+    Any number of threads may search while others write: a search works on the state it found, and
+    writers take turns.
 
     Parameters
     ----------
@@ -55,8 +57,8 @@ class EpochIndex:
 
     Notes
     -----
-    A row takes its code, 8 bytes of corrections and 16 of ids. Time grows with the number of epochs by one product and
-    one shortlist each: a handful costs little, hundreds are better retired.
+    A row takes its code, 8 bytes of corrections and 16 of ids. Time grows with the number of epochs
+    by one product and one shortlist each: a handful costs little, hundreds are better retired.
 
     Examples
     --------
@@ -80,7 +82,8 @@ class EpochIndex:
 
     A stream, whose model goes on learning:
 
-    >>> live = bitkin.ProjectionHash(n_bits=16, projection="opast", rotation="unifdiag", epochs=400).fit(early[:100])
+    >>> live = bitkin.ProjectionHash(16, projection="opast", rotation="unifdiag", epochs=400)
+    >>> live = live.fit(early[:100])
     >>> followed = bitkin.EpochIndex()
     >>> ids = followed.add(live.epoch_, early[:100])
     >>> for batch in (early[100:], late):
@@ -127,18 +130,22 @@ class EpochIndex:
         return require_epoch(self._state, _fingerprint_of(fingerprint)).rows.ids().copy()
 
     def begin(self, snapshot: ProjectionHash) -> str:
-        """Begin an epoch without rows, for `add_codes`, and return its fingerprint; one that is there already stays."""
+        """Begin an epoch without rows, for `add_codes`, and return its fingerprint; one that is
+        there already stays.
+        """
         with self._writer:
             scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
             self._state = begun(self._state, scorer)
         return scorer.model.fingerprint
 
     def add(self, snapshot: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None) -> Ids:
-        """Encode vectors by a snapshot, add them, and return their ids: the ones given, else the next numbers.
+        """Encode vectors by a snapshot, add them, and return their ids: the ones given, else the
+        next numbers.
 
-        What happens to `snapshot` later, such as another `fit`, does not reach the index. Rows of the random directions
-        with which an unfitted stream begins are scored far less well than others and push those out of the merged
-        answer: `retire` such an epoch as soon as there is a learned one.
+        What happens to `snapshot` later, such as another `fit`, does not reach the index. Rows of
+        the random directions with which an unfitted stream begins are scored far less well than
+        others and push those out of the merged answer: `retire` such an epoch as soon as there is a
+        learned one.
         """
         scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
         codes, numbers = encoded(scorer, vectors)
@@ -149,12 +156,15 @@ class EpochIndex:
             self._state = with_codes(state, codes, numbers, new)
         return new
 
-    def add_codes(self, codes: Codes, corrections: Corrections, ids: npt.ArrayLike | None = None) -> Ids:
-        """Add codes whose vectors need not be there any more, with what `bitkin.corrections` made of those.
+    def add_codes(
+        self, codes: Codes, corrections: Corrections, ids: npt.ArrayLike | None = None
+    ) -> Ids:
+        """Add codes whose vectors need not be there any more, with what `bitkin.corrections` made
+        of those.
 
-        The codes carry the fingerprint of their snapshot, whose epoch has begun: see `begin`. Corrections are those of
-        the index's metric. Empty rows are kept and never found. Of the random directions with which an unfitted stream
-        begins `add` says what to do.
+        The codes carry the fingerprint of their snapshot, whose epoch has begun: see `begin`.
+        Corrections are those of the index's metric. Empty rows are kept and never found. Of the
+        random directions with which an unfitted stream begins `add` says what to do.
         """
         require_codes(codes, "codes")
         numbers = require_corrections(corrections, codes, self.metric)
@@ -165,18 +175,26 @@ class EpochIndex:
         return new
 
     def follow(
-        self, hasher: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None, *, strict: bool = False
+        self,
+        hasher: ProjectionHash,
+        vectors: Any,
+        ids: npt.ArrayLike | None = None,
+        *,
+        strict: bool = False,
     ) -> Ids:
-        """Let a live hasher code vectors and learn from them, add the codes, and return their ids as `add` does.
+        """Let a live hasher code vectors and learn from them, add the codes, and return their ids
+        as `add` does.
 
-        The hasher has learned directions already: `fit` it on the first vectors and `add` those by its `epoch_`. Each
-        vector is coded by the hasher's current epoch, then learned from; epochs that begin on the way begin here too.
-        `vectors` is all that `sketch_stream` takes, and the whole of it is one write: on an error nothing is added and
-        the hasher is as before; without one, all rows can be found when the call returns. Undoing needs a copy of the
-        model, 0.4 MB of 960 features and 32 bits: hand over batches, not vectors one by one.
+        The hasher has learned directions already: `fit` it on the first vectors and `add` those by
+        its `epoch_`. Each vector is coded by the hasher's current epoch, then learned from; epochs
+        that begin on the way begin here too. `vectors` is all that `sketch_stream` takes, and the
+        whole of it is one write: on an error nothing is added and the hasher is as before; without
+        one, all rows can be found when the call returns. Undoing needs a copy of the model, 0.4 MB
+        of 960 features and 32 bits: hand over batches, not vectors one by one.
 
-        A vector that is not finite in float32 gets an id too, but an empty code, which is never found; it is warned of
-        and not learned from, or is an error with `strict`. While the call runs, no other may use the hasher.
+        A vector that is not finite in float32 gets an id too, but an empty code, which is never
+        found; it is warned of and not learned from, or is an error with `strict`. While the call
+        runs, no other may use the hasher.
         """
         trial = require_followable(hasher)._trial()
         parts = coded_by_stream(self._state, trial, vectors, self.metric, strict)
@@ -189,7 +207,9 @@ class EpochIndex:
         return new
 
     def remove(self, ids: npt.ArrayLike) -> None:
-        """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty epochs stay."""
+        """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed. Empty
+        epochs stay.
+        """
         wanted = np.unique(id_array(ids, any_order=True))
         with self._writer:
             self._state = without(self._state, wanted)
@@ -202,11 +222,13 @@ class EpochIndex:
         vectors: Any = None,
         ids: npt.ArrayLike | None = None,
     ) -> None:
-        """Encode the rows of an epoch by another snapshot, under the ids they have; a search sees all of that or none.
+        """Encode the rows of an epoch by another snapshot, under the ids they have; a search sees
+        all of that or none.
 
-        `vectors` are the rows in ascending order of id, as in `epoch_ids`, or in the order of `ids`, which then must be
-        exactly those of the epoch. An epoch without rows needs neither `into` nor `vectors`. Rows whose vectors are not
-        finite, which `follow` skipped, cannot be encoded: `remove` them first.
+        `vectors` are the rows in ascending order of id, as in `epoch_ids`, or in the order of
+        `ids`, which then must be exactly those of the epoch. An epoch without rows needs neither
+        `into` nor `vectors`. Rows whose vectors are not finite, which `follow` skipped, cannot be
+        encoded: `remove` them first.
 
         One of `epochs` may stand for its fingerprint.
         """
@@ -219,11 +241,14 @@ class EpochIndex:
             return
         if into is None or vectors is None:
             raise InvalidInputError(
-                f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to encode again."
+                f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to "
+                "encode again."
             )
         scorer = scorer_in(state, into, self.metric, "into")
         if scorer.model.fingerprint == fingerprint:
-            raise InvalidInputError(f"into must be another snapshot than the one to retire, {fingerprint}.")
+            raise InvalidInputError(
+                f"into must be another snapshot than the one to retire, {fingerprint}."
+            )
         try:
             codes, numbers = encoded(scorer, vectors)
         except InvalidInputError as flaw:
@@ -231,21 +256,28 @@ class EpochIndex:
         there = old.rows.ids()
         new = there if ids is None else id_array(ids)
         if not np.array_equal(np.sort(new), there):
-            raise InvalidInputError(f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once.")
+            raise InvalidInputError(
+                f"ids must be exactly the {len(there)} ids of epoch {fingerprint}, each once."
+            )
         if len(codes) != len(new):
             raise InvalidInputError(
-                f"vectors must be one a row of the epoch, got {len(codes)} for {len(new)}.{_about_skipped(old)}"
+                f"vectors must be one a row of the epoch, got {len(codes)} for "
+                f"{len(new)}.{_about_skipped(old)}"
             )
         with self._writer:
             self._state = with_codes(begun(self._without_epoch(old), scorer), codes, numbers, new)
 
-    def search(self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None) -> Neighbors:
-        """Return the k nearest rows of every query by the estimate, nearest first, ties by lower id.
+    def search(
+        self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None
+    ) -> Neighbors:
+        """Return the k nearest rows of every query by the estimate, nearest first, ties by lower
+        id.
 
-        Every epoch puts its k · oversample nearest rows by codes on the shortlist. Distances are float32; estimates of
-        l2 and cosine that fall below 0 rank by how far, and are reported as 0; those beyond float32 rank by how far,
-        and are reported as infinity. Where fewer than k can be returned, the rest is id −1 at infinity. `allow` lists
-        the ids that may be returned; unknown ones are passed over.
+        Every epoch puts its k · oversample nearest rows by codes on the shortlist. Distances are
+        float32; estimates of l2 and cosine that fall below 0 rank by how far, and are reported as
+        0; those beyond float32 rank by how far, and are reported as infinity. Where fewer than k
+        can be returned, the rest is id −1 at infinity. `allow` lists the ids that may be returned;
+        unknown ones are passed over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
@@ -255,19 +287,25 @@ class EpochIndex:
     def compact(self) -> None:
         """Give the space of removed rows back."""
         with self._writer:
-            self._state = replace(self._state, epochs=tuple(epoch.compact() for epoch in self._state.epochs))
+            self._state = replace(
+                self._state, epochs=tuple(epoch.compact() for epoch in self._state.epochs)
+            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all epochs, their models included, to one file: aside first, then in place at once."""
+        """Write all epochs, their models included, to one file: aside first, then in place at
+        once.
+        """
         state = self._state
         epoch_files.save(path, self.metric, state.next_id, state.epochs)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True) -> EpochIndex:
-        """Open a saved index. Mapped by default: it is there at once, and rows added later live in memory.
+        """Open a saved index. Mapped by default: it is there at once, and rows added later live in
+        memory.
 
-        With `mmap` everything is verified now but codes and corrections, and those by `verify()`; the file must stay as
-        it is while the index is in use. Without it everything is read and verified.
+        With `mmap` everything is verified now but codes and corrections, and those by `verify()`;
+        the file must stay as it is while the index is in use. Without it everything is read and
+        verified.
         """
         return cls._from_file(read_index(path, cls.__name__, mmap))
 
@@ -279,32 +317,40 @@ class EpochIndex:
         return index
 
     def verify(self) -> None:
-        """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
+        """Check everything that can be checked, mapped files included; raise CorruptFileError on
+        the first flaw.
+        """
         state = self._state
         for epoch in state.epochs:
             verify_rows(epoch.rows)
             epoch_files.require_sound(epoch, "the index")
         ids = state.ids()
         if not is_ascending(ids, strictly=True):
-            raise CorruptFileError("the index holds an id in two epochs. Build it again from its vectors.")
+            raise CorruptFileError(
+                "the index holds an id in two epochs. Build it again from its vectors."
+            )
 
     def _without_epoch(self, old: Epoch) -> State:
         """Return the state without an epoch, which must be as it was when the caller looked at it.
 
-        Vectors are read between that look and the writer's turn, and other writers, or the vectors themselves, may have
-        changed the epoch meanwhile.
+        Vectors are read between that look and the writer's turn, and other writers, or the vectors
+        themselves, may have changed the epoch meanwhile.
         """
         state = self._state
         if all(epoch is not old for epoch in state.epochs):
             raise InvalidInputError(
-                f"epoch {old.fingerprint} must stay as it is while its vectors are read, but its rows were changed. "
+                f"epoch {old.fingerprint} must stay as it is while its vectors are read, but its "
+                "rows were changed. "
                 "Retire it again."
             )
         return replace(state, epochs=tuple(epoch for epoch in state.epochs if epoch is not old))
 
     def __getstate__(self) -> dict[str, Any]:
         state = self._state
-        return {"metric": self.metric, "state": replace(state, epochs=tuple(e.compact() for e in state.epochs))}
+        return {
+            "metric": self.metric,
+            "state": replace(state, epochs=tuple(e.compact() for e in state.epochs)),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
@@ -322,4 +368,7 @@ def _about_skipped(epoch: Epoch) -> str:
     skipped = ids[epoch.rows.codes(ids).empty_rows()]
     if not len(skipped):
         return ""
-    return f" Rows whose vectors were not finite have no code; remove them first, by their ids: {some_of(skipped)}."
+    return (
+        " Rows whose vectors were not finite have no code; remove them first, by their ids: "
+        f"{some_of(skipped)}."
+    )

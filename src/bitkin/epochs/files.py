@@ -1,7 +1,9 @@
-"""The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its model.
+"""The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its
+model.
 
-The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`, `i.components` and `i.mean`;
-where the model was fitted on columns with names, those are `i.feature_names`.
+The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`,
+`i.components` and `i.mean`; where the model was fitted on columns with names, those are
+`i.feature_names`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class _Part(StoredFile):
         super().__init__(whole.name, header, whole._data, whole.mapped)
 
 
-def save(path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[Epoch, ...]) -> None:
+def save(
+    path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[Epoch, ...]
+) -> None:
     """Write epochs to `path`: aside first, then in place at once."""
     tensors: dict[str, npt.NDArray[Any] | Chunks] = {}
     described = []
@@ -49,9 +53,19 @@ def save(path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[
         tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(epoch).items()}
         described.append(
             parameters_of(epoch.rows)
-            | {"fingerprint": epoch.fingerprint, "normalize": model.normalize, "random": model.random}
+            | {
+                "fingerprint": epoch.fingerprint,
+                "normalize": model.normalize,
+                "random": model.random,
+            }
         )
-    write_file(path, "EpochIndex", {"metric": metric, "next_id": next_id, "epochs": described}, None, tensors)
+    write_file(
+        path,
+        "EpochIndex",
+        {"metric": metric, "next_id": next_id, "epochs": described},
+        None,
+        tensors,
+    )
 
 
 def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | Chunks]:
@@ -69,25 +83,46 @@ def restore(stored: StoredFile) -> tuple[str, int, tuple[Epoch, ...]]:
     if not all(isinstance(parameters, dict) for parameters in described):
         raise damaged(stored.name, "has impossible parameters")
     names = {str(number) for number in range(len(described))}
-    strangers = [e.name for e in stored._entries.values() if not e.is_padding and e.name.split(".")[0] not in names]
+    strangers = [
+        e.name
+        for e in stored._entries.values()
+        if not e.is_padding and e.name.split(".")[0] not in names
+    ]
     if strangers:
-        raise damaged(stored.name, f"has tensors that do not belong there: {', '.join(sorted(strangers))}")
-    epochs = tuple(_epoch(_Part(stored, i, parameters), metric) for i, parameters in enumerate(described))
-    ids = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in epochs)]))
+        raise damaged(
+            stored.name, f"has tensors that do not belong there: {', '.join(sorted(strangers))}"
+        )
+    epochs = tuple(
+        _epoch(_Part(stored, i, parameters), metric) for i, parameters in enumerate(described)
+    )
+    ids = np.sort(
+        np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in epochs)])
+    )
     if not is_ascending(ids, strictly=True):
         raise damaged(stored.name, "holds an id in two epochs")
     if not (int(ids[-1]) if len(ids) else -1) < next_id <= 2**63:
         raise damaged(stored.name, f"has an impossible next id, {next_id}")
-    if len({epoch.fingerprint for epoch in epochs}) < len(epochs) or len({_width(epoch) for epoch in epochs}) > 1:
+    if (
+        len({epoch.fingerprint for epoch in epochs}) < len(epochs)
+        or len({_width(epoch) for epoch in epochs}) > 1
+    ):
         raise damaged(stored.name, "has epochs that do not fit together")
     return metric, next_id, epochs
 
 
 def _epoch(part: StoredFile, metric: str) -> Epoch:
-    normalize, random, n_symbols = (part.parameter(key) for key in ("normalize", "random", "n_symbols"))
-    if type(normalize) is not bool or type(random) is not bool or part.parameter("bits_per_symbol") != 1:
+    normalize, random, n_symbols = (
+        part.parameter(key) for key in ("normalize", "random", "n_symbols")
+    )
+    if (
+        type(normalize) is not bool
+        or type(random) is not bool
+        or part.parameter("bits_per_symbol") != 1
+    ):
         raise damaged(part.name, "has impossible parameters")
-    components = part.tensor("components", np.float32, (None, n_symbols if type(n_symbols) is int else -1))
+    components = part.tensor(
+        "components", np.float32, (None, n_symbols if type(n_symbols) is int else -1)
+    )
     mean = part.optional_tensor("mean", np.float64, (len(components),))
     numbers = part.tensor("corrections", np.float32, (None, 2))
     if part.mapped:
@@ -112,7 +147,9 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
 def require_sound(epoch: Epoch, name: str) -> None:
     """Raise unless all corrections are finite, and squares not below 0."""
     numbers = epoch.kept.numbers[: epoch.kept.n]
-    if not np.isfinite(numbers).all() or (epoch.scorer.metric == "l2" and below_squares(numbers).any()):
+    if not np.isfinite(numbers).all() or (
+        epoch.scorer.metric == "l2" and below_squares(numbers).any()
+    ):
         raise damaged(name, "has corrections that are not finite, or squares below 0")
 
 

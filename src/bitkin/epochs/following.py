@@ -1,4 +1,6 @@
-"""The write of a stream: a live hasher codes vectors and learns from them; codes join the epochs that made them."""
+"""The write of a stream: a live hasher codes vectors and learns from them; codes join the epochs
+that made them.
+"""
 
 from __future__ import annotations
 
@@ -31,25 +33,33 @@ def require_followable(hasher: Any) -> ProjectionHash:
     """Return a live hasher that has epochs and has learned directions already."""
     if not isinstance(hasher, ProjectionHash) or not hasher._can_follow():
         raise InvalidInputError(
-            "hasher must be a ProjectionHash that goes on learning, with projection='opast' or 'frequent-directions' "
-            f"and a rotation other than 'itq', got {hasher!r}. Rows of other hashers are added by add(hasher, vectors)."
+            "hasher must be a ProjectionHash that goes on learning, with projection='opast' or "
+            "'frequent-directions' "
+            f"and a rotation other than 'itq', got {hasher!r}. Rows of other hashers are added by "
+            "add(hasher, vectors)."
         )
     if (hasher.epochs if hasher._live is None else hasher._live.settings.epochs) is None:
         raise InvalidInputError(
-            "hasher must have epochs, got epochs=None: codes of a model that moves cannot be searched. Make it with "
+            "hasher must have epochs, got epochs=None: codes of a model that moves cannot be "
+            "searched. Make it with "
             "epochs='request'."
         )
     if hasher._live is None or hasher._live.warming_up:
         raise InvalidInputError(
-            "hasher must have learned directions before it is followed; it still codes by random ones, and such rows "
-            "would crowd out better ones in every search. Let it learn from the first vectors by hasher.fit(first), or "
+            "hasher must have learned directions before it is followed; it still codes by random "
+            "ones, and such rows "
+            "would crowd out better ones in every search. Let it learn from the first vectors by "
+            "hasher.fit(first), or "
             "by partial_fit and new_epoch(), and add those by index.add(hasher.epoch_, first)."
         )
     return hasher
 
 
-def coded_by_stream(state: State, hasher: ProjectionHash, vectors: Any, metric: str, strict: bool) -> list[CodedPart]:
-    """Let the hasher code all vectors and learn from them; return the codes with the scorers of their epochs.
+def coded_by_stream(
+    state: State, hasher: ProjectionHash, vectors: Any, metric: str, strict: bool
+) -> list[CodedPart]:
+    """Let the hasher code all vectors and learn from them; return the codes with the scorers of
+    their epochs.
 
     Scorers that `state` holds already are taken from there.
     """
@@ -65,27 +75,34 @@ def coded_by_stream(state: State, hasher: ProjectionHash, vectors: Any, metric: 
             n_rows += len(codes)
     if any(part.codes.empty_rows().any() for part in parts):
         warn_caller(
-            "Vectors that are not finite in float32 were skipped: nothing is learned from them, and their ids are "
+            "Vectors that are not finite in float32 were skipped: nothing is learned from them, "
+            "and their ids are "
             "never found. `n_skipped_` of the hasher counts them; strict=True makes them an error."
         )
     return parts
 
 
 def with_parts(state: State, parts: Sequence[CodedPart], given: Ids | None) -> tuple[State, Ids]:
-    """Return the state with all rows of a stream, and their ids: those given, or the next numbers."""
+    """Return the state with all rows of a stream, and their ids: those given, or the next
+    numbers.
+    """
     new, first = new_ids(state, sum(len(part.codes) for part in parts), given), 0
     # An epoch that has ended does not come back.
     for _, same in groupby(parts, key=lambda part: part.codes.fingerprint):
         scorers, codes, corrections = zip(*same, strict=True)
         joined = Codes.concatenate(codes)
         stop = first + len(joined)
-        state = with_codes(begun(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop])
+        state = with_codes(
+            begun(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop]
+        )
         first = stop
     return state, new
 
 
 def _corrections(scorer: Scorer, codes: Codes, rows: Batch, first: int) -> Corrections:
-    """Return the corrections of rows, the first of which is row `first` of the call; zeros where a code is empty."""
+    """Return the corrections of rows, the first of which is row `first` of the call; zeros where a
+    code is empty.
+    """
     rows = plain_batch(rows, rows.dtype)
     if codes.empty is None:
         return scorer.corrections(rows, "vectors", first)

@@ -1,4 +1,6 @@
-"""Nearest rows of several epochs: a shortlist of each by its own codes, merged by the estimate of one distance."""
+"""Nearest rows of several epochs: a shortlist of each by its own codes, merged by the estimate of
+one distance.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ from bitkin.rescoring.nearest_first import nearest_first, reported
 _PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
 
 
-def nearest_rows(state: State, queries: Any, k: int, n_candidates: int, allow: Ids | None, metric: str) -> Neighbors:
-    """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by codes."""
+def nearest_rows(
+    state: State, queries: Any, k: int, n_candidates: int, allow: Ids | None, metric: str
+) -> Neighbors:
+    """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by
+    codes.
+    """
     source = open_vectors(queries, name="queries")
     for epoch in state.epochs:
         source.require_columns(epoch.scorer.feature_names)

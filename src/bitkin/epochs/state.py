@@ -43,20 +43,29 @@ class State:
 
     def ids(self) -> Ids:
         """Return all ids, ascending."""
-        return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in self.epochs)]))
+        return np.sort(
+            np.concatenate(
+                [np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in self.epochs)]
+            )
+        )
 
     def require_features(self, n_features: int, names: Columns | None, name: str) -> None:
-        """Raise unless vectors of this length, with such columns, can be compared with those here."""
+        """Raise unless vectors of this length, with such columns, can be compared with those
+        here.
+        """
         for epoch in self.epochs:
             require_columns(names, epoch.scorer.feature_names, name)
         wanted = {len(epoch.scorer.model.components) for epoch in self.epochs}
         if wanted - {n_features}:
             raise InvalidInputError(
-                f"{name} must have {wanted.pop()} features, like all epochs of the index, got {n_features}."
+                f"{name} must have {wanted.pop()} features, like all epochs of the index, got "
+                f"{n_features}."
             )
 
     def put(self, epoch: Epoch) -> State:
-        """Return the state with this epoch in the place of the one of the same model, or at the end."""
+        """Return the state with this epoch in the place of the one of the same model, or at the
+        end.
+        """
         if self.find(epoch.fingerprint) is None:
             return replace(self, epochs=(*self.epochs, epoch))
         same = tuple(epoch if old.fingerprint == epoch.fingerprint else old for old in self.epochs)
@@ -72,7 +81,9 @@ def begun(state: State, scorer: Scorer) -> State:
 
 
 def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
-    """Return the scorer of a snapshot: the one that is here already where there is one, of the snapshot's columns."""
+    """Return the scorer of a snapshot: the one that is here already where there is one, of the
+    snapshot's columns.
+    """
     known = state.find(getattr(snapshot, "fingerprint_", None))
     if known is None:
         return scorer_for(snapshot, metric, name)
@@ -82,12 +93,16 @@ def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
 
 
 def new_ids(state: State, n_rows: int, given: Ids | None) -> Ids:
-    """Return the ids of so many new rows: those of `given_ids`, none of them in any epoch, or the next numbers."""
+    """Return the ids of so many new rows: those of `given_ids`, none of them in any epoch, or the
+    next numbers.
+    """
     if given is None:
         return next_ids(n_rows, state.next_id)
     there = state.present(given)
     if there.any():
-        raise DuplicateIdError(f"ids must be new, already in the index: {some_of(given[there])}. Remove them first.")
+        raise DuplicateIdError(
+            f"ids must be new, already in the index: {some_of(given[there])}. Remove them first."
+        )
     return given
 
 
@@ -96,11 +111,14 @@ def with_codes(state: State, codes: Codes, numbers: Corrections, new: Ids) -> St
     epoch = state.find(codes.fingerprint)
     if epoch is None:
         raise CodeMismatchError(
-            f"codes must carry the fingerprint of an epoch of this index, got {codes.fingerprint}. Begin the epoch "
+            f"codes must carry the fingerprint of an epoch of this index, got {codes.fingerprint}. "
+            "Begin the epoch "
             "with begin(snapshot), or add vectors by a snapshot."
         )
     if codes.spec != epoch.rows.spec:
-        raise CodeMismatchError(f"codes must be {epoch.rows.spec} codes like their epoch's, got {codes.spec}.")
+        raise CodeMismatchError(
+            f"codes must be {epoch.rows.spec} codes like their epoch's, got {codes.spec}."
+        )
     next_id = max(state.next_id, int(new.max()) + 1) if len(new) else state.next_id
     return replace(state.put(epoch.with_codes(codes, numbers, new)), next_id=next_id)
 
@@ -118,5 +136,7 @@ def require_epoch(state: State, fingerprint: str) -> Epoch:
     epoch = state.find(fingerprint)
     if epoch is None:
         known = ", ".join(each.fingerprint for each in state.epochs) or "none"
-        raise UnknownIdError(f"fingerprint must be of an epoch of this index ({known}), got {fingerprint!r}.")
+        raise UnknownIdError(
+            f"fingerprint must be of an epoch of this index ({known}), got {fingerprint!r}."
+        )
     return epoch

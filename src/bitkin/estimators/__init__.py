@@ -1,1 +1,3 @@
-"""What hashers and classifiers share: input, names of features, fingerprints, methods that may not exist."""
+"""What hashers and classifiers share: input, names of features, fingerprints, methods that may not
+exist.
+"""

@@ -39,5 +39,7 @@ class _Conditional:
 
 
 def unless(why_not: Callable[[Any], str | None]) -> Callable[[Method], Method]:
-    """Return a decorator: the method is there unless `why_not` gives a reason, so that `hasattr` tells."""
+    """Return a decorator: the method is there unless `why_not` gives a reason, so that `hasattr`
+    tells.
+    """
     return lambda method: _Conditional(method, why_not)  # type: ignore[return-value]

@@ -1,4 +1,6 @@
-"""The names of features: those that an estimator was fitted on, and in a file texts in JSON, as bytes of one tensor."""
+"""The names of features: those that an estimator was fitted on, and in a file texts in JSON, as
+bytes of one tensor.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +54,10 @@ def read_names(stored: StoredFile, n_features: int) -> Columns | None:
         names = json.loads(tensor.tobytes())
     except (ValueError, RecursionError):
         names = None
-    if not isinstance(names, list) or len(names) != n_features or not all(type(n) is str for n in names):
+    if (
+        not isinstance(names, list)
+        or len(names) != n_features
+        or not all(type(n) is str for n in names)
+    ):
         raise damaged(stored.name, "has feature names that are not texts, one a feature")
     return tuple(names)

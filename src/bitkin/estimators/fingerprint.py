@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 
-def fingerprint(class_name: str, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+def fingerprint(
+    class_name: str, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of all that decides a model's codes."""
     digest = hashlib.sha256(json.dumps([class_name, dict(settings)], sort_keys=True).encode())
     for name in sorted(arrays):

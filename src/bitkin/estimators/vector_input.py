@@ -1,4 +1,6 @@
-"""What estimators that take vectors share: arrays, CSR matrices, data frames and open sources, checked in one way."""
+"""What estimators that take vectors share: arrays, CSR matrices, data frames and open sources,
+checked in one way.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,32 @@ from bitkin.io.vectors.rows import as_rows
 
 
 class VectorInput(BaseEstimator):  # type: ignore[misc]
-    """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their names."""
+    """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their
+    names.
+    """
 
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
 
     def require_features(self, source: VectorSource) -> None:
-        """Raise unless this is fitted and `source` has vectors of the length, and the columns, it was fitted on."""
+        """Raise unless this is fitted and `source` has vectors of the length, and the columns, it
+        was fitted on.
+        """
         check_is_fitted(self)
         source.require_columns(fitted_names(self))
         if source.shape[1] != self.n_features_in_:
             raise InvalidInputError(
-                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input. Give it vectors of the kind it was fitted on."
+                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is "
+                "expecting "
+                f"{self.n_features_in_} features as input. Give it vectors of the kind it was "
+                "fitted on."
             )
 
     @contextmanager
     def _or_stay(self) -> Iterator[None]:
-        """Where what follows fails, be what was learned earlier: it must put new things in place of those it found."""
+        """Where what follows fails, be what was learned earlier: it must put new things in place of
+        those it found.
+        """
         before = dict(self.__dict__)
         try:
             yield
@@ -50,7 +60,9 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _training_source(self, X: Any) -> VectorSource:
-        """Return the rows to fit as a source, and remember the number of features and their names."""
+        """Return the rows to fit as a source, and remember the number of features and their
+        names.
+        """
         if not isinstance(X, VectorSource):
             return open_vectors(self._checked(X, reset=True), name="X")
         if X.shape[0] == 0:
@@ -66,12 +78,15 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         if source.feature_names is not None:
             if not all(isinstance(name, str) for name in source.feature_names):
                 raise InvalidInputError(
-                    f"{source.name} must have column names that are all strings, or none that are. Rename its columns."
+                    f"{source.name} must have column names that are all strings, or none that are. "
+                    "Rename its columns."
                 )
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
     def _checked(self, X: Any, *, reset: bool) -> Batch:
-        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch by batch."""
+        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch
+        by batch.
+        """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
         if not reset:
@@ -91,7 +106,8 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 as_rows(X, "X")
             if _is_flat(X):
                 raise InvalidInputError(
-                    f"X must have two dimensions, a vector a row, got one dimension of {np.shape(X)[0]}. Reshape your "
+                    "X must have two dimensions, a vector a row, got one dimension of "
+                    f"{np.shape(X)[0]}. Reshape your "
                     "data: X[None, :] is one vector, X[:, None] are many of one feature."
                 ) from error
             raise InvalidInputError(str(error)) from error
@@ -112,7 +128,9 @@ class TakesVectors(VectorInput, ABC):
         """Set everything that ends in `_` from at least one row."""
 
     def _learn_or_stay(self, X: Any) -> None:
-        """Learn from `X`; where that fails, be what was learned earlier, which still holds together."""
+        """Learn from `X`; where that fails, be what was learned earlier, which still holds
+        together.
+        """
         with self._or_stay():
             self._learn(self._training_source(X))
 

@@ -1,16 +1,18 @@
 """How wrong a score made by matrix products can be, and so which rows may be left out unseen.
 
-A pair gets a *score* that orders the rows of one query as the metric does: ½‖a‖² − a·b for l2 (half the squared
-distance, less what depends on the query alone), −a·b for the others. a and b are the row and the query after scaling
-and centring (l2) or normalizing (cosine), rounded to the type of the product. With D columns, u the unit roundoff of
-that type (2⁻²⁴ in float32) and v = 2⁻⁵³, a computed score differs from the one that belongs to the distance we report
-by at most
+A pair gets a *score* that orders the rows of one query as the metric does: ½‖a‖² − a·b for l2 (half
+the squared distance, less what depends on the query alone), −a·b for the others. a and b are the
+row and the query after scaling and centring (l2) or normalizing (cosine), rounded to the type of
+the product. With D columns, u the unit roundoff of that type (2⁻²⁴ in float32) and v = 2⁻⁵³, a
+computed score differs from the one that belongs to the distance we report by at most
 
-    c·(‖a‖² + ‖a‖·‖b‖) + c′·‖b‖² + t,   c = m·g / (1 − g),   g = (D + 32)(u + 4v),   c′ = 8u + 4(D + 32)v,
+    c·(‖a‖² + ‖a‖·‖b‖) + c′·‖b‖² + t,  c = m·g / (1 − g),  g = (D + 32)(u + 4v),
+    c′ = 8u + 4(D + 32)v,
 
-in whatever order BLAS adds (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1): D + 2 terms of the
-product, as many of ‖a‖², the rounding of a and b, and the rounding of the reported distance. m is 1.25, under cosine
-2.25 since both norms divided by carry half a g each. The squares are there for l2 only; t is for underflow.
+in whatever order BLAS adds (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1):
+D + 2 terms of the product, as many of ‖a‖², the rounding of a and b, and the rounding of the
+reported distance. m is 1.25, under cosine 2.25 since both norms divided by carry half a g each. The
+squares are there for l2 only; t is for underflow.
 """
 
 from __future__ import annotations
@@ -43,11 +45,15 @@ class Queries(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Bounds of a block of queries against the rows `start`, `start + 1`, …; the next block overwrites them."""
+    """Bounds of a block of queries against the rows `start`, `start + 1`, …; the next block
+    overwrites them.
+    """
 
     start: int
     low: npt.NDArray[Any]
-    """(queries, rows): score − error, with the part of the error that depends on the query alone left out."""
+    """(queries, rows): score − error, with the part of the error that depends on the query alone
+    left out.
+    """
     norms: Floats
     """(rows,): ‖a‖, at least 2⁻⁵⁰."""
 
@@ -81,7 +87,9 @@ class Bounds(ABC):
 
     def uncertainty(self, norms: Floats, query_norms: Floats) -> Floats:
         """Return how far a score can be above `low`, for rows and queries of these norms."""
-        doubled: Floats = 2.0 * self.error * norms * (query_norms + norms if self.squared else query_norms)
+        doubled: Floats = (
+            2.0 * self.error * norms * (query_norms + norms if self.squared else query_norms)
+        )
         return doubled
 
     def with_errors(self, table: Any, squares: Floats) -> Queries:

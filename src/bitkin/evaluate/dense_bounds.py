@@ -1,7 +1,7 @@
 """Lower bounds by dense matrix products in float32.
 
-The part of the error that depends on the row is one more column of the product and ½‖a‖² another, so a lower bound
-costs no more than a score.
+The part of the error that depends on the row is one more column of the product and ½‖a‖² another,
+so a lower bound costs no more than a score.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class DenseBounds(Bounds):
                 yield Block(start + first, low, norms[first : first + _ROW_BLOCK])
 
     def _fill(self, table: npt.NDArray[Any], start: int) -> Floats:
-        """Write the rows from `start` on to `table`: columns a, ‖a‖ and the row's share of the score; return ‖a‖."""
+        """Write the rows from `start` on to `table`: columns a, ‖a‖ and the row's share of the
+        score; return ‖a‖.
+        """
         norms = np.empty(len(table), dtype=np.float64)
         step = max(1, _PIECE // table.shape[1])
 
@@ -92,12 +94,15 @@ class DenseBounds(Bounds):
             # The centre fits float32, so rows in float32 need no float64 on the way.
             np.subtract(block, self._centre, out=out, casting="same_kind")
         else:
-            np.subtract(block.astype(np.float64) * scale, self._centre, out=out, casting="same_kind")
+            np.subtract(
+                block.astype(np.float64) * scale, self._centre, out=out, casting="same_kind"
+            )
 
     def _find_centre(self, n_sample: int) -> npt.NDArray[np.float32]:
         """Return a point amid the rows: any would do, but bounds widen with the distance from it.
 
-        The median of a few rows serves as well as the mean of all, and a row of 1e30 cannot drag it away.
+        The median of a few rows serves as well as the mean of all, and a row of 1e30 cannot drag it
+        away.
         """
         rows = self.pairing.rows
         some = np.unique(np.linspace(0, rows.n_rows - 1, n_sample).astype(np.int64))

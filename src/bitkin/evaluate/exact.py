@@ -2,8 +2,8 @@
 
 Products of blocks need rows multiplied by powers of two, which is exact, so that none leaves the
 range of a float32. Pairs are measured as they are, and `pair_distances` takes care of each; their
-distances are then brought near the upper end of float64, so that the shortest, too, keep their order.
-Order and ties are those of the scaled distances; only what is reported is scaled back.
+distances are then brought near the upper end of float64, so that the shortest, too, keep their
+order. Order and ties are those of the scaled distances; only what is reported is scaled back.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from bitkin.rescoring.pair_distances import METRICS, Measured, own_exponents, pa
 __all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
 
 _PIECE = 2**17  # values gathered at a time: they stay in the cache
-_ROOM = 840  # powers of two from the scale of products, below 2**120, to that of distances, below 2**960
-_COMFORT = range(-30, 61)  # norms between these powers of two need no scaling, even squared in float32
+# powers of two from the scale of products, below 2**120, to that of distances, below 2**960
+_ROOM = 840
+# norms between these powers of two need no scaling, even squared in float32
+_COMFORT = range(-30, 61)
 
 
 class Pairing:
     """Rows, the queries they are compared with, and the metric.
 
-    `row_scale` and `query_scale` are powers of two that keep every norm below 2**60, centred or not; they are equal for
-    l2. Under cosine every row has a power of its own instead, see `own_scales`.
+    `row_scale` and `query_scale` are powers of two that keep every norm below 2**60, centred or
+    not; they are equal for l2. Under cosine every row has a power of its own instead, see
+    `own_scales`.
     """
 
     def __init__(self, rows: Rows, queries: Rows, metric: str) -> None:
@@ -58,7 +61,8 @@ class Pairing:
         return _ROOM if self._exponent else 0
 
     def distances(self, ids: Ids, query_ids: Ids) -> Floats:
-        """Return the distance of row `ids[i]` from query `query_ids[i]`, for all i; quickest where queries repeat.
+        """Return the distance of row `ids[i]` from query `query_ids[i]`, for all i; quickest where
+        queries repeat.
 
         They are scaled, each by the same power of two: see `scaled_back` and `scaled_as_products`.
         """
@@ -95,7 +99,9 @@ class Pairing:
     def _measure(self, ids: Ids, query_ids: Ids) -> Floats:
         asked, query_of = np.unique(query_ids, return_inverse=True)
         rows, queries = self._plain(self.rows, ids), self._plain(self.queries, asked)
-        return pair_distances(rows, queries, query_of, self.metric).times_power(self._exponent + self._room)
+        return pair_distances(rows, queries, query_of, self.metric).times_power(
+            self._exponent + self._room
+        )
 
     def _plain(self, source: Rows, ids: Ids) -> Any:
         return source.take_csr(ids) if self.both_sparse else source.take(ids)
@@ -105,7 +111,9 @@ class Pairing:
         values: Floats = taken.data if self.both_sparse else taken
         if self.metric == "cosine":
             scales = own_scales(taken)
-            values *= np.repeat(scales, np.diff(taken.indptr)) if self.both_sparse else scales[:, None]
+            values *= (
+                np.repeat(scales, np.diff(taken.indptr)) if self.both_sparse else scales[:, None]
+            )
         elif scale != 1.0:
             values *= scale
         return taken
@@ -116,13 +124,17 @@ def _times_power(distances: Floats, exponent: int) -> Floats:
 
 
 def own_scales(rows: Any) -> Floats:
-    """Return for every row the power of two that brings its largest value between ½ and 1; 1 for a row of zeros."""
+    """Return for every row the power of two that brings its largest value between ½ and 1; 1 for a
+    row of zeros.
+    """
     scales: Floats = np.ldexp(1.0, -np.maximum(own_exponents(rows), -1000))
     return scales
 
 
 def _norm_exponent(largest: float, n_columns: int) -> int:
-    """Return e such that the difference of any two rows with values up to `largest` is shorter than 2**e."""
+    """Return e such that the difference of any two rows with values up to `largest` is shorter than
+    2**e.
+    """
     if largest == 0.0:
         return 0
     return math.frexp(largest)[1] + 1 + math.ceil(math.log2(max(1, n_columns)) / 2)

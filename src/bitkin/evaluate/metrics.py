@@ -14,7 +14,9 @@ from bitkin.io.vectors.rows import given_csr
 from bitkin.kernels.ranking import average_precision_into
 
 _PIECE = 2**20  # pairs ranked by one thread at a time
-_NOTHING_TRUE = "must name at least one {what}, got none in {n} queries: there is nothing to measure."
+_NOTHING_TRUE = (
+    "must name at least one {what}, got none in {n} queries: there is nothing to measure."
+)
 
 
 def recall(found_ids: Any, true_ids: Any) -> float:
@@ -25,7 +27,8 @@ def recall(found_ids: Any, true_ids: Any) -> float:
     found_ids : whole numbers, (q, m)
         What a search returned; −1 is padding and never matches.
     true_ids : whole numbers, (q, k)
-        What it should have returned; −1 is padding and not counted. A query without any true id is left out.
+        What it should have returned; −1 is padding and not counted. A query without any true id is
+        left out.
 
     Examples
     --------
@@ -36,7 +39,8 @@ def recall(found_ids: Any, true_ids: Any) -> float:
     found, true = _id_table(found_ids, "found_ids"), _id_table(true_ids, "true_ids")
     if len(found) != len(true):
         raise InvalidInputError(
-            f"found_ids and true_ids must have one row a query each, got {len(found)} and {len(true)} rows."
+            f"found_ids and true_ids must have one row a query each, got {len(found)} and "
+            f"{len(true)} rows."
         )
     wanted = (true >= 0).sum(axis=1)
     asked = wanted > 0
@@ -62,7 +66,8 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
     Parameters
     ----------
     distances : whole numbers or floats, (q, n)
-        Smaller ranks first. Rows at one distance may come in any order: the result is the mean over all of them.
+        Smaller ranks first. Rows at one distance may come in any order: the result is the mean over
+        all of them.
     relevant : booleans, (q, n), an array or a SciPy sparse matrix
         What should rank first. A query with nothing relevant is left out.
 
@@ -78,7 +83,8 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
     truth = _relevance(relevant)
     if truth.shape != table.shape:
         raise InvalidInputError(
-            f"relevant must have the shape of distances, {table.shape}, got {truth.shape}: one row a query."
+            f"relevant must have the shape of distances, {table.shape}, got {truth.shape}: one row "
+            "a query."
         )
     step = max(1, _PIECE // max(1, table.shape[1]))
     pieces = [slice(start, start + step) for start in range(0, len(table), step)]
@@ -97,13 +103,18 @@ def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArr
     truth = scipy.sparse.csr_matrix(relevant)
     n_groups = int(groups.max(initial=-1)) + 1
     counts, hits = np.empty(n_groups, dtype=np.int64), np.empty(n_groups, dtype=np.int64)
-    offsets, columns = truth.indptr.astype(np.int64, copy=False), truth.indices.astype(np.int64, copy=False)
+    offsets, columns = (
+        truth.indptr.astype(np.int64, copy=False),
+        truth.indices.astype(np.int64, copy=False),
+    )
     average_precision_into(groups, offsets, columns, counts, hits, out)
     return out
 
 
 def _groups(distances: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Number the distances of every row so that equal ones share a number and smaller ones come first."""
+    """Number the distances of every row so that equal ones share a number and smaller ones come
+    first.
+    """
     if distances.dtype.kind in "iu" and distances.size:
         lowest = int(distances.min())
         # Few whole numbers, as code distances are, number themselves.
@@ -121,21 +132,28 @@ def _id_table(ids: Any, name: str) -> npt.NDArray[np.int64]:
     if table.size == 0:
         return np.empty(table.shape, dtype=np.int64)
     if table.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be whole numbers, got {table.dtype} such as {table.flat[0]}.")
+        raise InvalidInputError(
+            f"{name} must be whole numbers, got {table.dtype} such as {table.flat[0]}."
+        )
     if int(table.max()) >= 2**63 or int(table.min()) < -1:
         bad = table.max() if int(table.max()) >= 2**63 else table.min()
-        raise InvalidInputError(f"{name} must be ids from 0 to 2**63 - 1, or -1 for none, got {bad}.")
+        raise InvalidInputError(
+            f"{name} must be ids from 0 to 2**63 - 1, or -1 for none, got {bad}."
+        )
     return table.astype(np.int64, copy=False)
 
 
 def _distance_table(distances: Any) -> npt.NDArray[Any]:
     table = _matrix(distances, "distances")
     if table.dtype.kind not in "iuf":
-        raise InvalidInputError(f"distances must be whole numbers or floats, got dtype {table.dtype}.")
+        raise InvalidInputError(
+            f"distances must be whole numbers or floats, got dtype {table.dtype}."
+        )
     if table.dtype.kind == "f" and np.isnan(table).any():
         row, column = np.argwhere(np.isnan(table))[0].tolist()
         raise InvalidInputError(
-            f"distances must be numbers, got nan in row {row}, column {column}. Use inf for what should rank last."
+            f"distances must be numbers, got nan in row {row}, column {column}. Use inf for what "
+            "should rank last."
         )
     return table
 
@@ -145,7 +163,9 @@ def _relevance(relevant: Any) -> Any:
     is_sparse = scipy.sparse.issparse(relevant)
     table: Any = given_csr(relevant, "relevant") if is_sparse else _matrix(relevant, "relevant")
     if table.dtype != np.bool_:
-        raise InvalidInputError(f"relevant must be boolean, got dtype {table.dtype}. Write relevant != 0 or the like.")
+        raise InvalidInputError(
+            f"relevant must be boolean, got dtype {table.dtype}. Write relevant != 0 or the like."
+        )
     if is_sparse and not (table.has_canonical_format and table.data.all()):
         table = table.copy()
         table.sum_duplicates()
@@ -157,7 +177,11 @@ def _matrix(values: Any, name: str) -> npt.NDArray[Any]:
     try:
         table = np.asarray(values)
     except ValueError:
-        raise InvalidInputError(f"{name} must be a matrix, got rows of different lengths.") from None
+        raise InvalidInputError(
+            f"{name} must be a matrix, got rows of different lengths."
+        ) from None
     if table.ndim != 2:
-        raise InvalidInputError(f"{name} must be 2-dimensional, got shape {table.shape}. Wrap one query in a list.")
+        raise InvalidInputError(
+            f"{name} must be 2-dimensional, got shape {table.shape}. Wrap one query in a list."
+        )
     return table

@@ -1,6 +1,7 @@
 """Rows to compare: a dense or CSR matrix, checked once, then read a block at a time.
 
-Every value is finite. A CSR matrix has sorted columns without duplicates and never becomes dense as a whole.
+Every value is finite. A CSR matrix has sorted columns without duplicates and never becomes dense as
+a whole.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ class Rows:
         is_sparse = scipy.sparse.issparse(matrix)
         held: Any = _canonical(matrix) if is_sparse else _dense(matrix, name)
         if held.ndim != 2:
-            raise InvalidInputError(f"{name} must be 2-dimensional, got shape {held.shape}. Wrap one vector in a list.")
+            raise InvalidInputError(
+                f"{name} must be 2-dimensional, got shape {held.shape}. Wrap one vector in a list."
+            )
         if held.dtype.kind not in "biuf":
-            raise InvalidInputError(f"{name} must hold real numbers, got dtype {held.dtype}. Convert it to float32.")
+            raise InvalidInputError(
+                f"{name} must hold real numbers, got dtype {held.dtype}. Convert it to float32."
+            )
         self.n_rows, self.n_columns = map(int, held.shape)
         self.feature_names = column_names(matrix)
         self.csr: Any = held if is_sparse else None
@@ -48,7 +53,9 @@ class Rows:
         self.largest = self._find_largest(name)
 
     def block(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """Return rows `start` to `stop` as a dense array of their own type; a view where that is possible."""
+        """Return rows `start` to `stop` as a dense array of their own type; a view where that is
+        possible.
+        """
         if self._dense is not None:
             return self._dense[start:stop]
         return self.csr[start:stop].toarray()  # type: ignore[no-any-return]
@@ -93,14 +100,20 @@ class Rows:
         else:
             place = start + int(at[0])
             offsets: npt.NDArray[Any] = self.csr.indptr
-            row, column = int(np.searchsorted(offsets, place, side="right")) - 1, int(self.csr.indices[place])
+            row, column = (
+                int(np.searchsorted(offsets, place, side="right")) - 1,
+                int(self.csr.indices[place]),
+            )
         raise InvalidInputError(
-            f"{name} must hold finite numbers, got {value} in row {row}, column {column}. Drop or fill that row first."
+            f"{name} must hold finite numbers, got {value} in row {row}, column {column}. Drop or "
+            "fill that row first."
         )
 
 
 def _canonical(matrix: Any) -> Any:
-    """Return `matrix` as CSR with sorted columns and without duplicates; the caller's matrix stays as it is."""
+    """Return `matrix` as CSR with sorted columns and without duplicates; the caller's matrix stays
+    as it is.
+    """
     csr = matrix.tocsr()
     if csr.dtype == np.longdouble:
         csr = csr.astype(np.float64)
@@ -112,10 +125,15 @@ def _canonical(matrix: Any) -> Any:
 
 def _dense(matrix: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(matrix, np.ma.MaskedArray) or hasattr(matrix, "dtypes"):
-        matrix = as_rows(matrix, name)  # which knows what is missing, and names the column that holds no numbers
+        # which knows what is missing, and names the column that holds no numbers
+        matrix = as_rows(matrix, name)
     try:
         array = np.asarray(matrix)
     except ValueError:
-        raise InvalidInputError(f"{name} must be a matrix, got rows of different lengths.") from None
+        raise InvalidInputError(
+            f"{name} must be a matrix, got rows of different lengths."
+        ) from None
     # Wider floats gain nothing: distances are float64.
-    return array.astype(np.float64) if array.dtype.kind == "f" and array.dtype.itemsize > 8 else array
+    return (
+        array.astype(np.float64) if array.dtype.kind == "f" and array.dtype.itemsize > 8 else array
+    )

@@ -16,7 +16,9 @@ _FEW = 2**15  # not worth a cut
 
 
 class Near:
-    """The entries of `low` that are at most the limit of their row: counted at once, listed on demand."""
+    """The entries of `low` that are at most the limit of their row: counted at once, listed on
+    demand.
+    """
 
     def __init__(self, low: npt.NDArray[Any], limits: Floats) -> None:
         self._low = low
@@ -28,7 +30,10 @@ class Near:
 
     def pairs(self) -> tuple[Ids, Ids, Floats]:
         """Return row, column and value of each, row by row."""
-        rows, columns = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs, dtype=np.int64)
+        rows, columns = (
+            np.empty(self.n_pairs, dtype=np.int64),
+            np.empty(self.n_pairs, dtype=np.int64),
+        )
         values = np.empty(self.n_pairs, dtype=np.float64)
         find_at_most_into(self._low, self._limits, self._counts, rows, columns, values)
         return rows, columns, values
@@ -50,10 +55,12 @@ class _Candidates(NamedTuple):
 
 
 class Shortlist:
-    """The candidates of the queries `start` to `stop` of `bounds`, of which every row has been seen.
+    """The candidates of the queries `start` to `stop` of `bounds`, of which every row has been
+    seen.
 
-    A row is a candidate as long as its lower bound is at most the k-th smallest upper bound. Where rounding leaves
-    too many of them (a row with a million copies), they are measured on the way and only the k nearest stay.
+    A row is a candidate as long as its lower bound is at most the k-th smallest upper bound. Where
+    rounding leaves too many of them (a row with a million copies), they are measured on the way and
+    only the k nearest stay.
     """
 
     def __init__(self, bounds: Bounds, start: int, stop: int, k: int) -> None:
@@ -72,11 +79,15 @@ class Shortlist:
 
     @staticmethod
     def fitting_queries(k: int, most: int) -> int:
-        """Return how many queries to take at a time, at most `most`: k candidates of each must leave room for more."""
+        """Return how many queries to take at a time, at most `most`: k candidates of each must
+        leave room for more.
+        """
         return max(1, min(most, _MOST // (4 * k)))
 
     def best(self) -> tuple[Ids, Floats]:
-        """Return rows and scaled distances of the k nearest, (queries, k): nearest first, ties by lower row number."""
+        """Return rows and scaled distances of the k nearest, (queries, k): nearest first, ties by
+        lower row number.
+        """
         candidates, distances = self._measured(self._held[0])
         return candidates.ids.reshape(-1, self._k), distances.reshape(-1, self._k)
 
@@ -84,8 +95,11 @@ class Shortlist:
         """Keep the rows of `block` that the limits do not rule out."""
         near = Near(block.low, self._limits)
         if near.n_pairs > 4 * self._k * self._limits.size and block.low.shape[1] >= self._k:
-            # The first block, or one much nearer than those before. Any k rows give a limit: the k lowest a good one.
-            lowest = self._candidates(block, Near(block.low, np.partition(block.low, self._k - 1)[:, self._k - 1]))
+            # The first block, or one much nearer than those before. Any k rows give a limit: the k
+            # lowest a good one.
+            lowest = self._candidates(
+                block, Near(block.low, np.partition(block.low, self._k - 1)[:, self._k - 1])
+            )
             kth_high = np.full(self._limits.size, -np.inf)
             np.maximum.at(kth_high, lowest.query_ids, lowest.high)
             self._lower_limits(slice(None), kth_high)
@@ -118,7 +132,9 @@ class Shortlist:
 
     def _measured(self, candidates: _Candidates) -> tuple[_Candidates, Floats]:
         """Return the k nearest candidates of every query, in order, and their scaled distances."""
-        distances = self._bounds.pairing.distances(candidates.ids, candidates.query_ids + self._start)
+        distances = self._bounds.pairing.distances(
+            candidates.ids, candidates.query_ids + self._start
+        )
         order = np.lexsort((candidates.ids, distances, candidates.query_ids))
         counts = np.bincount(candidates.query_ids, minlength=self._limits.size)
         ranks = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,4 +1,6 @@
-"""Lower bounds by sparse products in float64: for bags of words, whose dense products would add up zeros."""
+"""Lower bounds by sparse products in float64: for bags of words, whose dense products would add up
+zeros.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def sparse_is_quicker(pairing: Pairing) -> bool:
     rows, queries = pairing.rows, pairing.queries
     columns, counts = np.unique(queries.csr.indices, return_counts=True)
     in_rows = np.bincount(_places(rows.csr.indices, columns), minlength=columns.size + 1)[1:]
-    return bool(_COST * float(counts @ in_rows) < float(rows.n_rows) * queries.n_rows * rows.n_columns)
+    return bool(
+        _COST * float(counts @ in_rows) < float(rows.n_rows) * queries.n_rows * rows.n_columns
+    )
 
 
 class SparseBounds(Bounds):
@@ -61,7 +65,9 @@ class SparseBounds(Bounds):
     def _prepare(self, csr: Any) -> tuple[Any, Floats]:
         """Return scaled rows, normalized under cosine, and their squared norms."""
         row_of: Ids = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-        squares: Floats = np.bincount(row_of, weights=csr.data**2, minlength=csr.shape[0]).astype(np.float64)
+        squares: Floats = np.bincount(row_of, weights=csr.data**2, minlength=csr.shape[0]).astype(
+            np.float64
+        )
         if self.pairing.metric == "cosine":
             # A row with a value has a norm: `take` left its largest value between ½ and 1.
             csr.data /= np.sqrt(squares)[row_of]
@@ -82,4 +88,6 @@ def _only(csr: Any, columns: npt.NDArray[Any]) -> Any:
     places = _places(csr.indices, columns)
     kept = places > 0
     offsets = np.concatenate([[0], np.cumsum(kept)])[csr.indptr]
-    return scipy.sparse.csr_array((csr.data[kept], places[kept] - 1, offsets), shape=(csr.shape[0], columns.size))
+    return scipy.sparse.csr_array(
+        (csr.data[kept], places[kept] - 1, offsets), shape=(csr.shape[0], columns.size)
+    )

@@ -1,7 +1,8 @@
 """Exact neighbours: what an index, a code or an estimate is measured against.
 
-Matrix products give every pair a lower bound at the speed of BLAS (`bounds`); the few rows whose bound does not rule
-them out are measured one by one in float64 (`exact`). Rows and queries go by in blocks, so memory stays bounded.
+Matrix products give every pair a lower bound at the speed of BLAS (`bounds`); the few rows whose
+bound does not rule them out are measured one by one in float64 (`exact`). Rows and queries go by in
+blocks, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from bitkin.io.vectors.columns import require_columns
 
 
 def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
-    """Find the `k` nearest rows of `X` for every row of `Q`, exactly: nearest first, ties by lower row number.
+    """Find the `k` nearest rows of `X` for every row of `Q`, exactly: nearest first, ties by lower
+    row number.
 
     Parameters
     ----------
@@ -35,19 +37,21 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     k : int
         Where `X` has fewer rows, the rest is id −1 at distance infinity.
     metric : {"l2", "cosine", "ip"}
-        Euclidean distance (not squared); 1 − cosine, where a row of zeros is at distance 1 from everything; or the
-        negated inner product, so that smaller is nearer for all three.
+        Euclidean distance (not squared); 1 − cosine, where a row of zeros is at distance 1 from
+        everything; or the negated inner product, so that smaller is nearer for all three.
 
     Returns
     -------
     Neighbors
-        `ids`, the row numbers in `X`, int64 (q, k), and `distances`, float64 (q, k), computed in float64 by direct
-        differences or products. A sparse matrix and its dense copy give the same result to the last bit.
+        `ids`, the row numbers in `X`, int64 (q, k), and `distances`, float64 (q, k), computed in
+        float64 by direct differences or products. A sparse matrix and its dense copy give the same
+        result to the last bit.
 
     Notes
     -----
-    Nothing is approximate about the result: float32 products only rule out rows that a rounding-error bound proves to
-    be farther than k others. Many rows at nearly one distance therefore cost time, not correctness.
+    Nothing is approximate about the result: float32 products only rule out rows that a
+    rounding-error bound proves to be farther than k others. Many rows at nearly one distance
+    therefore cost time, not correctness.
 
     Examples
     --------
@@ -61,11 +65,15 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     rows, queries = _comparable(X, Q)
     k = whole_number(k, "k", low=1)
     metric = one_of(metric, "metric", METRICS)
-    found = Neighbors(np.full((queries.n_rows, k), -1, dtype=np.int64), np.full((queries.n_rows, k), np.inf))
+    found = Neighbors(
+        np.full((queries.n_rows, k), -1, dtype=np.int64), np.full((queries.n_rows, k), np.inf)
+    )
     if rows.n_rows > 0 and queries.n_rows > 0:
         bounds = _bounds(Pairing(rows, queries, metric))
         n_found = min(k, rows.n_rows)
-        for start, stop in _steps(queries.n_rows, Shortlist.fitting_queries(n_found, bounds.query_block)):
+        for start, stop in _steps(
+            queries.n_rows, Shortlist.fitting_queries(n_found, bounds.query_block)
+        ):
             ids, distances = Shortlist(bounds, start, stop, n_found).best()
             found.ids[start:stop, :n_found] = ids
             found.distances[start:stop, :n_found] = bounds.pairing.scaled_back(distances)
@@ -73,11 +81,12 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
 
 
 def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matrix:
-    """Mark for every row of `Q` the rows of `X` that count as its neighbours: those closer than one radius for all.
+    """Mark for every row of `Q` the rows of `X` that count as its neighbours: those closer than one
+    radius for all.
 
-    The radius is the mean, over the queries, of the l2 distance to the `n_neighbors`-th nearest row; neighbours are
-    strictly closer. So a query in a dense region has many and about a fifth of the queries have none: average
-    precision leaves those out.
+    The radius is the mean, over the queries, of the l2 distance to the `n_neighbors`-th nearest
+    row; neighbours are strictly closer. So a query in a dense region has many and about a fifth of
+    the queries have none: average precision leaves those out.
 
     Returns
     -------
@@ -94,7 +103,9 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
     rows, queries = _comparable(X, Q)
     k = whole_number(n_neighbors, "n_neighbors", low=1)
     if k > rows.n_rows:
-        raise InvalidInputError(f"n_neighbors must be at most the {rows.n_rows} rows of X, got {k}.")
+        raise InvalidInputError(
+            f"n_neighbors must be at most the {rows.n_rows} rows of X, got {k}."
+        )
     shape = (queries.n_rows, rows.n_rows)
     if queries.n_rows == 0:
         return scipy.sparse.csr_matrix(shape, dtype=bool)
@@ -110,7 +121,9 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
 
 
 def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
-    """Return query and row of every pair at an l2 distance below `radius`, scaled as `distances` are."""
+    """Return query and row of every pair at an l2 distance below `radius`, scaled as `distances`
+    are.
+    """
     pairing = bounds.pairing
     in_products = pairing.scaled_as_products(radius)
     found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
@@ -131,7 +144,8 @@ def _comparable(X: Any, Q: Any) -> tuple[Rows, Rows]:
     require_columns(queries.feature_names, rows.feature_names, "Q", "X")
     if rows.n_columns != queries.n_columns:
         raise InvalidInputError(
-            f"Q must have as many columns as X, got {queries.n_columns} and {rows.n_columns}. Encode both the same way."
+            f"Q must have as many columns as X, got {queries.n_columns} and {rows.n_columns}. "
+            "Encode both the same way."
         )
     return rows, queries
 

@@ -1,7 +1,8 @@
 """The contract of every hasher: scikit-learn's, and codes.
 
-`__init__` only stores; `fit` starts afresh and learns; what was learned ends in `_`. A fitted hasher has `spec_`,
-`fingerprint_` and `n_features_in_`, and two fitted hashers with the same fingerprint make the same codes.
+`__init__` only stores; `fit` starts afresh and learns; what was learned ends in `_`. A fitted
+hasher has `spec_`, `fingerprint_` and `n_features_in_`, and two fitted hashers with the same
+fingerprint make the same codes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def naming_batch(name: str, first: int) -> Iterator[None]:
-    """Let an error say that it is about the batch that starts at row `first` of the source called `name`."""
+    """Let an error say that it is about the batch that starts at row `first` of the source called
+    `name`.
+    """
     try:
         yield
     except EnvironmentVariableError:
@@ -45,13 +48,17 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
     """Whether some rows have nothing to hash, so that codes need `empty`."""
 
     notices_not_finite: ClassVar[bool] = False
-    """Whether hashing itself comes across every NaN and infinity, so that arrays need no pass to look for them."""
+    """Whether hashing itself comes across every NaN and infinity, so that arrays need no pass to
+    look for them.
+    """
 
     spec_: CodeSpec
     fingerprint_: str
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
+        """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`;
+        `y` is ignored.
+        """
         self._learn_or_stay(X)
         return self
 
@@ -72,7 +79,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
         return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
 
     def encode_batch(self, batch: Any, name: str, first: int) -> Codes:
-        """Return the codes of a batch that starts at row `first` of the `VectorSource` called `name`."""
+        """Return the codes of a batch that starts at row `first` of the `VectorSource` called
+        `name`.
+        """
         with naming_batch(name, first):
             return self._codes(batch).with_fingerprint(self.fingerprint_)
 

@@ -1,4 +1,6 @@
-"""Encoding a source of any length to a file, batch by batch, so that it can be interrupted and taken up again."""
+"""Encoding a source of any length to a file, batch by batch, so that it can be interrupted and
+taken up again.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,25 @@ def encode_to_file(
     fresh: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write the codes of all rows to `path` in bounded memory, and return the row that this call began with.
+    """Write the codes of all rows to `path` in bounded memory, and return the row that this call
+    began with.
 
-    After an interruption the same call goes on from the last checkpoint, and the file comes out as if nothing had
-    happened. `identity` is what else must be the same for that, such as the sizes of the files. `progress` is told
-    the number of rows done.
+    After an interruption the same call goes on from the last checkpoint, and the file comes out as
+    if nothing had happened. `identity` is what else must be the same for that, such as the sizes of
+    the files. `progress` is told the number of rows done.
     """
     hasher.require_features(source)
     if source.shape[0] is None:
-        raise InvalidInputError(f"{source.name} must have a known number of rows to be encoded to a file.")
+        raise InvalidInputError(
+            f"{source.name} must have a known number of rows to be encoded to a file."
+        )
     spec = hasher.spec_
     if source.sparse:  # the source knows how many rows make a batch of its own
         batch_rows = max(1, min(_MOST_ROWS, source.batch_rows * _BATCH_BYTES // BATCH_BYTES))
     else:
-        batch_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (source.shape[1] * source.dtype.itemsize)))
+        batch_rows = max(
+            1, min(_MOST_ROWS, _BATCH_BYTES // (source.shape[1] * source.dtype.itemsize))
+        )
     shapes: dict[str, Any] = {"words": (WORD, (spec.bits_per_symbol, spec.plane_words))}
     if hasher.may_be_empty:
         shapes["empty"] = (np.dtype(np.bool_), ())
@@ -63,7 +70,9 @@ def encode_to_file(
             for first, batch in source.batches(rows=batch_rows, start=begun):
                 codes = hasher.encode_batch(batch, source.name, first)
                 rows = {"words": codes.words}
-                partial.append(rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows)
+                partial.append(
+                    rows | {"empty": codes.empty_rows()} if hasher.may_be_empty else rows
+                )
                 if progress is not None:
                     progress(partial.rows_done)
                 if time.monotonic() - last > _SECONDS_BETWEEN_CHECKPOINTS:

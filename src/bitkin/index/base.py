@@ -1,4 +1,6 @@
-"""What every index of codes is, however it searches: codes by id in one snapshot, changed by one writer at a time."""
+"""What every index of codes is, however it searches: codes by id in one snapshot, changed by one
+writer at a time.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,17 @@ from bitkin.io.writer import write_file
 from bitkin.kernels.blocks import BLOCK
 from bitkin.locks import WriterLock
 
-_SMALL_MERGE = 8 * BLOCK  # rows; so few are copied, or many small merges would leave many small segments
+# rows; so few are copied, or many small merges would leave many small segments
+_SMALL_MERGE = 8 * BLOCK
 
 
 class RowIndex(ABC):
-    """Codes by id, added, replaced, removed, merged, saved and loaded; how they are searched is left to the classes.
+    """Codes by id, added, replaced, removed, merged, saved and loaded; how they are searched is
+    left to the classes.
 
-    A class answers `_k_nearest` and `_within_radius` from a snapshot. One that builds something over the rows does so
-    in `_settled`, which sees every snapshot before anyone else does, and one with settings of its own keeps them in
-    files by `_settings` and `_from_settings`.
+    A class answers `_k_nearest` and `_within_radius` from a snapshot. One that builds something
+    over the rows does so in `_settled`, which sees every snapshot before anyone else does, and one
+    with settings of its own keeps them in files by `_settings` and `_from_settings`.
     """
 
     def __init__(self, spec: CodeSpec) -> None:
@@ -44,15 +48,22 @@ class RowIndex(ABC):
         self._snapshot = self._settled(snapshot)
 
     @abstractmethod
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+    def _k_nearest(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> Neighbors:
         """Return the k nearest rows of every query, nearest first, ties by lower id.
 
-        An index that may miss rows may return fewer than k, but not fewer than `least` while there are as many.
+        An index that may miss rows may return fewer than k, but not fewer than `least` while there
+        are as many.
         """
 
     @abstractmethod
-    def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
-        """Return all rows within `radius`, at most `n_symbols`, of every query, nearest first, ties by lower id."""
+    def _within_radius(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+    ) -> RaggedNeighbors:
+        """Return all rows within `radius`, at most `n_symbols`, of every query, nearest first, ties
+        by lower id.
+        """
 
     def _settled(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot as this class wants it before it is searched."""
@@ -84,7 +95,9 @@ class RowIndex(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for codes, ids, marks and tables, room for more rows included; mapped bytes count."""
+        """Bytes held for codes, ids, marks and tables, room for more rows included; mapped bytes
+        count.
+        """
         return sum(segment.nbytes for segment in self._snapshot.segments)
 
     def __len__(self) -> int:
@@ -101,9 +114,11 @@ class RowIndex(ABC):
         return self._snapshot.codes(id_array(ids))
 
     def add(self, codes: Codes, ids: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
-        """Add codes and return their ids: the ones given, else the numbers after the largest so far.
+        """Add codes and return their ids: the ones given, else the numbers after the largest so
+        far.
 
-        An id that is there already is a DuplicateIdError, and nothing is added; `upsert` replaces instead.
+        An id that is there already is a DuplicateIdError, and nothing is added; `upsert` replaces
+        instead.
         """
         given = given_ids(len(require_codes(codes, "codes")), ids)
         with self._writer:
@@ -122,10 +137,14 @@ class RowIndex(ABC):
         return numbers
 
     def upsert(self, codes: Codes, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Add codes, replacing those whose ids are there already; a search sees all of it or nothing."""
+        """Add codes, replacing those whose ids are there already; a search sees all of it or
+        nothing.
+        """
         numbers = given_ids(len(require_codes(codes, "codes")), ids)
         if numbers is None:
-            raise InvalidInputError("ids must be given to upsert, one a row. Use add for ids that are made here.")
+            raise InvalidInputError(
+                "ids must be given to upsert, one a row. Use add for ids that are made here."
+            )
         with self._writer:
             snapshot = self._snapshot_for(codes)
             old = numbers[snapshot.present(numbers)]
@@ -141,25 +160,34 @@ class RowIndex(ABC):
             self._snapshot = self._settled(tidied(without_ids(snapshot, numbers)))
 
     def merge(self, other: RowIndex) -> None:
-        """Add all codes of another index under the ids they have there; those of a large one are shared, not copied."""
+        """Add all codes of another index under the ids they have there; those of a large one are
+        shared, not copied.
+        """
         if not isinstance(other, RowIndex):
-            raise InvalidInputError(f"other must be an index of codes, such as FlatIndex, got {type(other).__name__}.")
+            raise InvalidInputError(
+                f"other must be an index of codes, such as FlatIndex, got {type(other).__name__}."
+            )
         theirs = other._snapshot
         their_ids = theirs.ids()
         with self._writer:
             mine = self._snapshot
-            nothing = np.empty((0, theirs.spec.bits_per_symbol, theirs.spec.plane_words), dtype=np.uint64)
+            nothing = np.empty(
+                (0, theirs.spec.bits_per_symbol, theirs.spec.plane_words), dtype=np.uint64
+            )
             probe = Codes(nothing, theirs.spec, fingerprint=theirs.fingerprint)
             require_comparable(mine.spec, mine.fingerprint, probe, "other")
             shared = their_ids[mine.present(their_ids)]
             if len(shared):
-                raise DuplicateIdError(f"other must have ids of its own, both indexes hold {some_of(shared)}.")
+                raise DuplicateIdError(
+                    f"other must have ids of its own, both indexes hold {some_of(shared)}."
+                )
             if len(theirs) <= max(_SMALL_MERGE, len(mine) // 8):
                 both = with_rows(mine, theirs.codes(their_ids), their_ids)
             else:
                 both = replace(
                     mine,
-                    segments=mine.segments + tuple(segment.sealed() for segment in theirs.segments if segment.n_alive),
+                    segments=mine.segments
+                    + tuple(segment.sealed() for segment in theirs.segments if segment.n_alive),
                     fingerprint=mine.fingerprint or theirs.fingerprint,
                     next_id=max(mine.next_id, theirs.next_id),
                 )
@@ -173,17 +201,21 @@ class RowIndex(ABC):
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest codes of every query, nearest first, ties by lower id.
 
-        Where fewer than k can be returned, the rest is id −1 with distance `n_symbols + 1`. Empty rows are never
-        returned and empty queries find nothing. `allow` lists the ids that may be returned; ids in it that are not
-        in the index are passed over.
+        Where fewer than k can be returned, the rest is id −1 with distance `n_symbols + 1`. Empty
+        rows are never returned and empty queries find nothing. `allow` lists the ids that may be
+        returned; ids in it that are not in the index are passed over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
         require_fitting(len(queries), k)
         return self._k_nearest(snapshot, queries, k, allowed, least=k)
 
-    def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
-        """Return all codes at most `radius` symbols away from every query, nearest first, ties by lower id."""
+    def search_radius(
+        self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None
+    ) -> RaggedNeighbors:
+        """Return all codes at most `radius` symbols away from every query, nearest first, ties by
+        lower id.
+        """
         radius = whole_number(radius, "radius", low=0)
         snapshot, allowed = self._question(queries, allow)
         return self._within_radius(snapshot, queries, min(radius, self.spec.n_symbols), allowed)
@@ -192,14 +224,18 @@ class RowIndex(ABC):
         """Write all codes in order of id to `path`: aside first, then in place at once."""
         snapshot = self._snapshot
         parameters = {**parameters_of(snapshot), **self._settings()}
-        write_file(path, type(self).__name__, parameters, snapshot.fingerprint, tensors_of(snapshot))
+        write_file(
+            path, type(self).__name__, parameters, snapshot.fingerprint, tensors_of(snapshot)
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True) -> Self:
-        """Open a saved index. Mapped by default: it is there at once, and codes added later live in memory.
+        """Open a saved index. Mapped by default: it is there at once, and codes added later live in
+        memory.
 
-        With `mmap` the header, all sizes and the ids are verified now, the codes by `verify()`; the file must stay as
-        it is while the index is in use. Without it everything is read and verified.
+        With `mmap` the header, all sizes and the ids are verified now, the codes by `verify()`; the
+        file must stay as it is while the index is in use. Without it everything is read and
+        verified.
         """
         return cls._from_file(read_index(path, cls.__name__, mmap))
 
@@ -211,18 +247,24 @@ class RowIndex(ABC):
         return index
 
     def verify(self) -> None:
-        """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
+        """Check everything that can be checked, mapped files included; raise CorruptFileError on
+        the first flaw.
+        """
         verify_rows(self._snapshot)
 
     def _snapshot_for(self, codes: Codes) -> Snapshot:
-        """Return the snapshot that a writer builds on, whose codes must be comparable with new ones."""
+        """Return the snapshot that a writer builds on, whose codes must be comparable with new
+        ones.
+        """
         snapshot = self._snapshot
         require_comparable(snapshot.spec, snapshot.fingerprint, codes, "codes")
         return snapshot
 
     def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
         snapshot = self._snapshot
-        require_comparable(snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries")
+        require_comparable(
+            snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries"
+        )
         return snapshot, None if allow is None else id_array(allow, "allow", any_order=True)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -233,4 +275,6 @@ class RowIndex(ABC):
         self.__dict__.update(state)
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         snapshot = self._snapshot
-        self._start(replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments)))
+        self._start(
+            replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments))
+        )

@@ -11,7 +11,8 @@ import numpy.typing as npt
 class Neighbors(NamedTuple):
     """The k nearest of every query, nearest first, ties by lower id.
 
-    Where fewer than k exist the rest is id −1, with distance `n_symbols + 1` (codes) or infinity (vectors).
+    Where fewer than k exist the rest is id −1, with distance `n_symbols + 1` (codes) or infinity
+    (vectors).
     """
 
     ids: npt.NDArray[np.int64]

@@ -18,28 +18,33 @@ _BIAS_ERROR = 1e-5  # relative: what float32 may leave
 
 
 def to_faiss(source: ProjectionHash | Codes) -> Any:
-    """Return a `faiss.LinearTransform` for a fitted projection hash, a `faiss.IndexBinaryFlat` for codes.
+    """Return a `faiss.LinearTransform` for a fitted projection hash, a `faiss.IndexBinaryFlat` for
+    codes.
 
-    The signs of what the transform returns are the hasher's bits, but for the rounding of projections near 0. The
-    index holds the rows in their order, as `Codes.to_bytes` lays them out; FAISS counts bits, so codes must have one
-    bit a symbol, a multiple of 8 of them, and no empty rows.
+    The signs of what the transform returns are the hasher's bits, but for the rounding of
+    projections near 0. The index holds the rows in their order, as `Codes.to_bytes` lays them out;
+    FAISS counts bits, so codes must have one bit a symbol, a multiple of 8 of them, and no empty
+    rows.
     """
     if isinstance(source, Codes):
         return _index_of(source)
     if isinstance(source, ProjectionHash):
         return _transform_of(source)
-    raise InvalidInputError(f"to_faiss takes a fitted ProjectionHash or Codes, got {type(source).__name__}.")
+    raise InvalidInputError(
+        f"to_faiss takes a fitted ProjectionHash or Codes, got {type(source).__name__}."
+    )
 
 
 def from_faiss(source: Any) -> Any:
-    """Return the `ProjectionHash` whose bits are the signs of a trained transform, or the `Codes` of a flat index.
+    """Return the `ProjectionHash` whose bits are the signs of a trained transform, or the `Codes`
+    of a flat index.
 
-    Transforms: `LinearTransform` and what derives from it (`PCAMatrix`, `ITQMatrix`, `OPQMatrix`, …), and
-    `ITQTransform`. The hasher is fitted; it cannot be fitted anew, for its directions were not found here. Codes have
-    no fingerprint: FAISS does not know where they come from.
+    Transforms: `LinearTransform` and what derives from it (`PCAMatrix`, `ITQMatrix`, `OPQMatrix`,
+    …), and `ITQTransform`. The hasher is fitted; it cannot be fitted anew, for its directions were
+    not found here. Codes have no fingerprint: FAISS does not know where they come from.
 
-    The bytes of codes are taken as they are. FAISS's own sign codes (`IndexLSH`) fill a byte from its lowest bit, so
-    they compare among themselves and not with codes made here.
+    The bytes of codes are taken as they are. FAISS's own sign codes (`IndexLSH`) fill a byte from
+    its lowest bit, so they compare among themselves and not with codes made here.
     """
     faiss = _faiss()
     if isinstance(source, faiss.IndexBinary):
@@ -47,7 +52,8 @@ def from_faiss(source: Any) -> Any:
     if isinstance(source, faiss.VectorTransform):
         return _hasher_of(faiss, faiss.downcast_VectorTransform(source))
     raise InvalidInputError(
-        f"from_faiss takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got {type(source).__name__}."
+        "from_faiss takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got "
+        f"{type(source).__name__}."
     )
 
 
@@ -63,11 +69,13 @@ def _faiss() -> Any:
 def _index_of(codes: Codes) -> Any:
     if codes.spec.bits_per_symbol != 1:
         raise InvalidInputError(
-            f"codes must have 1 bit a symbol, got {codes.spec}: FAISS counts bits that differ, not symbols."
+            f"codes must have 1 bit a symbol, got {codes.spec}: FAISS counts bits that differ, not "
+            "symbols."
         )
     if codes.spec.n_symbols % 8:
         raise InvalidInputError(
-            f"codes must have a multiple of 8 bits, got {codes.spec.n_symbols}: IndexBinaryFlat takes whole bytes."
+            f"codes must have a multiple of 8 bits, got {codes.spec.n_symbols}: IndexBinaryFlat "
+            "takes whole bytes."
         )
     if codes.empty is not None:
         raise InvalidInputError(
@@ -83,17 +91,21 @@ def _index_of(codes: Codes) -> Any:
 def _codes_of(faiss: Any, index: Any) -> Codes:
     if type(index) is not faiss.IndexBinaryFlat:
         raise InvalidInputError(
-            f"from_faiss takes codes from an IndexBinaryFlat, got {type(index).__name__}. Where it wraps a flat index, "
+            f"from_faiss takes codes from an IndexBinaryFlat, got {type(index).__name__}. Where it "
+            "wraps a flat index, "
             "pass that one."
         )
-    return Codes.from_bytes(faiss.vector_to_array(index.xb).reshape(index.ntotal, index.code_size), index.d)
+    return Codes.from_bytes(
+        faiss.vector_to_array(index.xb).reshape(index.ntotal, index.code_size), index.d
+    )
 
 
 def _transform_of(hasher: ProjectionHash) -> Any:
     check_is_fitted(hasher)
     if hasher._model.normalize:
         raise InvalidInputError(
-            "The hasher must have normalize=False: a LinearTransform does not scale rows. Call faiss.normalize_L2 on "
+            "The hasher must have normalize=False: a LinearTransform does not scale rows. Call "
+            "faiss.normalize_L2 on "
             "the rows, and fit a hasher without normalizing on such rows."
         )
     faiss = _faiss()
@@ -110,7 +122,9 @@ def _transform_of(hasher: ProjectionHash) -> Any:
 def _hasher_of(faiss: Any, transform: Any) -> ProjectionHash:
     name = type(transform).__name__
     if not isinstance(transform, (faiss.LinearTransform, faiss.ITQTransform)):
-        raise InvalidInputError(f"from_faiss takes a LinearTransform or an ITQTransform, got {name}: it is not linear.")
+        raise InvalidInputError(
+            f"from_faiss takes a LinearTransform or an ITQTransform, got {name}: it is not linear."
+        )
     if not transform.is_trained:
         raise InvalidInputError(f"The {name} must be trained first.")
     if isinstance(transform, faiss.ITQTransform):
@@ -128,14 +142,19 @@ def _matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
     numbers: npt.NDArray[np.float32] = faiss.vector_to_array(transform.A)
     if numbers.size != transform.d_in * transform.d_out or not numbers.size:
         raise InvalidInputError(
-            f"The {type(transform).__name__} must have a matrix of {transform.d_out} × {transform.d_in} numbers, "
+            f"The {type(transform).__name__} must have a matrix of {transform.d_out} × "
+            f"{transform.d_in} numbers, "
             f"got {numbers.size} numbers."
         )
     return numbers.reshape(transform.d_out, transform.d_in)
 
 
-def _mean_for(faiss: Any, transform: Any, matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Return the mean whose projection is minus the bias: the one a PCA keeps, else the shortest."""
+def _mean_for(
+    faiss: Any, transform: Any, matrix: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """Return the mean whose projection is minus the bias: the one a PCA keeps, else the
+    shortest.
+    """
     wide, bias = matrix.astype(np.float64), faiss.vector_to_array(transform.b).astype(np.float64)
     candidates: list[npt.NDArray[np.float64]] = [np.linalg.lstsq(wide, -bias, rcond=None)[0]]
     if isinstance(transform, faiss.PCAMatrix):
@@ -145,6 +164,7 @@ def _mean_for(faiss: Any, transform: Any, matrix: npt.NDArray[np.float32]) -> np
         if (np.abs(wide @ mean + bias) <= allowed).all():
             return mean
     raise InvalidInputError(
-        f"The {type(transform).__name__} adds a bias that no mean of the rows explains (A · mean = −b has no "
+        f"The {type(transform).__name__} adds a bias that no mean of the rows explains (A · mean = "
+        "−b has no "
         "solution), and a ProjectionHash has a mean only."
     )

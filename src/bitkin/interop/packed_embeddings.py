@@ -1,4 +1,6 @@
-"""Sign codes that sentence-transformers packed: eight dimensions a byte, the first in the highest bit, as ours."""
+"""Sign codes that sentence-transformers packed: eight dimensions a byte, the first in the highest
+bit, as ours.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ _SIGN_BIT = np.uint8(0x80)
 
 
 def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Codes:
-    """Return the codes that `precision="ubinary"` (uint8) or `"binary"` (int8, the same less 128) made of embeddings.
+    """Return the codes that `precision="ubinary"` (uint8) or `"binary"` (int8, the same less 128)
+    made of embeddings.
 
-    Give `n_bits`, the dimension of the model, to be told when the array is something else: `precision="uint8"` and
-    `"int8"` have the same types but one byte a dimension. A bit is set where the embedding is above 0.
+    Give `n_bits`, the dimension of the model, to be told when the array is something else:
+    `precision="uint8"` and `"int8"` have the same types but one byte a dimension. A bit is set
+    where the embedding is above 0.
 
     Examples
     --------
@@ -30,24 +34,33 @@ def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Co
     try:
         array = np.asarray(embeddings)
     except ValueError:
-        raise InvalidInputError("embeddings must be one array of packed rows, got rows of different lengths.") from None
+        raise InvalidInputError(
+            "embeddings must be one array of packed rows, got rows of different lengths."
+        ) from None
     if array.dtype not in (np.uint8, np.int8):
         raise InvalidInputError(
-            f"embeddings must be uint8 (precision='ubinary') or int8 (precision='binary'), got {array.dtype}. "
+            "embeddings must be uint8 (precision='ubinary') or int8 (precision='binary'), got "
+            f"{array.dtype}. "
             "Quantize them first, or encode real numbers with a hasher."
         )
     if array.ndim != 2 or array.shape[1] == 0:
         raise InvalidInputError(
-            f"embeddings must have shape (n, bytes a row), got {array.shape}. Wrap a single row in a list."
+            f"embeddings must have shape (n, bytes a row), got {array.shape}. Wrap a single row in "
+            "a list."
         )
     n_bits = 8 * array.shape[1] if n_bits is None else whole_number(n_bits, "n_bits", low=1)
     if -(-n_bits // 8) != array.shape[1]:
         raise InvalidInputError(
-            f"embeddings of {n_bits} bits must have {-(-n_bits // 8)} bytes a row, got {array.shape[1]}. "
+            f"embeddings of {n_bits} bits must have {-(-n_bits // 8)} bytes a row, got "
+            f"{array.shape[1]}. "
             "Rows with a byte a dimension are not binary: quantize with precision='ubinary'."
         )
-    packed = array if array.dtype == np.uint8 else np.ascontiguousarray(array).view(np.uint8) ^ _SIGN_BIT
+    packed = (
+        array if array.dtype == np.uint8 else np.ascontiguousarray(array).view(np.uint8) ^ _SIGN_BIT
+    )
     try:
         return Codes.from_bytes(packed, n_bits)
     except InvalidInputError:
-        raise InvalidInputError(f"embeddings must have zeros beyond the {n_bits} bits of a row.") from None
+        raise InvalidInputError(
+            f"embeddings must have zeros beyond the {n_bits} bits of a row."
+        ) from None

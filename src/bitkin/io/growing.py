@@ -1,4 +1,6 @@
-"""A file that only grows, and can be cut back to a length that is known to be good when the work on it goes on."""
+"""A file that only grows, and can be cut back to a length that is known to be good when the work on
+it goes on.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,23 @@ from bitkin.io.writer import regular_target, sync_folder
 
 
 class GrowingFile:
-    """A regular file that is appended to; what is appended is with the system at once, and on disk after `sync`.
+    """A regular file that is appended to; what is appended is with the system at once, and on disk
+    after `sync`.
 
     Parameters
     ----------
     path : path
-        Made where it is missing; what is there stays until it is `cut`. No second process can open it so, where files
-        can be locked.
+        Made where it is missing; what is there stays until it is `cut`. No second process can open
+        it so, where files can be locked.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         try:
             self._target = regular_target(path)
-            self._file = os.fdopen(os.open(self._target, os.O_RDWR | os.O_CREAT | _BINARY, 0o666), "r+b", buffering=0)
+            self._file = os.fdopen(
+                os.open(self._target, os.O_RDWR | os.O_CREAT | _BINARY, 0o666), "r+b", buffering=0
+            )
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             raise self._cannot_write(error) from error
         try:
@@ -43,7 +48,8 @@ class GrowingFile:
         """Raise CorruptFileError where fewer bytes are there."""
         if self.length < length:
             raise CorruptFileError(
-                f"{self._path} has {self.length:,} bytes where {length:,} were written: it was changed since. "
+                f"{self._path} has {self.length:,} bytes where {length:,} were written: it was "
+                "changed since. "
                 "Restore it from a copy, or begin anew."
             )
 
@@ -77,7 +83,9 @@ class GrowingFile:
         self.length += len(data)
 
     def sync(self) -> None:
-        """Return when all that was appended survives a power cut, as far as the disk can promise it."""
+        """Return when all that was appended survives a power cut, as far as the disk can promise
+        it.
+        """
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -94,7 +102,10 @@ class GrowingFile:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -1,7 +1,7 @@
 """Texts in JSON lines files: one object a line, its text in one field; plain or packed as .gz.
 
-Blank lines hold no document. A missing newline at the end of a file is no flaw. Files are read twice (texts, then the
-lines to keep), and must be the same both times.
+Blank lines hold no document. A missing newline at the end of a file is no flaw. Files are read
+twice (texts, then the lines to keep), and must be the same both times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ _BUFFER = 1 << 20
 _LINES_BETWEEN_NEWS = 256
 _GZIP = b"\x1f\x8b"
 _JSON_SPACE = b" \t\r\n"
-_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    type(None): "null",
+}
 
 _decoder = json.JSONDecoder()
 
@@ -65,7 +71,11 @@ class JsonLines:
     """
 
     def __init__(
-        self, paths: Sequence[str | os.PathLike[str]], field: str = "text", *, id_field: str | None = None
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        field: str = "text",
+        *,
+        id_field: str | None = None,
     ) -> None:
         if isinstance(paths, (str, os.PathLike)) or not paths:
             raise InvalidInputError(f"paths must be a list of at least one path, got {paths!r}.")
@@ -85,14 +95,20 @@ class JsonLines:
             try:
                 text = member(record, self.field)
                 if not isinstance(text, str):
-                    raise InvalidInputError(f"field {self.field!r} must be a string, got {in_words(text)}.")
+                    raise InvalidInputError(
+                        f"field {self.field!r} must be a string, got {in_words(text)}."
+                    )
                 name = None if self.id_field is None else _id(record, self.id_field)
             except InvalidInputError as flaw:
                 raise self.located(flaw, file, line) from None
             yield Document(text, file, line, name)
 
-    def records(self, progress: Callable[[int], None] | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Yield number of the file, number of the line and the whole object of every document in order."""
+    def records(
+        self, progress: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield number of the file, number of the line and the whole object of every document in
+        order.
+        """
         found = False
         for file, line, data in self._lines(progress):
             found = True
@@ -114,7 +130,9 @@ class JsonLines:
         return (data for _, _, data in self._lines(progress))
 
     def _lines(self, progress: Callable[[int], None] | None) -> Iterator[tuple[int, int, bytes]]:
-        """Yield number of the file, number of the line and the line, for lines that are not blank."""
+        """Yield number of the file, number of the line and the line, for lines that are not
+        blank.
+        """
         before = 0
         for file, (path, stamp) in enumerate(zip(self.paths, self._stamps, strict=True)):
             with StableFile(path, stamp) as stable, _unpacked(path, stable) as stream:
@@ -122,11 +140,15 @@ class JsonLines:
                 while data := stream.readline(MAX_LINE):
                     number += 1
                     if len(data) == MAX_LINE:
-                        raise CorruptFileError(f"{path}, line {number} is longer than {MAX_LINE} bytes.")
+                        raise CorruptFileError(
+                            f"{path}, line {number} is longer than {MAX_LINE} bytes."
+                        )
                     if progress is not None and number % _LINES_BETWEEN_NEWS == 0:
                         progress(before + stable.buffered.tell())
                     if number == 1 and data.startswith(_GZIP) and stream is stable.buffered:
-                        raise CorruptFileError(f"{path} is packed by gzip. Give it a name that ends in .gz.")
+                        raise CorruptFileError(
+                            f"{path} is packed by gzip. Give it a name that ends in .gz."
+                        )
                     if (data.removeprefix(codecs.BOM_UTF8) if number == 1 else data).strip():
                         yield file, number, data
                 stable.require_unchanged()
@@ -142,7 +164,10 @@ def _unpacked(path: Path, stable: StableFile) -> Iterator[Any]:
             yield stable.buffered
             return
         # GzipFile reads lines in Python; a reader around it does so in C.
-        with gzip.GzipFile(fileobj=stable.buffered) as packed, io.BufferedReader(packed, _BUFFER) as stream:
+        with (
+            gzip.GzipFile(fileobj=stable.buffered) as packed,
+            io.BufferedReader(packed, _BUFFER) as stream,
+        ):
             yield stream
 
 
@@ -153,13 +178,18 @@ def _parsed(data: bytes) -> dict[str, Any]:
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"not UTF-8 at byte {error.start}. Convert the file to UTF-8.") from None
+        raise InvalidInputError(
+            f"not UTF-8 at byte {error.start}. Convert the file to UTF-8."
+        ) from None
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"not JSON: {error.msg} at column {error.colno}.") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+    # a number of thousands of digits, thousands of brackets
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"JSON that cannot be read: {error}.") from None
     if not isinstance(record, dict):
-        raise InvalidInputError(f"must be a JSON object with a field for the text, got {in_words(record)}.")
+        raise InvalidInputError(
+            f"must be a JSON object with a field for the text, got {in_words(record)}."
+        )
     return record
 
 
@@ -174,10 +204,13 @@ def member(record: dict[str, Any], field: str) -> Any:
 def _id(record: dict[str, Any], field: str) -> Any:
     value = member(record, field)
     try:
-        if isinstance(value, (float, list, dict)):  # Python reads NaN and 1e999, which no report can hold
+        # Python reads NaN and 1e999, which no report can hold
+        if isinstance(value, (float, list, dict)):
             json.dumps(value, allow_nan=False)
     except ValueError:
-        raise InvalidInputError(f"field {field!r} must be an id that JSON can hold, got NaN or Infinity.") from None
+        raise InvalidInputError(
+            f"field {field!r} must be an id that JSON can hold, got NaN or Infinity."
+        ) from None
     return value
 
 

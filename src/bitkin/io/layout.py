@@ -4,10 +4,11 @@
     header    JSON, padded with spaces so that the data starts at a multiple of 64 bytes
     data      tensors one after another, each starting at a multiple of 64 bytes
 
-Gaps are not allowed in safetensors, so padding is a named tensor of zeros (`_pad0`, …); any safetensors reader opens
-our files. `__metadata__` holds the format version, the class, its parameters as JSON, the fingerprint, a CRC-32 of
-every tensor and one of the header itself. There is exactly one header for given contents: what does not come out byte
-for byte when written again is refused.
+Gaps are not allowed in safetensors, so padding is a named tensor of zeros (`_pad0`, …); any
+safetensors reader opens our files. `__metadata__` holds the format version, the class, its
+parameters as JSON, the fingerprint, a CRC-32 of every tensor and one of the header itself. There is
+exactly one header for given contents: what does not come out byte for byte when written again is
+refused.
 """
 
 from __future__ import annotations
@@ -83,14 +84,18 @@ class TensorEntry:
         return _PADDING_NAME.fullmatch(self.name) is not None
 
 
-def place_tensors(tensors: Iterable[tuple[str, np.dtype[Any], tuple[int, ...]]]) -> list[TensorEntry]:
+def place_tensors(
+    tensors: Iterable[tuple[str, np.dtype[Any], tuple[int, ...]]],
+) -> list[TensorEntry]:
     """Lay tensors out after one another, with padding tensors where alignment needs them."""
     entries: list[TensorEntry] = []
     end = 0
     for name, dtype, shape in tensors:
         gap = -end % ALIGNMENT
         if gap:
-            entries.append(TensorEntry(f"_pad{len(entries)}", DTYPES["U8"], (gap,), end, checksum(bytes(gap))))
+            entries.append(
+                TensorEntry(f"_pad{len(entries)}", DTYPES["U8"], (gap,), end, checksum(bytes(gap)))
+            )
         entry = TensorEntry(name, dtype.newbyteorder("<"), tuple(map(int, shape)), end + gap)
         entries.append(entry)
         end = entry.stop
@@ -142,12 +147,15 @@ class Header:
     def decode(cls, prefix: bytes, name: str) -> Header:
         """Read what `encode` wrote; anything else is a CorruptFileError."""
         try:
-            content = json.loads(prefix[8:], object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
+            content = json.loads(
+                prefix[8:], object_pairs_hook=_no_duplicates, parse_constant=_no_constants
+            )
             metadata = content.pop("__metadata__")
             version = metadata["bitkin_format"]
             if version != str(FORMAT_VERSION):
                 raise CorruptFileError(
-                    f"{name} has format version {version}, and this bitkin reads {FORMAT_VERSION}. Upgrade bitkin."
+                    f"{name} has format version {version}, and this bitkin reads {FORMAT_VERSION}. "
+                    "Upgrade bitkin."
                 )
             crcs = json.loads(metadata["crc32"], object_pairs_hook=_no_duplicates)
             entries = tuple(
@@ -162,13 +170,23 @@ class Header:
             )
             parameters = json.loads(metadata["parameters"], object_pairs_hook=_no_duplicates)
             fingerprint = metadata.get("fingerprint")
-            if not isinstance(parameters, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            if not isinstance(parameters, dict) or not all(
+                isinstance(value, str) for value in metadata.values()
+            ):
                 raise TypeError("metadata are strings, and parameters an object")
             header = cls(metadata["class"], parameters, fingerprint, entries)
             same = header.encode() == prefix
         except CorruptFileError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError):
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            RecursionError,
+            OverflowError,
+        ):
             raise damaged(name, "is not a bitkin file, or its header is damaged") from None
         if not same:
             raise damaged(name, "has a damaged header")
@@ -178,7 +196,9 @@ class Header:
     def _require_layout(self, name: str) -> None:
         """Raise unless the tensors lie exactly as `place_tensors` lays them."""
         wanted = place_tensors((e.name, e.dtype, e.shape) for e in self.entries if not e.is_padding)
-        if [(e.name, e.start, e.stop) for e in wanted] != [(e.name, e.start, e.stop) for e in self.entries]:
+        if [(e.name, e.start, e.stop) for e in wanted] != [
+            (e.name, e.start, e.stop) for e in self.entries
+        ]:
             raise damaged(name, "has tensors that do not lie one after another")
 
 

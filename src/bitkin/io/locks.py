@@ -10,15 +10,20 @@ from typing import IO, Any
 from bitkin.errors import FileAccessError
 
 _fcntl: Any = None
-with contextlib.suppress(ImportError):  # Windows has none, and there an open file cannot be replaced anyway
+# Windows has none, and there an open file cannot be replaced anyway
+with contextlib.suppress(ImportError):
     _fcntl = importlib.import_module("fcntl")
 
 
 def lock(file: IO[bytes], path: str | os.PathLike[str]) -> None:
-    """Keep `file` to this process while it is open, or raise FileAccessError where another one has it."""
+    """Keep `file` to this process while it is open, or raise FileAccessError where another one has
+    it.
+    """
     if _fcntl is None:
         return
     try:
         _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FileAccessError(f"{os.fspath(path)} is being written by another process. Wait for it to end.") from None
+        raise FileAccessError(
+            f"{os.fspath(path)} is being written by another process. Wait for it to end."
+        ) from None

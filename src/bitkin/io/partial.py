@@ -1,8 +1,8 @@
 """A file that grows row by row and becomes whole at the end.
 
-Until then it lies beside its target under another name, `.NAME.partial`, with a journal of how far it is sure to be
-right; its header is missing, so nothing takes it for whole. After an interruption, the same work goes on from the last
-checkpoint; other work under the same name is refused.
+Until then it lies beside its target under another name, `.NAME.partial`, with a journal of how far
+it is sure to be right; its header is missing, so nothing takes it for whole. After an interruption,
+the same work goes on from the last checkpoint; other work under the same name is refused.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class PartialFile:
             ) from error
         self._data_path = self._target.with_name(f".{self._target.name}.partial")
         self._journal_path = self._target.with_name(f".{self._target.name}.partial.json")
-        entries = place_tensors((name, dtype, (n_rows, *shape)) for name, (dtype, shape) in rows.items())
+        entries = place_tensors(
+            (name, dtype, (n_rows, *shape)) for name, (dtype, shape) in rows.items()
+        )
         self._header = Header(class_name, dict(parameters), fingerprint, tuple(entries))
         self._offset = len(self._header.encode())
         self._work = json.loads(json.dumps(work))
@@ -79,7 +81,8 @@ class PartialFile:
             if begun and not fresh:
                 self._take_up_journal()
             if not self.rows_done:
-                self._journal_path.unlink(missing_ok=True)  # what it says is not about the rows to come
+                # what it says is not about the rows to come
+                self._journal_path.unlink(missing_ok=True)
                 self._file.truncate(0)
         except FileAccessError:
             raise
@@ -95,7 +98,12 @@ class PartialFile:
             for entry in self._header.entries:
                 if entry.is_padding:
                     continue
-                data = np.ascontiguousarray(tensors[entry.name], dtype=entry.dtype).reshape(-1).view(np.uint8).data
+                data = (
+                    np.ascontiguousarray(tensors[entry.name], dtype=entry.dtype)
+                    .reshape(-1)
+                    .view(np.uint8)
+                    .data
+                )
                 row_bytes = entry.n_bytes // self.n_rows if self.n_rows else 0
                 self._file.seek(self._offset + entry.start + self.rows_done * row_bytes)
                 self._file.write(data)
@@ -118,7 +126,9 @@ class PartialFile:
         """Write the header, put the whole file in place, and remove the journal."""
         if self.rows_done != self.n_rows:
             raise RuntimeError(f"{self.rows_done} rows where {self.n_rows} were announced")
-        entries = tuple(e if e.is_padding else replace(e, crc=self._crcs[e.name]) for e in self._header.entries)
+        entries = tuple(
+            e if e.is_padding else replace(e, crc=self._crcs[e.name]) for e in self._header.entries
+        )
         try:
             self._file.truncate(self._offset + self._header.data_bytes)
             self._file.seek(0)
@@ -134,7 +144,9 @@ class PartialFile:
             raise self._cannot_write(error) from error
 
     def close(self) -> None:
-        """Let go of the file; what was checkpointed can be continued, and where nothing was nothing is left."""
+        """Let go of the file; what was checkpointed can be continued, and where nothing was nothing
+        is left.
+        """
         if not self._file.closed and not self._journal_path.exists():
             with contextlib.suppress(OSError):
                 self._data_path.unlink(missing_ok=True)
@@ -145,12 +157,17 @@ class PartialFile:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _open_locked(self) -> None:
-        """Open the file so that no second process writes the same rows, where files can be locked."""
+        """Open the file so that no second process writes the same rows, where files can be
+        locked.
+        """
         while True:
             self._data_path.touch()
             self._file: IO[bytes] = self._data_path.open("r+b")
@@ -164,7 +181,8 @@ class PartialFile:
                 raise
             except FileNotFoundError:
                 pass
-            self._file.close()  # another process finished it between our opening and our locking: begin with a new one
+            # another process finished it between our opening and our locking: begin with a new one
+            self._file.close()
 
     def _take_up_journal(self) -> None:
         if not self._journal_path.exists():
@@ -182,7 +200,8 @@ class PartialFile:
         if work != self._work:
             self._file.close()
             raise InvalidInputError(
-                f"{self._data_path} is the beginning of other work. Delete it, or ask for a fresh start, to begin anew."
+                f"{self._data_path} is the beginning of other work. Delete it, or ask for a fresh "
+                "start, to begin anew."
             )
         if sound:
             self.rows_done, self._crcs = rows, crcs
@@ -190,7 +209,10 @@ class PartialFile:
     def _end_of(self, rows: int) -> int:
         """Return the size the file has at least once so many rows are written."""
         tensors = [entry for entry in self._header.entries if not entry.is_padding]
-        return max(self._offset + e.start + (e.n_bytes // self.n_rows if self.n_rows else 0) * rows for e in tensors)
+        return max(
+            self._offset + e.start + (e.n_bytes // self.n_rows if self.n_rows else 0) * rows
+            for e in tensors
+        )
 
     def _cannot_write(self, error: OSError) -> FileAccessError:
         reason = error.strerror or str(error)

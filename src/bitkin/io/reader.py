@@ -1,4 +1,6 @@
-"""Reading bitkin files: nothing is believed, and nothing larger than the file itself is ever allocated."""
+"""Reading bitkin files: nothing is believed, and nothing larger than the file itself is ever
+allocated.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class StoredFile:
     Tensors are read-only views of one buffer: the file's bytes in memory, or the mapped file.
     """
 
-    def __init__(self, name: str, header: Header, data: npt.NDArray[np.uint8], mapped: bool) -> None:
+    def __init__(
+        self, name: str, header: Header, data: npt.NDArray[np.uint8], mapped: bool
+    ) -> None:
         self.name = name
         self.class_name = header.class_name
         self.fingerprint = header.fingerprint
@@ -41,7 +45,9 @@ class StoredFile:
         """Return one of the class's parameters, or None where the file has none of that name."""
         return self._parameters.get(key)
 
-    def tensor(self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    def tensor(
+        self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+    ) -> npt.NDArray[Any]:
         """Return a tensor that must have this dtype and shape; None stands for any size."""
         entry = self._entries.get(key)
         if entry is None:
@@ -50,22 +56,31 @@ class StoredFile:
             want is None or want == got for want, got in zip(shape, entry.shape, strict=True)
         )
         if not fits or entry.dtype != np.dtype(dtype):
-            raise damaged(self.name, f"has a tensor {key} of {entry.dtype} {entry.shape} where {shape} must be")
+            raise damaged(
+                self.name,
+                f"has a tensor {key} of {entry.dtype} {entry.shape} where {shape} must be",
+            )
         self._taken.add(key)
         raw = self._data[entry.start : entry.stop]
         if entry.dtype == np.bool_ and raw.size and raw.max() > 1:
             raise damaged(self.name, f"has bytes in {key} that are neither true nor false")
         return raw.view(entry.dtype).reshape(entry.shape)
 
-    def optional_tensor(self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> npt.NDArray[Any] | None:
+    def optional_tensor(
+        self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+    ) -> npt.NDArray[Any] | None:
         """Return a tensor, or None where the file has none of that name."""
         return self.tensor(key, dtype, shape) if key in self._entries else None
 
     def require_no_more_tensors(self) -> None:
         """Raise when the file holds a tensor nobody asked for."""
-        extra = [e.name for e in self._entries.values() if not e.is_padding and e.name not in self._taken]
+        extra = [
+            e.name for e in self._entries.values() if not e.is_padding and e.name not in self._taken
+        ]
         if extra:
-            raise damaged(self.name, f"has tensors that do not belong there: {', '.join(sorted(extra))}")
+            raise damaged(
+                self.name, f"has tensors that do not belong there: {', '.join(sorted(extra))}"
+            )
 
     def verify(self, *keys: str) -> None:
         """Compare the checksums of these tensors, or of all."""
@@ -81,7 +96,9 @@ class StoredFile:
 
 
 def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile:
-    """Open one of our files. Without `mmap` everything is verified, with it the header and all sizes."""
+    """Open one of our files. Without `mmap` everything is verified, with it the header and all
+    sizes.
+    """
     name = os.fspath(path)
     try:
         with open_regular(path) as file:
@@ -90,7 +107,9 @@ def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, BitkinError):
             raise
-        raise FileAccessError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise FileAccessError(
+            f"{name} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     stored = StoredFile(name, header, data, mapped=mmap)
     if not mmap:
         stored.verify()
@@ -114,7 +133,9 @@ def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
 
 
 def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(mmap_module.mmap(file.fileno(), 0, access=mmap_module.ACCESS_READ), dtype=np.uint8)[start:]
+    return np.frombuffer(
+        mmap_module.mmap(file.fileno(), 0, access=mmap_module.ACCESS_READ), dtype=np.uint8
+    )[start:]
 
 
 def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
@@ -122,12 +143,15 @@ def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
     memory = physical_memory()
     if memory is not None and n_bytes > memory:
         raise FileTooLargeError(
-            f"{name} needs {n_bytes:,} bytes and this machine has {memory:,}. Load it with mmap=True."
+            f"{name} needs {n_bytes:,} bytes and this machine has {memory:,}. Load it with "
+            "mmap=True."
         )
     try:
         room = np.empty(n_bytes + ALIGNMENT, dtype=np.uint8)
     except MemoryError:
-        raise FileTooLargeError(f"{name} needs {n_bytes:,} bytes of memory. Load it with mmap=True.") from None
+        raise FileTooLargeError(
+            f"{name} needs {n_bytes:,} bytes of memory. Load it with mmap=True."
+        ) from None
     first = -room.ctypes.data % ALIGNMENT
     data = room[first : first + n_bytes]
     file.seek(start)

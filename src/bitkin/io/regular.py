@@ -1,6 +1,7 @@
 """Opening files that are read by offset or by size: only a regular file is one.
 
-A pipe that nobody writes to would hang its reader, and a device has no end. Both are refused at once.
+A pipe that nobody writes to would hang its reader, and a device has no end. Both are refused at
+once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from bitkin.errors import FileAccessError
 
 
 def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
-    """Open a regular file to read its bytes. Anything else at `path` is a `FileAccessError`, without waiting for it.
+    """Open a regular file to read its bytes. Anything else at `path` is a `FileAccessError`,
+    without waiting for it.
 
     What the system says of a path that cannot be opened at all stays an OSError.
     """
@@ -35,7 +37,8 @@ def require_regular(status: os.stat_result, path: str | os.PathLike[str]) -> Non
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe waits for its writer. For a regular file it changes nothing.
+    # Without O_NONBLOCK, opening a pipe waits for its writer. For a regular file it changes
+    # nothing.
     return os.open(path, flags | _NONBLOCK)
 
 

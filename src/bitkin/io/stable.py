@@ -27,7 +27,9 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a regular file; a missing one, a directory or a pipe is a `FileAccessError`."""
+    """Return the stamp of a regular file; a missing one, a directory or a pipe is a
+    `FileAccessError`.
+    """
     with unreadable_is_access_error(path):
         status = path.stat()
     require_regular(status, path)
@@ -37,15 +39,20 @@ def stamp_of(path: Path) -> Stamp:
 def require_same_stamp(path: Path, now: Stamp, then: Stamp) -> None:
     """Raise when a file is no longer the one first seen."""
     if now.size != then.size:
-        raise CorruptFileError(f"{path} changed while it was read: it had {then.size} bytes, now {now.size}.")
+        raise CorruptFileError(
+            f"{path} changed while it was read: it had {then.size} bytes, now {now.size}."
+        )
     if now.modified != then.modified:
-        raise CorruptFileError(f"{path} changed while it was read: it was written to. Open it again when it is whole.")
+        raise CorruptFileError(
+            f"{path} changed while it was read: it was written to. Open it again when it is whole."
+        )
 
 
 class StableFile:
     """A file open for one pass; it must keep the stamp it was first seen with.
 
-    Plain reads, never a memory map: a map of a file that shrinks kills the process, and its pages count as ours.
+    Plain reads, never a memory map: a map of a file that shrinks kills the process, and its pages
+    count as ours.
     """
 
     def __init__(self, path: Path, stamp: Stamp | None = None) -> None:
@@ -79,7 +86,9 @@ class StableFile:
                 done += count
         self.require_unchanged()
         if done < len(view):
-            raise CorruptFileError(f"{self.path} ends at byte {offset + done}, expected {offset + len(view)} bytes.")
+            raise CorruptFileError(
+                f"{self.path} ends at byte {offset + done}, expected {offset + len(view)} bytes."
+            )
 
     def read(self, offset: int, size: int) -> bytes:
         """Return the bytes from `offset` on, fewer than `size` at the end of the file."""
@@ -95,7 +104,10 @@ class StableFile:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -126,4 +138,6 @@ def failure_is_corruption(path: Path, *failures: type[Exception]) -> Iterator[No
     except BitkinError:
         raise
     except failures as failure:
-        raise CorruptFileError(f"{path} is damaged or not what its suffix says: {failure}.") from failure
+        raise CorruptFileError(
+            f"{path} is damaged or not what its suffix says: {failure}."
+        ) from failure

@@ -1,4 +1,6 @@
-"""Writing bitkin files: aside, synced, then renamed in place, so that a path holds the old file or the new one."""
+"""Writing bitkin files: aside, synced, then renamed in place, so that a path holds the old file or
+the new one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from bitkin.io.layout import Header, TensorEntry, checksum, place_tensors
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """A tensor that comes in pieces along its first axis, so that it never has to be in memory whole."""
+    """A tensor that comes in pieces along its first axis, so that it never has to be in memory
+    whole.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -34,7 +38,9 @@ def write_file(
     fingerprint: str | None,
     tensors: Mapping[str, npt.NDArray[Any] | Chunks],
 ) -> None:
-    """Write one object's file. Where anything fails, what was at `path` stays whole and nothing is left beside it."""
+    """Write one object's file. Where anything fails, what was at `path` stays whole and nothing is
+    left beside it.
+    """
     entries = place_tensors((name, tensor.dtype, tensor.shape) for name, tensor in tensors.items())
 
     def write_to(file: IO[bytes]) -> None:
@@ -54,7 +60,9 @@ def write_file(
 
 
 def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]) -> None:
-    """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one step."""
+    """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one
+    step.
+    """
     try:
         target = regular_target(path)
         aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -73,7 +81,9 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
         if isinstance(error, BitkinError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
-        raise FileAccessError(f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged.") from error
+        raise FileAccessError(
+            f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged."
+        ) from error
     sync_folder(target.parent)
 
 
@@ -94,12 +104,16 @@ def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] 
         file.write(data)
         done += data.nbytes
     if done != entry.n_bytes:
-        raise RuntimeError(f"{entry.name} came as {done} bytes where {entry.n_bytes} were announced")
+        raise RuntimeError(
+            f"{entry.name} came as {done} bytes where {entry.n_bytes} were announced"
+        )
     return crc
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where folders can be synced; where not, the file is in place all the same."""
+    """Make a rename survive a power cut, where folders can be synced; where not, the file is in
+    place all the same.
+    """
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):
@@ -111,7 +125,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def regular_target(path: str | os.PathLike[str]) -> Path:
-    """Return where `path` really leads; only a regular file may be there, or nothing. Raises OSError."""
+    """Return where `path` really leads; only a regular file may be there, or nothing. Raises
+    OSError.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a folder")

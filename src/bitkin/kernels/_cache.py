@@ -1,4 +1,5 @@
-"""Compiled kernels on disk, in files that can be trusted: Numba's cache, where no file stops a kernel.
+"""Compiled kernels on disk, in files that can be trusted: Numba's cache, where no file stops a
+kernel.
 
 Every file begins with a checksum of what follows and of what it was made from: Numba's version and
 the source. One that is damaged, of another version or of another source counts as none, is never
@@ -21,7 +22,8 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST_BYTES = 32
-# What pickle may raise for bytes that another process wrote whole, but with other libraries at hand.
+# What pickle may raise for bytes that another process wrote whole, but with other libraries at
+# hand.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, TypeError)
 _told = False
 
@@ -102,5 +104,7 @@ def _tell_once(why: str) -> None:
     global _told
     if not _told and sys.stderr is not None and not os.environ.get("BITKIN_QUIET"):
         _told = True
-        said = f"compiled kernels could not be kept on disk ({why}): the next run compiles them again"
+        said = (
+            f"compiled kernels could not be kept on disk ({why}): the next run compiles them again"
+        )
         print(f"bitkin: {said}", file=sys.stderr)

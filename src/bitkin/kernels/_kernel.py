@@ -1,4 +1,6 @@
-"""The one decorator of all kernels: compiled for this machine, cached on disk, running without the GIL."""
+"""The one decorator of all kernels: compiled for this machine, cached on disk, running without the
+GIL.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import numpy as np
 
 from bitkin import interrupts
 
-with interrupts.sealed:  # an import that is interrupted half-way leaves registrations behind, and cannot be repeated
+# an import that is interrupted half-way leaves registrations behind, and cannot be repeated
+with interrupts.sealed:
     import numba
     from numba.core import event
 
@@ -25,7 +28,9 @@ JIT_DISABLED: bool = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined
 
 
 class _FirstCompilation(event.Listener):
-    """Say once on stderr that kernels are being compiled, so that the first call does not look frozen."""
+    """Say once on stderr that kernels are being compiled, so that the first call does not look
+    frozen.
+    """
 
     def on_start(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
@@ -33,7 +38,10 @@ class _FirstCompilation(event.Listener):
             return
         self.announced = True
         if sys.stderr is not None and not os.environ.get("BITKIN_QUIET"):
-            print("bitkin: compiling kernels for this machine, a few seconds, kept for the next run", file=sys.stderr)
+            print(
+                "bitkin: compiling kernels for this machine, a few seconds, kept for the next run",
+                file=sys.stderr,
+            )
 
     def on_end(self, event: Any) -> None:
         """Nothing to say: the answer itself follows."""
@@ -42,27 +50,34 @@ class _FirstCompilation(event.Listener):
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` with `nogil` and a disk cache; without the cache where nothing is writable.
+    """Compile `function` with `nogil` and a disk cache; without the cache where nothing is
+    writable.
 
-    With NUMBA_DISABLE_JIT=1 the function stays plain Python, with the silent wrap-around of machine integers.
+    With NUMBA_DISABLE_JIT=1 the function stays plain Python, with the silent wrap-around of machine
+    integers.
     """
     return _compile(function, forceinline=False)
 
 
 def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Like `kernel`, for a helper that a loop must absorb whole to be vectorized, however long it is."""
+    """Like `kernel`, for a helper that a loop must absorb whole to be vectorized, however long it
+    is.
+    """
     return _compile(function, forceinline=True)
 
 
 def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like `kernel`, for sums of floats that may be added in whatever order vectors are fastest in.
 
-    The order is that of the compiled code: the same for every call on one machine, another one on others.
+    The order is that of the compiled code: the same for every call on one machine, another one on
+    others.
     """
     return _compile(function, forceinline=False, fastmath={"reassoc", "contract"})
 
 
-def _compile(function: Callable[P, R], *, forceinline: bool, fastmath: bool | set[str] = False) -> Callable[P, R]:
+def _compile(
+    function: Callable[P, R], *, forceinline: bool, fastmath: bool | set[str] = False
+) -> Callable[P, R]:
     if JIT_DISABLED:
 
         @functools.wraps(function)
@@ -80,7 +95,9 @@ def _compile(function: Callable[P, R], *, forceinline: bool, fastmath: bool | se
 
 
 def _shield(dispatcher: Any) -> None:
-    """Let signals wait while a kernel is compiled or loaded: left half-way, Numba could do neither any more."""
+    """Let signals wait while a kernel is compiled or loaded: left half-way, Numba could do neither
+    any more.
+    """
     compile_for_args = dispatcher._compile_for_args
 
     def shielded(*args: Any, **kwargs: Any) -> Any:

@@ -1,14 +1,18 @@
-"""Inverted bands: tables of the rows that share a band, looked into, and the rows found there scored.
+"""Inverted bands: tables of the rows that share a band, looked into, and the rows found there
+scored.
 
-A band is a run of `r` neighbouring symbols, its key the bits of those symbols, plane after plane. The table of a band
-lists all rows by slot, and `starts` tells where a slot begins. The slot is the key itself where there are as many slots
-as keys; else (`hashed`) it is the first bits of the key times an odd number, and a few rows with other keys share it:
-they are measured with the others, and asked for their keys only when they are near.
+A band is a run of `r` neighbouring symbols, its key the bits of those symbols, plane after plane.
+The table of a band lists all rows by slot, and `starts` tells where a slot begins. The slot is the
+key itself where there are as many slots as keys; else (`hashed`) it is the first bits of the key
+times an odd number, and a few rows with other keys share it: they are measured with the others, and
+asked for their keys only when they are near.
 
-Codes of many planes may have sketches, the parity of every symbol, one plane in all: half of the symbols that differ
-differ in it too. Of many rows, those with the nearest sketches are measured; a sketch takes a part of the memory.
+Codes of many planes may have sketches, the parity of every symbol, one plane in all: half of the
+symbols that differ differ in it too. Of many rows, those with the nearest sketches are measured; a
+sketch takes a part of the memory.
 
-The k best of a query are a heap of places, distance · 2³² + row, the worst on top: one number settles ties by row.
+The k best of a query are a heap of places, distance · 2³² + row, the worst on top: one number
+settles ties by row.
 """
 
 from __future__ import annotations
@@ -25,7 +29,11 @@ _WORD_BITS = 64
 _0, _1, _2, _4, _56 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 _BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_M1, _M2, _M4 = (
+    np.uint64(0x5555555555555555),
+    np.uint64(0x3333333333333333),
+    np.uint64(0x0F0F0F0F0F0F0F0F),
+)
 _H01 = np.uint64(0x0101010101010101)
 _PLACE = np.int64(1) << np.int64(32)
 _ONE_PLANE = (0,)
@@ -33,7 +41,9 @@ _SIZES = 33  # bit lengths of the number of rows in a bucket
 
 
 class BandArrays(NamedTuple):
-    """The tables of all bands over N rows, M of which are in them; nothing is written to them once they are made."""
+    """The tables of all bands over N rows, M of which are in them; nothing is written to them once
+    they are made.
+    """
 
     words: npt.NDArray[np.uint64]
     """[N, P, W]: the codes, row after row, so that a row is in one place of memory."""
@@ -49,7 +59,9 @@ class BandArrays(NamedTuple):
 
 
 class BandWork(NamedTuple):
-    """Room for one query at a time, which may look into up to B buckets with up to M rows in all."""
+    """Room for one query at a time, which may look into up to B buckets with up to M rows in
+    all.
+    """
 
     plan: npt.NDArray[np.int64]
     """[B, 4]: begin, end, band and mask of the buckets to look into."""
@@ -64,7 +76,8 @@ class BandWork(NamedTuple):
     guesses: npt.NDArray[np.uint16]
     """[M]: distances of sketches."""
     histogram: npt.NDArray[np.int32]
-    """[64·W + 1]: rows by distance. Sized by words, not symbols: no file content can step outside."""
+    """[64·W + 1]: rows by distance. Sized by words, not symbols: no file content can step outside.
+    """
     picked: npt.NDArray[np.uint32]
     """[M + 1]."""
     places: npt.NDArray[np.int64]
@@ -116,7 +129,8 @@ def _band_key(row, band, r):
         bits = _turned(row[p, w]) << left
         if skipped + r > _WORD_BITS:
             bits |= _turned(row[p, w + 1]) >> np.uint64(_WORD_BITS - skipped)
-        key = (key << step) | (bits >> right)  # a shift by 64 is undefined; such a band has one plane, and key is 0
+        # a shift by 64 is undefined; such a band has one plane, and key is 0
+        key = (key << step) | (bits >> right)
     return key
 
 
@@ -136,7 +150,8 @@ def _slot(key, spread):
 
 @kernel
 def fill_band_into(words, members, band, r, spread, slots, starts, rows):
-    """Make the table of one band of `members` (uint32[M], ascending): its `starts` and `rows`; uint32[M] slots is work.
+    """Make the table of one band of `members` (uint32[M], ascending): its `starts` and `rows`;
+    uint32[M] slots is work.
 
     Rows of a slot stay in ascending order.
     """
@@ -156,10 +171,11 @@ def fill_band_into(words, members, band, r, spread, slots, starts, rows):
 
 @kernel
 def _smallest_first(plan, n, budget, spare, begins):
-    """Put buckets in order of the bit length of their sizes, cut where `budget` rows are reached; return their number.
+    """Put buckets in order of the bit length of their sizes, cut where `budget` rows are reached;
+    return their number.
 
-    Small buckets say more: of two rows that share a rare key more is equal beside it than of two that share a common
-    one. Sorting by bit length takes one pass, and sorting finer finds no more.
+    Small buckets say more: of two rows that share a rare key more is equal beside it than of two
+    that share a common one. Sorting by bit length takes one pass, and sorting finer finds no more.
     """
     begins[:] = 0
     for c in range(n):
@@ -188,11 +204,13 @@ def _smallest_first(plan, n, budget, spare, begins):
 
 @kernel
 def _plan(arrays, keys, masks, levels, budget, work):
-    """Choose the buckets that a query looks into: int64[bands · masks, 4] of begin, end, band and mask.
+    """Choose the buckets that a query looks into: int64[bands · masks, 4] of begin, end, band and
+    mask.
 
-    Masks are what is changed in a key, uint64[L], fewest symbols first; those with m symbols are `levels[m]` …
-    `levels[m + 1]` (int64). A level is looked into wholly as long as no more than `budget` rows come together. Of the
-    first that is too large the smallest buckets are taken. Returns the numbers of buckets and of rows in them.
+    Masks are what is changed in a key, uint64[L], fewest symbols first; those with m symbols are
+    `levels[m]` … `levels[m + 1]` (int64). A level is looked into wholly as long as no more than
+    `budget` rows come together. Of the first that is too large the smallest buckets are taken.
+    Returns the numbers of buckets and of rows in them.
     """
     starts, spread, plan = arrays.starts, arrays.spread, work.plan
     n, total = 0, 0
@@ -207,16 +225,20 @@ def _plan(arrays, keys, masks, levels, budget, work):
                     n += 1
                     size += stop - begin
         if total + size > budget:
-            return first + _smallest_first(plan[first:n], n - first, budget - total, work.spare, work.begins), budget
+            return first + _smallest_first(
+                plan[first:n], n - first, budget - total, work.spare, work.begins
+            ), budget
         total += size
     return n, total
 
 
 @inlined_kernel
 def _distance(words, row, query, first, ps, ws):
-    """Symbols in which a row of uint64[N, P, W] differs from uint64[P, W], in the words `first` … `first + len(ws)`.
+    """Symbols in which a row of uint64[N, P, W] differs from uint64[P, W], in the words `first` …
+    `first + len(ws)`.
 
-    `ps` and `ws` fix the lengths of loops at compile time. The row is a number, not a slice: slices are counted.
+    `ps` and `ws` fix the lengths of loops at compile time. The row is a number, not a slice: slices
+    are counted.
     """
     distance = np.uint64(0)
     for w in range(len(ws)):
@@ -275,7 +297,9 @@ def _band_hits(row, keys, r, sorted_masks, enough):
 
 @kernel
 def _list_rows_into(table, mask, plan, n_buckets, rows):
-    """Write the rows of some buckets that are allowed, again in every bucket that holds them; return how many."""
+    """Write the rows of some buckets that are allowed, again in every bucket that holds them;
+    return how many.
+    """
     n = 0
     for c in range(n_buckets):
         band = plan[c, 2]
@@ -288,9 +312,11 @@ def _list_rows_into(table, mask, plan, n_buckets, rows):
 
 @kernel
 def _keep_likely(sketches, sketch, ws, rows, n, wanted, guesses):
-    """Keep those `wanted` of n rows whose sketches are nearest, and all that are as near; return how many.
+    """Keep those `wanted` of n rows whose sketches are nearest, and all that are as near; return
+    how many.
 
-    The farthest that is kept is found by halving: going over all guesses to count takes less than a histogram.
+    The farthest that is kept is found by halving: going over all guesses to count takes less than a
+    histogram.
     """
     for i in range(n):
         guess = _distance(sketches, np.int64(rows[i]), sketch, 0, _ONE_PLANE, ws)
@@ -318,8 +344,8 @@ def _keep_likely(sketches, sketch, ws, rows, n, wanted, guesses):
 def _measure_rows_into(words, rows, n, query, ps, ws, distances, histogram):
     """Write the distances of n rows, and count them; nothing is compared.
 
-    A row that several bands hold is measured every time, which takes less than asking whether it is new. Rows were
-    listed before: all they need from memory comes side by side.
+    A row that several bands hold is measured every time, which takes less than asking whether it is
+    new. Rows were listed before: all they need from memory comes side by side.
     """
     for i in range(n):
         distance = _distance(words, np.int64(rows[i]), query, 0, ps, ws)
@@ -331,7 +357,9 @@ def _measure_rows_into(words, rows, n, query, ps, ws, distances, histogram):
 
 @kernel
 def _sort_nearest_into(rows, distances, histogram, n, low, high, picked, places):
-    """Write the places of rows with distances from `low` up to `high` to `places` by distance; return how many."""
+    """Write the places of rows with distances from `low` up to `high` to `places` by distance;
+    return how many.
+    """
     found = 0
     for i in range(n):  # without a branch that could be mispredicted
         picked[found] = i
@@ -351,8 +379,16 @@ def _sort_nearest_into(rows, distances, histogram, n, low, high, picked, places)
 
 @kernel
 def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
-    """Offer the rows in `work`, nearest first, to the k best of a query until all others are too far."""
-    rows, distances, histogram, places, seen = work.rows, work.distances, work.histogram, work.places, work.seen
+    """Offer the rows in `work`, nearest first, to the k best of a query until all others are too
+    far.
+    """
+    rows, distances, histogram, places, seen = (
+        work.rows,
+        work.distances,
+        work.histogram,
+        work.places,
+        work.seen,
+    )
     low = 0
     enough = len(heap) * len(keys)  # so many rows are k different ones
     last = len(histogram) - 1
@@ -379,14 +415,31 @@ def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
 
 @kernel
 def nearest_in_tables_into(
-    arrays, mask, queries, sketches, keys, r, masks, sorted_masks, levels, budget, most, finalists, ps, ws, best,
-    looked, work,
-):  # fmt: skip
-    """Offer the rows of the buckets that queries look into to their k best, int64[Q, k], heaps of places.
+    arrays,
+    mask,
+    queries,
+    sketches,
+    keys,
+    r,
+    masks,
+    sorted_masks,
+    levels,
+    budget,
+    most,
+    finalists,
+    ps,
+    ws,
+    best,
+    looked,
+    work,
+):
+    """Offer the rows of the buckets that queries look into to their k best, int64[Q, k], heaps of
+    places.
 
-    uint64[Q, P, W] queries, uint64[Q, bands] keys. `looked`, int64[Q]: how many rows were looked at. Queries for which
-    that is more than `most` are left out, for the scan. Where there are sketches, uint64[Q, 1, W] are those of queries,
-    and of more rows than `finalists` only so many are measured.
+    uint64[Q, P, W] queries, uint64[Q, bands] keys. `looked`, int64[Q]: how many rows were looked
+    at. Queries for which that is more than `most` are left out, for the scan. Where there are
+    sketches, uint64[Q, 1, W] are those of queries, and of more rows than `finalists` only so many
+    are measured.
     """
     for q in range(len(queries)):
         n_buckets, n = _plan(arrays, keys[q], masks, levels, budget, work)
@@ -395,8 +448,12 @@ def nearest_in_tables_into(
             work.histogram[:] = 0
             n = _list_rows_into(arrays.rows, mask, work.plan, n_buckets, work.rows)
             if len(arrays.sketches) and n > finalists:
-                n = _keep_likely(arrays.sketches, sketches[q], ws, work.rows, n, finalists, work.guesses)
-            _measure_rows_into(arrays.words, work.rows, n, queries[q], ps, ws, work.distances, work.histogram)
+                n = _keep_likely(
+                    arrays.sketches, sketches[q], ws, work.rows, n, finalists, work.guesses
+                )
+            _measure_rows_into(
+                arrays.words, work.rows, n, queries[q], ps, ws, work.distances, work.histogram
+            )
             _offer_nearest(arrays, keys[q], r, sorted_masks, work, n, best[q], q + 1)
 
 
@@ -404,8 +461,8 @@ def nearest_in_tables_into(
 def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted_masks, best):
     """Offer rows from `first` on of uint64[B, P, W, 512] to the k best of every query.
 
-    int32[Q, M] are the distances of the rows from `origin` on. A row counts where the query looks into one of its
-    bands, as it would in a table; only near ones are asked.
+    int32[Q, M] are the distances of the rows from `origin` on. A row counts where the query looks
+    into one of its bands, as it would in a table; only near ones are asked.
     """
     for q in range(len(keys)):
         heap = best[q]
@@ -423,7 +480,8 @@ def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted
 def hits_in_tables_into(arrays, mask, keys, r, masks, levels, budget, work, hits, rows):
     """Count the bands of one query, uint64[bands], that every row of the tables is found in.
 
-    uint32[N] hits, all zero; the rows that have any are written to int64[N] rows, and their number is returned.
+    uint32[N] hits, all zero; the rows that have any are written to int64[N] rows, and their number
+    is returned.
     """
     plan = work.plan
     n_buckets, _ = _plan(arrays, keys, masks, levels, budget, work)
@@ -433,7 +491,9 @@ def hits_in_tables_into(arrays, mask, keys, r, masks, levels, budget, work, hits
         key = keys[band] ^ masks[plan[c, 3]]
         for e in range(plan[c, 0], plan[c, 1]):
             row = np.int64(arrays.rows[band, e])
-            if not _is_allowed(mask, row) or (arrays.hashed and _band_key(arrays.words[row], band, r) != key):
+            if not _is_allowed(mask, row) or (
+                arrays.hashed and _band_key(arrays.words[row], band, r) != key
+            ):
                 continue
             if hits[row] == 0:
                 rows[found] = row
@@ -444,11 +504,15 @@ def hits_in_tables_into(arrays, mask, keys, r, masks, levels, budget, work, hits
 
 @kernel
 def hits_in_rows_into(blocks, first, last, mask, keys, r, sorted_masks, hits, rows):
-    """`hits_in_tables_into` for rows `first` … `last` of uint64[B, P, W, 512], which are in no table."""
+    """`hits_in_tables_into` for rows `first` … `last` of uint64[B, P, W, 512], which are in no
+    table.
+    """
     found = 0
     for row in range(first, last):
         if _is_allowed(mask, row):
-            count = _band_hits(blocks[row // BLOCK, :, :, row % BLOCK], keys, r, sorted_masks, len(keys))
+            count = _band_hits(
+                blocks[row // BLOCK, :, :, row % BLOCK], keys, r, sorted_masks, len(keys)
+            )
             if count:
                 hits[row] = count
                 rows[found] = row

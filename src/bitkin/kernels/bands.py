@@ -1,7 +1,9 @@
-"""Bands of codes: keys of rows, pairs of rows that share a key, and the components that links make of rows.
+"""Bands of codes: keys of rows, pairs of rows that share a key, and the components that links make
+of rows.
 
-A band is a run of neighbouring symbols. Components are a forest in one array: `parents[i]` is a row of the same
-component that is not above i, and a root, the lowest row of its component, is its own parent.
+A band is a run of neighbouring symbols. Components are a forest in one array: `parents[i]` is a row
+of the same component that is not above i, and a root, the lowest row of its component, is its own
+parent.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ _ONE = np.uint64(1)
 _8, _16, _29, _32 = np.uint64(8), np.uint64(16), np.uint64(29), np.uint64(32)
 _BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _2, _4, _56 = np.uint64(2), np.uint64(4), np.uint64(56)
-_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_M1, _M2, _M4 = (
+    np.uint64(0x5555555555555555),
+    np.uint64(0x3333333333333333),
+    np.uint64(0x0F0F0F0F0F0F0F0F),
+)
 _H01 = np.uint64(0x0101010101010101)
 _SPREAD = np.uint64(0xBEA225F9EB34556D)  # odd, its bits well mixed
 
@@ -30,9 +36,11 @@ def _turned(word):
 
 @kernel
 def band_keys_into(words, first_symbol, n_symbols, keys):
-    """uint64[N, P, W] -> uint64[N]: rows with equal symbols `first_symbol` … `first_symbol + n_symbols` get one key.
+    """uint64[N, P, W] -> uint64[N]: rows with equal symbols `first_symbol` … `first_symbol +
+    n_symbols` get one key.
 
-    Up to 64 bits a band the key is the symbols themselves, so that other rows get other keys; above, a hash.
+    Up to 64 bits a band the key is the symbols themselves, so that other rows get other keys;
+    above, a hash.
     """
     n, n_planes, _ = words.shape
     exact = n_planes * n_symbols <= _WORD_BITS
@@ -43,7 +51,8 @@ def band_keys_into(words, first_symbol, n_symbols, keys):
         w, skipped = (first_symbol + done) // _WORD_BITS, (first_symbol + done) % _WORD_BITS
         count = min(_WORD_BITS - skipped, n_symbols - done)  # symbols of the band in this word
         left, right = np.uint64(skipped), np.uint64(_WORD_BITS - count)
-        # A shift by 64 is undefined; a whole word of symbols is only ever gathered where nothing was before.
+        # A shift by 64 is undefined; a whole word of symbols is only ever gathered where nothing
+        # was before.
         gathered = np.uint64(count % _WORD_BITS)
         for i in range(n):
             key = keys[i]
@@ -60,10 +69,13 @@ def band_keys_into(words, first_symbol, n_symbols, keys):
 
 @kernel
 def _meet_first_here(words, a, b, band, rows):
-    """Whether rows `a` and `b` of uint64[N, P, W] agree in all symbols of `band` and in no whole band before it."""
+    """Whether rows `a` and `b` of uint64[N, P, W] agree in all symbols of `band` and in no whole
+    band before it.
+    """
     _, n_planes, n_words = words.shape
     first_symbol, stop = 0, (band + 1) * rows
-    equal_run = 0  # symbols of the current band that were found equal, without a break since its start
+    # symbols of the current band that were found equal, without a break since its start
+    equal_run = 0
     for w in range(n_words):
         differing = np.uint64(0)
         for p in range(n_planes):
@@ -71,7 +83,8 @@ def _meet_first_here(words, a, b, band, rows):
         differing = _turned(differing)
         at = w * _WORD_BITS
         while first_symbol < stop:
-            last = min(first_symbol + rows, at + _WORD_BITS)  # of this band, as far as this word goes
+            # of this band, as far as this word goes
+            last = min(first_symbol + rows, at + _WORD_BITS)
             begin = max(first_symbol, at)
             count = last - begin
             if count < 1:
@@ -101,7 +114,9 @@ def _popcount(x):
 
 @kernel
 def equal_symbols_into(words, n_symbols, first, second, equal):
-    """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both rows agree."""
+    """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both
+    rows agree.
+    """
     _, n_planes, n_words = words.shape
     for i in range(len(first)):
         a, b = first[i], second[i]
@@ -125,9 +140,11 @@ def _root(parents, row):
 
 @kernel
 def _member_outside_majority(members, first, stop, parents):
-    """Return the place of the first member that is not in the component that holds most; −1 where one holds all.
+    """Return the place of the first member that is not in the component that holds most; −1 where
+    one holds all.
 
-    The vote of Boyer and Moore finds the component that holds more than half. Where none does, any other will do.
+    The vote of Boyer and Moore finds the component that holds more than half. Where none does, any
+    other will do.
     """
     leader, lead = -1, 0
     for i in range(first, stop):
@@ -142,16 +159,21 @@ def _member_outside_majority(members, first, stop, parents):
 
 
 @kernel
-def bucket_pairs_into(words, band, rows, sizes, ratio, parents, members, starts, counts, bucket, pivots, first, second):
-    """Write pairs of rows that share a bucket of `band` and are worth a look to `first` and `second`.
+def bucket_pairs_into(
+    words, band, rows, sizes, ratio, parents, members, starts, counts, bucket, pivots, first, second
+):
+    """Write pairs of rows that share a bucket of `band` and are worth a look to `first` and
+    `second`.
 
-    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets, of which bucket b has
-    `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, ascending. Up to `pivots` members of every bucket from
-    `bucket` on are taken out of it and paired with every member left there that is of another component, that shares
-    no earlier band, and that is not smaller than `ratio` times the other. `members` and `counts` keep what is left; a
-    bucket whose members are all of one component is left with none.
+    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets, of which
+    bucket b has `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, ascending. Up to `pivots`
+    members of every bucket from `bucket` on are taken out of it and paired with every member left
+    there that is of another component, that shares no earlier band, and that is not smaller than
+    `ratio` times the other. `members` and `counts` keep what is left; a bucket whose members are
+    all of one component is left with none.
 
-    Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to go on with.
+    Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to
+    go on with.
     """
     found = 0
     for b in range(bucket, len(starts)):
@@ -183,7 +205,9 @@ def bucket_pairs_into(words, band, rows, sizes, ratio, parents, members, starts,
 
 @kernel
 def unite_into(parents, first, second, joined):
-    """Join the components of rows `first[i]` and `second[i]` (int64[L]); `joined` (bool[L]): whether they were two."""
+    """Join the components of rows `first[i]` and `second[i]` (int64[L]); `joined` (bool[L]):
+    whether they were two.
+    """
     for i in range(len(first)):
         a, b = _root(parents, first[i]), _root(parents, second[i])
         joined[i] = a != b

@@ -1,4 +1,5 @@
-"""Rows in, rows out of blocks: 512 codes laid out word after word, so that a scan reads whole vectors.
+"""Rows in, rows out of blocks: 512 codes laid out word after word, so that a scan reads whole
+vectors.
 
 blocks[b, p, w, i] is word w of plane p of row 512·b + i.
 """
@@ -16,7 +17,9 @@ BLOCK = 512  # part of the file format; kernels elsewhere have it compiled in
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only view: Numba compiles apart for arrays that can be written, so input always comes like this."""
+    """Return a read-only view: Numba compiles apart for arrays that can be written, so input always
+    comes like this.
+    """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
@@ -24,7 +27,9 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @kernel
 def pack_blocks_into(rows, blocks, first):
-    """uint64[N, P, W] -> rows `first` … `first + N` of uint64[B, P, W, 512], written to `blocks`."""
+    """uint64[N, P, W] -> rows `first` … `first + N` of uint64[B, P, W, 512], written to
+    `blocks`.
+    """
     n, n_planes, n_words = rows.shape
     done = 0
     while done < n:
@@ -41,7 +46,9 @@ def pack_blocks_into(rows, blocks, first):
 
 @kernel
 def unpack_rows_into(blocks, row_numbers, rows):
-    """Rows `row_numbers` (int64[N]) of uint64[B, P, W, 512] -> uint64[N, P, W], written to `rows`."""
+    """Rows `row_numbers` (int64[N]) of uint64[B, P, W, 512] -> uint64[N, P, W], written to
+    `rows`.
+    """
     _, n_planes, n_words = rows.shape
     for r in range(len(row_numbers)):
         b = row_numbers[r] // BLOCK
@@ -53,10 +60,14 @@ def unpack_rows_into(blocks, row_numbers, rows):
 
 @kernel
 def move_rows_into(blocks, row_numbers, target, places):
-    """Rows `row_numbers` (int64[N]) of one uint64[B, P, W, 512] -> rows `places` (int64[N]) of another, `target`."""
+    """Rows `row_numbers` (int64[N]) of one uint64[B, P, W, 512] -> rows `places` (int64[N]) of
+    another, `target`.
+    """
     _, n_planes, n_words, _ = blocks.shape
     for p in range(n_planes):
         for w in range(n_words):
             for r in range(len(row_numbers)):
                 row, place = row_numbers[r], places[r]
-                target[place // BLOCK, p, w, place % BLOCK] = blocks[row // BLOCK, p, w, row % BLOCK]
+                target[place // BLOCK, p, w, place % BLOCK] = blocks[
+                    row // BLOCK, p, w, row % BLOCK
+                ]

@@ -1,7 +1,9 @@
-"""Scoring sign codes with real-valued queries: a signed sum a row, by one table look-up for every byte of its code.
+"""Scoring sign codes with real-valued queries: a signed sum a row, by one table look-up for every
+byte of its code.
 
-A table has 256 entries for every byte of a code: the sum of the eight numbers of the query at that place, each with the
-sign that the bits of the entry give it. Bits beyond the code have no number, and what they are does not matter.
+A table has 256 entries for every byte of a code: the sum of the eight numbers of the query at that
+place, each with the sign that the bits of the entry give it. Bits beyond the code have no number,
+and what they are does not matter.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _U40, _U48, _U56 = np.uint64(40), np.uint64(48), np.uint64(56)
 
 @kernel
 def _fill_tables(query, tables):
-    """float32[C] -> float32[ceil(C / 64), 2048], written to `tables`; number j is of bit 7 − j % 8 of byte j // 8."""
+    """float32[C] -> float32[ceil(C / 64), 2048], written to `tables`; number j is of bit 7 − j % 8
+    of byte j // 8.
+    """
     n_bits = query.shape[0]
     for b in range(8 * tables.shape[0]):
         table = tables[b // 8, 256 * (b % 8) : 256 * (b % 8) + 256]
@@ -43,12 +47,16 @@ def _fill_tables(query, tables):
 
 
 @kernel
-def estimates_into(words, corrections, places, queries, terms, tables, near_words, near_corrections, out):
-    """Estimate the distance of query i from row `places[i, k]`; written to `out`, infinity where the place is −1.
+def estimates_into(
+    words, corrections, places, queries, terms, tables, near_words, near_corrections, out
+):
+    """Estimate the distance of query i from row `places[i, k]`; written to `out`, infinity where
+    the place is −1.
 
-    uint64[N, W], float32[N, 2], int64[Q, M], float32[Q, C], float64[Q, 4]; work float32[W, 2048], uint64[64, W] and
-    float32[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f · ⟨signs, query⟩, where (a, f) are the
-    corrections of the row and (constant, onto, root, factor) are the terms of the query.
+    uint64[N, W], float32[N, 2], int64[Q, M], float32[Q, C], float64[Q, 4]; work float32[W, 2048],
+    uint64[64, W] and float32[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f
+    · ⟨signs, query⟩, where (a, f) are the corrections of the row and (constant, onto, root, factor)
+    are the terms of the query.
     """
     n_words = words.shape[1]
     for i in range(places.shape[0]):
@@ -67,10 +75,16 @@ def estimates_into(words, corrections, places, queries, terms, tables, near_word
                 if places[i, first + k] < 0:
                     out[i, first + k] = math.inf
                     continue
-                sum_0, sum_1, sum_2, sum_3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+                sum_0, sum_1, sum_2, sum_3 = (
+                    np.float32(0.0),
+                    np.float32(0.0),
+                    np.float32(0.0),
+                    np.float32(0.0),
+                )
                 for w in range(n_words):
                     word, table = near_words[k, w], tables[w]
-                    # Four sums, since an addition waits for the one before; unsigned indexes are not tested for < 0.
+                    # Four sums, since an addition waits for the one before; unsigned indexes are
+                    # not tested for < 0.
                     sum_0 += table[word & _BYTE]
                     sum_1 += table[_AT_1 + ((word >> _U8) & _BYTE)]
                     sum_2 += table[_AT_2 + ((word >> _U16) & _BYTE)]

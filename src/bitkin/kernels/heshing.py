@@ -1,14 +1,18 @@
-"""Hierarchical feature hashing: scores of tree nodes from one table of weights a level, and learning them.
+"""Hierarchical feature hashing: scores of tree nodes from one table of weights a level, and
+learning them.
 
-A node u hashes feature j with MurmurHash3_x86_32 of the four bytes of j, seeded by u. The low 31 bits choose the
-bucket, by the high part of their product with the number of buckets, and the top bit is the sign ξ. The rounds that
-see only the feature are done once a row; what is left for each node is short and vectorized.
+A node u hashes feature j with MurmurHash3_x86_32 of the four bytes of j, seeded by u. The low 31
+bits choose the bucket, by the high part of their product with the number of buckets, and the top
+bit is the sign ξ. The rounds that see only the feature are done once a row; what is left for each
+node is short and vectorized.
 
-Nodes are numbered level after level, the children of one node in a row: those of node i are `children[i + 1]` to
-`children[i + 2]`, those of the root `children[0]` to `children[1]`. All leaves are on the last level.
+Nodes are numbered level after level, the children of one node in a row: those of node i are
+`children[i + 1]` to `children[i + 2]`, those of the root `children[0]` to `children[1]`. All leaves
+are on the last level.
 
-Weights are `scale` · `weights`, so that shrinking all of them is one product. The average needs no pass over the table
-either: the sum of the weights after every step is always `sums` + `carried` · `weights`.
+Weights are `scale` · `weights`, so that shrinking all of them is one product. The average needs no
+pass over the table either: the sum of the weights after every step is always `sums` + `carried` ·
+`weights`.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ MOST_BUCKETS = 2**31
 """The hash has 31 bits for the bucket and one for the sign."""
 
 _INTERCEPT = np.uint64(2**32 - 1)  # the feature that stands for the constant; columns end before it
-_LEAST_GRADIENT = 1e-6  # of the softmax: what is smaller than this share of a row changes no float32 weight
+# of the softmax: what is smaller than this share of a row changes no float32 weight
+_LEAST_GRADIENT = 1e-6
 LEAST_SCALE = 0.01
 """Below it the scale goes into the weights."""
 
@@ -138,7 +143,9 @@ def hash_pairs_into(features, seeds, hashes):
 
 @kernel
 def place_features_into(features, seed, n_buckets, buckets, signs):
-    """Where a node of this seed puts features (uint32[n]), and with which sign -> int64[n], int8[n]."""
+    """Where a node of this seed puts features (uint32[n]), and with which sign -> int64[n],
+    int8[n].
+    """
     m = np.uint64(n_buckets)
     for i in range(features.size):
         h = _hash(_key(np.uint64(features[i])), np.uint64(seed))
@@ -148,7 +155,9 @@ def place_features_into(features, seed, n_buckets, buckets, signs):
 
 @kernel
 def _take_row(rows, row, intercept, work):
-    """Bring a row into `work`, with the constant behind it unless that is 0; return its number of features."""
+    """Bring a row into `work`, with the constant behind it unless that is 0; return its number of
+    features.
+    """
     start = rows.indptr[row]
     n = rows.indptr[row + 1] - start
     for i in range(n):
@@ -210,7 +219,9 @@ def _sift_down(heap, n, scores):
 
 @kernel
 def _keep_best(frontier, scores, beam, kept):
-    """Write the `beam` best of `frontier` to `kept`, the best first and equal ones by number; return how many."""
+    """Write the `beam` best of `frontier` to `kept`, the best first and equal ones by number;
+    return how many.
+    """
     n = 0
     for node in frontier:
         if n < beam:
@@ -231,10 +242,11 @@ def _keep_best(frontier, scores, beam, kept):
 
 @kernel
 def _search(n, tree, weights, factor, beam, true_leaf, work):
-    """Score nodes level by level, below the `beam` best of each level and always down to `true_leaf` (−1: none).
+    """Score nodes level by level, below the `beam` best of each level and always down to
+    `true_leaf` (−1: none).
 
-    Returns how many nodes of the last level were scored, which are then in `work.frontier`, and of all levels, in
-    `work.visited`. With as many nodes as a level has, nothing is left out.
+    Returns how many nodes of the last level were scored, which are then in `work.frontier`, and of
+    all levels, in `work.visited`. With as many nodes as a level has, nothing is left out.
     """
     scores, frontier, kept, visited = work.scores, work.frontier, work.kept, work.visited
     keys, values, buckets, signed = work.keys, work.values, work.buckets, work.signed
@@ -269,7 +281,9 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
 
 @kernel
 def _keep_ancestor(leaf, level, tree, kept, n_kept):
-    """Add the ancestor of `leaf` on `level` to `kept` unless it is there; return how many there are now."""
+    """Add the ancestor of `leaf` on `level` to `kept` unless it is there; return how many there are
+    now.
+    """
     node = leaf
     while tree.levels[node] > level:
         node = tree.parents[node]
@@ -292,7 +306,9 @@ def score_classes_into(rows, first, tree, weights, factor, intercept, work, scor
 
 @kernel
 def _take_best(n_leaves, tree, first, work, classes, scores):
-    """Fill the places of a row from `first` on with the best leaves of the frontier; return the first place left."""
+    """Fill the places of a row from `first` on with the best leaves of the frontier; return the
+    first place left.
+    """
     n = _keep_best(work.frontier[:n_leaves], work.scores, classes.size - first, work.kept)
     for k in range(n):
         classes[first + k] = tree.leaf_classes[work.kept[k]]
@@ -302,9 +318,11 @@ def _take_best(n_leaves, tree, first, work, classes, scores):
 
 @kernel
 def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work, classes, scores):
-    """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and float32[n, k] scores.
+    """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and
+    float32[n, k] scores.
 
-    Where the beam reaches fewer than k classes, those it reaches come first, and after them the best of all others.
+    Where the beam reaches fewer than k classes, those it reaches come first, and after them the
+    best of all others.
     """
     for r in range(classes.shape[0]):
         n = _take_row(rows, first + r, intercept, work)
@@ -318,11 +336,14 @@ def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work,
 
 
 @kernel
-def sure_depths_into(rows, first, tree, weights, factor, intercept, beam, margin, work, classes, depths):
-    """Rows from `first` on -> the best class by the beam, int32[n], and how many nodes of its path are sure, int64[n].
+def sure_depths_into(
+    rows, first, tree, weights, factor, intercept, beam, margin, work, classes, depths
+):
+    """Rows from `first` on -> the best class by the beam, int32[n], and how many nodes of its path
+    are sure, int64[n].
 
-    A node is sure when the best class leads every class outside the node by `margin`, whether the beam reaches them
-    or not.
+    A node is sure when the best class leads every class outside the node by `margin`, whether the
+    beam reaches them or not.
     """
     leaf_level = tree.levels[tree.levels.size - 1]
     for r in range(classes.size):
@@ -338,7 +359,9 @@ def sure_depths_into(rows, first, tree, weights, factor, intercept, beam, margin
 
 @kernel
 def _sure_depth(leaf, leaf_level, margin, tree, work):
-    """How many nodes of the path to `leaf` lead all that is outside them; every node's score is in `work.scores`."""
+    """How many nodes of the path to `leaf` lead all that is outside them; every node's score is in
+    `work.scores`.
+    """
     scores, best = work.scores, work.shares  # best: of the leaves below a node
     for node in range(scores.size - 1, -1, -1):
         if tree.levels[node] == leaf_level:
@@ -380,7 +403,9 @@ def _add_row(n, node, amount, tree, tables, averaging, work):
 
 @kernel
 def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work):
-    """Crammer–Singer: push the true class and the best other class apart where they differ; return the loss."""
+    """Crammer–Singer: push the true class and the best other class apart where they differ; return
+    the loss.
+    """
     scores = work.scores
     rival = -1
     for node in work.frontier[:n_leaves]:
@@ -394,8 +419,9 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
     good, bad, apart = true_leaf, rival, 0
     while good != bad:
         good, bad, apart = tree.parents[good], tree.parents[bad], apart + 1
-    # About as far as to a loss of 0 and no farther: the step of the proximal method, safe whatever the scale of the
-    # rows. The length is that of the hashed features on average over hashes; collisions within one row change it.
+    # About as far as to a loss of 0 and no farther: the step of the proximal method, safe whatever
+    # the scale of the rows. The length is that of the hashed features on average over hashes;
+    # collisions within one row change it.
     length = 2.0 * apart * square * factor * factor
     amount = step if step * length <= loss else loss / length
     amount *= factor / tables.numbers[0]
@@ -408,7 +434,9 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
 
 
 @kernel
-def _softmax_step(n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work):
+def _softmax_step(
+    n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work
+):
     """Move every node that was scored by how far its share is from the truth; return the loss."""
     scores, shares = work.scores, work.shares
     top = scores[true_leaf]
@@ -434,9 +462,11 @@ def _softmax_step(n, true_leaf, n_leaves, n_visited, step, factor, square, tree,
     steepness = 0.0
     for node in work.visited[:n_visited]:
         steepness += shares[node] * shares[node]
-    # The loss falls by at least as much as a line cut off at 0 would: beyond that point lies only overshooting.
+    # The loss falls by at least as much as a line cut off at 0 would: beyond that point lies only
+    # overshooting.
     length = steepness * square * factor * factor
-    amount = step if step * length <= loss else loss / length  # both are 0 where no other class has a share
+    # both are 0 where no other class has a share
+    amount = step if step * length <= loss else loss / length
     amount *= factor / tables.numbers[0]
     for node in work.visited[:n_visited]:
         if abs(shares[node]) > _LEAST_GRADIENT:
@@ -446,7 +476,9 @@ def _softmax_step(n, true_leaf, n_leaves, n_visited, step, factor, square, tree,
 
 @kernel
 def _settle(tables, averaging):
-    """Bring the scale back to 1 and what is carried to 0: float32 would lose the average in large numbers."""
+    """Bring the scale back to 1 and what is carried to 0: float32 would lose the average in large
+    numbers.
+    """
     scale, carried = tables.numbers[0], tables.numbers[1]
     for level in range(tables.weights.shape[0]):
         for bucket in range(tables.weights.shape[1]):
@@ -458,8 +490,23 @@ def _settle(tables, averaging):
 
 
 @kernel
-def learn_rows_into(rows, classes, tree, tables, softmax, alpha, first_step, averaging, factor, intercept, beam, work):
-    """Learn rows, of classes int32[n], one after another. A step is `first_step` / √(1 + alpha · first_step · t)."""
+def learn_rows_into(
+    rows,
+    classes,
+    tree,
+    tables,
+    softmax,
+    alpha,
+    first_step,
+    averaging,
+    factor,
+    intercept,
+    beam,
+    work,
+):
+    """Learn rows, of classes int32[n], one after another. A step is `first_step` / √(1 + alpha ·
+    first_step · t).
+    """
     numbers = tables.numbers
     for row in range(classes.size):
         true_leaf = tree.class_leaves[classes[row]]
@@ -469,13 +516,27 @@ def learn_rows_into(rows, classes, tree, tables, softmax, alpha, first_step, ave
             square += np.float64(work.values[i]) * np.float64(work.values[i])
         step = first_step / np.sqrt(1.0 + alpha * first_step * numbers[3])
         if square > 0.0:
-            n_leaves, n_visited = _search(n, tree, tables.weights, factor * numbers[0], beam, true_leaf, work)
+            n_leaves, n_visited = _search(
+                n, tree, tables.weights, factor * numbers[0], beam, true_leaf, work
+            )
             if softmax:
                 loss = _softmax_step(
-                    n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work
+                    n,
+                    true_leaf,
+                    n_leaves,
+                    n_visited,
+                    step,
+                    factor,
+                    square,
+                    tree,
+                    tables,
+                    averaging,
+                    work,
                 )
             else:
-                loss = _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work)
+                loss = _hinge_step(
+                    n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work
+                )
             numbers[4] += loss
         numbers[0] /= 1.0 + step * alpha
         if numbers[0] < LEAST_SCALE:

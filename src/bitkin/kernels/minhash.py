@@ -1,16 +1,20 @@
-"""MinHash of ragged sets: minima under keyed bijections of the 64-bit numbers, cut to b bits and packed.
+"""MinHash of ragged sets: minima under keyed bijections of the 64-bit numbers, cut to b bits and
+packed.
 
-One permutation: a bijection spreads the members over n bins, by the high part of hash · n, which rises with the hash,
-and a bin's value is the least hash in it. An empty bin i takes the *largest* hash of its donor, the first filled bin in
-an order of its own: bin (shift[i] + t · factor[i]) mod N for t = 0, 1, …, N the power of two from n on. The largest is
-as fair a draw as the least, and mostly another member, so that a copy says something new. Factors are odd, so an order
-comes by every bin once and always ends. It can be read backwards too: where few bins are filled, asking each for its t
-costs less than walking, and finds the same donor.
+One permutation: a bijection spreads the members over n bins, by the high part of hash · n, which
+rises with the hash, and a bin's value is the least hash in it. An empty bin i takes the *largest*
+hash of its donor, the first filled bin in an order of its own: bin (shift[i] + t · factor[i]) mod N
+for t = 0, 1, …, N the power of two from n on. The largest is as fair a draw as the least, and
+mostly another member, so that a copy says something new. Factors are odd, so an order comes by
+every bin once and always ends. It can be read backwards too: where few bins are filled, asking each
+for its t costs less than walking, and finds the same donor.
 
-Independent: hash j is g · factor[j] + shift[j] of the mixed member g, a bijection because factors are odd.
+Independent: hash j is g · factor[j] + shift[j] of the mixed member g, a bijection because factors
+are odd.
 
-A symbol is the top b bits of the value mixed once more with a salt of its place: least values are small numbers, so
-their own bits are not evenly spread, and two copies of one value must not collide by chance together.
+A symbol is the top b bits of the value mixed once more with a salt of its place: least values are
+small numbers, so their own bits are not evenly spread, and two copies of one value must not collide
+by chance together.
 """
 
 from __future__ import annotations
@@ -24,13 +28,15 @@ from bitkin.kernels._kernel import inlined_kernel, kernel
 
 CHUNK = 256  # members mixed at once, in a loop that LLVM vectorizes
 
-_MANY = 12  # filled bins are many from √(12 n) on: walking to one is then cheaper than asking all, as measured
+# filled bins are many from √(12 n) on: walking to one is then cheaper than asking all, as measured
+_MANY = 12
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _U0, _U1, _U29, _U32 = np.uint64(0), np.uint64(1), np.uint64(29), np.uint64(32)
 _NONE = np.uint64(2**64 - 1)  # the value of an empty bin
 _LOW_32 = np.uint64(2**32 - 1)
-_SMALLEST, _LARGEST = np.uint64(1), np.uint64(2**64 - 2)  # hashes; the two members beyond get the next number
+# hashes; the two members beyond get the next number
+_SMALLEST, _LARGEST = np.uint64(1), np.uint64(2**64 - 2)
 
 
 class Tables(NamedTuple):
@@ -74,7 +80,9 @@ def work_for(n: int) -> Work:
 
 @inlined_kernel
 def _mixed(number, before, between):
-    """uint64 -> uint64, one to one for each pair of keys; every bit of the result hangs on every bit of the number."""
+    """uint64 -> uint64, one to one for each pair of keys; every bit of the result hangs on every
+    bit of the number.
+    """
     x = number ^ before
     x = (x ^ (x >> _U32)) * _MIX_1
     x = (x ^ (x >> _U29) ^ between) * _MIX_2
@@ -91,7 +99,9 @@ def _mix_into(members, keys, mixed):
 
 @kernel
 def _fill_bins_into(members, keys, mixed, values, largest):
-    """uint64[M] -> uint64[n] twice: the least and largest hash in every bin; the least is _NONE where no member is."""
+    """uint64[M] -> uint64[n] twice: the least and largest hash in every bin; the least is _NONE
+    where no member is.
+    """
     n = np.uint64(values.size)
     for i in range(values.size):
         values[i] = _NONE
@@ -118,7 +128,8 @@ def _donor_met(largest, shift, factor, mask):
 
 @inlined_kernel
 def _donor_asked(filled, shift, inverse, mask):
-    """Return the filled bin (uint64[F], F > 0) that comes first in an order: t = (bin − shift) / factor mod N.
+    """Return the filled bin (uint64[F], F > 0) that comes first in an order: t = (bin − shift) /
+    factor mod N.
 
     The bin's number rides in the low half of t: a plain minimum is what LLVM vectorizes.
     """
@@ -131,12 +142,15 @@ def _donor_asked(filled, shift, inverse, mask):
 
 @kernel
 def _fill_empty_bins(values, largest, orders, bins):
-    """Give every empty bin of `values` what `largest` has for its donor. Some bin must be filled."""
+    """Give every empty bin of `values` what `largest` has for its donor. Some bin must be
+    filled.
+    """
     n = values.size
     empty, filled = bins[0], bins[1]
     n_empty = 0
     for i in range(n):
-        # Written always, counted where it is so: which bins are empty is a toss that a processor cannot guess.
+        # Written always, counted where it is so: which bins are empty is a toss that a processor
+        # cannot guess.
         empty[n_empty] = np.uint64(i)
         n_empty += values[i] == _NONE
     n_filled = n - n_empty
@@ -176,8 +190,8 @@ def _own_orders_into(members, keys, orders, mixed, values):
 def _pack_into(values, salts, bit_places, symbols, words):
     """Minima uint64[n], uint64[n], uint64[64] -> the planes of one row, uint64[b, W].
 
-    `symbols` is work, uint64[64 · W], and holds zeros behind the first n. Going over all symbols for every plane beat
-    turning 8 × 8 bits at a time: it is what LLVM vectorizes.
+    `symbols` is work, uint64[64 · W], and holds zeros behind the first n. Going over all symbols
+    for every plane beat turning 8 × 8 bits at a time: it is what LLVM vectorizes.
     """
     n_bits, n_words = words.shape
     shift = np.uint64(64 - n_bits)
@@ -197,7 +211,9 @@ def _pack_into(values, salts, bit_places, symbols, words):
 
 @kernel
 def one_permutation_into(members, offsets, tables, work, words):
-    """uint64[M], int64[N + 1], `Tables`, `Work` -> uint64[N, b, W]; a row of zeros for an empty set."""
+    """uint64[M], int64[N + 1], `Tables`, `Work` -> uint64[N, b, W]; a row of zeros for an empty
+    set.
+    """
     for s in range(words.shape[0]):
         if offsets[s] == offsets[s + 1]:
             words[s] = _U0

@@ -1,12 +1,15 @@
-"""Multi-index hashing: rows by the key of every chunk of their codes, and the search that looks keys up by distance.
+"""Multi-index hashing: rows by the key of every chunk of their codes, and the search that looks
+keys up by distance.
 
-Chunks are disjoint runs of symbols. A row that differs from a query in d symbols differs in few symbols of some chunk:
-once chunk j was looked up at distances 0 … levels[j] − 1 for every j, all rows within sum(levels) − 1 were seen,
-whatever the levels are. So a search deepens the chunk that is cheapest next, until the k-th distance is seen.
+Chunks are disjoint runs of symbols. A row that differs from a query in d symbols differs in few
+symbols of some chunk: once chunk j was looked up at distances 0 … levels[j] − 1 for every j, all
+rows within sum(levels) − 1 were seen, whatever the levels are. So a search deepens the chunk that
+is cheapest next, until the k-th distance is seen.
 
-In here words are turned: symbol i of a plane is bit 63 − i % 64 of word i // 64. A key is the bits of a chunk, plane
-after plane; its bucket is (key · factor) >> shift. The filter of an entry is some of the row's other bits: as many
-symbols as fit, of one or more planes, so that most rows are refused without a look at their codes.
+In here words are turned: symbol i of a plane is bit 63 − i % 64 of word i // 64. A key is the bits
+of a chunk, plane after plane; its bucket is (key · factor) >> shift. The filter of an entry is some
+of the row's other bits: as many symbols as fit, of one or more planes, so that most rows are
+refused without a look at their codes.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ _ENTRY = np.int64(0xFFFFFFFF)
 _U0, _U1, _U2, _U4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _U8, _U16, _U32, _U56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
 _BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_M1, _M2, _M4 = (
+    np.uint64(0x5555555555555555),
+    np.uint64(0x3333333333333333),
+    np.uint64(0x0F0F0F0F0F0F0F0F),
+)
 _H01 = np.uint64(0x0101010101010101)
 
 
@@ -48,13 +55,17 @@ class ChunkTables(NamedTuple):
     filters: npt.NDArray[Any]
     """uint32 or uint64 [T, N + 1]: bits of those rows."""
     filter_symbols: npt.NDArray[np.int64]
-    """[T]: symbols of which a filter has bits, those after the chunk, and round to the first again."""
+    """[T]: symbols of which a filter has bits, those after the chunk, and round to the first
+    again.
+    """
     filter_planes: npt.NDArray[np.int64]
     """[T]: bits it has of each."""
     flips: npt.NDArray[np.uint64]
     """[M]: what turns a key into those at a distance, for one distance and chunk after another."""
     flip_starts: npt.NDArray[np.int64]
-    """[T, L + 1]: flips of chunk j at distance t are `flip_starts[j, t]` … `flip_starts[j, t + 1]`."""
+    """[T, L + 1]: flips of chunk j at distance t are `flip_starts[j, t]` … `flip_starts[j, t +
+    1]`.
+    """
 
 
 class Work(NamedTuple):
@@ -79,7 +90,8 @@ class Work(NamedTuple):
     ends: npt.NDArray[np.int64]
     """[AT_ONCE]: the places after their last entries."""
     met: npt.NDArray[np.int64]
-    """[MET]: entries whose filters pass, with 2³² · the place of their key in `probed`; then rows."""
+    """[MET]: entries whose filters pass, with 2³² · the place of their key in `probed`; then rows.
+    """
     met_keys: npt.NDArray[np.uint64]
     """[MET]: the keys they were found by."""
     met_distances: npt.NDArray[np.int64]
@@ -176,11 +188,17 @@ def _is_allowed(mask, row):
 
 @kernel
 def _gather_into(plane, first, length, bits):
-    """Shift the bits of symbols `first` … `first + length` of every lane of uint64[W, 512] into uint64[512]."""
+    """Shift the bits of symbols `first` … `first + length` of every lane of uint64[W, 512] into
+    uint64[512].
+    """
     if length == 0:
         return
     w, skipped = first // _WORD_BITS, first % _WORD_BITS
-    left, right, moved = np.uint64(skipped), np.uint64(_WORD_BITS - length), np.uint64(length % _WORD_BITS)
+    left, right, moved = (
+        np.uint64(skipped),
+        np.uint64(_WORD_BITS - length),
+        np.uint64(length % _WORD_BITS),
+    )
     if skipped + length > _WORD_BITS:
         rest = np.uint64(_WORD_BITS - skipped)
         for i in range(BLOCK):
@@ -193,10 +211,11 @@ def _gather_into(plane, first, length, bits):
 
 @kernel
 def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bits):
-    """Put rows 0 … n of uint64[B, P, W, 512] that uint64[8·B] allows, all if empty, into the table of chunk `j`.
+    """Put rows 0 … n of uint64[B, P, W, 512] that uint64[8·B] allows, all if empty, into the table
+    of chunk `j`.
 
-    `tables.starts[j]` comes full of zeros. `buckets` (uint32[n]), `filters` (like those of the tables, [n]) and `bits`
-    (uint64[512]) are room.
+    `tables.starts[j]` comes full of zeros. `buckets` (uint32[n]), `filters` (like those of the
+    tables, [n]) and `bits` (uint64[512]) are room.
     """
     starts = tables.starts[j]
     first, length = tables.firsts[j], tables.lengths[j]
@@ -242,11 +261,15 @@ def _worse(distance, id, other_distance, other_id):
 
 @kernel
 def _sink(distances, ids, size, distance, id):
-    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to where it belongs."""
+    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to
+    where it belongs.
+    """
     place = 0
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and _worse(distances[child + 1], ids[child + 1], distances[child], ids[child]):
+        if child + 1 < size and _worse(
+            distances[child + 1], ids[child + 1], distances[child], ids[child]
+        ):
             child += 1
         if not _worse(distances[child], ids[child], distance, id):
             break
@@ -257,7 +280,9 @@ def _sink(distances, ids, size, distance, id):
 
 @kernel
 def _keep(distances, ids, size, distance, id):
-    """Add a candidate to a heap whose first is the worst, in place of that one where it is full; return its size."""
+    """Add a candidate to a heap whose first is the worst, in place of that one where it is full;
+    return its size.
+    """
     if size == len(ids):
         _sink(distances, ids, size, distance, id)
         return size
@@ -271,7 +296,9 @@ def _keep(distances, ids, size, distance, id):
 
 @kernel
 def sort_heaps(distances, ids, sizes):
-    """Turn heaps whose first is the worst, int32[Q, K] and int64[Q, K], into rows whose first is the best."""
+    """Turn heaps whose first is the worst, int32[Q, K] and int64[Q, K], into rows whose first is
+    the best.
+    """
     for q in range(len(sizes)):
         for last in range(sizes[q] - 1, 0, -1):
             distance, id = distances[q, last], ids[q, last]
@@ -299,7 +326,8 @@ def _seen_before(tables, levels, j, code, query):
 
 @inlined_kernel
 def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met, n_met):
-    """Append `tag` + e to `met` for the entries e whose filter differs in at most `most` symbols; returns their number.
+    """Append `tag` + e to `met` for the entries e whose filter differs in at most `most` symbols;
+    returns their number.
 
     Without a branch: which rows pass is anybody's guess, and a wrong guess costs more than a store.
     """
@@ -323,7 +351,9 @@ def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met
 
 @kernel
 def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size):
-    """Offer the rows of the `n_met` entries in `work.met`; returns the number kept and the limit from now on."""
+    """Offer the rows of the `n_met` entries in `work.met`; returns the number kept and the limit
+    from now on.
+    """
     rows = tables.rows[j]
     first, length = tables.firsts[j], tables.lengths[j]
     k = len(best_ids)
@@ -360,17 +390,21 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
 
 
 @kernel
-def _look_up(blocks, ids, mask, tables, n_symbols, j, radius, left, costs, work, distances, best_ids, size):
+def _look_up(
+    blocks, ids, mask, tables, n_symbols, j, radius, left, costs, work, distances, best_ids, size
+):
     """Offer all rows whose chunk `j` is exactly `work.levels[j]` symbols away from the query's.
 
-    Returns the number kept, keys looked up, entries met, rows looked at, and what it cost; stops where that exceeds
-    `left`.
+    Returns the number kept, keys looked up, entries met, rows looked at, and what it cost; stops
+    where that exceeds `left`.
     """
     starts, filters = tables.starts[j], tables.filters[j]
     factor, shift = tables.factors[j], tables.shifts[j]
     t, key = work.levels[j], work.keys[j]
     n_filtered, n_planes = tables.filter_symbols[j], tables.filter_planes[j]
-    wanted = _filter(work.query, n_symbols, tables.firsts[j] + tables.lengths[j], n_filtered, n_planes)
+    wanted = _filter(
+        work.query, n_symbols, tables.firsts[j] + tables.lengths[j], n_filtered, n_planes
+    )
     begin, stop = tables.flip_starts[j, t], tables.flip_starts[j, t + 1]
     limit = min(radius, distances[0]) if size == len(best_ids) else radius
     n_keys, n_entries, n_rows, spent = 0, 0, 0, 0.0
@@ -382,7 +416,8 @@ def _look_up(blocks, ids, mask, tables, n_symbols, j, radius, left, costs, work,
             work.begins[i] = starts[bucket]
             work.ends[i] = starts[bucket + _U1]
         touched = _U0
-        for i in range(count):  # the first entries come from memory side by side; below they would come one by one
+        # the first entries come from memory side by side; below they would come one by one
+        for i in range(count):
             touched ^= np.uint64(filters[work.begins[i]])
             n_entries += work.ends[i] - work.begins[i]
         work.touched[0] = touched
@@ -396,20 +431,33 @@ def _look_up(blocks, ids, mask, tables, n_symbols, j, radius, left, costs, work,
             while i < count and n_met < MET:
                 pause = min(work.ends[i], at + MET - n_met)
                 n_met = _sift_into(
-                    filters, at, pause, wanted, n_filtered, n_planes, limit - t, i << 32, work.met, n_met
+                    filters,
+                    at,
+                    pause,
+                    wanted,
+                    n_filtered,
+                    n_planes,
+                    limit - t,
+                    i << 32,
+                    work.met,
+                    n_met,
                 )
                 at = pause
                 if at == work.ends[i]:
                     i += 1
                     at = work.begins[i]
-            size, limit = _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size)
+            size, limit = _offer_met(
+                blocks, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size
+            )
             n_rows += n_met
     return size, n_keys, n_entries, n_rows, spent
 
 
 @kernel
 def _next_cost(tables, levels, crowding, j, costs):
-    """What it will cost to look chunk `j` up one symbol further away: as crowded as it was, or as it is on average."""
+    """What it will cost to look chunk `j` up one symbol further away: as crowded as it was, or as
+    it is on average.
+    """
     t = levels[j]
     if t + 1 >= tables.flip_starts.shape[1]:
         return np.inf
@@ -431,7 +479,9 @@ def _cheapest(tables, levels, crowding, costs):
 
 @kernel
 def _cost_ahead(tables, levels, crowding, costs, steps, most, planned):
-    """What `steps` more lookups will cost, the cheapest first; `most` and more is not told apart. `planned` is room."""
+    """What `steps` more lookups will cost, the cheapest first; `most` and more is not told apart.
+    `planned` is room.
+    """
     total = 0.0
     for j in range(len(levels)):
         planned[j] = levels[j]
@@ -447,15 +497,29 @@ def _cost_ahead(tables, levels, crowding, costs, steps, most, planned):
 
 @kernel
 def nearest_by_tables_into(
-    blocks, ids, mask, tables, n_symbols, queries, radius, costs, budgets, work, distances, best_ids, sizes, account
+    blocks,
+    ids,
+    mask,
+    tables,
+    n_symbols,
+    queries,
+    radius,
+    costs,
+    budgets,
+    work,
+    distances,
+    best_ids,
+    sizes,
+    account,
 ):
     """Offer all rows in `tables` to the k best within `radius` of every query, or give up.
 
-    uint64[B, P, W, 512], int64[≥ N], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W].
-    `costs` (float64[3]): a key looked up, an entry met, a row looked at. `budgets` (float64[3]): what may be spent
-    before the rest is estimated, the most that rest may cost, and the most that all may.
-    The best are heaps, the worst first: int32[Q, K], int64[Q, K], `sizes` int64[Q].
-    `account` int64[Q, 4]: keys looked up, entries met, rows looked at, and whether the search gave up; added to.
+    uint64[B, P, W, 512], int64[≥ N], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W]. `costs`
+    (float64[3]): a key looked up, an entry met, a row looked at. `budgets` (float64[3]): what may
+    be spent before the rest is estimated, the most that rest may cost, and the most that all may.
+    The best are heaps, the worst first: int32[Q, K], int64[Q, K], `sizes` int64[Q]. `account`
+    int64[Q, 4]: keys looked up, entries met, rows looked at, and whether the search gave up; added
+    to.
     """
     n_tables = len(work.levels)
     n_entries = tables.rows.shape[1] - 1
@@ -477,7 +541,15 @@ def nearest_by_tables_into(
                 break
             j, cost = _cheapest(tables, work.levels, work.crowding, costs)
             if j < 0 or spent + cost > budgets[0]:
-                ahead = _cost_ahead(tables, work.levels, work.crowding, costs, limit - seen, budgets[1], work.planned)
+                ahead = _cost_ahead(
+                    tables,
+                    work.levels,
+                    work.crowding,
+                    costs,
+                    limit - seen,
+                    budgets[1],
+                    work.planned,
+                )
                 if j < 0 or ahead >= budgets[1]:
                     account[q, 3] = 1
                     break

@@ -1,7 +1,9 @@
-"""Loops behind `bitkin.evaluate`: which pairs to look at, exact sums over them, and the precision of a ranking.
+"""Loops behind `bitkin.evaluate`: which pairs to look at, exact sums over them, and the precision
+of a ranking.
 
-A sum runs in eight lanes, column j in lane j % 8: fast, because no addition waits for the one before, and the same to
-the last bit for a sparse row and its dense copy, because a zero changes no lane.
+A sum runs in eight lanes, column j in lane j % 8: fast, because no addition waits for the one
+before, and the same to the last bit for a sparse row and its dense copy, because a zero changes no
+lane.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def _clear(lanes):
 @kernel
 def _total(lanes):
     """float64[8] -> float64, always added in the same order."""
-    return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+    return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + (
+        (lanes[4] + lanes[5]) + (lanes[6] + lanes[7])
+    )
 
 
 @kernel
@@ -68,7 +72,8 @@ def _products_lost(row, query, total):
 
 @kernel
 def squared_distances_into(rows, queries, query_of, scaled, lanes, out):
-    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i against query `query_of[i]`.
+    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i against query
+    `query_of[i]`.
 
     Returns how many sums overflow or underflow; those are NaN, unless numbers are `scaled` already.
     """
@@ -88,7 +93,8 @@ def squared_distances_into(rows, queries, query_of, scaled, lanes, out):
 
 @kernel
 def dot_products_into(rows, queries, query_of, scaled, lanes, out):
-    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i with query `query_of[i]`.
+    """float64[M, D], float64[Q, D], int64[M], work float64[8] -> float64[M]: row i with query
+    `query_of[i]`.
 
     Returns how many sums overflow or underflow; those are NaN, unless numbers are `scaled` already.
     """
@@ -178,18 +184,22 @@ def _can_multiply(square):
 
 @kernel
 def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
-    """float64[M], float64[M], float64[Q], int64[M] -> float64[M]: 1 − cosine, 1 where a squared norm is 0.
+    """float64[M], float64[M], float64[Q], int64[M] -> float64[M]: 1 − cosine, 1 where a squared
+    norm is 0.
 
-    Returns how many norms are beyond what can be multiplied; their distances are NaN, unless numbers
-    are `scaled`.
+    Returns how many norms are beyond what can be multiplied; their distances are NaN, unless
+    numbers are `scaled`.
     """
     n_beyond = 0
     for i in range(out.shape[0]):
         row, query = of_rows[i], of_queries[query_of[i]]
         if row == 0.0 or query == 0.0:
             out[i] = 1.0
-        elif scaled or (_can_multiply(row) and _can_multiply(query) and not math.isnan(products[i])):
-            # One root of the product, not two roots: a row is then at distance 0 from itself, exactly.
+        elif scaled or (
+            _can_multiply(row) and _can_multiply(query) and not math.isnan(products[i])
+        ):
+            # One root of the product, not two roots: a row is then at distance 0 from itself,
+            # exactly.
             out[i] = 1.0 - min(max(products[i] / math.sqrt(row * query), -1.0), 1.0)
         else:
             out[i] = math.nan
@@ -199,7 +209,9 @@ def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
 
 @kernel
 def count_at_most_into(table, limits, out):
-    """float[Q, N], float[Q] of one type -> int64[Q]: how many entries of each row are at most its limit."""
+    """float[Q, N], float[Q] of one type -> int64[Q]: how many entries of each row are at most its
+    limit.
+    """
     for row in range(table.shape[0]):
         limit = limits[row]
         count = 0
@@ -210,7 +222,9 @@ def count_at_most_into(table, limits, out):
 
 @kernel
 def find_at_most_into(table, limits, counts, rows, columns, values):
-    """float[Q, N], float[Q], int64[Q] as counted -> int64[M], int64[M], float64[M]: row, column and value of each."""
+    """float[Q, N], float[Q], int64[Q] as counted -> int64[M], int64[M], float64[M]: row, column and
+    value of each.
+    """
     place = 0
     for row in range(table.shape[0]):
         limit = limits[row]
@@ -227,11 +241,12 @@ def find_at_most_into(table, limits, counts, rows, columns, values):
 
 @kernel
 def average_precision_into(groups, offsets, relevant, counts, hits, out):
-    """int32[Q, N] below G, CSR of relevant columns, work int64[G] twice -> float64[Q], NaN where nothing is relevant.
+    """int32[Q, N] below G, CSR of relevant columns, work int64[G] twice -> float64[Q], NaN where
+    nothing is relevant.
 
-    Lower groups rank first; within one the result is the mean over all orders. Of n items with r relevant, behind
-    N₀ items with R₀ relevant, the i-th is relevant with chance r / n, and then (i − 1)(r − 1)/(n − 1) relevant ones
-    of its own group are expected before it.
+    Lower groups rank first; within one the result is the mean over all orders. Of n items with r
+    relevant, behind N₀ items with R₀ relevant, the i-th is relevant with chance r / n, and then (i
+    − 1)(r − 1)/(n − 1) relevant ones of its own group are expected before it.
     """
     for row in range(groups.shape[0]):
         n_relevant = offsets[row + 1] - offsets[row]

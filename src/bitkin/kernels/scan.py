@@ -1,16 +1,18 @@
 """Symbol distances over blocks of 512 codes: all of them, the k smallest, or all within a radius.
 
-The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and `bs` are tuples whose lengths, not
-values, matter: they fix the number of planes, of words and of blocks taken in one turn at compile time, so LLVM
-unrolls those loops and vectorizes the one over the 512 lanes.
+The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and `bs` are tuples
+whose lengths, not values, matter: they fix the number of planes, of words and of blocks taken in
+one turn at compile time, so LLVM unrolls those loops and vectorizes the one over the 512 lanes.
 
-The k smallest are kept by counting: distances are small integers, so a histogram of the candidates taken so far gives
-the exact k-th distance at every moment, whatever k is. Candidates go to a buffer of more than k places, which is cut
-back to the best k when it is full. `by_id` says that ids may come out of order, so that equal distances must be
-settled by id; without it the first of equals has the lowest id and later ones are never candidates.
+The k smallest are kept by counting: distances are small integers, so a histogram of the candidates
+taken so far gives the exact k-th distance at every moment, whatever k is. Candidates go to a buffer
+of more than k places, which is cut back to the best k when it is full. `by_id` says that ids may
+come out of order, so that equal distances must be settled by id; without it the first of equals has
+the lowest id and later ones are never candidates.
 
-Where k is large, most candidates would be taken early and fall out later. Then a sample of the blocks says first how
-far the k-th is about, and lanes within that are marked by vectors, a bit each: only what is marked is looked at.
+Where k is large, most candidates would be taken early and fall out later. Then a sample of the
+blocks says first how far the k-th is about, and lanes within that are marked by vectors, a bit
+each: only what is marked is looked at.
 """
 
 from __future__ import annotations
@@ -36,15 +38,20 @@ _FAR = np.int32(2**31 - 1)
 
 
 class Best(NamedTuple):
-    """The k best of Q queries while a scan goes on; every array has a row a query, except the last four."""
+    """The k best of Q queries while a scan goes on; every array has a row a query, except the last
+    four.
+    """
 
     limits: npt.NDArray[np.int32]
     """[Q]: only distances below this are of interest."""
     progress: npt.NDArray[np.int64]
-    """[Q, 4]: candidates kept; the k-th distance so far (the largest possible while there are fewer than k); how many
-    are that close; the largest id still of use at exactly that distance."""
+    """[Q, 4]: candidates kept; the k-th distance so far (the largest possible while there are fewer
+    than k); how many are that close; the largest id still of use at exactly that distance.
+    """
     histogram: npt.NDArray[np.int32]
-    """[Q, 64·W + 1]: candidates kept, by distance. Sized by words, not symbols: no file content can step outside."""
+    """[Q, 64·W + 1]: candidates kept, by distance. Sized by words, not symbols: no file content can
+    step outside.
+    """
     distances: npt.NDArray[np.int32]
     """[Q, more than k]: of the candidates, in the order they came."""
     ids: npt.NDArray[np.int64]
@@ -127,7 +134,9 @@ def _block_distances_into(block, query, ps, ws, lanes):
 
 @kernel
 def _any_closer(block, query, limit, ps, ws):
-    """Is any lane closer than `limit` (uint64)? Nothing is stored: the sign bits of distance − limit are collected."""
+    """Is any lane closer than `limit` (uint64)? Nothing is stored: the sign bits of distance −
+    limit are collected.
+    """
     signs = np.uint64(0)
     for i in range(BLOCK):
         signs |= _lane_distance(block, query, 0, i, ps, ws) - limit
@@ -136,7 +145,8 @@ def _any_closer(block, query, limit, ps, ws):
 
 @kernel
 def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
-    """`_any_closer` for the `len(bs)` blocks from `b` on, side by side: as many streams from memory as it can feed.
+    """`_any_closer` for the `len(bs)` blocks from `b` on, side by side: as many streams from memory
+    as it can feed.
 
     One stream stalls at every page; alone, a query on 64-bit codes is half as slow again with it.
     """
@@ -149,7 +159,9 @@ def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
 
 @kernel
 def _any_closer_of_two(block, query_a, query_b, limit_a, limit_b, ps, ws):
-    """`_any_closer` for two queries at once: the block is read from cache once, a fifth faster for wide codes."""
+    """`_any_closer` for two queries at once: the block is read from cache once, a fifth faster for
+    wide codes.
+    """
     signs_a, signs_b = np.uint64(0), np.uint64(0)
     for i in range(BLOCK):
         signs_a |= _lane_distance(block, query_a, 0, i, ps, ws) - limit_a
@@ -159,7 +171,9 @@ def _any_closer_of_two(block, query_a, query_b, limit_a, limit_b, ps, ws):
 
 @kernel
 def _few_distances_into(block, query, ps, ws, mask, b, lanes):
-    """Like `_block_distances_into`, for the lanes that uint64[8·B] allows; all others get the largest number."""
+    """Like `_block_distances_into`, for the lanes that uint64[8·B] allows; all others get the
+    largest number.
+    """
     for i in range(BLOCK):
         lanes[i] = _FAR
     for j in range(8):
@@ -177,7 +191,9 @@ def _few_distances_into(block, query, ps, ws, mask, b, lanes):
 
 @kernel
 def symbol_distances_into(blocks, queries, ps, ws, out, first, count, lanes):
-    """uint64[B, P, W, 512], uint64[Q, P, W] -> columns `first` … `first + count` of int32[Q, N], written to `out`."""
+    """uint64[B, P, W, 512], uint64[Q, P, W] -> columns `first` … `first + count` of int32[Q, N],
+    written to `out`.
+    """
     for b in range(len(blocks)):
         start = b * BLOCK
         stop = min(BLOCK, count - start)
@@ -213,10 +229,13 @@ def _masked_distances_into(block, query, ps, ws, mask, b, allowed, lanes):
 
 @kernel
 def _sort_ids(ids):
-    """Sort int64[N] in place by heapsort: Numba's own sort takes seconds to compile, at every width anew."""
+    """Sort int64[N] in place by heapsort: Numba's own sort takes seconds to compile, at every width
+    anew.
+    """
     n = len(ids)
     for heap_size in range(n + n // 2, 0, -1):
-        # The first n // 2 rounds build the heap from its last parent up; the others take its largest away.
+        # The first n // 2 rounds build the heap from its last parent up; the others take its
+        # largest away.
         root = max(0, heap_size - n - 1) if heap_size > n else 0
         end = n
         if heap_size <= n:
@@ -234,7 +253,8 @@ def _sort_ids(ids):
 
 @kernel
 def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, by_id):
-    """Keep the best k candidates of a query; of those at the k-th distance the ones with the lowest ids.
+    """Keep the best k candidates of a query; of those at the k-th distance the ones with the lowest
+    ids.
 
     Returns the new `n_kept`, `n_close` and `last_id`; the k-th distance stays what it was.
     """
@@ -304,18 +324,26 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
             last_id = _NO_ID
         if n_close >= k:
             limit = worst + by_id
-    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = n_kept, worst, n_close, last_id
+    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = (
+        n_kept,
+        worst,
+        n_close,
+        last_id,
+    )
     best.limits[q] = limit
 
 
 @kernel
-def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, ws, bs, k, by_id, best):
+def k_smallest_into(
+    blocks, ids, first_block, last_block, n, mask, queries, ps, ws, bs, k, by_id, best
+):
     """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best.
 
-    uint64[B, P, W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W].
-    While hits are likely (the first k·512 rows), among few lanes, and for codes wider than one turn, all distances of
-    a block are stored and looked at; otherwise a pass that stores nothing first asks whether there is a hit at all: for
-    two queries at once, or for several blocks at once where there is only one query.
+    uint64[B, P, W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W]. While
+    hits are likely (the first k·512 rows), among few lanes, and for codes wider than one turn, all
+    distances of a block are stored and looked at; otherwise a pass that stores nothing first asks
+    whether there is a hit at all: for two queries at once, or for several blocks at once where
+    there is only one query.
     """
     narrow = len(ws) == queries.shape[2]
     alone = narrow and len(queries) == 1 and len(mask) == 0
@@ -342,12 +370,16 @@ def k_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, 
                 limit_a = np.uint64(best.limits[q])
                 if hit_b:
                     limit_b = np.uint64(best.limits[q + 1])
-                    hit_a, hit_b = _any_closer_of_two(block, queries[q], queries[q + 1], limit_a, limit_b, ps, ws)
+                    hit_a, hit_b = _any_closer_of_two(
+                        block, queries[q], queries[q + 1], limit_a, limit_b, ps, ws
+                    )
                 else:
                     hit_a = _any_closer(block, queries[q], limit_a, ps, ws)
             for side in range(2):
                 if hit_a if side == 0 else hit_b:
-                    _masked_distances_into(block, queries[q + side], ps, ws, mask, b, allowed, best.lanes)
+                    _masked_distances_into(
+                        block, queries[q + side], ps, ws, mask, b, allowed, best.lanes
+                    )
                     _offer_block(best, q + side, k, by_id, ids, mask, start, stop)
 
 
@@ -365,7 +397,8 @@ def sample_into(blocks, first_block, last_block, n, mask, queries, ps, ws, step,
 
 @kernel
 def guess_limits(best, rank):
-    """Set the limit of every query to take in the `rank`-th nearest of its sample, and forget the sample.
+    """Set the limit of every query to take in the `rank`-th nearest of its sample, and forget the
+    sample.
 
     If at least k rows are found below it, they are the right ones; if not, it was set too low.
     """
@@ -381,12 +414,16 @@ def guess_limits(best, rank):
 
 @kernel
 def _any_marked(block, query, limit, ps, ws, marks):
-    """Mark the lanes closer than `limit` (uint64) in uint64[8]: a sign bit each, put in its place."""
+    """Mark the lanes closer than `limit` (uint64) in uint64[8]: a sign bit each, put in its
+    place.
+    """
     any_mark = np.uint64(0)
     for group in range(BLOCK // 64):
         bits = np.uint64(0)
         for i in range(64):
-            bits |= ((_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63) << np.uint64(i)
+            bits |= (
+                (_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63
+            ) << np.uint64(i)
         marks[group] = bits
         any_mark |= bits
     return any_mark != _U0
@@ -401,7 +438,8 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
     for group in range(BLOCK // 64):
         bits = best.marks[group]
         while bits != _U0:
-            i = 64 * group + np.int64(_popcount((bits & (~bits + _U1)) - _U1))  # the lowest bit that is set
+            # the lowest bit that is set
+            i = 64 * group + np.int64(_popcount((bits & (~bits + _U1)) - _U1))
             bits &= bits - _U1
             distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
             if distance >= limit or i >= stop or not _is_allowed(mask, start + i):
@@ -423,13 +461,22 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
                 last_id = _NO_ID
             if n_close >= k:
                 limit = worst + by_id
-    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = n_kept, worst, n_close, last_id
+    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = (
+        n_kept,
+        worst,
+        n_close,
+        last_id,
+    )
     best.limits[q] = limit
 
 
 @kernel
-def many_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, ps, ws, k, by_id, best):
-    """`k_smallest_into` for a large k and codes of one turn: every block is marked, few lanes have to be looked at."""
+def many_smallest_into(
+    blocks, ids, first_block, last_block, n, mask, queries, ps, ws, k, by_id, best
+):
+    """`k_smallest_into` for a large k and codes of one turn: every block is marked, few lanes have
+    to be looked at.
+    """
     for b in range(first_block, last_block):
         if _allowed_in_block(mask, b) == 0:
             continue
@@ -445,13 +492,16 @@ def many_smallest_into(blocks, ids, first_block, last_block, n, mask, queries, p
 def sort_best_into(best, k, by_id, out_ids, out_distances):
     """Write every query's best k, nearest first, ties by lower id, to int64[Q, k] and int32[Q, k].
 
-    Places beyond the candidates there are stay as they were. Sorting is by counting; `best` is used up.
+    Places beyond the candidates there are stay as they were. Sorting is by counting; `best` is used
+    up.
     """
     for q in range(len(best.limits)):
         histogram = best.histogram[q]
         n, worst, n_close, _ = best.progress[q]
         if n > k:
-            n, _, _ = _cut_back(histogram, best.distances[q], best.ids[q], best.spare, n, worst, n_close, k, by_id)
+            n, _, _ = _cut_back(
+                histogram, best.distances[q], best.ids[q], best.spare, n, worst, n_close, k, by_id
+            )
         place = 0
         for distance in range(worst + 1):
             count = histogram[distance]
@@ -474,11 +524,26 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
 
 @kernel
 def within_radius_into(
-    blocks, ids, first_block, last_block, n, mask, queries, ps, ws, radius, out_queries, out_ids, out_distances, lanes
+    blocks,
+    ids,
+    first_block,
+    last_block,
+    n,
+    mask,
+    queries,
+    ps,
+    ws,
+    radius,
+    out_queries,
+    out_ids,
+    out_distances,
+    lanes,
 ):
-    """Collect (query, id, distance) of all rows within `radius`; returns the next block to do and how many were found.
+    """Collect (query, id, distance) of all rows within `radius`; returns the next block to do and
+    how many were found.
 
-    Stops before a block whose hits might not fit the output, int64[M], int64[M], int32[M] with M ≥ 512·Q.
+    Stops before a block whose hits might not fit the output, int64[M], int64[M], int32[M] with M ≥
+    512·Q.
     """
     found = 0
     for b in range(first_block, last_block):

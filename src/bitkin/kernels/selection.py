@@ -13,13 +13,17 @@ def _worse(distance, id, other_distance, other_id):
 
 @kernel
 def _sink(distances, ids, size, distance, id):
-    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to where it belongs."""
+    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to
+    where it belongs.
+    """
     place = 0
     while True:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and _worse(distances[child + 1], ids[child + 1], distances[child], ids[child]):
+        if child + 1 < size and _worse(
+            distances[child + 1], ids[child + 1], distances[child], ids[child]
+        ):
             child += 1
         if not _worse(distances[child], ids[child], distance, id):
             break
@@ -30,9 +34,11 @@ def _sink(distances, ids, size, distance, id):
 
 @kernel
 def nearest_into(distances, ids, best_distances, best_ids):
-    """float[Q, M], int64[Q, M] -> float[Q, K], int64[Q, K]; id −1 is nobody, and its distance must be infinite.
+    """float[Q, M], int64[Q, M] -> float[Q, K], int64[Q, K]; id −1 is nobody, and its distance must
+    be infinite.
 
-    `best_distances` comes full of infinity and `best_ids` full of −1: what is left of them stays at the end.
+    `best_distances` comes full of infinity and `best_ids` full of −1: what is left of them stays at
+    the end.
     """
     k = best_ids.shape[1]
     for row in range(ids.shape[0]):
@@ -45,7 +51,9 @@ def nearest_into(distances, ids, best_distances, best_ids):
             if size < k:
                 place = size
                 size += 1
-                while place > 0 and _worse(distance, id, kept_distances[(place - 1) // 2], kept_ids[(place - 1) // 2]):
+                while place > 0 and _worse(
+                    distance, id, kept_distances[(place - 1) // 2], kept_ids[(place - 1) // 2]
+                ):
                     kept_distances[place] = kept_distances[(place - 1) // 2]
                     kept_ids[place] = kept_ids[(place - 1) // 2]
                     place = (place - 1) // 2

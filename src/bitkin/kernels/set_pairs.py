@@ -1,4 +1,6 @@
-"""Comparing sets, as `bitkin.kernels.sets` lays them out, ascending and every member once: equal ones, similar ones."""
+"""Comparing sets, as `bitkin.kernels.sets` lays them out, ascending and every member once: equal
+ones, similar ones.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def set_digests_into(members, offsets, digests):
 
 @kernel
 def equal_sets_into(members, offsets, first_rows, second_rows, equal):
-    """Ascending sets; int64[P] twice -> bool[P]: whether set `first_rows[i]` and set `second_rows[i]` are the same."""
+    """Ascending sets; int64[P] twice -> bool[P]: whether set `first_rows[i]` and set
+    `second_rows[i]` are the same.
+    """
     for pair in range(len(equal)):
         a, end = offsets[first_rows[pair]], offsets[first_rows[pair] + 1]
         b = offsets[second_rows[pair]]
@@ -40,7 +44,9 @@ def equal_sets_into(members, offsets, first_rows, second_rows, equal):
 
 @kernel
 def _shared_needed(both, threshold):
-    """Return the least s with s / (both − s) ≥ `threshold` in floating point, where two sets have `both` members."""
+    """Return the least s with s / (both − s) ≥ `threshold` in floating point, where two sets have
+    `both` members.
+    """
     needed = int(threshold * both / (1.0 + threshold))
     while needed > 0 and (needed - 1) / (both - needed + 1) >= threshold:
         needed -= 1
@@ -51,9 +57,11 @@ def _shared_needed(both, threshold):
 
 @kernel
 def similar_pairs_into(members, offsets, first_rows, second_rows, threshold, out):
-    """uint64[M], int64[N + 1]; int64[P] twice -> float64[P]: the Jaccard similarity, or 0 where below `threshold` > 0.
+    """uint64[M], int64[N + 1]; int64[P] twice -> float64[P]: the Jaccard similarity, or 0 where
+    below `threshold` > 0.
 
-    A comparison ends once too many members of either set have no partner. At least one set of each pair has members.
+    A comparison ends once too many members of either set have no partner. At least one set of each
+    pair has members.
     """
     for pair in range(len(out)):
         a, end_a = offsets[first_rows[pair]], offsets[first_rows[pair] + 1]

@@ -1,7 +1,7 @@
 """Loops over ragged sets: set i is `members[offsets[i]:offsets[i + 1]]`, uint64.
 
-Sorting is a merge sort of our own: its worst case is its usual case, which a quicksort over members that an outsider
-chose cannot say, and sets that come sorted cost one look.
+Sorting is a merge sort of our own: its worst case is its usual case, which a quicksort over members
+that an outsider chose cannot say, and sets that come sorted cost one look.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def _merge_into(source, first, middle, stop, target):
     a, b = first, middle
     place = first
     while a < middle and b < stop:
-        # No branch on the comparison: which side is smaller is a coin toss that a processor cannot guess.
+        # No branch on the comparison: which side is smaller is a coin toss that a processor cannot
+        # guess.
         left, right = source[a], source[b]
         take_right = right < left
         target[place] = right if take_right else left
@@ -80,9 +81,11 @@ def _sort(members, first, stop, work):
 
 @kernel
 def sort_distinct_into(members, offsets, first_set, stop_set, work, counts):
-    """uint64[M], int64[N + 1] -> sets `first_set` … `stop_set` sorted, their distinct members in front, in place.
+    """uint64[M], int64[N + 1] -> sets `first_set` … `stop_set` sorted, their distinct members in
+    front, in place.
 
-    `counts` (int64[N]) gets how many those are; what is behind them in a set is left over. `work` is uint64[M].
+    `counts` (int64[N]) gets how many those are; what is behind them in a set is left over. `work`
+    is uint64[M].
     """
     for s in range(first_set, stop_set):
         first, stop = offsets[s], offsets[s + 1]
@@ -97,7 +100,9 @@ def sort_distinct_into(members, offsets, first_set, stop_set, work, counts):
 
 @kernel
 def gather_sets_into(members, starts, out, offsets):
-    """uint64[M], int64[N] -> out[offsets[i]:offsets[i + 1]] = the members from `starts[i]` on, for every i."""
+    """uint64[M], int64[N] -> out[offsets[i]:offsets[i + 1]] = the members from `starts[i]` on, for
+    every i.
+    """
     for s in range(len(starts)):
         shift = starts[s] - offsets[s]
         for i in range(offsets[s], offsets[s + 1]):
@@ -106,7 +111,9 @@ def gather_sets_into(members, starts, out, offsets):
 
 @kernel
 def pair_jaccard_into(members, offsets, first_rows, second_rows, out):
-    """Sorted, distinct sets as uint64[M], int64[N + 1]; int64[P] twice -> float64[P]: |A ∩ B| / |A ∪ B|, 0 for 0/0."""
+    """Sorted, distinct sets as uint64[M], int64[N + 1]; int64[P] twice -> float64[P]: |A ∩ B| / |A
+    ∪ B|, 0 for 0/0.
+    """
     for pair in range(len(out)):
         a, end_a = offsets[first_rows[pair]], offsets[first_rows[pair] + 1]
         b, end_b = offsets[second_rows[pair]], offsets[second_rows[pair] + 1]

@@ -1,15 +1,16 @@
 """A stable 64-bit hash of bytes, over strings one after another and over the shingles of texts.
 
-Bytes are zero-padded to blocks of 16, at least one. Each half of a block is a little-endian number, scrambled one to
-one; the two are added into the state, which is then multiplied, and the length and a last mix end it. Whole blocks
-cost no branch on the length, which for short strings is a guess that a processor gets wrong half the time.
+Bytes are zero-padded to blocks of 16, at least one. Each half of a block is a little-endian number,
+scrambled one to one; the two are added into the state, which is then multiplied, and the length and
+a last mix end it. Whole blocks cost no branch on the length, which for short strings is a guess
+that a processor gets wrong half the time.
 
-Anybody can make strings that collide under it. The keyed hash is for where that matters: bytes as the coefficients of a
-polynomial modulo 2**61 − 1, seven each after the length, at a secret point. Two strings of up to 7k bytes collide for
-at most k points of 2**61 − 1, whoever chose them.
+Anybody can make strings that collide under it. The keyed hash is for where that matters: bytes as
+the coefficients of a polynomial modulo 2**61 − 1, seven each after the length, at a secret point.
+Two strings of up to 7k bytes collide for at most k points of 2**61 − 1, whoever chose them.
 
-Text comes as bytes in uint64 words (`data`), so that eight bytes are read at once from any place; a position is a
-uint64 number of a byte, and at least three words stand behind the last byte in use.
+Text comes as bytes in uint64 words (`data`), so that eight bytes are read at once from any place; a
+position is a uint64 number of a byte, and at least three words stand behind the last byte in use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _U16, _U29, _U32, _U63 = (np.uint64(n) for n in (16, 29, 32, 63))
 _U61, _BITS_29, _BITS_32 = np.uint64(61), np.uint64(2**29 - 1), np.uint64(2**32 - 1)
 _PRIME = np.uint64(2**61 - 1)
 _NUL, _SPACE = np.uint8(0x00), np.uint8(0x20)
-_KIND, _FURTHER = np.uint8(0xC0), np.uint8(0x80)  # the top bits of a byte; those of a further byte of a code point
+# the top bits of a byte; those of a further byte of a code point
+_KIND, _FURTHER = np.uint8(0xC0), np.uint8(0x80)
 
 
 @inlined_kernel
@@ -86,11 +88,14 @@ def _hash(data, start, stop):
 
 @inlined_kernel
 def _times(a, b):
-    """Numbers up to 2**61 + 7 -> their product modulo 2**61 − 1, or that and 2**61 − 1 more, up to 2**61 + 7 again."""
+    """Numbers up to 2**61 + 7 -> their product modulo 2**61 − 1, or that and 2**61 − 1 more, up to
+    2**61 + 7 again.
+    """
     a_high, a_low, b_high, b_low = a >> _U32, a & _BITS_32, b >> _U32, b & _BITS_32
     middle = a_high * b_low + a_low * b_high
     low = a_low * b_low
-    # 2**61 is 1, so 2**64 is 8, and what is above bit 29 of the middle, which counts 2**32 times, is itself.
+    # 2**61 is 1, so 2**64 is 8, and what is above bit 29 of the middle, which counts 2**32 times,
+    # is itself.
     total = ((a_high * b_high) << _U3) + (middle >> _U29) + ((middle & _BITS_29) << _U32)
     total += (low >> _U61) + (low & _PRIME)
     return (total >> _U61) + (total & _PRIME)
@@ -110,7 +115,9 @@ def _keyed_hash(data, start, stop, point):
 
 @kernel
 def string_ends_into(text, ends):
-    """uint8[B] of n strings, each ended by a zero byte -> int64[n + 1]: where those are, and one entry unused."""
+    """uint8[B] of n strings, each ended by a zero byte -> int64[n + 1]: where those are, and one
+    entry unused.
+    """
     count = 0
     for i in range(text.size):
         ends[count] = i
@@ -139,7 +146,9 @@ def count_characters_into(text, offsets, counts):
 
 @kernel
 def _wide_space(text, i):
-    """Return how many bytes the white space at byte `i` has, where it is a lead byte of several; 0 for no space."""
+    """Return how many bytes the white space at byte `i` has, where it is a lead byte of several; 0
+    for no space.
+    """
     lead, second, third = text[i], text[i + 1], text[i + 2]
     if lead == 0xC2:  # U+0085, U+00A0
         return 2 if second == 0x85 or second == 0xA0 else 0
@@ -156,14 +165,18 @@ def _wide_space(text, i):
 
 @inlined_kernel
 def _mark_spaces_into(text, first, stop, spaces):
-    """Bytes `first` … `stop − 1` -> spaces[1:] 1 for every byte of a white space and 0 for others; spaces[0] is 1."""
+    """Bytes `first` … `stop − 1` -> spaces[1:] 1 for every byte of a white space and 0 for others;
+    spaces[0] is 1.
+    """
     n = stop - first
     of_text, marks = text[first:stop], spaces[1 : n + 1]
     spaces[0] = 1
     some_wide = False
     for i in range(n):
         byte = of_text[i]
-        marks[i] = (byte == 0x20) | ((byte >= 0x09) & (byte <= 0x0D)) | ((byte >= 0x1C) & (byte <= 0x1F))
+        marks[i] = (
+            (byte == 0x20) | ((byte >= 0x09) & (byte <= 0x0D)) | ((byte >= 0x1C) & (byte <= 0x1F))
+        )
         some_wide |= byte >= 0xC2
     if some_wide:
         for i in range(n):
@@ -174,11 +187,13 @@ def _mark_spaces_into(text, first, stop, spaces):
 
 @kernel
 def join_words_into(text, offsets, spaces, out, out_offsets, counts):
-    """UTF-8 texts, uint8[B] cut at int64[N + 1] -> the same with one space between words and none around them.
+    """UTF-8 texts, uint8[B] cut at int64[N + 1] -> the same with one space between words and none
+    around them.
 
-    `out` has room for as many bytes; `counts` (int64[N]) gets the words of each text. White space is what
-    `str.isspace` says. `text` has two bytes more than are in use; `spaces` is work, uint8[longest text + 1]. Marking
-    first leaves no branch here: where words end is what a processor cannot guess.
+    `out` has room for as many bytes; `counts` (int64[N]) gets the words of each text. White space
+    is what `str.isspace` says. `text` has two bytes more than are in use; `spaces` is work,
+    uint8[longest text + 1]. Marking first leaves no branch here: where words end is what a
+    processor cannot guess.
     """
     place = 0
     for t in range(counts.size):
@@ -200,12 +215,15 @@ def join_words_into(text, offsets, spaces, out, out_offsets, counts):
 
 @kernel
 def shingles_into(text, data, offsets, by_words, size, starts, point, out, keyed, out_offsets):
-    """UTF-8 texts cut at int64[N + 1] -> the hashes of each one's shingles, uint64[S] cut at int64[N + 1].
+    """UTF-8 texts cut at int64[N + 1] -> the hashes of each one's shingles, uint64[S] cut at
+    int64[N + 1].
 
-    `keyed` gets the hashes with the key `point` (uint64 below 2**61 − 1), or is empty where nobody needs them.
+    `keyed` gets the hashes with the key `point` (uint64 below 2**61 − 1), or is empty where nobody
+    needs them.
 
-    `text` and `data` are the same bytes. A unit is a word between single spaces, or a code point; a shingle is `size`
-    units in a row, or the whole text where it has fewer. `starts` is work, int64[longest text + 2].
+    `text` and `data` are the same bytes. A unit is a word between single spaces, or a code point; a
+    shingle is `size` units in a row, or the whole text where it has fewer. `starts` is work,
+    int64[longest text + 2].
     """
     gap = 1 if by_words else 0
     for t in range(offsets.size - 1):

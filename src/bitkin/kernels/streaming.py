@@ -1,8 +1,10 @@
-"""A stream of vectors, one after another: subspace tracking (OPAST) and the rotation that follows it (UnifDiag).
+"""A stream of vectors, one after another: subspace tracking (OPAST) and the rotation that follows
+it (UnifDiag).
 
-Directions lie in blocks of V features, at most 256: blocks[b, j, l] is feature V·b + l of direction j. What is beyond
-the last feature or, up to a multiple of four, beyond the last direction, is zero and stays zero.
-Nothing on matrices may be contracted or reordered: they stay symmetric to the last bit because products commute.
+Directions lie in blocks of V features, at most 256: blocks[b, j, l] is feature V·b + l of direction
+j. What is beyond the last feature or, up to a multiple of four, beyond the last direction, is zero
+and stays zero. Nothing on matrices may be contracted or reordered: they stay symmetric to the last
+bit because products commute.
 """
 
 from __future__ import annotations
@@ -20,14 +22,24 @@ LANES = 16  # numbers a vector instruction takes at once
 GROUP = 4  # directions taken at once
 
 # What is kept of a stream besides matrices: places in float64[N_NUMBERS] and int64[N_COUNTS].
-SCALE, REFERENCE, WEIGHT, TOTAL, RECENT_WEIGHT, RECENT_TOTAL, SPREAD_WEIGHT, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6, 7
+SCALE, REFERENCE, WEIGHT, TOTAL, RECENT_WEIGHT, RECENT_TOTAL, SPREAD_WEIGHT, N_NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+)
 SEEN, CLIPPED, N_COUNTS = 0, 1, 2
 
 RECENT = 1.0 - 1.0 / 1024.0  # forgetting factor of the recent past
 FARTHEST = 10.0  # a vector counts as no longer than so many times the root mean square
 LARGEST = 2.0**60  # and than so many reference lengths, or float32 would overflow
 MOST_WOUND_UP = 1e4  # forgetting lets Z grow to this and no further, in units of the mean square
-CANCELLED = 2.0**-10  # share of a squared length below which a difference of squares is not exact enough
+# share of a squared length below which a difference of squares is not exact enough
+CANCELLED = 2.0**-10
 NOTHING = 2.0**-36  # share of a squared length below which what lies outside is but rounding
 CHECK_EVERY = 1024  # vectors between two looks at whether directions are still orthonormal
 RISKY = 16.0  # squared length of a turn after which to look at once: rounding grows with it
@@ -54,7 +66,9 @@ class Model(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays to work in. What they hold does not matter; `deviation` and `vector` are zero beyond the features."""
+    """Arrays to work in. What they hold does not matter; `deviation` and `vector` are zero beyond
+    the features.
+    """
 
     deviation: npt.NDArray[np.float64]
     vector: npt.NDArray[np.float32]
@@ -94,7 +108,9 @@ def in_blocks(directions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return blocks
 
 
-def from_blocks(blocks: npt.NDArray[np.float32], n_features: int, n_bits: int) -> npt.NDArray[np.float32]:
+def from_blocks(
+    blocks: npt.NDArray[np.float32], n_features: int, n_bits: int
+) -> npt.NDArray[np.float32]:
     """Return blocks as float32 (n_features, n_bits), C-contiguous."""
     return blocks[:, :n_bits].transpose(0, 2, 1).reshape(-1, n_bits)[:n_features].copy()
 
@@ -108,12 +124,15 @@ def _shape_of_blocks(n_features: int, n_bits: int) -> tuple[int, int, int]:
 
 @kernel
 def equalize_diagonal_into(matrix, columns, excess, below, above):
-    """Turn float64[C, C] until its diagonal is equal; return the number of rotations, at most C − 1.
+    """Turn float64[C, C] until its diagonal is equal; return the number of rotations, at most C −
+    1.
 
-    The streaming paper's UnifDiag, algorithm 1. Row k of `columns`, float64[C, C], becomes column k of the rotation.
-    `excess`, float64[C], `below` and `above`, int64[2·C], are room. All are overwritten.
+    The streaming paper's UnifDiag, algorithm 1. Row k of `columns`, float64[C, C], becomes column k
+    of the rotation. `excess`, float64[C], `below` and `above`, int64[2·C], are room. All are
+    overwritten.
 
-    An index whose entry has reached the mean is never looked at again, so its row and column are not kept up to date.
+    An index whose entry has reached the mean is never looked at again, so its row and column are
+    not kept up to date.
     """
     n = len(excess)
     mean = 0.0
@@ -138,7 +157,8 @@ def equalize_diagonal_into(matrix, columns, excess, below, above):
         first_below += 1
         first_above += 1
         done += 1
-        # The smaller root of a' = mean, written so that nothing cancels; the square root is of a positive number.
+        # The smaller root of a' = mean, written so that nothing cancels; the square root is of a
+        # positive number.
         b = matrix[i, j]
         root = math.sqrt(b * b - excess[j] * excess[i])
         tangent = excess[j] / (b + root if b >= 0.0 else b - root)
@@ -165,7 +185,9 @@ def equalize_diagonal_into(matrix, columns, excess, below, above):
 
 @kernel
 def _equalizing_rotation_into(covariance, rotation, matrix, columns, excess, below, above):
-    """Rotation of float64[C, C] -> float64[C, C]; the covariance is divided by a power of two first."""
+    """Rotation of float64[C, C] -> float64[C, C]; the covariance is divided by a power of two
+    first.
+    """
     n = len(covariance)
     largest = 0.0
     for i in range(n):
@@ -184,7 +206,9 @@ def _equalizing_rotation_into(covariance, rotation, matrix, columns, excess, bel
 
 @summing_kernel
 def _inner_products_into(blocks, vector, out):
-    """float32[B, C, V] · float32[B, V] -> float64[C]: a block is added up in float32, blocks in float64."""
+    """float32[B, C, V] · float32[B, V] -> float64[C]: a block is added up in float32, blocks in
+    float64.
+    """
     n_blocks, n_directions, width = blocks.shape
     for j in range(n_directions):
         out[j] = 0.0
@@ -254,14 +278,17 @@ def _square_of(deviation):
 def _mean_square(numbers):
     """Mean squared distance so far, the reference counted as one vector more: it is never zero.
 
-    Equal vectors that came before any other weigh nothing here: they tell where a stream is, not how far it spreads.
+    Equal vectors that came before any other weigh nothing here: they tell where a stream is, not
+    how far it spreads.
     """
     return (numbers[TOTAL] + numbers[REFERENCE]) / (numbers[SPREAD_WEIGHT] + 1.0)
 
 
 @kernel
 def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vector):
-    """Centre, clip and scale float32[D] -> float32[B, V], and move the mean; return the squared length of it."""
+    """Centre, clip and scale float32[D] -> float32[B, V], and move the mean; return the squared
+    length of it.
+    """
     n = len(row)
     for i in range(n):
         deviation[i] = np.float64(row[i]) - mean[i]
@@ -334,9 +361,11 @@ def _carry_into(moment, forgetting, tau, q, y, s):
 
 @kernel
 def _mend_into(blocks, n, vector, sums):
-    """Make the first `n` directions orthonormal, in order, where an inner product is off by more than 1e−5.
+    """Make the first `n` directions orthonormal, in order, where an inner product is off by more
+    than 1e−5.
 
-    By Gram and Schmidt, twice where they were far off. So small a turn leaves Z and the moments as good as they were.
+    By Gram and Schmidt, twice where they were far off. So small a turn leaves Z and the moments as
+    good as they were.
     """
     for _ in range(3):
         if _deviation(blocks, n, vector, sums) <= WORST:
@@ -357,7 +386,9 @@ def _mend_into(blocks, n, vector, sums):
 
 @kernel
 def _deviation(blocks, n, vector, sums):
-    """Largest difference between the inner products of the first `n` directions and those of orthonormal ones."""
+    """Largest difference between the inner products of the first `n` directions and those of
+    orthonormal ones.
+    """
     worst = 0.0
     for i in range(n):
         _take_into(blocks, i, vector)
@@ -377,7 +408,9 @@ def _take_into(blocks, i, vector):
 
 @kernel
 def _outside(blocks, vector, y, moved):
-    """Squared length of what of float32[B, V] lies outside the directions, whose inner products are float32[C4]."""
+    """Squared length of what of float32[B, V] lies outside the directions, whose inner products are
+    float32[C4].
+    """
     n_blocks, n_directions, width = blocks.shape
     total = 0.0
     for b in range(n_blocks):
@@ -393,7 +426,9 @@ def _outside(blocks, vector, y, moved):
 
 @kernel
 def _track_into(model, room, square, forgetting):
-    """Learn from the centred vector in `room.vector`, whose inner products with the directions are in columns[0]."""
+    """Learn from the centred vector in `room.vector`, whose inner products with the directions are
+    in columns[0].
+    """
     n = len(model.inverse)
     y, q, after, work = room.columns[0], room.columns[1], room.columns[2], room.columns[4]
     largest = 0.0
@@ -427,13 +462,17 @@ def _track_into(model, room, square, forgetting):
     if outside > NOTHING * square:
         p_p = gain * gain * outside
         root = math.sqrt(1.0 + p_p * q_q)
-        tau = -p_p / (root * (1.0 + root))  # (1 / root − 1) / q_q, without cancelling and for q = 0 too
+        # (1 / root − 1) / q_q, without cancelling and for q = 0 too
+        tau = -p_p / (root * (1.0 + root))
         own = gain * (1.0 + tau * q_q)
-        along = tau * y_q + own * outside  # how far the vector lies along what directions are turned by
+        # how far the vector lies along what directions are turned by
+        along = tau * y_q + own * outside
         for i in range(n):
             room.small[0, i] = np.float32(q[i])
             room.small[1, i] = np.float32(tau * q[i] - own * y[i])
-        _turn_into(model.blocks, room.vector, room.small[1], room.small[0], np.float32(own), room.moved)
+        _turn_into(
+            model.blocks, room.vector, room.small[1], room.small[0], np.float32(own), room.moved
+        )
         if gain * gain * q_q * square > RISKY:
             _mend_into(model.blocks, n, room.vector, work)
     for i in range(n):
@@ -445,19 +484,27 @@ def _track_into(model, room, square, forgetting):
 @kernel
 def rotate_into(model, rotation, room):
     """Replace float64[C, C] by the rotation after which all directions have the same variance."""
-    excess = room.columns[4, : len(rotation)]  # columns have room for more, up to a multiple of four
+    # columns have room for more, up to a multiple of four
+    excess = room.columns[4, : len(rotation)]
     _equalizing_rotation_into(
-        model.moment, rotation, room.squares[0], room.squares[1], excess, room.queues[0], room.queues[1]
+        model.moment,
+        rotation,
+        room.squares[0],
+        room.squares[1],
+        excess,
+        room.queues[0],
+        room.queues[1],
     )
 
 
 @kernel
 def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation, refresh, words):
-    """Take in float32[N, D] one after another, and write the code of each before it is learned from.
+    """Take in float32[N, D] one after another, and write the code of each before it is learned
+    from.
 
-    Codes, uint64[N, W] (W = 0: none), are the signs of row · `frozen` − `offset` or, where `frozen` has no blocks, of
-    the centred row · directions · `rotation`, float64[C, C] or of no size. Every `refresh` vectors (0: never) the
-    rotation is found anew.
+    Codes, uint64[N, W] (W = 0: none), are the signs of row · `frozen` − `offset` or, where `frozen`
+    has no blocks, of the centred row · directions · `rotation`, float64[C, C] or of no size. Every
+    `refresh` vectors (0: never) the rotation is found anew.
     """
     n_bits = len(model.inverse)
     y, turned = room.columns[0], room.columns[3]
@@ -465,7 +512,14 @@ def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation,
         if words.shape[1] and len(frozen):
             _sign_into(rows[r], frozen, offset, room.vector, y, words[r])
         square = _centre_into(
-            rows[r], model.mean, model.numbers, model.counts, forgetting, center, room.deviation, room.vector
+            rows[r],
+            model.mean,
+            model.numbers,
+            model.counts,
+            forgetting,
+            center,
+            room.deviation,
+            room.vector,
         )
         _inner_products_into(model.blocks, room.vector, y)
         if words.shape[1] and not len(frozen):

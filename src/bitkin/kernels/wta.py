@@ -1,12 +1,15 @@
-"""Winner-take-all codes, a row at a time: the winner of every window, empty windows filled, symbols packed.
+"""Winner-take-all codes, a row at a time: the winner of every window, empty windows filled, symbols
+packed.
 
-Window w looks at the places w·K … w·K + K − 1. `features[l, place]` is the feature that factor l takes there; the
-component at a place is the product of its factors times its coefficient. The winner is the position of the largest
-component, the first of equals; −1 stands for an empty window, one whose components are all zero.
+Window w looks at the places w·K … w·K + K − 1. `features[l, place]` is the feature that factor l
+takes there; the component at a place is the product of its factors times its coefficient. The
+winner is the position of the largest component, the first of equals; −1 stands for an empty window,
+one whose components are all zero.
 
-An empty window i looks for a donor along a sequence of windows that is the same for every row: by rotation
-i + 1, i + 2, … around the ring, or a few windows chosen at random and the ring from the last of them on. The first
-window that was filled to begin with gives its winner plus C a step, modulo the alphabet.
+An empty window i looks for a donor along a sequence of windows that is the same for every row: by
+rotation i + 1, i + 2, … around the ring, or a few windows chosen at random and the ring from the
+last of them on. The first window that was filled to begin with gives its winner plus C a step,
+modulo the alphabet.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ def _row_winners_into(row, features, slots, best, winners):
 
 @inlined_kernel
 def _components_into(row, features, coefficients, components):
-    """Products of factors in their order, then the coefficient: float64[M · K], written to `components`.
+    """Products of factors in their order, then the coefficient: float64[M · K], written to
+    `components`.
 
     A factor of zero makes zero, also of a product that has overflowed to infinity.
     """
@@ -66,7 +70,9 @@ def _components_into(row, features, coefficients, components):
 
 @inlined_kernel
 def _single_hits_into(numbers, columns, places, n_places, hit_places, hits):
-    """Like `_hits_into`, where features have one place each: all are looked up first, and memory is asked at once."""
+    """Like `_hits_into`, where features have one place each: all are looked up first, and memory is
+    asked at once.
+    """
     for i in range(len(columns)):
         hit_places[i] = places[np.uint32(columns[i])]
     n_hits = 0
@@ -79,8 +85,12 @@ def _single_hits_into(numbers, columns, places, n_places, hit_places, hits):
 
 
 @inlined_kernel
-def _hits_into(numbers, columns, places, starts, stride, features, coefficients, values, hit_places, hits):
-    """Collect the places of one sparse row whose component is not zero, and the components; return how many."""
+def _hits_into(
+    numbers, columns, places, starts, stride, features, coefficients, values, hit_places, hits
+):
+    """Collect the places of one sparse row whose component is not zero, and the components; return
+    how many.
+    """
     n_factors, n_places = features.shape
     if n_factors == 1 and stride == 1:
         return _single_hits_into(numbers, columns, places, n_places, hit_places, hits)
@@ -135,8 +145,9 @@ def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken,
 def _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners):
     """Let the first zero win where all components that are not zero are negative.
 
-    A window with c such components has its first zero among its first c + 1 slots: `taken` (bool[hits + M]) has so much
-    room for each, one window after another. `counts` (int64[M]) is room too.
+    A window with c such components has its first zero among its first c + 1 slots: `taken`
+    (bool[hits + M]) has so much room for each, one window after another. `counts` (int64[M]) is
+    room too.
     """
     counts[:] = 0
     for h in range(n_hits):
@@ -162,7 +173,9 @@ def _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners)
 
 @inlined_kernel
 def _ring_donors_into(winners, donors, steps):
-    """Give every window the next filled one at or to the right of it, around the ring; there is one."""
+    """Give every window the next filled one at or to the right of it, around the ring; there is
+    one.
+    """
     n = len(winners)
     first = 0
     while winners[first] < 0:
@@ -177,10 +190,11 @@ def _ring_donors_into(winners, donors, steps):
 
 @inlined_kernel
 def _hashed_donors_into(winners, probes, waiting, donors, steps):
-    """Give every window itself where it is filled, else the first filled one on its way through `probes`, int32[T, M].
+    """Give every window itself where it is filled, else the first filled one on its way through
+    `probes`, int32[T, M].
 
-    Windows that wait ask a round at a time, without a branch on what they find; return how many found none, the first
-    of `waiting`, whose donor is the last they asked.
+    Windows that wait ask a round at a time, without a branch on what they find; return how many
+    found none, the first of `waiting`, whose donor is the last they asked.
     """
     n_waiting = 0
     for i in range(len(winners)):
@@ -213,10 +227,11 @@ def _symbols_into(winners, donors, steps, alphabet, offsets, symbols):
 
 @inlined_kernel
 def _pack_into(symbols, low_bytes, planes):
-    """Symbols uint32[M] -> uint8[P, ⌈M / 8⌉ or more], symbol j in byte j // 8, bit 7 − j % 8 of its planes.
+    """Symbols uint32[M] -> uint8[P, ⌈M / 8⌉ or more], symbol j in byte j // 8, bit 7 − j % 8 of its
+    planes.
 
-    Eight bytes, one a symbol, are an 8 × 8 matrix of bits in one word; its transpose holds one byte a plane.
-    `low_bytes` is room for uint8[8 · ⌈M / 8⌉].
+    Eight bytes, one a symbol, are an 8 × 8 matrix of bits in one word; its transpose holds one byte
+    a plane. `low_bytes` is room for uint8[8 · ⌈M / 8⌉].
     """
     n_planes = planes.shape[0]
     low_bytes[len(symbols) :] = 0
@@ -242,7 +257,8 @@ def _pack_into(symbols, low_bytes, planes):
 def dense_winners_into(rows, features, coefficients, slots, components, best, winners):
     """Rows float[N, D], features uint32[p, M · K] -> int32[N, M], written to `winners`.
 
-    `components` and `best` are room for a row: float64[M · K] where there are several factors, and float[M].
+    `components` and `best` are room for a row: float64[M · K] where there are several factors, and
+    float[M].
     """
     n_windows = winners.shape[1]
     windows = features[0].reshape(n_windows, -1)
@@ -266,19 +282,41 @@ def _component_winners_into(components, winners):
 
 @kernel
 def sparse_winners_into(
-    numbers, columns, indptr, places, starts, stride, features, coefficients, values, hit_places, hits,
-    best, counts, taken, winners,
-):  # fmt: skip
+    numbers,
+    columns,
+    indptr,
+    places,
+    starts,
+    stride,
+    features,
+    coefficients,
+    values,
+    hit_places,
+    hits,
+    best,
+    counts,
+    taken,
+    winners,
+):
     """Rows of a CSR matrix -> int32[N, M], written to `winners`.
 
-    The places of feature f are places[f · stride : (f + 1) · stride], or places[starts[f] : starts[f + 1]] where
-    `stride` is 0. The rest is room for a row.
+    The places of feature f are places[f · stride : (f + 1) · stride], or places[starts[f] :
+    starts[f + 1]] where `stride` is 0. The rest is room for a row.
     """
     n_slots = np.uint32(features.shape[1] // winners.shape[1])
     for r in range(len(indptr) - 1):
         row = slice(indptr[r], indptr[r + 1])
         n_hits = _hits_into(
-            numbers[row], columns[row], places, starts, stride, features, coefficients, values, hit_places, hits
+            numbers[row],
+            columns[row],
+            places,
+            starts,
+            stride,
+            features,
+            coefficients,
+            values,
+            hit_places,
+            hits,
         )
         _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken, winners[r])
 
@@ -297,11 +335,13 @@ def _reduce_into(alphabet, winners):
 
 
 @kernel
-def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room, symbols, low_bytes, planes, empty):
+def pack_winners_into(
+    winners, alphabet, reduce, offsets, densify, probes, room, symbols, low_bytes, planes, empty
+):
     """Winners int32[N, M] -> uint8[N, P, B] and bool[N], written to `planes` and `empty`.
 
-    Winners that may be too large are reduced in place. `room` (int32[5, M]), `symbols` (uint32[M]) and `low_bytes`
-    (uint8[8 · ⌈M / 8⌉]) are room for a row.
+    Winners that may be too large are reduced in place. `room` (int32[5, M]), `symbols` (uint32[M])
+    and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
     """
     donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
     for r in range(len(winners)):
@@ -333,7 +373,9 @@ def pack_winners_into(winners, alphabet, reduce, offsets, densify, probes, room,
 
 @kernel
 def count_empty_into(winners, counts):
-    """Add to `counts` the empty windows of rows with a filled one, the number of those rows, and of the others."""
+    """Add to `counts` the empty windows of rows with a filled one, the number of those rows, and of
+    the others.
+    """
     for r in range(len(winners)):
         n_empty = 0
         for w in range(winners.shape[1]):

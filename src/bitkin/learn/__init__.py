@@ -1,1 +1,3 @@
-"""Learn classes that form a tree: taxonomies, hashed features of (vector, class) pairs, errors that know the tree."""
+"""Learn classes that form a tree: taxonomies, hashed features of (vector, class) pairs, errors that
+know the tree.
+"""

@@ -1,4 +1,6 @@
-"""Pairs of a vector and a class as explicit hashed vectors, for tests and study: a classifier never builds them."""
+"""Pairs of a vector and a class as explicit hashed vectors, for tests and study: a classifier never
+builds them.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +24,32 @@ from bitkin.randomness import resolve_seed
 
 
 def hierarchical_features(
-    X: Any, labels: Any, taxonomy: Taxonomy, n_buckets: int, random_state: int | None = 0, *, root: bool = True
+    X: Any,
+    labels: Any,
+    taxonomy: Taxonomy,
+    n_buckets: int,
+    random_state: int | None = 0,
+    *,
+    root: bool = True,
 ) -> csr_array:
-    """Return Ψ(x, y) of every row with its class: float64 CSR of `n_buckets` columns a level, the root's first.
+    """Return Ψ(x, y) of every row with its class: float64 CSR of `n_buckets` columns a level, the
+    root's first.
 
-    Ψ is 1/√T times the hashed vectors Φ(x, u) of the nodes u on the path of y, side by side (the paper's Eq. 1). Where
-    two rows share a node, they share its hash. `labels` are one a row, or one string or number for all rows;
-    `n_buckets` is the paper's m. `root=False` leaves the root's columns out: they are the same whatever the class, and
-    `HeshingClassifier.weights_` has none for them.
+    Ψ is 1/√T times the hashed vectors Φ(x, u) of the nodes u on the path of y, side by side (the
+    paper's Eq. 1). Where two rows share a node, they share its hash. `labels` are one a row, or one
+    string or number for all rows; `n_buckets` is the paper's m. `root=False` leaves the root's
+    columns out: they are the same whatever the class, and `HeshingClassifier.weights_` has none for
+    them.
 
     Examples
     --------
     >>> import bitkin
     >>> tree = bitkin.Taxonomy.from_labels(["plant.lily", "plant.rose", "animal.cat"])
-    >>> features = bitkin.hierarchical_features([[0.6, 0.8]] * 3, tree.classes, tree, n_buckets=2**16)
+    >>> X = [[0.6, 0.8]] * 3
+    >>> features = bitkin.hierarchical_features(X, tree.classes, tree, n_buckets=2**16)
     >>> features.shape
     (3, 196608)
-    >>> (features @ features.T).toarray().round(2)  # all levels in common, two of three, one of three
+    >>> (features @ features.T).toarray().round(2)  # three levels in common, two, one
     array([[1.  , 0.67, 0.33],
            [0.67, 1.  , 0.33],
            [0.33, 0.33, 1.  ]])
@@ -59,7 +70,9 @@ def hierarchical_features(
         by_node = np.argsort(node_of_entry, kind="stable")
         nodes, starts = np.unique(node_of_entry[by_node], return_index=True)
         # Of no entries at all np.split makes one part, hence strict=False.
-        for node_seed, entries in zip(node_seeds(nodes, seed), np.split(by_node, starts[1:]), strict=False):
+        for node_seed, entries in zip(
+            node_seeds(nodes, seed), np.split(by_node, starts[1:]), strict=False
+        ):
             buckets, signs = _places(rows.indices[entries], node_seed, n_buckets)
             columns[level, entries] = buckets + level * n_buckets
             values[level, entries] = signs * rows.data[entries]
@@ -71,16 +84,19 @@ def hierarchical_features(
 def hashed_node_weights(
     weights: Any, taxonomy: Taxonomy, n_buckets: int, random_state: int | None = 0
 ) -> npt.NDArray[np.float64]:
-    """Return Theorem 3's w_h: a hierarchical classifier's weights, one vector a node, hashed into one table a level.
+    """Return Theorem 3's w_h: a hierarchical classifier's weights, one vector a node, hashed into
+    one table a level.
 
-    Its products with Ψ are nearly the scores 1/√T · Σ ⟨w_u, x⟩ over the path of a class, the nearer the more buckets.
-    Row u of `weights`, (n_nodes, d), belongs to node u of `taxonomy`; the root has none, since it tells no classes
-    apart. The table is float64 (n_levels − 1, n_buckets), laid out as `HeshingClassifier.weights_`.
+    Its products with Ψ are nearly the scores 1/√T · Σ ⟨w_u, x⟩ over the path of a class, the nearer
+    the more buckets. Row u of `weights`, (n_nodes, d), belongs to node u of `taxonomy`; the root
+    has none, since it tells no classes apart. The table is float64 (n_levels − 1, n_buckets), laid
+    out as `HeshingClassifier.weights_`.
     """
     rows = _rows(weights, "weights")
     if rows.shape[0] != taxonomy.n_nodes:
         raise InvalidInputError(
-            f"weights must have a row for each of the {taxonomy.n_nodes} nodes below the root, got {rows.shape[0]}."
+            f"weights must have a row for each of the {taxonomy.n_nodes} nodes below the root, got "
+            f"{rows.shape[0]}."
         )
     n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=MOST_BUCKETS)
     seed = resolve_seed(random_state)
@@ -106,7 +122,9 @@ def _rows(value: Any, name: str) -> csr_array:
     """Return finite rows as a canonical CSR array of float64."""
     rows = plain_batch(csr_array(as_rows(value, name)), np.dtype(np.float64))
     if not np.isfinite(rows.data).all():
-        raise InvalidInputError(f"{name} must be finite, got NaN or infinity. Drop or replace such entries first.")
+        raise InvalidInputError(
+            f"{name} must be finite, got NaN or infinity. Drop or replace such entries first."
+        )
     return rows
 
 

@@ -1,4 +1,6 @@
-"""How wrong predicted classes are: counted flat, by height in the tree, by level, and by shared ancestors."""
+"""How wrong predicted classes are: counted flat, by height in the tree, by level, and by shared
+ancestors.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,17 @@ def flat_error(y: Any, p: Any) -> float:
 
 
 def hierarchical_error(taxonomy: Taxonomy, y: Any, p: Any) -> float:
-    """Return the mean height of the lowest common ancestor of true and predicted class, on the extended tree.
+    """Return the mean height of the lowest common ancestor of true and predicted class, on the
+    extended tree.
 
-    It is T minus that ancestor's level, the root's level being 1: 0 for a hit, T − 1 where only the root is common.
-    Predictions may be inner nodes, and paths from the root may stand for labels.
+    It is T minus that ancestor's level, the root's level being 1: 0 for a hit, T − 1 where only the
+    root is common. Predictions may be inner nodes, and paths from the root may stand for labels.
 
     Examples
     --------
     >>> import bitkin
-    >>> tree = bitkin.Taxonomy.from_parents({2: 1, 3: 1, 4: 2, 5: 2, 6: 2, 7: 3, 8: 3})  # the paper's figure 2(a)
+    >>> parents = {2: 1, 3: 1, 4: 2, 5: 2, 6: 2, 7: 3, 8: 3}  # the paper's figure 2(a)
+    >>> tree = bitkin.Taxonomy.from_parents(parents)
     >>> bitkin.hierarchical_error(tree, [8], [4]), bitkin.hierarchical_error(tree, [8], [7])
     (2.0, 1.0)
     """
@@ -52,10 +56,11 @@ def hierarchical_error(taxonomy: Taxonomy, y: Any, p: Any) -> float:
 
 
 def level_errors(taxonomy: Taxonomy, y: Any, p: Any) -> npt.NDArray[np.float64]:
-    """Return for every level below the root the share of predictions in another node than the truth; float64.
+    """Return for every level below the root the share of predictions in another node than the
+    truth; float64.
 
-    They never fall from one level to the next, and their sum is the hierarchical error. An inner node as a prediction
-    is wrong on all levels below it.
+    They never fall from one level to the next, and their sum is the hierarchical error. An inner
+    node as a prediction is wrong on all levels below it.
 
     Examples
     --------
@@ -72,23 +77,28 @@ def level_errors(taxonomy: Taxonomy, y: Any, p: Any) -> npt.NDArray[np.float64]:
 
 
 def hierarchical_scores(taxonomy: Taxonomy, y: Any, p: Any) -> HierarchicalScores:
-    """Return precision, recall and F1 of the sets of nodes on the paths, the root left out, summed over all rows.
+    """Return precision, recall and F1 of the sets of nodes on the paths, the root left out, summed
+    over all rows.
 
-    Paths are as they were given: copies that extend short leaves count for nothing. Predictions may be inner nodes.
-    Where no path has a node (all are the root), the share is 0.
+    Paths are as they were given: copies that extend short leaves count for nothing. Predictions may
+    be inner nodes. Where no path has a node (all are the root), the share is 0.
 
     Examples
     --------
     >>> import bitkin
-    >>> tree = bitkin.Taxonomy.from_paths([("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss")])
-    >>> bitkin.hierarchical_scores(tree, ["lily", "moss"], ["rose", "moss"])  # flower and moss are right
-    HierarchicalScores(precision=0.6666666666666666, recall=0.6666666666666666, f1=0.6666666666666666)
+    >>> paths = [("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss")]
+    >>> tree = bitkin.Taxonomy.from_paths(paths)
+    >>> # Of lily, flower and moss, the last two are found.
+    >>> bitkin.hierarchical_scores(tree, ["lily", "moss"], ["rose", "moss"])
+    HierarchicalScores(precision=0.66..., recall=0.66..., f1=0.66...)
     """
     true, predicted = (_own_nodes(taxonomy, labels) for labels in _pairs(y, p))
     n_shared = int(((true == predicted) & (true >= 0)).sum())
     n_true, n_predicted = int((true >= 0).sum()), int((predicted >= 0).sum())
     return HierarchicalScores(
-        _share(n_shared, n_predicted), _share(n_shared, n_true), _share(2 * n_shared, n_true + n_predicted)
+        _share(n_shared, n_predicted),
+        _share(n_shared, n_true),
+        _share(2 * n_shared, n_true + n_predicted),
     )
 
 
@@ -106,6 +116,7 @@ def _pairs(y: Any, p: Any) -> tuple[list[Any], list[Any]]:
     true, predicted = plain_labels(y, "y"), plain_labels(p, "p")
     if len(true) != len(predicted) or not true:
         raise InvalidInputError(
-            f"y and p must have one length, at least 1, got {len(true)} and {len(predicted)} labels."
+            f"y and p must have one length, at least 1, got {len(true)} and {len(predicted)} "
+            "labels."
         )
     return true, predicted

@@ -1,4 +1,6 @@
-"""Texts as rows for a classifier: words and pairs of words, hashed to columns, with nothing to fit or to keep."""
+"""Texts as rows for a classifier: words and pairs of words, hashed to columns, with nothing to fit
+or to keep.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ _U32 = np.uint64(32)
 
 
 def text_features(texts: Iterable[str]) -> csr_array:
-    """Return a row a text: its words and its pairs of neighbouring words, hashed; float32 CSR (n, 2**31 − 1).
+    """Return a row a text: its words and its pairs of neighbouring words, hashed; float32 CSR (n,
+    2**31 − 1).
 
-    Words are runs of letters, digits and underscores, in lower case. A feature that occurs c times weighs 1 + log(c),
-    and rows have length 1; a text without a word is a row without a feature. The same text always gives the same row,
-    on every machine, so that only the classifier has to be kept.
+    Words are runs of letters, digits and underscores, in lower case. A feature that occurs c times
+    weighs 1 + log(c), and rows have length 1; a text without a word is a row without a feature. The
+    same text always gives the same row, on every machine, so that only the classifier has to be
+    kept.
 
     Examples
     --------
@@ -46,13 +50,16 @@ def text_features(texts: Iterable[str]) -> csr_array:
 def _rows(texts: list[str]) -> csr_array:
     """Return the rows of one piece of texts."""
     cleaned = [_BETWEEN_WORDS.sub(" ", text.lower()) for text in texts]
-    numbers = np.arange(len(texts), dtype=np.int32)  # as narrow as the columns, else SciPy widens both
+    # as narrow as the columns, else SciPy widens both
+    numbers = np.arange(len(texts), dtype=np.int32)
     words, pairs = (shingles_of(cleaned, "words", size) for size in (1, 2))
     rows_of_words, rows_of_pairs = (np.repeat(numbers, found.sizes()) for found in (words, pairs))
     real = words.sizes()[rows_of_pairs] > 1  # a text of one word has it for its only shingle of two
     columns = np.concatenate([_column(words.members), _column(pairs.members)[real]])
     rows = np.concatenate([rows_of_words, rows_of_pairs[real]])
-    counts = coo_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(len(texts), TEXT_COLUMNS))
+    counts = coo_array(
+        (np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(len(texts), TEXT_COLUMNS)
+    )
     features = csr_array(counts)
     features.sum_duplicates()
     features.data = 1 + np.log(features.data)

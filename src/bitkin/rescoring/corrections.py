@@ -1,4 +1,6 @@
-"""Which fitted hashers can be scored, and the two numbers a vector that make their codes into distances."""
+"""Which fitted hashers can be scored, and the two numbers a vector that make their codes into
+distances.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,17 @@ _known_orthonormal: WeakKeyDictionary[SignModel, bool] = WeakKeyDictionary()
 
 
 def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Corrections:
-    """Return the two numbers a vector that, beside its code, give estimates of distances: float32 (n, 2).
+    """Return the two numbers a vector that, beside its code, give estimates of distances: float32
+    (n, 2).
 
-    They are what `rescore` and `EpochIndex.add_codes` take. Where codes leave before vectors are kept anywhere, as from
-    a stream, compute both at once: the codes and these.
+    They are what `rescore` and `EpochIndex.add_codes` take. Where codes leave before vectors are
+    kept anywhere, as from a stream, compute both at once: the codes and these.
 
     Parameters
     ----------
     hasher : ProjectionHash
-        Fitted, with orthonormal directions (PCA, Nystrom, OPAST, FrequentDirections) or a random projection; or a
-        snapshot of such a one.
+        Fitted, with orthonormal directions (PCA, Nystrom, OPAST, FrequentDirections) or a random
+        projection; or a snapshot of such a one.
     vectors : array, CSR matrix, data frame or VectorSource
         The rows that were hashed.
     metric : {"l2", "cosine", "ip"}
@@ -43,12 +46,12 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
 
     Notes
     -----
-    l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² / √(‖y‖₁‖y‖) for principal
-    directions and ‖x − μ‖² / √(‖y‖₁‖y‖) for random ones, y = `hasher.project(x)`; random are those of "random", and
-    those with which a stream begins. Of very short vectors, whose squares float32 cannot hold, l2 keeps
-    −‖x − μ‖, and the others a multiple of ⟨x, μ⟩. Distances are those of the vectors as given. With
-    `normalize=True` use cosine or ip: l2 would need a third number, and is estimated less well
-    without it.
+    l2 keeps ‖x − μ‖² and f; ip keeps ⟨x, μ⟩ and f; cosine both divided by ‖x‖. f = ‖y‖² /
+    √(‖y‖₁‖y‖) for principal directions and ‖x − μ‖² / √(‖y‖₁‖y‖) for random ones, y =
+    `hasher.project(x)`; random are those of "random", and those with which a stream begins. Of very
+    short vectors, whose squares float32 cannot hold, l2 keeps −‖x − μ‖, and the others a multiple
+    of ⟨x, μ⟩. Distances are those of the vectors as given. With `normalize=True` use cosine or ip:
+    l2 would need a third number, and is estimated less well without it.
 
     Examples
     --------
@@ -63,19 +66,24 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
 
 
 def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
-    """Return a frozen scorer of a fitted hasher; what is done to the hasher later does not reach it."""
+    """Return a frozen scorer of a fitted hasher; what is done to the hasher later does not reach
+    it.
+    """
     metric = one_of(metric, "metric", METRICS)
     if not isinstance(hasher, ProjectionHash):
         raise InvalidInputError(
-            f"{name} must be a fitted ProjectionHash, got {type(hasher).__name__}. Codes of other hashers are compared "
+            f"{name} must be a fitted ProjectionHash, got {type(hasher).__name__}. Codes of other "
+            "hashers are compared "
             "by the symbols that differ, or rescored with stage='exact'."
         )
     check_is_fitted(hasher)
     model = hasher._model
     if not model.random and not _orthonormal(model):
         raise InvalidInputError(
-            f"{name} must have orthonormal directions or a random projection for its codes to be scored, got "
-            f"{hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or FrequentDirections, or rescore with "
+            f"{name} must have orthonormal directions or a random projection for its codes to be "
+            "scored, got "
+            f"{hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or "
+            "FrequentDirections, or rescore with "
             "stage='exact'."
         )
     return Scorer(model, metric, fitted_names(hasher))
@@ -85,18 +93,25 @@ def encoded(scorer: Scorer, vectors: Any, name: str = "vectors") -> tuple[Codes,
     """Return codes and corrections of vectors in any form, read in batches."""
     parts = [scorer.rows(batch, name, first) for first, batch in batches_for(scorer, vectors, name)]
     nothing = Codes.from_symbols(np.empty((0, scorer.model.spec.n_symbols), dtype=bool), 1)
-    codes = Codes.concatenate([nothing, *(part for part, _ in parts)]).with_fingerprint(scorer.model.fingerprint)
-    return codes, np.concatenate([np.empty((0, 2), dtype=np.float32), *(numbers for _, numbers in parts)])
+    codes = Codes.concatenate([nothing, *(part for part, _ in parts)]).with_fingerprint(
+        scorer.model.fingerprint
+    )
+    return codes, np.concatenate(
+        [np.empty((0, 2), dtype=np.float32), *(numbers for _, numbers in parts)]
+    )
 
 
 def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, Batch]]:
-    """Yield row numbers and batches, all numbers finite, once their columns are known to be the model's."""
+    """Yield row numbers and batches, all numbers finite, once their columns are known to be the
+    model's.
+    """
     source = open_vectors(vectors, name=name)
     source.require_columns(scorer.feature_names)
     wanted = len(scorer.model.components)
     if source.shape[1] != wanted:
         raise InvalidInputError(
-            f"{source.name} must have {wanted} features, as the hasher was fitted on, got {source.shape[1]}."
+            f"{source.name} must have {wanted} features, as the hasher was fitted on, got "
+            f"{source.shape[1]}."
         )
     return source.batches()
 
@@ -104,5 +119,7 @@ def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, 
 def _orthonormal(model: SignModel) -> bool:
     if model not in _known_orthonormal:
         wide = model.components.astype(np.float64)
-        _known_orthonormal[model] = bool(np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL)
+        _known_orthonormal[model] = bool(
+            np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL
+        )
     return _known_orthonormal[model]

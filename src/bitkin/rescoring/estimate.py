@@ -1,24 +1,28 @@
-"""The corrected estimate: what a sign code, two numbers beside it and a real-valued query say about a distance.
+"""The corrected estimate: what a sign code, two numbers beside it and a real-valued query say about
+a distance.
 
-A code keeps the signs s of y = Pᵀ(x − μ). For any v with z = Pᵀv, ⟨x − μ, v⟩ ≈ f · g · ⟨s, z⟩, right for v = x − μ.
-Principal directions are orthonormal and what they leave out hardly matters: f = ‖y‖² / √(‖y‖₁‖y‖). Random ones see an
-even share of every vector: f = ‖x − μ‖² / √(‖y‖₁‖y‖). The query's part is g = √(‖z‖ / ‖z‖₁). With all of it on the side
-of the row, f = ‖y‖² / ‖y‖₁, rows that their signs fit badly get large factors, and their errors bring them to the top;
-the query, which is like the rows that matter, knows as well how far signs fit here, and halves rank better. The other
+A code keeps the signs s of y = Pᵀ(x − μ). For any v with z = Pᵀv, ⟨x − μ, v⟩ ≈ f · g · ⟨s, z⟩,
+right for v = x − μ. Principal directions are orthonormal and what they leave out hardly matters: f
+= ‖y‖² / √(‖y‖₁‖y‖). Random ones see an even share of every vector: f = ‖x − μ‖² / √(‖y‖₁‖y‖). The
+query's part is g = √(‖z‖ / ‖z‖₁). With all of it on the side of the row, f = ‖y‖² / ‖y‖₁, rows that
+their signs fit badly get large factors, and their errors bring them to the top; the query, which is
+like the rows that matter, knows as well how far signs fit here, and halves rank better. The other
 number of a row is what its metric needs exactly:
 
-    l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩                       keeps ‖x − μ‖², f
+    l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩   keeps ‖x − μ‖², f
     ip      ⟨x, q⟩ = a ⟨x, μ⟩ + ⟨x − μ, q − aμ⟩, a = ⟨q, μ⟩ / ‖μ‖²                   keeps ⟨x, μ⟩, f
-    cosine  the same of x / ‖x‖ and q / ‖q‖                                         keeps ⟨x, μ⟩ / ‖x‖, f / ‖x‖
+    cosine  the same of x / ‖x‖ and q / ‖q‖                     keeps ⟨x, μ⟩ / ‖x‖, f / ‖x‖
 
-So the part of a query along the mean, which is the same for all rows and often the largest, is never estimated.
+So the part of a query along the mean, which is the same for all rows and often the largest, is
+never estimated.
 
-Squares and products of short vectors would vanish in float32, where they are kept. So l2 keeps
-−‖x − μ‖ for a square below 2⁻¹²⁶, which its sign tells apart, and a mean shorter than 2⁻⁶⁴ stands in
+Squares and products of short vectors would vanish in float32, where they are kept. So l2 keeps −‖x
+− μ‖ for a square below 2⁻¹²⁶, which its sign tells apart, and a mean shorter than 2⁻⁶⁴ stands in
 ⟨x, μ⟩ multiplied by a power of two; a ⟨x, μ⟩ is the same for every multiple of μ.
 
-Distances are those of the vectors as they are given, also where the hasher scales them to length 1, x = r · u: inner
-products then are r times those of u. Only l2 would need a third number: it keeps r² and r · f, and ⟨u, μ⟩ is estimated.
+Distances are those of the vectors as they are given, also where the hasher scales them to length 1,
+x = r · u: inner products then are r times those of u. Only l2 would need a third number: it keeps
+r² and r · f, and ⟨u, μ⟩ is estimated.
 """
 
 from __future__ import annotations
@@ -57,7 +61,9 @@ class Questions(NamedTuple):
 
     codes: Codes
     projected: Projections
-    """Pᵀv of every query, float32 (q, n_bits), times the power of two that makes its largest number about 1."""
+    """Pᵀv of every query, float32 (q, n_bits), times the power of two that makes its largest number
+    about 1.
+    """
     terms: Floats
     """constant, onto, root and factor of every query, float64 (q, 4); see `kernels.estimate`."""
 
@@ -72,7 +78,9 @@ class Scorer:
     """Of the columns that the model was fitted on, where they had names."""
 
     def rows(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
-        """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of its first row."""
+        """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
+        its first row.
+        """
         projected = self.model.project(batch, name)
         numbers = self._corrections(projected, batch, name, first)
         return Codes.from_symbols(projected >= 0, 1, fingerprint=self.model.fingerprint), numbers
@@ -104,7 +112,8 @@ class Scorer:
             at = int(np.argmin(np.isfinite(numbers).all(axis=1)))
             row = first + at if isinstance(first, int) else first[at]
             raise InvalidInputError(
-                f"{name} must have smaller numbers: what is kept of row {row} is beyond float32. Scale the data down."
+                f"{name} must have smaller numbers: what is kept of row {row} is beyond float32. "
+                "Scale the data down."
             )
         return numbers
 
@@ -116,7 +125,11 @@ class Scorer:
         terms = np.zeros((len(projected), 4))
         constant, onto, root, factor = terms.T
         if self.metric == "l2" and not model.normalize:
-            constant[:], onto[:], factor[:] = CentredRows(prepared(batch, False, name), mean).lengths_squared(), 1, -2
+            constant[:], onto[:], factor[:] = (
+                CentredRows(prepared(batch, False, name), mean).lengths_squared(),
+                1,
+                -2,
+            )
         else:
             seen += model.offset  # from Pᵀ(q − μ) to Pᵀq
             lengths = _lengths(batch, name)
@@ -132,22 +145,28 @@ class Scorer:
                     constant[:] = 1
                     seen, along = _ratio(seen, lengths[:, None]), _ratio(along, lengths)
                 share = _ratio(along, np.square(scaled).sum())
-                seen -= share[:, None] * model.scaled_offset  # a · Pᵀμ is the same for every multiple of μ
+                # a · Pᵀμ is the same for every multiple of μ
+                seen -= share[:, None] * model.scaled_offset
                 onto[:], factor[:] = -share, -1
         sizes = np.abs(seen)
         factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
-        # Sums over a float32 table must neither overflow nor vanish; a power of two changes no digit.
+        # Sums over a float32 table must neither overflow nor vanish; a power of two changes no
+        # digit.
         exponents = np.frexp(sizes.max(axis=1, initial=0.0))[1]
         factor[:] = np.ldexp(factor, exponents)
         codes = Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint)
         return Questions(codes, np.ldexp(seen, -exponents[:, None]).astype(np.float32), terms)
 
-    def scores(self, asked: Questions, words: Words, corrections: Corrections, places: Ids) -> Floats:
-        """Return what ranks row `places[i, k]` for query i: its estimated distance, squared for l2; infinity at −1.
+    def scores(
+        self, asked: Questions, words: Words, corrections: Corrections, places: Ids
+    ) -> Floats:
+        """Return what ranks row `places[i, k]` for query i: its estimated distance, squared for l2;
+        infinity at −1.
 
-        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m); float64 (q, m) comes
-        back, since float32 would make ties of what is beyond its range. Squares estimated below 0 are left so, which
-        keeps the order; `reported` makes distances of scores.
+        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m);
+        float64 (q, m) comes back, since float32 would make ties of what is beyond its range.
+        Squares estimated below 0 are left so, which keeps the order; `reported` makes distances of
+        scores.
         """
         out: Floats = np.empty(places.shape)
 
@@ -158,9 +177,16 @@ class Scorer:
         return out
 
     def nearest(
-        self, asked: Questions, words: Words, corrections: Corrections, places: Ids, ids: Ids, k: int
+        self,
+        asked: Questions,
+        words: Words,
+        corrections: Corrections,
+        places: Ids,
+        ids: Ids,
+        k: int,
     ) -> Neighbors:
-        """Return the best k of every query by `scores`, which come with them, ties by lower id; ids (q, m), −1 nobody.
+        """Return the best k of every query by `scores`, which come with them, ties by lower id; ids
+        (q, m), −1 nobody.
 
         Scores are ranked while they are in cache, and never all there.
         """
@@ -178,7 +204,9 @@ class Scorer:
         return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
 
     def _squared(self, corrections: Corrections) -> Corrections | Floats:
-        """Return corrections with the squares of what is kept as a root; only then are they float64."""
+        """Return corrections with the squares of what is kept as a root; only then are they
+        float64.
+        """
         if self.metric != "l2" or corrections[:, 0].min(initial=0.0) >= 0:
             return corrections
         wide = corrections.astype(np.float64)
@@ -193,7 +221,11 @@ def below_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
 
 
 def _score(
-    asked: Questions, words: Words, corrections: Corrections | Floats, places: Ids, use: Callable[[slice, Floats], None]
+    asked: Questions,
+    words: Words,
+    corrections: Corrections | Floats,
+    places: Ids,
+    use: Callable[[slice, Floats], None],
 ) -> None:
     """Call `use` with some queries and their scores, one thread each, until all are done."""
     n_words, n_places = words.shape[1], places.shape[1]
@@ -204,9 +236,14 @@ def _score(
     def score(first: int) -> None:
         some = slice(first, min(first + step, len(places)))
         tables = np.empty((n_words, ENTRIES), dtype=np.float32)
-        near = np.empty((NEAR_ROWS, n_words), dtype=np.uint64), np.empty((NEAR_ROWS, 2), dtype=corrections.dtype)
+        near = (
+            np.empty((NEAR_ROWS, n_words), dtype=np.uint64),
+            np.empty((NEAR_ROWS, 2), dtype=corrections.dtype),
+        )
         out = np.empty((some.stop - first, n_places))
-        estimates_into(words, corrections, places[some], projected[some], terms[some], tables, *near, out)
+        estimates_into(
+            words, corrections, places[some], projected[some], terms[some], tables, *near, out
+        )
         use(some, out)
 
     threads.run(score, range(0, len(places), step))
@@ -219,7 +256,9 @@ def _with_short_roots(squares: Floats) -> Floats:
 
 
 def _lengths(batch: Batch, name: str) -> Floats:
-    lengths: Floats = np.sqrt(CentredRows(prepared(batch, False, name), np.zeros(batch.shape[1])).lengths_squared())
+    lengths: Floats = np.sqrt(
+        CentredRows(prepared(batch, False, name), np.zeros(batch.shape[1])).lengths_squared()
+    )
     return lengths
 
 
@@ -228,5 +267,7 @@ def _times(batch: Batch, vector: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats | np.floating) -> Floats:
-    """Divide, `below` being of no more dimensions; by nothing is 0: a row of zeros, or one that lies on the mean."""
+    """Divide, `below` being of no more dimensions; by nothing is 0: a row of zeros, or one that
+    lies on the mean.
+    """
     return np.divide(above, below, out=np.zeros(above.shape), where=below != 0)

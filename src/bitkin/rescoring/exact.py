@@ -22,7 +22,13 @@ _PIECE = 1 << 17  # numbers compared by one thread at a time: they stay in its c
 
 
 def nearest_by_vectors(
-    ids: Ids, source: VectorSource, queries: Batch, places: Ids, metric: str, k: int, scale: Floats | None = None
+    ids: Ids,
+    source: VectorSource,
+    queries: Batch,
+    places: Ids,
+    metric: str,
+    k: int,
+    scale: Floats | None = None,
 ) -> Neighbors:
     """Return the best k of every query, nearest first, ties by lower id.
 
@@ -38,21 +44,28 @@ def nearest_by_vectors(
     best = nearest_first(ids, ranks, k)
     by_rank = np.full(ranks.shape, np.inf)
     queries, columns = np.nonzero(np.isfinite(ranks))
-    by_rank[queries, ranks[queries, columns].astype(np.int64)] = measured.times_power(0)[queries, columns]
+    by_rank[queries, ranks[queries, columns].astype(np.int64)] = measured.times_power(0)[
+        queries, columns
+    ]
     found = np.isfinite(best.distances)
     best.distances[found] = by_rank[np.nonzero(found)[0], best.distances[found].astype(np.int64)]
     return best
 
 
 def _ranks(values: Floats, exponents: Exponents) -> Floats:
-    """Return the rank of values · 2**exponents in each row, the same for equal ones; infinity stays."""
+    """Return the rank of values · 2**exponents in each row, the same for equal ones; infinity
+    stays.
+    """
     there = np.isfinite(values)
     mantissas, sizes = np.frexp(np.where(there, values, 0.0))
     # A number below 0 is the smaller the larger its power of two is.
     sizes = np.sign(mantissas) * (sizes + exponents - _LEAST)
     sizes[~there] = np.inf
     order = np.lexsort((mantissas, sizes))
-    sizes, mantissas = np.take_along_axis(sizes, order, axis=1), np.take_along_axis(mantissas, order, axis=1)
+    sizes, mantissas = (
+        np.take_along_axis(sizes, order, axis=1),
+        np.take_along_axis(mantissas, order, axis=1),
+    )
     differs = (sizes[:, 1:] != sizes[:, :-1]) | (mantissas[:, 1:] != mantissas[:, :-1])
     ranks = np.zeros(values.shape)
     np.put_along_axis(ranks, order[:, 1:], np.cumsum(differs, axis=1).astype(np.float64), axis=1)
@@ -60,7 +73,9 @@ def _ranks(values: Floats, exponents: Exponents) -> Floats:
     return ranks
 
 
-def _exact_distances(source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None) -> Measured:
+def _exact_distances(
+    source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None
+) -> Measured:
     """Return the distance of query i from row `places[i, k]`: (q, m), infinity where that is −1."""
     out = np.full(places.shape, np.inf)
     exponents: Exponents | None = None
@@ -85,17 +100,22 @@ def require_scale(scale: Any, source: VectorSource) -> Floats | None:
     if scale is None:
         return None
     if source.sparse:
-        raise InvalidInputError("scale must be left out for sparse vectors: multiply their values instead.")
+        raise InvalidInputError(
+            "scale must be left out for sparse vectors: multiply their values instead."
+        )
     try:
         numbers = np.asarray(scale, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError("scale must be a number, or one a row of vectors.") from None
     if numbers.shape not in ((), (len(source),)):
         raise InvalidInputError(
-            f"scale must be one number, or one a row of vectors, which has {len(source)}, got shape {numbers.shape}."
+            f"scale must be one number, or one a row of vectors, which has {len(source)}, got "
+            f"shape {numbers.shape}."
         )
     if not np.isfinite(numbers).all():
-        raise InvalidInputError(f"scale must be finite, got {numbers[~np.isfinite(numbers)].flat[0]}.")
+        raise InvalidInputError(
+            f"scale must be finite, got {numbers[~np.isfinite(numbers)].flat[0]}."
+        )
     return np.broadcast_to(numbers, len(source))
 
 
@@ -106,7 +126,8 @@ def _times(rows: Batch, scales: Floats, row_numbers: Ids) -> Batch:
     if not finite.all():
         row = row_numbers[int(np.argmin(finite))]
         raise InvalidInputError(
-            f"vectors times scale must be finite, got inf in row {row}. Give smaller numbers, or a smaller scale."
+            f"vectors times scale must be finite, got inf in row {row}. Give smaller numbers, or a "
+            "smaller scale."
         )
     return scaled
 
@@ -120,7 +141,9 @@ def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: s
 
     def measure(first: int) -> Exponents | None:
         some = slice(first, first + step)
-        out[some], exponents = pair_distances(_wide(rows[row_of[some]], sparse), held, query_of[some], metric)
+        out[some], exponents = pair_distances(
+            _wide(rows[row_of[some]], sparse), held, query_of[some], metric
+        )
         return exponents
 
     pieces = range(0, len(out), step)

@@ -36,7 +36,9 @@ class Measured(NamedTuple):
     """None where all are 0."""
 
     def times_power(self, exponents: int | Exponents) -> Floats:
-        """Return all distances times powers of two: infinity or 0 for what is beyond float64 then."""
+        """Return all distances times powers of two: infinity or 0 for what is beyond float64
+        then.
+        """
         if self.exponents is not None:
             exponents = exponents + self.exponents
         elif isinstance(exponents, int) and exponents == 0:
@@ -46,7 +48,8 @@ class Measured(NamedTuple):
 
 
 def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measured:
-    """Return the distance of row i from query `query_of[i]`, for all i; quickest where queries repeat.
+    """Return the distance of row i from query `query_of[i]`, for all i; quickest where queries
+    repeat.
 
     Both are float64 and finite, and either C-contiguous arrays or CSR. l2 is not squared; cosine is
     1 − cosine, 1 from a row of zeros; ip is negated.
@@ -69,16 +72,22 @@ def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measu
 
 
 def own_exponents(rows: Any) -> Exponents:
-    """Return e for every row such that its largest value is from 2**(e − 1) to 2**e; 0 for zeros."""
+    """Return e for every row such that its largest value is from 2**(e − 1) to 2**e; 0 for
+    zeros.
+    """
     largest = np.zeros(rows.shape[0])
     if isinstance(rows, np.ndarray):
         np.max(abs(rows), axis=1, initial=0.0, out=largest)
     else:
-        np.maximum.at(largest, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), abs(rows.data))
+        np.maximum.at(
+            largest, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), abs(rows.data)
+        )
     return np.frexp(largest)[1]
 
 
-def _measure(rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: bool) -> tuple[Floats, int]:
+def _measure(
+    rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: bool
+) -> tuple[Floats, int]:
     """Return distances, and how many are NaN since their sums leave the range of float64."""
     if metric == "l2":
         squares, n_beyond = _sums(rows, queries, query_of, squares=True, scaled=scaled)
@@ -87,12 +96,16 @@ def _measure(rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: boo
     if metric == "ip":
         return 0.0 - products, n_beyond
     of_rows, _ = _sums(rows, rows, np.arange(len(query_of)), squares=False, scaled=scaled)
-    of_queries, _ = _sums(queries, queries, np.arange(queries.shape[0]), squares=False, scaled=scaled)
+    of_queries, _ = _sums(
+        queries, queries, np.arange(queries.shape[0]), squares=False, scaled=scaled
+    )
     out = np.empty(len(query_of))
     return out, cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out)
 
 
-def _sums(rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool) -> tuple[Floats, int]:
+def _sums(
+    rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool
+) -> tuple[Floats, int]:
     """Return Σ (row − query)² for `squares`, else Σ row · query, and how many of them are NaN."""
     out, lanes = np.empty(len(query_of)), np.empty(8)
     if isinstance(rows, np.ndarray):
@@ -114,12 +127,16 @@ def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Exponents]:
     apart, exponents = _scaled_by_own(apart)
     nothing = np.zeros((1, rows.shape[1]))
     zero: Any = nothing if isinstance(apart, np.ndarray) else csr_array(nothing)
-    squares, _ = _sums(apart, zero, np.zeros(rows.shape[0], dtype=np.int64), squares=True, scaled=True)
+    squares, _ = _sums(
+        apart, zero, np.zeros(rows.shape[0], dtype=np.int64), squares=True, scaled=True
+    )
     return np.sqrt(squares), exponents + halved
 
 
 def _scaled_by_own(rows: Any) -> tuple[Any, Exponents]:
-    """Return rows with largest values between ½ and 1, and the powers of two they were divided by."""
+    """Return rows with largest values between ½ and 1, and the powers of two they were divided
+    by.
+    """
     exponents = own_exponents(rows)
     return _times_powers(rows, -exponents), exponents
 
@@ -143,4 +160,8 @@ def _not_finite(rows: Any) -> npt.NDArray[np.bool_]:
 
 def _plain(csr: Any) -> tuple[Ids, Ids, Floats]:
     """Return the three arrays of a CSR matrix, of one type whatever SciPy chose."""
-    return csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int64, copy=False), csr.data
+    return (
+        csr.indptr.astype(np.int64, copy=False),
+        csr.indices.astype(np.int64, copy=False),
+        csr.data,
+    )

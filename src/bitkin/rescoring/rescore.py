@@ -47,40 +47,44 @@ def rescore(
     Parameters
     ----------
     hits : Neighbors or whole numbers (q, m)
-        The shortlist of every query by id, from any index; −1 is nobody and stays last, at infinity.
+        The shortlist of every query by id, from any index; −1 is nobody and stays last, at
+        infinity.
     queries : array, CSR matrix or data frame (q, n_features)
         The queries themselves, not their codes.
     stage : {"estimate", "exact"}
-        "estimate" scores codes with the real-valued query and needs `hasher`, `codes` and `corrections`. "exact"
-        measures stored `vectors`; only shortlisted rows are read.
+        "estimate" scores codes with the real-valued query and needs `hasher`, `codes` and
+        `corrections`. "exact" measures stored `vectors`; only shortlisted rows are read.
     k : int, optional
         How many to keep; by default all of the shortlist.
     metric : {"l2", "cosine", "ip"}
-        l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer. For "estimate" it must be the one
-        that the corrections were made for.
+        l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer. For "estimate" it
+        must be the one that the corrections were made for.
     hasher : ProjectionHash
         The fitted hasher that made the codes.
     codes : Codes or index
-        n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are taken, all at once:
-        ids that it no longer has drop out, as nobody, whatever a writer does meanwhile. A row that was replaced since
-        `corrections` were made has another code than they are for: keep both together, as a Collection does.
+        n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are
+        taken, all at once: ids that it no longer has drop out, as nobody, whatever a writer does
+        meanwhile. A row that was replaced since `corrections` were made has another code than they
+        are for: keep both together, as a Collection does.
     corrections : float32 (n, 2)
-        As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there may be more rows
-        than the index has.
+        As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there
+        may be more rows than the index has.
     vectors : array, memory map, CSR matrix or VectorSource
         n rows, of any type of number: float16 and int8 take a half and a quarter of the space.
     scale : float or float32 (n,), optional
-        What stored `vectors`, such as int8, are multiplied by to be those meant: one number, or one a row.
+        What stored `vectors`, such as int8, are multiplied by to be those meant: one number, or one
+        a row.
     ids : whole numbers (n,), optional
-        The id of every row of `codes` or `vectors`, or of `corrections` beside an index; by default it is the row
-        number.
+        The id of every row of `codes` or `vectors`, or of `corrections` beside an index; by default
+        it is the row number.
 
     Returns
     -------
     Neighbors
-        Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine that fall below 0
-        rank by how far, and are reported as 0; those beyond float32 rank by how far, and are
-        reported as infinity. So are exact ones beyond float64, or as 0 where they are too small for it.
+        Distances are float32 from "estimate" and float64 from "exact". Estimates of l2 and cosine
+        that fall below 0 rank by how far, and are reported as 0; those beyond float32 rank by how
+        far, and are reported as infinity. So are exact ones beyond float64, or as 0 where they are
+        too small for it.
 
     Notes
     -----
@@ -96,7 +100,8 @@ def rescore(
     >>> ids = index.add(codes)
     >>> hits = index.search(hasher.encode(X[:2]), k=100)
     >>> kept = bitkin.corrections(hasher, X)
-    >>> better = bitkin.rescore(hits, X[:2], stage="estimate", k=20, hasher=hasher, codes=codes, corrections=kept)
+    >>> rows = {"hasher": hasher, "codes": codes, "corrections": kept}
+    >>> better = bitkin.rescore(hits, X[:2], stage="estimate", k=20, **rows)
     >>> bitkin.rescore(better, X[:2], stage="exact", k=1, vectors=X).ids.tolist()
     [[0], [1]]
     """
@@ -106,9 +111,13 @@ def rescore(
     for name, value in given.items():
         if (value is not None) != (name in _STAGES[stage]):
             must = "be given" if value is None else "be left out"
-            raise InvalidInputError(f"{name} must {must} for stage={stage!r}, which takes {', '.join(_STAGES[stage])}.")
+            raise InvalidInputError(
+                f"{name} must {must} for stage={stage!r}, which takes {', '.join(_STAGES[stage])}."
+            )
     if stage != "exact" and scale is not None:
-        raise InvalidInputError("scale must be left out for stage='estimate': it is that of vectors.")
+        raise InvalidInputError(
+            "scale must be left out for stage='estimate': it is that of vectors."
+        )
     shortlist = Shortlist.of(hits)
     k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
     require_fitting(len(shortlist.ids), k, pair_bytes=16)
@@ -126,7 +135,11 @@ def rescore(
     rows = scored_rows(shortlist, codes, corrections, ids, scorer.model, metric)
     if questions is None:
         return reported(nobody(0, k), metric)
-    ids_left = shortlist.ids if rows.places is shortlist.at else np.where(rows.places < 0, -1, shortlist.ids)
+    ids_left = (
+        shortlist.ids
+        if rows.places is shortlist.at
+        else np.where(rows.places < 0, -1, shortlist.ids)
+    )
     return reported(scorer.nearest(questions, *rows, ids_left, k), metric)
 
 
@@ -141,7 +154,9 @@ def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
     asked = open_vectors(queries, name="queries")
     asked.require_columns(source.feature_names, source.name)
     if asked.shape[1] != source.shape[1]:
-        raise InvalidInputError(f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}.")
+        raise InvalidInputError(
+            f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}."
+        )
     batches = [batch for _, batch in asked.batches()]
     _require_rows(sum(batch.shape[0] for batch in batches), wanted)
     return stack(batches) if batches else None
@@ -149,4 +164,6 @@ def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
 
 def _require_rows(n_queries: int, wanted: int) -> None:
     if n_queries != wanted:
-        raise InvalidInputError(f"queries must be one a row of hits, got {n_queries} for {wanted} rows.")
+        raise InvalidInputError(
+            f"queries must be one a row of hits, got {n_queries} for {wanted} rows."
+        )

@@ -26,17 +26,29 @@ class ScoredRows(NamedTuple):
 
 
 def scored_rows(
-    shortlist: Shortlist, codes: Any, corrections: Any, ids: npt.ArrayLike | None, model: SignModel, metric: str
+    shortlist: Shortlist,
+    codes: Any,
+    corrections: Any,
+    ids: npt.ArrayLike | None,
+    model: SignModel,
+    metric: str,
 ) -> ScoredRows:
-    """Return codes and corrections of shortlisted rows; empty rows, and those an index no longer has, are nobody."""
+    """Return codes and corrections of shortlisted rows; empty rows, and those an index no longer
+    has, are nobody.
+    """
     numbers = _as_numbers(corrections)
     wanted = shortlist.wanted
     known = np.ones(len(wanted), dtype=bool)
     if isinstance(codes, RowIndex):
         snapshot = codes._snapshot  # once: what a writer does from here on is not seen
-        nothing = np.empty((0, snapshot.spec.bits_per_symbol, snapshot.spec.plane_words), dtype=np.uint64)
+        nothing = np.empty(
+            (0, snapshot.spec.bits_per_symbol, snapshot.spec.plane_words), dtype=np.uint64
+        )
         require_comparable(
-            model.spec, model.fingerprint, Codes(nothing, snapshot.spec, fingerprint=snapshot.fingerprint), "codes"
+            model.spec,
+            model.fingerprint,
+            Codes(nothing, snapshot.spec, fingerprint=snapshot.fingerprint),
+            "codes",
         )
         _require_two_a_row(numbers, len(numbers))
         known = snapshot.present(wanted)
@@ -63,7 +75,9 @@ def _all_of(values: Sized, rows: Ids) -> bool:
 
 
 def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:
-    """Return corrections of a metric, two finite numbers a code; those of empty rows do not matter, and become 0."""
+    """Return corrections of a metric, two finite numbers a code; those of empty rows do not matter,
+    and become 0.
+    """
     numbers = _as_numbers(corrections)
     _require_two_a_row(numbers, len(codes))
     return _require_sound(numbers.copy(), codes, metric, np.arange(len(codes)))
@@ -73,7 +87,9 @@ def _as_numbers(corrections: Any) -> Corrections:
     try:
         return np.asarray(corrections, dtype=np.float32, order="C")
     except (TypeError, ValueError):
-        raise InvalidInputError("corrections must be numbers, as bitkin.corrections makes them.") from None
+        raise InvalidInputError(
+            "corrections must be numbers, as bitkin.corrections makes them."
+        ) from None
 
 
 def _require_two_a_row(numbers: Corrections, n_rows: int) -> None:
@@ -86,16 +102,21 @@ def _require_two_a_row(numbers: Corrections, n_rows: int) -> None:
 
 
 def _require_sound(numbers: Corrections, codes: Codes, metric: str, rows: Ids) -> Corrections:
-    """Return corrections of codes, which are `rows` of what was given: finite, and zeros where a code is empty."""
+    """Return corrections of codes, which are `rows` of what was given: finite, and zeros where a
+    code is empty.
+    """
     if codes.empty is not None:
         numbers = np.where(codes.empty[:, None], np.float32(0), numbers)
     if not np.isfinite(numbers).all():
         at = int(np.argmin(np.isfinite(numbers).all(axis=1)))
-        raise InvalidInputError(f"corrections must be finite, got {numbers[at].tolist()} in row {rows[at]}.")
+        raise InvalidInputError(
+            f"corrections must be finite, got {numbers[at].tolist()} in row {rows[at]}."
+        )
     if metric == "l2" and below_squares(numbers).any():
         at = int(np.argmax(below_squares(numbers)))
         raise InvalidInputError(
-            f"corrections must be those of l2, squares first, got {numbers[at].tolist()} in row {rows[at]}. "
+            f"corrections must be those of l2, squares first, got {numbers[at].tolist()} in row "
+            f"{rows[at]}. "
             "Make them with metric='l2'."
         )
     return numbers

@@ -1,4 +1,6 @@
-"""Shortlists: ids a query, and the rows they stand for, each looked up once however many queries share it."""
+"""Shortlists: ids a query, and the rows they stand for, each looked up once however many queries
+share it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.rows.snapshot import some_of
 
-_SPARSE = 8  # times as many ids as pairs: past that, marking ids takes more time and memory than sorting pairs
+# times as many ids as pairs: past that, marking ids takes more time and memory than sorting pairs
+_SPARSE = 8
 _FEW_IDS = 1 << 18  # marked faster than the thousand of a lone query are sorted
 
 
@@ -25,7 +28,9 @@ class Shortlist(NamedTuple):
     wanted: Ids
     """Every id in it once, ascending, without nobody."""
     at: Ids
-    """int64 (q, m): which of `wanted` a place holds; −1 is nobody. Where `wanted` is 0, 1, 2, …, it is `ids` itself."""
+    """int64 (q, m): which of `wanted` a place holds; −1 is nobody. Where `wanted` is 0, 1, 2, …, it
+    is `ids` itself.
+    """
 
     @classmethod
     def of(cls, hits: Any) -> Shortlist:
@@ -34,14 +39,16 @@ class Shortlist(NamedTuple):
             return hits
         if isinstance(hits, RaggedNeighbors):
             raise InvalidInputError(
-                "hits must be Neighbors, got RaggedNeighbors of a radius search. Search for the k nearest instead, or "
+                "hits must be Neighbors, got RaggedNeighbors of a radius search. Search for the k "
+                "nearest instead, or "
                 "give the ids of one query as hits.ids[None, a:b]."
             )
         require_unmasked(hits, "hits")
         ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
         if ids.ndim != 2 or ids.dtype.kind not in "iu":
             raise InvalidInputError(
-                f"hits must be Neighbors, or whole numbers of shape (n_queries, m), got {ids.dtype} {ids.shape}."
+                "hits must be Neighbors, or whole numbers of shape (n_queries, m), got "
+                f"{ids.dtype} {ids.shape}."
             )
         if ids.dtype == np.uint64 and (ids > np.iinfo(np.int64).max).any():
             raise InvalidInputError(f"hits must be below 2**63, got {ids.max()}.")
@@ -64,23 +71,30 @@ class Shortlist(NamedTuple):
 
 
 def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> Ids:
-    """Return the row of every id; without `ids` they are row numbers. Those that have none are an UnknownIdError."""
+    """Return the row of every id; without `ids` they are row numbers. Those that have none are an
+    UnknownIdError.
+    """
     if ids is None:
         if len(wanted) and wanted[-1] >= n_rows:
             beyond = wanted[wanted >= n_rows]
             raise UnknownIdError(
-                f"hits must be rows of {name}, which has {n_rows}, got {some_of(beyond)}. Give ids where ids are not "
+                f"hits must be rows of {name}, which has {n_rows}, got {some_of(beyond)}. Give ids "
+                "where ids are not "
                 "row numbers."
             )
         return wanted
     numbers = id_array(ids)
     if len(numbers) != n_rows:
-        raise InvalidInputError(f"ids must be one a row of {name}, got {len(numbers)} for {n_rows} rows.")
+        raise InvalidInputError(
+            f"ids must be one a row of {name}, got {len(numbers)} for {n_rows} rows."
+        )
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
     twice = numbers[1:][numbers[1:] == numbers[:-1]]
     if len(twice):
-        raise DuplicateIdError(f"ids must differ, given more than once: {some_of(np.unique(twice))}.")
+        raise DuplicateIdError(
+            f"ids must differ, given more than once: {some_of(np.unique(twice))}."
+        )
     at = np.searchsorted(numbers, wanted)
     known = np.zeros(len(wanted), dtype=bool)
     known[at < n_rows] = numbers[at[at < n_rows]] == wanted[at < n_rows]

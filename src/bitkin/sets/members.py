@@ -1,7 +1,7 @@
 """Sets in the forms that people hold them: lists of numbers or strings, arrays, rows of a matrix.
 
-Every form becomes `Sets`, a few at a time: column j of a matrix and the number j are the same member, and a string is
-the hash of its UTF-8 bytes.
+Every form becomes `Sets`, a few at a time: column j of a matrix and the number j are the same
+member, and a string is the hash of its UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _WANTED = "Members must be all strings, or all whole numbers from 0 to 2**64 - 1
 
 
 class Piece(NamedTuple):
-    """Some sets in a row, their members not looked at yet, except for whether the first is a string."""
+    """Some sets in a row, their members not looked at yet, except for whether the first is a
+    string.
+    """
 
     first: int
     sets: list[Any]
@@ -37,7 +39,9 @@ class Piece(NamedTuple):
 
 
 def is_matrix(X: Any) -> bool:
-    """Whether `X` holds sets as rows of a matrix, one column a member; a flat array of objects holds sets itself."""
+    """Whether `X` holds sets as rows of a matrix, one column a member; a flat array of objects
+    holds sets itself.
+    """
     if isinstance(X, VectorSource) or issparse(X):
         return True
     if not (hasattr(X, "__array__") or hasattr(X, "__dataframe__")):
@@ -48,10 +52,13 @@ def is_matrix(X: Any) -> bool:
 def require_sets(X: Any) -> Iterable[Any]:
     """Return `X` when it can be a list of sets."""
     if isinstance(X, _BYTES_OR_TEXT):
-        raise InvalidInputError(f"X must be a list of sets, got one {type(X).__name__}: {shown(X)}. {_HOW_TO_WRAP}")
+        raise InvalidInputError(
+            f"X must be a list of sets, got one {type(X).__name__}: {shown(X)}. {_HOW_TO_WRAP}"
+        )
     if isinstance(X, (set, frozenset, dict)) or not isinstance(X, Iterable):
         raise InvalidInputError(
-            f"X must be a list of sets, got {type(X).__name__}. Wrap a single set as [X]; a matrix must be CSR or 2-D."
+            f"X must be a list of sets, got {type(X).__name__}. Wrap a single set as [X]; a matrix "
+            "must be CSR or 2-D."
         )
     return X
 
@@ -62,7 +69,8 @@ _HOW_TO_WRAP = "Wrap a single set of strings as [[...]]; cut texts into sets wit
 def pieces(X: Any) -> Iterator[Piece]:
     """Cut a list, or anything that yields sets, into pieces of about equal work."""
     given = require_sets(X)
-    # A list stays as it is. What yields sets one by one may fill the same one again: each is copied when it comes.
+    # A list stays as it is. What yields sets one by one may fill the same one again: each is copied
+    # when it comes.
     stays = isinstance(given, (list, tuple, np.ndarray))
     remaining = iter(given) if stays else (_copied(one, row) for row, one in enumerate(given))
     strings: bool | None = None
@@ -78,7 +86,9 @@ def pieces(X: Any) -> Iterator[Piece]:
 
 
 def sets_of_piece(piece: Piece) -> Sets:
-    """Return the sets of a piece; an `InvalidInputError` names the first member that cannot be one."""
+    """Return the sets of a piece; an `InvalidInputError` names the first member that cannot be
+    one.
+    """
     offsets = np.zeros(len(piece.sets) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, piece.sets), np.int64, len(piece.sets)), out=offsets[1:])
     kinds = set(map(type, piece.sets))
@@ -88,7 +98,11 @@ def sets_of_piece(piece: Piece) -> Sets:
         lists = piece.sets
         if np.ndarray in kinds:
             lists = [one.tolist() if isinstance(one, np.ndarray) else one for one in lists]
-        members = _members_of_strings(lists, piece) if piece.strings else _members_of_numbers(lists, piece)
+        members = (
+            _members_of_strings(lists, piece)
+            if piece.strings
+            else _members_of_numbers(lists, piece)
+        )
     return Sets._from_parts(members, offsets)
 
 
@@ -104,7 +118,9 @@ def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
     """Return rows `first` to `stop` of a batch as sets of the columns that are not zero."""
     if not issparse(batch):
         rows, columns = np.nonzero(batch[first:stop])
-        return Sets._from_parts(columns.astype(np.uint64), np.searchsorted(rows, np.arange(stop - first + 1)))
+        return Sets._from_parts(
+            columns.astype(np.uint64), np.searchsorted(rows, np.arange(stop - first + 1))
+        )
     begin, end = batch.indptr[first], batch.indptr[stop]
     columns, values = batch.indices[begin:end], batch.data[begin:end]
     offsets = batch.indptr[first : stop + 1].astype(np.int64) - begin
@@ -118,13 +134,21 @@ def _listed(sets: list[Any], first: int) -> list[Any]:
     """Return the sets with a length each; those that have none are read to their end."""
     kinds = set(map(type, sets))
     if not kinds <= _READY:
-        sets = [one if type(one) in _READY else _list_of(one, row) for row, one in enumerate(sets, start=first)]
+        sets = [
+            one if type(one) in _READY else _list_of(one, row)
+            for row, one in enumerate(sets, start=first)
+        ]
     if np.ndarray in kinds:
         for row, one in enumerate(sets, start=first):
             if isinstance(one, np.ndarray) and one.ndim != 1:
-                raise InvalidInputError(f"X must hold flat sets, got an array of shape {one.shape} at position {row}.")
-            if isinstance(one, np.ndarray) and one.dtype.kind in "Mm":  # `tolist` would make numbers of some units
-                raise InvalidInputError(f"X has an array of {one.dtype} at position {row}. {_WANTED}")
+                raise InvalidInputError(
+                    f"X must hold flat sets, got an array of shape {one.shape} at position {row}."
+                )
+            # `tolist` would make numbers of some units
+            if isinstance(one, np.ndarray) and one.dtype.kind in "Mm":
+                raise InvalidInputError(
+                    f"X has an array of {one.dtype} at position {row}. {_WANTED}"
+                )
     return sets
 
 
@@ -137,10 +161,13 @@ def _copied(one: Any, row: int) -> Any:
 
 def _list_of(one: Any, row: int) -> list[Any]:
     if isinstance(one, _BYTES_OR_TEXT):
-        raise InvalidInputError(f"X must be a list of sets, got {shown(one)} at position {row}. {_HOW_TO_WRAP}")
+        raise InvalidInputError(
+            f"X must be a list of sets, got {shown(one)} at position {row}. {_HOW_TO_WRAP}"
+        )
     if isinstance(one, dict) or not isinstance(one, Iterable):
         raise InvalidInputError(
-            f"X must be a list of sets, got {shown(one)} at position {row}. Wrap a single set as [X]; an empty set "
+            f"X must be a list of sets, got {shown(one)} at position {row}. Wrap a single set as "
+            "[X]; an empty set "
             "is []."
         )
     return list(one)
@@ -148,7 +175,8 @@ def _list_of(one: Any, row: int) -> list[Any]:
 
 def _members_of_arrays(piece: Piece) -> npt.NDArray[np.uint64]:
     kinds = {one.dtype for one in piece.sets}
-    if len(kinds) > 1 or next(iter(kinds)).kind not in "iu":  # NumPy would join int64 and uint64 to float64
+    # NumPy would join int64 and uint64 to float64
+    if len(kinds) > 1 or next(iter(kinds)).kind not in "iu":
         return _members_of_numbers([one.tolist() for one in piece.sets], piece)
     members = np.concatenate(piece.sets)
     if members.dtype.kind == "i" and members.size and members.min() < 0:
@@ -178,8 +206,12 @@ def _members_of_strings(lists: list[Any], piece: Piece) -> npt.NDArray[np.uint64
 
 def _first_wrong(piece: Piece) -> InvalidInputError:
     """Name the first member that cannot be one, or is not of the kind that the first one was."""
-    members = ((row, member) for row, one in enumerate(piece.sets, start=piece.first) for member in one)
-    row, member = next((row, member) for row, member in members if not _fits(member, strings=piece.strings))
+    members = (
+        (row, member) for row, one in enumerate(piece.sets, start=piece.first) for member in one
+    )
+    row, member = next(
+        (row, member) for row, member in members if not _fits(member, strings=piece.strings)
+    )
     why = "."
     if isinstance(member, str) or _fits(member, strings=False):
         why = f" among {'strings' if piece.strings else 'numbers'}."
@@ -195,5 +227,7 @@ def _fits(member: Any, *, strings: bool) -> bool:
 
 
 def _is_whole(kind: type) -> bool:
-    """Whether values of this type are whole numbers; NumPy counts spans of time among its integers."""
+    """Whether values of this type are whole numbers; NumPy counts spans of time among its
+    integers.
+    """
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64))

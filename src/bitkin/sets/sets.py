@@ -1,4 +1,6 @@
-"""Sets: many sets of 64-bit members in two flat arrays, which is what MinHash and shingles work on."""
+"""Sets: many sets of 64-bit members in two flat arrays, which is what MinHash and shingles work
+on.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ _MEMBERS_PER_PIECE = 1 << 17  # enough for a thread, few enough to share out eve
 
 
 class Sets:
-    """Immutable sets of whole numbers from 0 to 2**64 − 1: set i is `members[offsets[i]:offsets[i + 1]]`.
+    """Immutable sets of whole numbers from 0 to 2**64 − 1: set i is `members[offsets[i]:offsets[i +
+    1]]`.
 
-    Members stand in any order, and one that stands twice counts once; `unique` leaves each once, sorted.
+    Members stand in any order, and one that stands twice counts once; `unique` leaves each once,
+    sorted.
 
     Parameters
     ----------
@@ -52,8 +56,14 @@ class Sets:
         offsets_array = _require_offsets(offsets, len(members_array))
         self._set(members_array, offsets_array, distinct=False)
 
-    def _set(self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], *, distinct: bool) -> None:
-        parts: dict[str, Any] = {"members": members.view(), "offsets": offsets.view(), "_distinct": distinct}
+    def _set(
+        self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], *, distinct: bool
+    ) -> None:
+        parts: dict[str, Any] = {
+            "members": members.view(),
+            "offsets": offsets.view(),
+            "_distinct": distinct,
+        }
         for name in ("members", "offsets"):
             parts[name].flags.writeable = False
         for name, value in parts.items():
@@ -61,9 +71,15 @@ class Sets:
 
     @classmethod
     def _from_parts(
-        cls, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], *, distinct: bool = False
+        cls,
+        members: npt.NDArray[np.uint64],
+        offsets: npt.NDArray[np.int64],
+        *,
+        distinct: bool = False,
     ) -> Sets:
-        """Wrap arrays that already keep the promises of this class; `distinct`: sorted, every member once."""
+        """Wrap arrays that already keep the promises of this class; `distinct`: sorted, every
+        member once.
+        """
         sets = cls.__new__(cls)
         sets._set(members, offsets, distinct=distinct)
         return sets
@@ -85,7 +101,9 @@ class Sets:
         return np.diff(self.offsets)
 
     def unique(self) -> Sets:
-        """Return the same sets with every member once, ascending: what exact comparisons work on."""
+        """Return the same sets with every member once, ascending: what exact comparisons work
+        on.
+        """
         if self._distinct:
             return self
         from bitkin.kernels.blocks import read_only
@@ -107,19 +125,24 @@ class Sets:
             members = kept.copy()  # lets the longer array go
         return Sets._from_parts(members, distinct, distinct=True)
 
-    def jaccard_of_pairs(self, first: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the exact Jaccard similarity of set `first[i]` and set `second[i]` for every i: float64 (pairs,).
+    def jaccard_of_pairs(
+        self, first: npt.ArrayLike, second: npt.ArrayLike
+    ) -> npt.NDArray[np.float64]:
+        """Return the exact Jaccard similarity of set `first[i]` and set `second[i]` for every i:
+        float64 (pairs,).
 
-        That is the number of shared members over the number of members of either. Two empty sets share nothing: 0,
-        as in codes, where an empty row matches nothing. Call it on what `unique` returned when calling it often:
-        otherwise every call sorts all sets anew.
+        That is the number of shared members over the number of members of either. Two empty sets
+        share nothing: 0, as in codes, where an empty row matches nothing. Call it on what `unique`
+        returned when calling it often: otherwise every call sorts all sets anew.
         """
         from bitkin.kernels.blocks import read_only
         from bitkin.kernels.sets import pair_jaccard_into
 
         rows = [_row_numbers(first, "first", len(self)), _row_numbers(second, "second", len(self))]
         if len(rows[0]) != len(rows[1]):
-            raise InvalidInputError(f"first and second must be equally long, got {len(rows[0])} and {len(rows[1])}.")
+            raise InvalidInputError(
+                f"first and second must be equally long, got {len(rows[0])} and {len(rows[1])}."
+            )
         sets = self.unique()
         a, b = read_only(rows[0]), read_only(rows[1])
         out = np.empty(len(a), dtype=np.float64)
@@ -141,14 +164,18 @@ class Sets:
         return len(self.offsets) - 1
 
     def __getitem__(self, rows: Any) -> Sets:
-        """Return the chosen sets: an int gives one set, slices, arrays of row numbers and masks as in NumPy."""
+        """Return the chosen sets: an int gives one set, slices, arrays of row numbers and masks as
+        in NumPy.
+        """
         if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
             row = int(rows)
             if not -len(self) <= row < len(self):
                 raise IndexError(f"set {row} is out of range for {len(self)} sets")
             rows = slice(row, row + 1 or None)
         elif not isinstance(rows, slice) and np.ndim(rows) != 1:
-            raise InvalidInputError(f"sets take a row, a slice, or a flat list or mask of rows, got {rows!r}.")
+            raise InvalidInputError(
+                f"sets take a row, a slice, or a flat list or mask of rows, got {rows!r}."
+            )
         starts, sizes = self.offsets[:-1][rows], self.sizes()[rows]
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
@@ -165,7 +192,10 @@ class Sets:
 
     def __iter__(self) -> Iterator[npt.NDArray[np.uint64]]:
         """Yield the members of every set."""
-        return (self.members[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True))
+        return (
+            self.members[a:b]
+            for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)
+        )
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold equal sets in the same order, whatever the order of members."""
@@ -193,7 +223,9 @@ class Sets:
 
 
 def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]]:
-    """Cut sets into ranges `(first, stop)` of about `n_members` members, and of at most as many sets."""
+    """Cut sets into ranges `(first, stop)` of about `n_members` members, and of at most as many
+    sets.
+    """
     n_sets = len(offsets) - 1
     if offsets[-1] + n_sets <= n_members:
         return [(0, n_sets)] if n_sets else []
@@ -204,20 +236,29 @@ def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]
 
 
 def _require_members(members: Any) -> npt.NDArray[np.uint64]:
-    """Return a copy of `members` as uint64, made before anything is checked: the original may change at any time."""
+    """Return a copy of `members` as uint64, made before anything is checked: the original may
+    change at any time.
+    """
     try:
         array = np.array(members)
-        if array.ndim == 1 and array.dtype.kind in "fO" and all(type(member) is int for member in members):
-            array = np.array(members, dtype=np.uint64)  # NumPy takes numbers on both sides of 2**63 for float64
+        if (
+            array.ndim == 1
+            and array.dtype.kind in "fO"
+            and all(type(member) is int for member in members)
+        ):
+            # NumPy takes numbers on both sides of 2**63 for float64
+            array = np.array(members, dtype=np.uint64)
     except (ValueError, OverflowError):  # a ragged list, or a number out of range
         raise InvalidInputError(
-            "members must be a flat array of whole numbers from 0 to 2**64 - 1, got a list with something else in it."
+            "members must be a flat array of whole numbers from 0 to 2**64 - 1, got a list with "
+            "something else in it."
         ) from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidInputError(
-            f"members must be a flat array of whole numbers from 0 to 2**64 - 1, got {array.dtype} {array.shape}."
+            f"members must be a flat array of whole numbers from 0 to 2**64 - 1, got {array.dtype} "
+            f"{array.shape}."
         )
     if array.dtype.kind == "i" and array.min() < 0:
         at = int(np.argmax(array < 0))
@@ -226,11 +267,14 @@ def _require_members(members: Any) -> npt.NDArray[np.uint64]:
 
 
 def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
-    """Return a copy of `offsets` as int64, made before they are found to rise: loops run as far as they say."""
+    """Return a copy of `offsets` as int64, made before they are found to rise: loops run as far as
+    they say.
+    """
     array = id_array(offsets, "offsets").copy()
     if not are_offsets(array, n_members):
         raise InvalidInputError(
-            f"offsets must rise from 0 to {n_members}, the number of members, with one entry more than there are "
+            f"offsets must rise from 0 to {n_members}, the number of members, with one entry more "
+            "than there are "
             f"sets, got {array!r}."
         )
     return array
@@ -239,5 +283,7 @@ def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
 def _row_numbers(rows: Any, name: str, n: int) -> npt.NDArray[np.int64]:
     array = id_array(rows, name)
     if len(array) and array.max() >= n:
-        raise InvalidInputError(f"{name} must hold row numbers below {n}, the number of sets, got {array.max()}.")
+        raise InvalidInputError(
+            f"{name} must hold row numbers below {n}, the number of sets, got {array.max()}."
+        )
     return array

@@ -18,25 +18,29 @@ _CHARACTERS_PER_PIECE = 1 << 19
 
 
 def shingles(texts: Iterable[str], *, kind: str = "words", size: int | None = None) -> Sets:
-    """Return the set of shingles of every text: its runs of `size` words or characters, each hashed to 64 bits.
+    """Return the set of shingles of every text: its runs of `size` words or characters, each hashed
+    to 64 bits.
 
-    kind="words": words are what `str.split()` finds, runs of anything but white space (ASCII's and Unicode's, as in
-    `str.isspace`), and a shingle is `size` of them with one space between, 3 by default. kind="chars": a shingle is
-    `size` code points, white space included, 9 by default. A text of fewer words or characters gives one shingle, the
-    whole of it; an empty one (for words also one of white space alone) gives the empty set. Nothing else is done to a
-    text: lower it or strip its punctuation first where those should not count.
+    kind="words": words are what `str.split()` finds, runs of anything but white space (ASCII's and
+    Unicode's, as in `str.isspace`), and a shingle is `size` of them with one space between, 3 by
+    default. kind="chars": a shingle is `size` code points, white space included, 9 by default. A
+    text of fewer words or characters gives one shingle, the whole of it; an empty one (for words
+    also one of white space alone) gives the empty set. Nothing else is done to a text: lower it or
+    strip its punctuation first where those should not count.
 
-    The defaults suit near-duplicates. Changing one word in 30 leaves about 0.82 of Jaccard similarity between sets of
-    3 words, while unrelated texts share next to nothing. Smaller sizes forgive more edits and find more chance
-    likeness; characters suit short texts, names, and languages that do not part words.
+    The defaults suit near-duplicates. Changing one word in 30 leaves about 0.82 of Jaccard
+    similarity between sets of 3 words, while unrelated texts share next to nothing. Smaller sizes
+    forgive more edits and find more chance likeness; characters suit short texts, names, and
+    languages that do not part words.
 
-    A shingle is hashed over its UTF-8 bytes just as MinHash hashes a string, so encoding the sets returned here is
-    encoding lists of the shingles themselves.
+    A shingle is hashed over its UTF-8 bytes just as MinHash hashes a string, so encoding the sets
+    returned here is encoding lists of the shingles themselves.
 
     Examples
     --------
     >>> import bitkin
-    >>> sets = bitkin.shingles(["the cat sat on the mat", "the cat sat on the sofa", ""], kind="words", size=2)
+    >>> texts = ["the cat sat on the mat", "the cat sat on the sofa", ""]
+    >>> sets = bitkin.shingles(texts, kind="words", size=2)
     >>> sets.sizes().tolist()
     [5, 5, 0]
     >>> sets.jaccard_of_pairs([0, 0], [1, 2]).round(3).tolist()
@@ -64,11 +68,15 @@ def text_pieces(
     n_characters = _CHARACTERS_PER_PIECE if n_characters is None else n_characters
     n_texts = n_characters if n_texts is None else n_texts
     if isinstance(texts, (str, bytes)):
-        raise InvalidInputError(f"texts must be a list of texts, got one: {shown(texts)}. Wrap it as [text].")
+        raise InvalidInputError(
+            f"texts must be a list of texts, got one: {shown(texts)}. Wrap it as [text]."
+        )
     try:
         remaining = iter(texts)
     except TypeError:
-        raise InvalidInputError(f"texts must be a list of texts, got {type(texts).__name__}.") from None
+        raise InvalidInputError(
+            f"texts must be a list of texts, got {type(texts).__name__}."
+        ) from None
     piece: list[str] = []
     first, held = 0, 0
     for text in remaining:
@@ -88,12 +96,16 @@ def text_pieces(
 
 
 def keyed_shingles(texts: Iterable[str], key: int, *, kind: str, size: int) -> tuple[Sets, Sets]:
-    """Return what `shingles` returns, and the same sets by a hash under which only who knows `key` can make collisions.
+    """Return what `shingles` returns, and the same sets by a hash under which only who knows `key`
+    can make collisions.
 
-    `key` is a number below 2**61 − 1; two shingles of up to 7k bytes collide with a chance of k / 2**61 over all keys.
+    `key` is a number below 2**61 − 1; two shingles of up to 7k bytes collide with a chance of k /
+    2**61 over all keys.
     """
     pieces = threads.run(lambda piece: _both_hashes(piece, kind, size, key), text_pieces(texts))
-    return Sets.concatenate([one for one, _ in pieces]), Sets.concatenate([keyed for _, keyed in pieces])
+    return Sets.concatenate([one for one, _ in pieces]), Sets.concatenate(
+        [keyed for _, keyed in pieces]
+    )
 
 
 def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
@@ -102,7 +114,9 @@ def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
 
 
 def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tuple[Sets, Sets]:
-    """Return the sets of one piece of texts by the stable hash, and by the keyed one; the latter empty without key."""
+    """Return the sets of one piece of texts by the stable hash, and by the keyed one; the latter
+    empty without key.
+    """
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.shingles import count_characters_into, join_words_into, shingles_into
 
@@ -114,7 +128,9 @@ def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tup
     if kind == "words":
         joined, joined_offsets = Bytes(held.n_bytes), np.empty_like(offsets)
         spaces = np.empty(int(np.diff(offsets).max(initial=0)) + 1, dtype=np.uint8)
-        join_words_into(held.text, read_only(offsets), spaces, joined.buffer, joined_offsets, counts)
+        join_words_into(
+            held.text, read_only(offsets), spaces, joined.buffer, joined_offsets, counts
+        )
         held, offsets = joined, joined_offsets
     else:
         count_characters_into(held.text, read_only(offsets), counts)

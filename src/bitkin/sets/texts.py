@@ -1,4 +1,6 @@
-"""Strings to 64-bit members: the bytes that the hashing loops of `bitkin.kernels.shingles` work on."""
+"""Strings to 64-bit members: the bytes that the hashing loops of `bitkin.kernels.shingles` work
+on.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ _SPARE_BYTES = 24  # the loops read whole words, a few beyond the end
 
 
 class Bytes:
-    """Bytes in a buffer that loops may read beyond the end; `words` is the same memory, eight at a time."""
+    """Bytes in a buffer that loops may read beyond the end; `words` is the same memory, eight at a
+    time.
+    """
 
     def __init__(self, n_bytes: int) -> None:
-        self.buffer: npt.NDArray[np.uint8] = np.zeros(8 * -(-n_bytes // 8) + _SPARE_BYTES, dtype=np.uint8)
+        self.buffer: npt.NDArray[np.uint8] = np.zeros(
+            8 * -(-n_bytes // 8) + _SPARE_BYTES, dtype=np.uint8
+        )
         self.n_bytes = n_bytes
 
     @classmethod
@@ -41,14 +47,18 @@ class Bytes:
 
 
 def utf8(text: str) -> bytes:
-    """Return the bytes that stand for `text`; lone surrogates, which JSON can smuggle in, get bytes of their own."""
+    """Return the bytes that stand for `text`; lone surrogates, which JSON can smuggle in, get bytes
+    of their own.
+    """
     return str.encode(text, "utf-8", "surrogatepass")
 
 
 def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[np.uint64]:
-    """Return one stable hash a string: uint64 (n_strings,). Raises TypeError where something is no string.
+    """Return one stable hash a string: uint64 (n_strings,). Raises TypeError where something is no
+    string.
 
-    All strings are joined by a zero byte, and encoded once: Python's time for that is most of the time there is.
+    All strings are joined by a zero byte, and encoded once: Python's time for that is most of the
+    time there is.
     """
     from bitkin.kernels.shingles import hash_strings_into, string_ends_into
 

@@ -20,35 +20,49 @@ def vector_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[npt.NDArray[Any], n
     """Return two vectors of the same length."""
     a, b = vector(x, "x"), vector(y, "y")
     if len(a) != len(b):
-        raise InvalidInputError(f"x and y must have the same number of features, got {len(a)} and {len(b)}.")
+        raise InvalidInputError(
+            f"x and y must have the same number of features, got {len(a)} and {len(b)}."
+        )
     return a, b
 
 
 def vector(value: Any, name: str) -> npt.NDArray[Any]:
     """Return `value` as a 1-D array of finite numbers, at least one."""
     if issparse(value):
-        raise InvalidInputError(f"{name} must be a dense vector, got a sparse one. Pass {name}.toarray().ravel().")
+        raise InvalidInputError(
+            f"{name} must be a dense vector, got a sparse one. Pass {name}.toarray().ravel()."
+        )
     array = numbers(value, name)
     if array.ndim != 1 or len(array) == 0:
-        raise InvalidInputError(f"{name} must be one vector of at least one number, got shape {array.shape}.")
+        raise InvalidInputError(
+            f"{name} must be one vector of at least one number, got shape {array.shape}."
+        )
     array = array.astype(number_dtype(array.dtype, name), copy=False)
     bad = ~np.isfinite(array)
     if bad.any():
         at = int(np.argmax(bad))
-        raise InvalidInputError(f"{name} must be finite, got {array[at]} at position {at}. Drop or replace it first.")
+        raise InvalidInputError(
+            f"{name} must be finite, got {array[at]} at position {at}. Drop or replace it first."
+        )
     return array
 
 
 def dense_rows(value: Any, name: str) -> Floats:
     """Return `value` as a 2-D float64 array of finite numbers, at least one."""
     if issparse(value):
-        raise InvalidInputError(f"{name} must be a dense array, got a sparse one. Pass {name}.toarray().")
+        raise InvalidInputError(
+            f"{name} must be a dense array, got a sparse one. Pass {name}.toarray()."
+        )
     array = numbers(value, name).astype(np.float64)
     if array.ndim != 2 or array.size == 0:
-        raise InvalidInputError(f"{name} must have shape (n, m), one vector a row, got {array.shape}.")
+        raise InvalidInputError(
+            f"{name} must have shape (n, m), one vector a row, got {array.shape}."
+        )
     if not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise InvalidInputError(f"{name} must be finite, got {array[row, column]} at row {row}, column {column}.")
+        raise InvalidInputError(
+            f"{name} must be finite, got {array[row, column]} at row {row}, column {column}."
+        )
     return array
 
 
@@ -56,7 +70,9 @@ def places(value: Any, name: str, size: int) -> Integers:
     """Return `value` as different whole numbers from 0 to `size` − 1, at least one."""
     array = whole_numbers(value, name, low=0, high=size - 1)
     if array.ndim != 1 or array.size == 0 or len(np.unique(array)) < array.size:
-        raise InvalidInputError(f"{name} must be a list of different whole numbers, at least one, got {value!r}.")
+        raise InvalidInputError(
+            f"{name} must be a list of different whole numbers, at least one, got {value!r}."
+        )
     return array
 
 
@@ -64,7 +80,9 @@ def above_zero(value: Any, name: str, below: float = np.inf) -> float:
     """Return `value` as a float above 0 and below `below`."""
     array = numbers(value, name)
     if array.ndim or not 0 < array < below:
-        raise InvalidInputError(f"{name} must be a number above 0 and below {below}, got {value!r}.")
+        raise InvalidInputError(
+            f"{name} must be a number above 0 and below {below}, got {value!r}."
+        )
     return float(array)
 
 
@@ -94,6 +112,8 @@ def numbers(value: Any, name: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as failure:
-        raise InvalidInputError(f"{name} cannot become an array of numbers. NumPy: {failure}") from failure
+        raise InvalidInputError(
+            f"{name} cannot become an array of numbers. NumPy: {failure}"
+        ) from failure
     number_dtype(array.dtype, name)
     return array

@@ -1,4 +1,5 @@
-"""Winner-take-all: how often two vectors get the same code, plain and densified, and which ranks win.
+"""Winner-take-all: how often two vectors get the same code, plain and densified, and which ranks
+win.
 
 A window is `window` (the papers' K) of the n features in random order, drawn without replacement.
 """
@@ -15,10 +16,11 @@ from bitkin.theory.orders import below_in_both, count_above, rank_agreement, ran
 
 
 def wta_similarity(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
-    """Return S_K = Σᵢ C(Rᵢ, K − 1) / C(n, K) (WTA, Eq. 6): how often two vectors without ties get the same code.
+    """Return S_K = Σᵢ C(Rᵢ, K − 1) / C(n, K) (WTA, Eq. 6): how often two vectors without ties get
+    the same code.
 
-    With ties it is the share of windows that one feature wins in both vectors against all others, a lower bound of
-    `wta_collision`. Without ties S₂ is Kendall's τ: τ = 2 · S₂ − 1.
+    With ties it is the share of windows that one feature wins in both vectors against all others, a
+    lower bound of `wta_collision`. Without ties S₂ is Kendall's τ: τ = 2 · S₂ − 1.
 
     Examples
     --------
@@ -34,14 +36,16 @@ def wta_similarity(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
 def wta_collision(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     """Return the chance that plain winner-take-all gives `x` and `y` the same code, ties included.
 
-    Of equals the first in the window wins, so binary vectors and `window` = n give their Jaccard similarity.
+    Of equals the first in the window wins, so binary vectors and `window` = n give their Jaccard
+    similarity.
 
     Notes
     -----
-    Let Mᵢ count the features at or below i in both vectors, i included, and Rᵢ those below it in both. Feature i wins
-    both sides where the window lies within the Mᵢ and i comes first among its members outside the Rᵢ, which number
-    t + 1 with chance C(Mᵢ − Rᵢ − 1, t) · C(Rᵢ, K − 1 − t) / C(n, K). Summed with weights 1 / (t + 1), by Vandermonde:
-    (C(Mᵢ, K) − C(Rᵢ, K)) / ((Mᵢ − Rᵢ) · C(n, K)). Where nothing ties, Mᵢ = Rᵢ + 1 and that is Eq. 6.
+    Let Mᵢ count the features at or below i in both vectors, i included, and Rᵢ those below it in
+    both. Feature i wins both sides where the window lies within the Mᵢ and i comes first among its
+    members outside the Rᵢ, which number t + 1 with chance C(Mᵢ − Rᵢ − 1, t) · C(Rᵢ, K − 1 − t) /
+    C(n, K). Summed with weights 1 / (t + 1), by Vandermonde: (C(Mᵢ, K) − C(Rᵢ, K)) / ((Mᵢ − Rᵢ) ·
+    C(n, K)). Where nothing ties, Mᵢ = Rᵢ + 1 and that is Eq. 6.
 
     Examples
     --------
@@ -54,17 +58,18 @@ def wta_collision(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
 
 
 def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
-    """Return the kernel of densified codes (DWTA, Theorem 1): P(both filled, same winner) / P(not both empty).
+    """Return the kernel of densified codes (DWTA, Theorem 1): P(both filled, same winner) / P(not
+    both empty).
 
-    A window is empty in a vector where all its components are zero; one of zeros and negatives is won by its first
-    zero. Two zero vectors never have a filled window: nothing matches them, 0.0.
+    A window is empty in a vector where all its components are zero; one of zeros and negatives is
+    won by its first zero. Two zero vectors never have a filled window: nothing matches them, 0.0.
 
     Notes
     -----
-    Feature i wins both sides as in `wta_collision`. A window it wins is empty in `x` where xᵢ = 0 and every other
-    member is zero in `x` and at most yᵢ in `y`: with mᵢ such features, i included, all tie with i, which makes
-    C(mᵢ, K) / (mᵢ · C(n, K)). Those are taken off, likewise for `y`, and what is empty in both, taken off twice, is
-    added once.
+    Feature i wins both sides as in `wta_collision`. A window it wins is empty in `x` where xᵢ = 0
+    and every other member is zero in `x` and at most yᵢ in `y`: with mᵢ such features, i included,
+    all tie with i, which makes C(mᵢ, K) / (mᵢ · C(n, K)). Those are taken off, likewise for `y`,
+    and what is empty in both, taken off twice, is added once.
 
     Examples
     --------
@@ -94,10 +99,12 @@ def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
 
 
 def winner_rank_distribution(n: int, window: int) -> Floats:
-    """Return the chance that a window is won by the feature of rank j, for j = 0 (the largest of all) to `n` − 1.
+    """Return the chance that a window is won by the feature of rank j, for j = 0 (the largest of
+    all) to `n` − 1.
 
-    It is C(n − j − 1, K − 1) / C(n, K), zero from j = n − K + 1 on. Erratum to Eq. 5 of WTA: its factor K / n must be
-    K / (n − j), and "> j" in the line before means "≥ j"; as printed the chances for n = 6, K = 4 sum to 0.933.
+    It is C(n − j − 1, K − 1) / C(n, K), zero from j = n − K + 1 on. Erratum to Eq. 5 of WTA: its
+    factor K / n must be K / (n − j), and "> j" in the line before means "≥ j"; as printed the
+    chances for n = 6, K = 4 sum to 0.933.
 
     Examples
     --------
@@ -111,7 +118,9 @@ def winner_rank_distribution(n: int, window: int) -> Floats:
 
 
 def _within(n: int, window: int) -> Floats:
-    """Return the chance that a window lies within m given features, C(m, K) / C(n, K), for m = 0 … n."""
+    """Return the chance that a window lies within m given features, C(m, K) / C(n, K), for m = 0 …
+    n.
+    """
     size = np.arange(n, 0.0, -1.0)
     out = np.ones(n + 1)
     with np.errstate(under="ignore"):
@@ -120,7 +129,9 @@ def _within(n: int, window: int) -> Floats:
 
 
 def _shared_wins(x_ranks: Integers, y_ranks: Integers, within: Floats) -> Floats:
-    """Return for every feature the chance that it wins a window in both vectors; see `wta_collision`."""
+    """Return for every feature the chance that it wins a window in both vectors; see
+    `wta_collision`.
+    """
     below = below_in_both(x_ranks, y_ranks)
     above_in_both = below_in_both(-x_ranks, -y_ranks)
     at_most = len(below) - count_above(x_ranks) - count_above(y_ranks) + above_in_both
@@ -129,7 +140,9 @@ def _shared_wins(x_ranks: Integers, y_ranks: Integers, within: Floats) -> Floats
 
 
 def _wins_among_equals(ranks: Integers, within: Floats) -> Floats:
-    """Return each one's chance to win both sides where one side ties throughout, given the ranks of the other side."""
+    """Return each one's chance to win both sides where one side ties throughout, given the ranks of
+    the other side.
+    """
     at_most = len(ranks) - count_above(ranks)
     wins: Floats = within[at_most] / at_most
     return wins

@@ -1,8 +1,9 @@
-"""Hierarchical feature hashing: what collisions lose, how exact hashed inner products are, how many buckets that takes.
+"""Hierarchical feature hashing: what collisions lose, how exact hashed inner products are, how many
+buckets that takes.
 
-The paper's letters: d features, m buckets a level, T levels with the root's, Ψ(x, y) the hashed pair of a vector and a
-class. `HeshingClassifier` keeps no table for the root, which is common to all classes: what it loses is that of
-T = n_levels − 1, the rows of its `weights_`.
+The paper's letters: d features, m buckets a level, T levels with the root's, Ψ(x, y) the hashed
+pair of a vector and a class. `HeshingClassifier` keeps no table for the root, which is common to
+all classes: what it loses is that of T = n_levels − 1, the rows of its `weights_`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ class Moments(NamedTuple):
 
 
 def expected_feature_loss(d: int, m: int, T: int, *, exact: bool = False) -> float:
-    """Return how many of `d` features of a vector lose their bucket to others on all `T` levels, on average at most.
+    """Return how many of `d` features of a vector lose their bucket to others on all `T` levels, on
+    average at most.
 
-    A feature is lost where every hash of a path puts it into one bucket with another (Theorem 2). The paper's bound is
-    d · ((d − 1) / m)ᵀ, here never above d; `exact` gives the expectation itself, d · (1 − (1 − 1/m)ᵈ⁻¹)ᵀ. For a
-    `HeshingClassifier` T is the `n_levels` of its taxonomy − 1, since it has no table for the root.
+    A feature is lost where every hash of a path puts it into one bucket with another (Theorem 2).
+    The paper's bound is d · ((d − 1) / m)ᵀ, here never above d; `exact` gives the expectation
+    itself, d · (1 − (1 − 1/m)ᵈ⁻¹)ᵀ. For a `HeshingClassifier` T is the `n_levels` of its taxonomy −
+    1, since it has no table for the root.
 
     Examples
     --------
@@ -47,16 +50,17 @@ def expected_feature_loss(d: int, m: int, T: int, *, exact: bool = False) -> flo
         return d * min((d - 1) / m, 1.0) ** T
     if m == 1:
         return float(d if d > 1 else 0)
-    met = -math.expm1((d - 1) * math.log1p(-1 / m))  # the chance that another feature has the same bucket
+    # the chance that another feature has the same bucket
+    met = -math.expm1((d - 1) * math.log1p(-1 / m))
     return float(d * met**T)
 
 
 def buckets_for(epsilon: float, delta: float, T: int) -> int:
     """Return Theorem 1's number of buckets a level: 288 · log(6 / δ) / (ε² · T), rounded up.
 
-    With so many, ⟨Ψ(x, y), Ψ(x′, y)⟩ of two unit vectors is farther than `epsilon` from ⟨x, x′⟩ with a chance of at
-    most `delta`, provided that no component is above `largest_component(m, delta, T)`. The bound is loose: see
-    `hashed_product` for what to expect.
+    With so many, ⟨Ψ(x, y), Ψ(x′, y)⟩ of two unit vectors is farther than `epsilon` from ⟨x, x′⟩
+    with a chance of at most `delta`, provided that no component is above `largest_component(m,
+    delta, T)`. The bound is loose: see `hashed_product` for what to expect.
 
     Examples
     --------
@@ -70,11 +74,12 @@ def buckets_for(epsilon: float, delta: float, T: int) -> int:
 
 
 def largest_component(m: int, delta: float, T: int) -> float:
-    """Return the largest |xⱼ| of a unit vector for which Theorem 1 holds: √(3T / (8m · log(6m / δ))).
+    """Return the largest |xⱼ| of a unit vector for which Theorem 1 holds: √(3T / (8m · log(6m /
+    δ))).
 
     Examples
     --------
-    >>> round(largest_component(27576, delta=0.05, T=5), 4)  # so no vector with fewer than 220,788 nonzeros
+    >>> round(largest_component(27576, delta=0.05, T=5), 4)  # at least 220,788 nonzeros
     0.0021
     """
     m = whole_number(m, "m", low=1, high=_MOST)
@@ -83,11 +88,15 @@ def largest_component(m: int, delta: float, T: int) -> float:
     return math.sqrt(3 * T / (8 * m * math.log(6 * m / delta)))
 
 
-def hashed_product(x: npt.ArrayLike, y: npt.ArrayLike, m: int, T: int, *, shared: int | None = None) -> Moments:
-    """Return mean and variance of ⟨Ψ(x, a), Ψ(y, b)⟩ for classes a and b with `shared` levels in common, default all.
+def hashed_product(
+    x: npt.ArrayLike, y: npt.ArrayLike, m: int, T: int, *, shared: int | None = None
+) -> Moments:
+    """Return mean and variance of ⟨Ψ(x, a), Ψ(y, b)⟩ for classes a and b with `shared` levels in
+    common, default all.
 
-    A level in common, the root's always, adds ⟨x, y⟩ / T to the mean, and (‖x‖²‖y‖² + ⟨x, y⟩² − 2 Σ x²y²) / (m · T²) to
-    the variance; one where the nodes differ adds 0 and ‖x‖²‖y‖² / (m · T²). Theorem 1 is about `shared` = T only.
+    A level in common, the root's always, adds ⟨x, y⟩ / T to the mean, and (‖x‖²‖y‖² + ⟨x, y⟩² − 2 Σ
+    x²y²) / (m · T²) to the variance; one where the nodes differ adds 0 and ‖x‖²‖y‖² / (m · T²).
+    Theorem 1 is about `shared` = T only.
 
     Examples
     --------
@@ -101,4 +110,6 @@ def hashed_product(x: npt.ArrayLike, y: npt.ArrayLike, m: int, T: int, *, shared
     shared = T if shared is None else whole_number(shared, "shared", low=1, high=T)
     product, squares = float(a @ b), float((a @ a) * (b @ b))
     in_common = squares + product**2 - 2 * float((a * a) @ (b * b))
-    return Moments(product * shared / T, (shared * in_common + (T - shared) * squares) / (m * T * T))
+    return Moments(
+        product * shared / T, (shared * in_common + (T - shared) * squares) / (m * T * T)
+    )

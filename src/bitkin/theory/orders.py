@@ -11,7 +11,8 @@ from bitkin.theory._arguments import Integers, vector_pair
 
 
 def pairwise_order(x: npt.ArrayLike, y: npt.ArrayLike) -> int:
-    """Count the pairs of features that `x` and `y` put in the same order (WTA, Eq. 1); a tie in either is no order.
+    """Count the pairs of features that `x` and `y` put in the same order (WTA, Eq. 1); a tie in
+    either is no order.
 
     Examples
     --------
@@ -22,7 +23,8 @@ def pairwise_order(x: npt.ArrayLike, y: npt.ArrayLike) -> int:
 
 
 def rank_agreement(x: npt.ArrayLike, y: npt.ArrayLike) -> Integers:
-    """Return for every feature i how many features are below it in both vectors: int64 Rᵢ (WTA, Eq. 2 to 4).
+    """Return for every feature i how many features are below it in both vectors: int64 Rᵢ (WTA, Eq.
+    2 to 4).
 
     Examples
     --------
@@ -36,20 +38,22 @@ def rank_agreement(x: npt.ArrayLike, y: npt.ArrayLike) -> Integers:
 def below_in_both(x_ranks: Integers, y_ranks: Integers) -> Integers:
     """Count for every i the j with x_j < x_i and y_j < y_i, in O(n log n).
 
-    In the order of x only those before i can count, and of equals in x the larger y comes first, so that none before i
-    is below it in y. Equal y are told apart the same way. What is left is to count, in a permutation, the smaller
-    values before each: values are split by their bits from the highest on, and at the bit where two values part the
-    one without it is smaller.
+    In the order of x only those before i can count, and of equals in x the larger y comes first, so
+    that none before i is below it in y. Equal y are told apart the same way. What is left is to
+    count, in a permutation, the smaller values before each: values are split by their bits from the
+    highest on, and at the bit where two values part the one without it is smaller.
     """
     n = len(x_ranks)
     order = np.lexsort((-y_ranks, x_ranks))
     rank = np.empty(n, dtype=np.int64)
     rank[np.lexsort((-np.arange(n), y_ranks[order]))] = np.arange(n)
     smaller = np.zeros(n, dtype=np.int64)  # by value
-    values = rank  # sorted by the bits seen so far, and where those are equal in order of appearance
+    # sorted by the bits seen so far, and where those are equal in order of appearance
+    values = rank
     for bit in range(n.bit_length() - 1, -1, -1):
         high = (values >> bit & 1).astype(bool)
-        start = (values >> (bit + 1)) << (bit + 1)  # of the group, in value and in place alike: no value is missing
+        # of the group, in value and in place alike: no value is missing
+        start = (values >> (bit + 1)) << (bit + 1)
         lows_before = np.cumsum(~high) - ~high
         lows = lows_before - lows_before[start]  # of the same group
         smaller[values[high]] += lows[high]
@@ -68,5 +72,7 @@ def count_above(ranks: Integers) -> Integers:
 
 
 def ranks_of(vector: npt.NDArray[Any]) -> Integers:
-    """Return the number of different smaller values: the order of `vector`, free of its type and its rounding."""
+    """Return the number of different smaller values: the order of `vector`, free of its type and
+    its rounding.
+    """
     return np.unique(vector, return_inverse=True)[1].astype(np.int64, copy=False)

@@ -20,10 +20,12 @@ def conjunction_jaccard(jaccard: float, size_a: int, size_b: int, p: int) -> flo
 @overload
 def conjunction_jaccard(jaccard: npt.NDArray[Any], size_a: Any, size_b: Any, p: int) -> Floats: ...
 def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
-    """Return the Jaccard similarity of the sets of all ordered `p`-tuples of two sets; arrays are broadcast.
+    """Return the Jaccard similarity of the sets of all ordered `p`-tuples of two sets; arrays are
+    broadcast.
 
-    With a = J · (f₁ + f₂) / (1 + J) shared members that is aᵖ / (f₁ᵖ + f₂ᵖ − aᵖ). An estimated `jaccard` may be larger
-    than the sizes allow: a is then the smaller set. Two empty sets share nothing, 0.0.
+    With a = J · (f₁ + f₂) / (1 + J) shared members that is aᵖ / (f₁ᵖ + f₂ᵖ − aᵖ). An estimated
+    `jaccard` may be larger than the sizes allow: a is then the smaller set. Two empty sets share
+    nothing, 0.0.
 
     Examples
     --------
@@ -43,7 +45,9 @@ def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
 
 
 @overload
-def band_probability(similarity: float, bands: int, rows: int, *, probes: int = 0, alphabet_size: int = 2) -> float: ...
+def band_probability(
+    similarity: float, bands: int, rows: int, *, probes: int = 0, alphabet_size: int = 2
+) -> float: ...
 @overload
 def band_probability(
     similarity: npt.NDArray[Any], bands: Any, rows: Any, *, probes: int = 0, alphabet_size: int = 2
@@ -56,20 +60,25 @@ def band_probability(
 def band_probability(
     similarity: Any, bands: Any, rows: npt.NDArray[Any], *, probes: int = 0, alphabet_size: int = 2
 ) -> Floats: ...
-def band_probability(similarity: Any, bands: Any, rows: Any, *, probes: int = 0, alphabet_size: int = 2) -> Any:
-    """Return the chance that at least one of `bands` bands of `rows` symbols is found: 1 − (1 − h)ᵇ.
+def band_probability(
+    similarity: Any, bands: Any, rows: Any, *, probes: int = 0, alphabet_size: int = 2
+) -> Any:
+    """Return the chance that at least one of `bands` bands of `rows` symbols is found: 1 − (1 −
+    h)ᵇ.
 
-    Every symbol is equal with chance s = `similarity`, independently of the others, so a band is equal with chance
-    h = sʳ. With `probes`, keys that differ in m symbols are looked up too, fewest first: each of them adds
-    sʳ⁻ᵐ · ((1 − s) / (K − 1))ᵐ to h, where a symbol that differs is any of the K − 1 others of `alphabet_size` K.
-    Arrays are broadcast.
+    Every symbol is equal with chance s = `similarity`, independently of the others, so a band is
+    equal with chance h = sʳ. With `probes`, keys that differ in m symbols are looked up too, fewest
+    first: each of them adds sʳ⁻ᵐ · ((1 − s) / (K − 1))ᵐ to h, where a symbol that differs is any of
+    the K − 1 others of `alphabet_size` K. Arrays are broadcast.
 
     Examples
     --------
-    >>> round(band_probability(0.8, bands=20, rows=5), 4), round(band_probability(0.2, bands=20, rows=5), 4)
-    (0.9996, 0.0064)
-    >>> round(band_probability(0.8, bands=2, rows=16), 3), round(band_probability(0.8, bands=2, rows=16, probes=16), 3)
-    (0.056, 0.262)
+    >>> band_probability([0.8, 0.2], bands=20, rows=5).round(4).tolist()
+    [0.9996, 0.0064]
+    >>> round(band_probability(0.8, bands=2, rows=16), 3)
+    0.056
+    >>> round(band_probability(0.8, bands=2, rows=16, probes=16), 3)
+    0.262
     """
     similarity = chances(similarity, "similarity")
     bands, rows = whole_numbers(bands, "bands", low=1), whole_numbers(rows, "rows", low=1)

@@ -1,4 +1,6 @@
-"""Subspaces: what directions lose of the data, and what the Nystrom paper promises they lose at most."""
+"""Subspaces: what directions lose of the data, and what the Nystrom paper promises they lose at
+most.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from bitkin.theory._arguments import above_zero, dense_rows, places
 
 
 def projection_error(X: npt.ArrayLike, directions: npt.ArrayLike) -> float:
-    """Return ‖X − X · D · Dᵀ‖_F, what `directions` D (m, k) lose of the rows of `X` (n, m). Centre X first.
+    """Return ‖X − X · D · Dᵀ‖_F, what `directions` D (m, k) lose of the rows of `X` (n, m). Centre
+    X first.
 
-    It is the left side of `nystrom_error_bound`, measured. For orthonormal directions of PCA it is ‖X − X_k‖_F.
+    It is the left side of `nystrom_error_bound`, measured. For orthonormal directions of PCA it is
+    ‖X − X_k‖_F.
 
     Examples
     --------
@@ -22,7 +26,9 @@ def projection_error(X: npt.ArrayLike, directions: npt.ArrayLike) -> float:
     """
     rows, axes = dense_rows(X, "X"), dense_rows(directions, "directions")
     if len(axes) != rows.shape[1]:
-        raise InvalidInputError(f"directions must have {rows.shape[1]} rows, one a feature of X, got {len(axes)}.")
+        raise InvalidInputError(
+            f"directions must have {rows.shape[1]} rows, one a feature of X, got {len(axes)}."
+        )
     return float(np.linalg.norm(rows - rows @ axes @ axes.T))
 
 
@@ -35,11 +41,13 @@ def nystrom_error_bound(
     truncate: float,
     delta: float = 0.1,
 ) -> float:
-    """Return Theorem 2 of NYSTROM: with probability 1 − `delta` the `projection_error` is at most this.
+    """Return Theorem 2 of NYSTROM: with probability 1 − `delta` the `projection_error` is at most
+    this.
 
-    For the modified method with uniform sampling: ‖X − X_k‖_F + √(n·ε₁(1 + η₁)) · maxᵢ‖xᵢ‖ + (m·ε₂(1 + η₂) + E) · ‖X‖₂,
-    with the smallest ε that the theorem allows, ε₁ = 2·√(k/c) and ε₂ = 1/(γ·√r). It is never below ‖X‖_F / γ, and 10³
-    to 10⁷ times ‖X‖_F on real data: it says how the error falls as samples grow, not how large it is.
+    For the modified method with uniform sampling: ‖X − X_k‖_F + √(n·ε₁(1 + η₁)) · maxᵢ‖xᵢ‖ +
+    (m·ε₂(1 + η₂) + E) · ‖X‖₂, with the smallest ε that the theorem allows, ε₁ = 2·√(k/c) and ε₂ =
+    1/(γ·√r). It is never below ‖X‖_F / γ, and 10³ to 10⁷ times ‖X‖_F on real data: it says how the
+    error falls as samples grow, not how large it is.
 
     Parameters
     ----------
@@ -77,12 +85,18 @@ def nystrom_error_bound(
         np.linalg.svd(part, compute_uv=False) for part in (rows, sampled, inner)
     )
     if norms == 0:
-        raise InvalidInputError("samples must name rows that are not all zero: the bound divides by their norm.")
+        raise InvalidInputError(
+            "samples must name rows that are not all zero: the bound divides by their norm."
+        )
     kept = int(np.count_nonzero(inner_values[:k] ** 2 >= gamma * norms))
     eta_samples = np.sqrt(np.log(4 / chance) * _spread_of_sample(c, n - c) / c)
     eta_features = np.sqrt(2 * np.log(4 / chance) * _spread_of_sample(r, m - r) / r)
-    lost = np.sqrt(2.0) * np.linalg.norm(sampled_values[k:]) / (np.sqrt(gamma) * sampled_values[0]) + np.sqrt(k - kept)
-    by_samples = np.sqrt(n * 2 * np.sqrt(k / c) * (1 + eta_samples)) * np.linalg.norm(rows, axis=1).max()
+    lost = np.sqrt(2.0) * np.linalg.norm(sampled_values[k:]) / (
+        np.sqrt(gamma) * sampled_values[0]
+    ) + np.sqrt(k - kept)
+    by_samples = (
+        np.sqrt(n * 2 * np.sqrt(k / c) * (1 + eta_samples)) * np.linalg.norm(rows, axis=1).max()
+    )
     by_features = (m / (gamma * np.sqrt(r)) * (1 + eta_features) + lost) * all_values[0]
     return float(np.linalg.norm(all_values[k:]) + by_samples + by_features)
 

@@ -15,13 +15,17 @@ from bitkin.theory._arguments import whole_numbers
 @overload
 def empty_share(n_features: int, n_nonzero: int, window: int, degree: int = 1) -> float: ...
 @overload
-def empty_share(n_features: int, n_nonzero: npt.NDArray[Any], window: int, degree: int = 1) -> Floats: ...
+def empty_share(
+    n_features: int, n_nonzero: npt.NDArray[Any], window: int, degree: int = 1
+) -> Floats: ...
 def empty_share(n_features: int, n_nonzero: Any, window: int, degree: int = 1) -> Any:
-    """Return the expected share of empty windows of a row with `n_nonzero` nonzeros; an array of counts gives an array.
+    """Return the expected share of empty windows of a row with `n_nonzero` nonzeros; an array of
+    counts gives an array.
 
-    At `degree` p a component is the product of p features, each picked by a permutation of its own (WTA, Algorithm 2),
-    and is zero if one of them is. The rule of thumb (1 − (nnz / n)ᵖ)ᴷ picks features with replacement. Cost: O(nnz) at
-    degree 1, O(K) for each count at degree 2, O(p · K²) above.
+    At `degree` p a component is the product of p features, each picked by a permutation of its own
+    (WTA, Algorithm 2), and is zero if one of them is. The rule of thumb (1 − (nnz / n)ᵖ)ᴷ picks
+    features with replacement. Cost: O(nnz) at degree 1, O(K) for each count at degree 2, O(p · K²)
+    above.
 
     Examples
     --------
@@ -34,7 +38,8 @@ def empty_share(n_features: int, n_nonzero: Any, window: int, degree: int = 1) -
     degree = whole_number(degree, "degree", low=1)
     if degree == 1:
         most = int(counts.max(initial=0))
-        # Nonzeros placed one after another: each of the last `most` places must be outside the window.
+        # Nonzeros placed one after another: each of the last `most` places must be outside the
+        # window.
         missed = np.maximum(0.0, 1.0 - window / (n_features - np.arange(float(most))))
         share = np.concatenate(([1.0], np.cumprod(missed)))[counts]
     else:
@@ -46,12 +51,15 @@ def empty_share(n_features: int, n_nonzero: Any, window: int, degree: int = 1) -
 
 def _no_product(n_features: int, n_nonzero: int, window: int, degree: int) -> float:
     """Return the chance that no place of a window is nonzero in all of `degree` permutations."""
-    nonzero = np.zeros(window + 1)  # chance that so many places are nonzero in all permutations so far
+    # chance that so many places are nonzero in all permutations so far
+    nonzero = np.zeros(window + 1)
     nonzero[window] = 1.0
     for _ in range(degree - 1):
         left = np.zeros(window + 1)
         for places in np.flatnonzero(nonzero):
-            left[: places + 1] += nonzero[places] * _hypergeometric(n_features, n_nonzero, int(places))
+            left[: places + 1] += nonzero[places] * _hypergeometric(
+                n_features, n_nonzero, int(places)
+            )
         nonzero = left
     place = np.arange(float(window))
     with np.errstate(under="ignore"):

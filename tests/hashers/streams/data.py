@@ -22,14 +22,20 @@ def turning(n: int, d: int = 13, seed: int = 0) -> npt.NDArray[np.float32]:
     """Rows whose strongest directions are others in the second half of the stream."""
     rng = np.random.default_rng(seed)
     scales = np.geomspace(8, 0.2, d)
-    halves = [rng.standard_normal((n - n // 2, d)) * scales + 1, rng.standard_normal((n // 2, d)) * scales[::-1] - 1]
+    halves = [
+        rng.standard_normal((n - n // 2, d)) * scales + 1,
+        rng.standard_normal((n // 2, d)) * scales[::-1] - 1,
+    ]
     return np.concatenate(halves).astype(np.float32)
 
 
-def fed(hasher: ProjectionHash, X: npt.NDArray[Any], cuts: Sequence[int], ways: Sequence[int]) -> list[Codes]:
+def fed(
+    hasher: ProjectionHash, X: npt.NDArray[Any], cuts: Sequence[int], ways: Sequence[int]
+) -> list[Codes]:
     """Feed a stream in pieces, each in one of four ways; return the codes of those that give any.
 
-    Ways: 0 partial_fit, 1 sketch, 2 sketch_stream of an array, 3 sketch_stream of an iterator of vectors.
+    Ways: 0 partial_fit, 1 sketch, 2 sketch_stream of an array, 3 sketch_stream of an iterator of
+    vectors.
     """
     codes: list[Codes] = []
     edges = [0, *sorted(cuts), len(X)]
@@ -60,8 +66,12 @@ def everything(hasher: ProjectionHash) -> dict[str, bytes]:
 
 
 def small_projections(hasher: ProjectionHash, x: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where a bit may be either, since BLAS adds up in another order than the kernel of a stream."""
-    small: npt.NDArray[np.bool_] = np.abs(hasher.project(x)) < 1e-5 * np.linalg.norm(x, axis=1, keepdims=True)
+    """Where a bit may be either, since BLAS adds up in another order than the kernel of a
+    stream.
+    """
+    small: npt.NDArray[np.bool_] = np.abs(hasher.project(x)) < 1e-5 * np.linalg.norm(
+        x, axis=1, keepdims=True
+    )
     return small
 
 
@@ -75,5 +85,9 @@ COMBINATIONS = [
     live(rotation="isohash", refresh=37, epochs=90),
     live(rotation=bitkin.rotations.UnifDiag(start="random"), refresh=13, epochs=None),
     live(projection=bitkin.projections.FrequentDirections(chunk_rows=30), epochs=80),
-    live(projection=bitkin.projections.FrequentDirections(chunk_rows=30), rotation="random", epochs=None),
+    live(
+        projection=bitkin.projections.FrequentDirections(chunk_rows=30),
+        rotation="random",
+        epochs=None,
+    ),
 ]

@@ -45,11 +45,15 @@ def test_vectors_that_are_not_finite_are_skipped_counted_and_have_empty_codes(ep
 @pytest.mark.parametrize("epochs", [None, 1, 7, 40, 0.05, "request"])
 @pytest.mark.parametrize("rotation", [None, "random", "unifdiag", "isohash"])
 @pytest.mark.parametrize("projection", ["opast", "frequent-directions"])
-def test_skipped_vectors_cost_no_other_its_code_whatever_learns(projection: str, rotation: Any, epochs: Any) -> None:
+def test_skipped_vectors_cost_no_other_its_code_whatever_learns(
+    projection: str, rotation: Any, epochs: Any
+) -> None:
     X, good = with_bad_rows(150)
 
     def fresh() -> ProjectionHash:
-        return live(projection=projection, rotation=rotation, epochs=epochs).fit(turning(60, seed=5))
+        return live(projection=projection, rotation=rotation, epochs=epochs).fit(
+            turning(60, seed=5)
+        )
 
     clean, hasher = fresh(), fresh()
     expected = iter(by_row([clean.sketch(x) for x in X[good]]))
@@ -102,7 +106,9 @@ def test_strict_makes_them_an_error_and_learns_nothing_of_the_batch() -> None:
     hasher = live().partial_fit(X[1:50])
     before = everything(hasher)
     for bad in (X[10:], scipy.sparse.csr_matrix(X[10:]), X[10:].astype(np.float64)):
-        with pytest.raises(InvalidInputError, match="infinity at row 40, column 3, vector 89 of the stream"):
+        with pytest.raises(
+            InvalidInputError, match="infinity at row 40, column 3, vector 89 of the stream"
+        ):
             hasher.partial_fit(bad, strict=True)
         with pytest.raises(InvalidInputError, match="infinity at row 40, column 3"):
             list(hasher.sketch_stream(bad, strict=True))
@@ -152,7 +158,9 @@ def test_a_vector_of_another_length_is_named() -> None:
     hasher = live().partial_fit(X)
     before = everything(hasher)
     for wrong in (X[:, :9], X[:, :9].tolist(), scipy.sparse.csr_matrix(X[:, :9])):
-        with pytest.raises(InvalidInputError, match="has 9 features, but ProjectionHash is expecting 13 features"):
+        with pytest.raises(
+            InvalidInputError, match="has 9 features, but ProjectionHash is expecting 13 features"
+        ):
             hasher.partial_fit(wrong)
         with pytest.raises(InvalidInputError, match="expecting 13 features"):
             list(hasher.sketch_stream(wrong))
@@ -168,7 +176,9 @@ def test_a_vector_of_another_length_is_named() -> None:
 def test_what_is_no_vector_is_named() -> None:
     X = turning(50)
     hasher = live().partial_fit(X)
-    with pytest.raises(InvalidInputError, match=r"x must be one vector, .*got \(2, 13\)\. Use sketch_stream"):
+    with pytest.raises(
+        InvalidInputError, match=r"x must be one vector, .*got \(2, 13\)\. Use sketch_stream"
+    ):
         hasher.sketch(X[:2])
     with pytest.raises(InvalidInputError, match="x must be vectors"):
         hasher.sketch(X[None])
@@ -177,10 +187,16 @@ def test_what_is_no_vector_is_named() -> None:
     with pytest.raises(InvalidInputError, match="all rows of one length"):
         hasher.sketch([[1.0, 2.0], [3.0]])
     for nothing in (7, "vectors.npy", None):
-        with pytest.raises(InvalidInputError, match=f"vectors must be an array.* got {type(nothing).__name__}"):
+        with pytest.raises(
+            InvalidInputError, match=f"vectors must be an array.* got {type(nothing).__name__}"
+        ):
             hasher.sketch_stream(nothing)
     masked = np.ma.masked_equal(X, X[0, 0])
-    for call in (hasher.partial_fit, lambda x: hasher.sketch(x[0]), lambda x: list(hasher.sketch_stream(x))):
+    for call in (
+        hasher.partial_fit,
+        lambda x: hasher.sketch(x[0]),
+        lambda x: list(hasher.sketch_stream(x)),
+    ):
         with pytest.raises(InvalidInputError, match="masked"):
             call(masked)
     with pytest.raises(InvalidInputError, match="Complex data not supported"):
@@ -199,14 +215,22 @@ def test_what_is_no_vector_is_named() -> None:
         ({"epochs": float("nan")}, "epochs must be"),
         ({"epochs": True}, "epochs must be"),
         ({"epochs": "daily"}, "epochs must be .* got 'daily'"),
-        ({"n_bits": 13}, "n_bits must be below n_features = 13 .*projection='pca'.*projection='random'"),
+        (
+            {"n_bits": 13},
+            "n_bits must be below n_features = 13 .*projection='pca'.*projection='random'",
+        ),
         ({"n_bits": 20}, "n_bits must be below n_features = 13"),
         ({"projection": bitkin.projections.OPAST(forgetting=0.0)}, "forgetting must be above 0"),
-        ({"projection": bitkin.projections.OPAST(forgetting=1.1)}, "forgetting must be .* at most 1, got 1.1"),
+        (
+            {"projection": bitkin.projections.OPAST(forgetting=1.1)},
+            "forgetting must be .* at most 1, got 1.1",
+        ),
         ({"random_state": -1}, "random_state must be"),
     ],
 )
-def test_bad_parameters_are_named_and_leave_the_hasher_unfitted(parameters: dict[str, Any], words: str) -> None:
+def test_bad_parameters_are_named_and_leave_the_hasher_unfitted(
+    parameters: dict[str, Any], words: str
+) -> None:
     X = turning(50)
 
     def calls(hasher: ProjectionHash) -> Iterator[Any]:
@@ -224,14 +248,22 @@ def test_bad_parameters_are_named_and_leave_the_hasher_unfitted(parameters: dict
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"projection": "pca"}, {"rotation": "itq"}, {"projection": "random"}, {"projection": "no such"}]
+    "parameters",
+    [
+        {"projection": "pca"},
+        {"rotation": "itq"},
+        {"projection": "random"},
+        {"projection": "no such"},
+    ],
 )
 def test_other_combinations_have_no_streaming_methods(parameters: dict[str, Any]) -> None:
     hasher = live(**parameters)
     for name in ("partial_fit", "sketch", "sketch_stream", "drift", "new_epoch"):
         assert not hasattr(hasher, name)
     reason = f"got projection={hasher.projection!r} and rotation={hasher.rotation!r}"
-    with pytest.raises(AttributeError, match=f"no attribute 'partial_fit': to go on learning takes .*, {reason}"):
+    with pytest.raises(
+        AttributeError, match=f"no attribute 'partial_fit': to go on learning takes .*, {reason}"
+    ):
         hasher.partial_fit(turning(5))
     with pytest.raises(AttributeError, match="no attribute 'sketch': to go on learning takes"):
         type(hasher).sketch(hasher, turning(1))
@@ -242,7 +274,9 @@ def test_a_hasher_fitted_otherwise_does_not_turn_into_a_stream() -> None:
     assert hasher.encode(turning(5)).spec.n_bits == 5
     hasher.set_params(rotation="unifdiag")
     assert not hasattr(hasher, "partial_fit")
-    with pytest.raises(AttributeError, match="no attribute 'partial_fit': it is a snapshot, or was fitted without"):
+    with pytest.raises(
+        AttributeError, match="no attribute 'partial_fit': it is a snapshot, or was fitted without"
+    ):
         hasher.partial_fit(turning(5))
     assert not hasattr(hasher, "n_seen_")
     assert hasattr(hasher.fit(turning(300)), "partial_fit")
@@ -254,7 +288,13 @@ def test_what_an_index_cannot_project_is_named_as_its_own_argument() -> None:
     hasher, index = live().fit(X), bitkin.EpochIndex()
     index.add(hasher.epoch_, X)
     for huge in (np.full((1, 13), 3e38), scipy.sparse.csr_matrix(np.full((1, 13), 3e38))):
-        with pytest.raises(InvalidInputError, match=r"^vectors must have smaller numbers: a projection of rows 0 to 0"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"^vectors must have smaller numbers: a projection of rows 0 to 0",
+        ):
             index.add(hasher.epoch_, huge)
-        with pytest.raises(InvalidInputError, match=r"^queries must have smaller numbers: a projection of rows 0 to 0"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"^queries must have smaller numbers: a projection of rows 0 to 0",
+        ):
             index.search(huge, 2)

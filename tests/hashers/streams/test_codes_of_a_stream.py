@@ -116,16 +116,23 @@ def test_a_stream_of_nothing_yields_nothing() -> None:
 
 def test_one_vector_comes_in_any_shape() -> None:
     X = turning(60)
-    codes = [live().fit(X).sketch(x) for x in (X[0], X[:1], X[0].tolist(), scipy.sparse.csr_matrix(X[:1]))]
+    codes = [
+        live().fit(X).sketch(x)
+        for x in (X[0], X[:1], X[0].tolist(), scipy.sparse.csr_matrix(X[:1]))
+    ]
     assert all(isinstance(code, Codes) and code == codes[0] and len(code) == 1 for code in codes)
     assert np.asarray(codes[0]).shape == (1, 5)
 
 
 @pytest.mark.parametrize("epochs", [100, 0.05, None])
 @pytest.mark.parametrize("power", [-60, 3, 90])
-def test_scaling_a_stream_by_a_power_of_two_changes_no_code(epochs: int | float | None, power: int) -> None:
+def test_scaling_a_stream_by_a_power_of_two_changes_no_code(
+    epochs: int | float | None, power: int
+) -> None:
     X = turning(700)
-    codes, scaled = (list(live(epochs=epochs).sketch_stream(rows)) for rows in (X, np.ldexp(X, power)))
+    codes, scaled = (
+        list(live(epochs=epochs).sketch_stream(rows)) for rows in (X, np.ldexp(X, power))
+    )
     assert [len(part) for part in codes] == [len(part) for part in scaled]
     for part, other in zip(codes, scaled, strict=True):
         assert np.array_equal(part.words, other.words)
@@ -135,7 +142,8 @@ def test_scaling_a_stream_by_a_power_of_two_changes_no_code(epochs: int | float 
 def test_scaling_a_stream_by_any_constant_changes_next_to_no_bit(factor: float) -> None:
     X = turning(700)
     codes, scaled = (
-        np.concatenate([part.symbols() for part in live(epochs=100).sketch_stream(rows)]) for rows in (X, factor * X)
+        np.concatenate([part.symbols() for part in live(epochs=100).sketch_stream(rows)])
+        for rows in (X, factor * X)
     )
     assert (codes != scaled).mean() < 1e-3
 
@@ -153,6 +161,10 @@ def test_an_empty_row_belongs_to_the_epoch_at_its_time_however_the_stream_is_cut
         assert rows(cuts) == whole
     ended = live(epochs=39)
     with pytest.warns(UserWarning, match="skipped"):
-        parts = list(ended.sketch_stream(np.concatenate([X[1:161], np.full((2, 13), np.nan, dtype=np.float32)])))
+        parts = list(
+            ended.sketch_stream(
+                np.concatenate([X[1:161], np.full((2, 13), np.nan, dtype=np.float32)])
+            )
+        )
     assert [len(part) for part in parts] == [160, 2]
     assert parts[1].fingerprint == ended.epoch_.fingerprint_ != parts[0].fingerprint

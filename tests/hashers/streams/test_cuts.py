@@ -26,7 +26,10 @@ each_combination = pytest.mark.parametrize("hasher", [clone(h) for h in COMBINAT
 
 @each_combination
 @settings(max_examples=12)
-@given(cuts=st.lists(st.integers(0, 400), max_size=6), ways=st.lists(st.integers(0, 3), min_size=1, max_size=4))
+@given(
+    cuts=st.lists(st.integers(0, 400), max_size=6),
+    ways=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+)
 def test_any_cut_into_any_calls(hasher: ProjectionHash, cuts: list[int], ways: list[int]) -> None:
     whole = clone(hasher)
     expected = by_row(fed(whole, X, [], [2]))
@@ -39,7 +42,11 @@ def test_any_cut_into_any_calls(hasher: ProjectionHash, cuts: list[int], ways: l
 
 
 # Of frequent directions, fit takes in the chunk that is not full, and chunks begin anew behind it.
-by_vectors = [clone(h) for h in COMBINATIONS if not isinstance(h.projection, bitkin.projections.FrequentDirections)]
+by_vectors = [
+    clone(h)
+    for h in COMBINATIONS
+    if not isinstance(h.projection, bitkin.projections.FrequentDirections)
+]
 
 
 @pytest.mark.parametrize("hasher", by_vectors, ids=repr)
@@ -93,7 +100,8 @@ def test_a_stream_goes_on_in_another_process(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     queue = context.Queue()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tested
+        # forking beside threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)
         process = context.Process(target=_rest, args=(hasher, queue))
         process.start()
     assert queue.get(timeout=120) == by_row(list(hasher.sketch_stream(X[200:])))

@@ -30,12 +30,16 @@ def test_without_an_earlier_model_drift_is_since_the_epoch_began() -> None:
     assert hasher.drift() == hasher.drift(hasher.epoch_)
     hasher.new_epoch()
     assert hasher.drift().bits_flipped == 0
-    with pytest.raises(InvalidInputError, match=r"since must be a snapshot .* epochs=None there is no epoch"):
+    with pytest.raises(
+        InvalidInputError, match=r"since must be a snapshot .* epochs=None there is no epoch"
+    ):
         live(epochs=None).fit(X[:1000]).drift()
 
 
 def turned(n: int, d: int = 60) -> Any:
-    """Rows with four strong directions, others in the second half, and the same variance along all the rest."""
+    """Rows with four strong directions, others in the second half, and the same variance along all
+    the rest.
+    """
     rows = np.random.default_rng(0).standard_normal((2, n // 2, d))
     rows[0, :, :4] *= 5
     rows[1, :, 4:8] *= [3, 5, 5, 7]
@@ -57,7 +61,9 @@ def test_the_spread_is_that_of_the_variances_of_the_old_bits() -> None:
     hasher = live(rotation=None, projection=bitkin.projections.OPAST(0.998)).fit(X[8_000:])
     still = hasher.snapshot()
     variances = (X[-1024:] @ still.components_).var(axis=0)
-    assert hasher.drift(still).diagonal_spread == pytest.approx(np.ptp(variances) / variances.mean(), rel=0.1)
+    assert hasher.drift(still).diagonal_spread == pytest.approx(
+        np.ptp(variances) / variances.mean(), rel=0.1
+    )
     even = live(refresh=1, projection=bitkin.projections.OPAST(0.998)).fit(X[8_000:])
     assert even.drift(even.snapshot()).diagonal_spread < 0.25
     assert hasher.drift(even).diagonal_spread < 0.25
@@ -101,7 +107,12 @@ def test_any_hasher_of_the_shape_can_be_compared_with() -> None:
     assert hasher.drift(once).variance_kept == pytest.approx(
         hasher.drift(hasher_of_directions(np.eye(13, 5))).variance_kept
     )
-    for other in (ProjectionHash(3).fit(X), ProjectionHash(5).fit(X[:, :9]), ProjectionHash(5), "snapshot"):
+    for other in (
+        ProjectionHash(3).fit(X),
+        ProjectionHash(5).fit(X[:, :9]),
+        ProjectionHash(5),
+        "snapshot",
+    ):
         with pytest.raises(InvalidInputError, match="since must be a snapshot of this hasher"):
             hasher.drift(other)  # type: ignore[arg-type]
 

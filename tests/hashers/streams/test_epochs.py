@@ -14,7 +14,9 @@ from bitkin.hashers.projection.streams.live import _WARM_UP
 from tests.hashers.streams.data import live, turning
 
 
-def test_a_stream_that_no_fit_began_starts_with_random_directions_and_learns_its_first_epoch() -> None:
+def test_a_stream_that_no_fit_began_starts_with_random_directions_and_learns_its_first_epoch() -> (
+    None
+):
     X = turning(300)
     hasher = live(epochs="request")
     hasher.partial_fit(X[: _WARM_UP * 5 - 1])
@@ -88,7 +90,15 @@ def test_a_snapshot_never_changes_and_cannot_learn() -> None:
     hasher.partial_fit(X[200:])
     assert snapshot.encode(X) == codes
     assert hasher.fingerprint_ != snapshot.fingerprint_
-    for name in ("partial_fit", "sketch", "sketch_stream", "drift", "new_epoch", "epoch_", "n_seen_"):
+    for name in (
+        "partial_fit",
+        "sketch",
+        "sketch_stream",
+        "drift",
+        "new_epoch",
+        "epoch_",
+        "n_seen_",
+    ):
         assert not hasattr(snapshot, name)
     with pytest.raises(InvalidInputError, match="given, not learned"):
         snapshot.fit(X)
@@ -111,7 +121,7 @@ def test_a_snapshot_keeps_the_names_of_features() -> None:
     assert len(codes) == 100
 
 
-def test_an_epoch_begins_when_its_directions_capture_less_than_they_did_though_none_are_better() -> None:
+def test_an_epoch_begins_when_its_directions_capture_less_though_none_are_better() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((24_000, 40)).astype(np.float32)
     X[:20_000, :5] *= 10
@@ -133,13 +143,17 @@ def test_while_directions_are_random_only_the_warm_up_counts(epochs: int | float
 
 
 @pytest.mark.parametrize("rotation", ["unifdiag", "isohash", "random", None])
-@pytest.mark.parametrize("projection", ["opast", bitkin.projections.FrequentDirections(chunk_rows=50)])
+@pytest.mark.parametrize(
+    "projection", ["opast", bitkin.projections.FrequentDirections(chunk_rows=50)]
+)
 @pytest.mark.parametrize("epochs", [100, 0.05, None])
 def test_a_mean_that_projects_beyond_float32_ends_no_stream(
     rotation: str | None, projection: object, epochs: object, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(0)
-    X = (3e38 * np.sign(rng.standard_normal((1, 64))) * (1 - 0.01 * rng.random((600, 64)))).astype(np.float32)
+    X = (3e38 * np.sign(rng.standard_normal((1, 64))) * (1 - 0.01 * rng.random((600, 64)))).astype(
+        np.float32
+    )
     hasher = live(8, epochs=epochs, rotation=rotation, projection=projection)
     parts = list(hasher.sketch_stream(X))
     assert sum(map(len, parts)) == hasher.n_seen_ == 600
@@ -151,5 +165,7 @@ def test_a_mean_that_projects_beyond_float32_ends_no_stream(
     assert 0.2 < last.mean() < 0.8  # about the mean, not about zero
     with pytest.raises(InvalidInputError, match="X must have smaller numbers"):
         hasher.transform(X)
-    with pytest.raises(InvalidInputError, match="smaller numbers: their mean projects beyond float32"):
+    with pytest.raises(
+        InvalidInputError, match="smaller numbers: their mean projects beyond float32"
+    ):
         live(8, epochs=epochs).fit(X)

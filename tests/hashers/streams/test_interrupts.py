@@ -13,7 +13,12 @@ import bitkin
 from bitkin import ProjectionHash
 from bitkin.hashers.projection.rotations import UnifDiag
 from bitkin.io import open_vectors
-from tests.interruptions import in_another_thread, interrupted_at, moments_of, require_nothing_left_behind
+from tests.interruptions import (
+    in_another_thread,
+    interrupted_at,
+    moments_of,
+    require_nothing_left_behind,
+)
 
 pytestmark = pytest.mark.usefixtures("few_threads")
 
@@ -41,7 +46,9 @@ def _fingerprint(hasher: ProjectionHash) -> str:
     ("projection", "rotation", "epochs"),
     [("opast", "unifdiag", 10), ("opast", "isohash", None), ("frequent-directions", None, 7)],
 )
-def test_an_interrupted_sketch_has_learned_the_vector_or_has_not(projection: str, rotation: Any, epochs: Any) -> None:
+def test_an_interrupted_sketch_has_learned_the_vector_or_has_not(
+    projection: str, rotation: Any, epochs: Any
+) -> None:
     """And the stream continues from there as if there had been no interrupt."""
     truth = [_live(projection, rotation, epochs)]
     for _ in range(12):  # truth[i] has seen i vectors of these, more than an epoch of them
@@ -109,13 +116,17 @@ class _Interrupting(UnifDiag):
 
 
 def test_a_long_batch_is_left_after_few_more_vectors() -> None:
-    hasher = ProjectionHash(4, projection="opast", rotation=_Interrupting(start="random"), epochs=None, refresh=5)
+    hasher = ProjectionHash(
+        4, projection="opast", rotation=_Interrupting(start="random"), epochs=None, refresh=5
+    )
     hasher.partial_fit(_X[:30])
     type(hasher.rotation).found = 0
     with pytest.raises(KeyboardInterrupt):
         hasher.partial_fit(_X[30:])
     assert 30 < hasher.n_seen_ < 200
-    again = ProjectionHash(4, projection="opast", rotation=UnifDiag(start="random"), epochs=None, refresh=5)
+    again = ProjectionHash(
+        4, projection="opast", rotation=UnifDiag(start="random"), epochs=None, refresh=5
+    )
     again.partial_fit(_X[: hasher.n_seen_])
     assert hasher.snapshot().fingerprint_ == again.snapshot().fingerprint_
 
@@ -129,9 +140,15 @@ def test_what_a_hasher_learns_while_it_reads_is_not_forgotten_silently() -> None
         hasher.partial_fit(_X[220:230])
         yield _X[230:240]
 
-    for read in (lambda: index.follow(hasher, learning()), lambda: hasher.partial_fit(open_vectors(learning()))):
+    for read in (
+        lambda: index.follow(hasher, learning()),
+        lambda: hasher.partial_fit(open_vectors(learning())),
+    ):
         before = hasher.n_seen_
-        with pytest.raises(bitkin.errors.InvalidInputError, match="must not let the hasher learn while they are read"):
+        with pytest.raises(
+            bitkin.errors.InvalidInputError,
+            match="must not let the hasher learn while they are read",
+        ):
             read()
         assert hasher.n_seen_ == before + 10
         assert len(index) == 0

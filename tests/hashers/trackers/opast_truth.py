@@ -16,14 +16,19 @@ from bitkin.randomness import Draws
 Floats = npt.NDArray[Any]
 
 
-def tracker_of(d: int, c: int, *, forgetting: float = 1.0, center: bool = True, seed: int = 0) -> OPASTTracker:
+def tracker_of(
+    d: int, c: int, *, forgetting: float = 1.0, center: bool = True, seed: int = 0
+) -> OPASTTracker:
     return OPAST(forgetting).tracker(d, c, center=center, draws=Draws(seed, "projection"))
 
 
 def stream(n: int, d: int, seed: int = 0, *, rank: int | None = None) -> npt.NDArray[np.float32]:
-    """Vectors whose standard deviations fall off geometrically, along random directions, about a mean of about 1."""
+    """Vectors whose standard deviations fall off geometrically, along random directions, about a
+    mean of about 1.
+    """
     rng = np.random.default_rng(seed)
-    rank = min(d, 64) if rank is None else rank  # a larger basis takes longer to draw than to follow
+    # a larger basis takes longer to draw than to follow
+    rank = min(d, 64) if rank is None else rank
     basis = np.linalg.qr(rng.standard_normal((d, rank)))[0]
     rows = rng.standard_normal((n, rank)) * 0.8 ** np.arange(rank) @ basis.T
     shifted: npt.NDArray[np.float32] = (rows + rng.standard_normal(d)).astype(np.float32)
@@ -91,7 +96,9 @@ def deviation(directions: Floats) -> float:
 
 
 def captured(directions: Floats, rows: Floats) -> float:
-    """Variance of rows along directions, as a share of what as many principal directions capture."""
+    """Variance of rows along directions, as a share of what as many principal directions
+    capture.
+    """
     centred = rows - rows.mean(axis=0, dtype=np.float64)
     scatter, wide = centred.T @ centred, directions.astype(np.float64)
     best = np.linalg.eigvalsh(scatter)[-wide.shape[1] :].sum()
@@ -100,4 +107,6 @@ def captured(directions: Floats, rows: Floats) -> float:
 
 def same_state(a: Tracker, b: Tracker) -> bool:
     (numbers_a, arrays_a), (numbers_b, arrays_b) = a.state(), b.state()
-    return numbers_a == numbers_b and all(np.array_equal(arrays_a[k], arrays_b[k]) for k in arrays_a | arrays_b)
+    return numbers_a == numbers_b and all(
+        np.array_equal(arrays_a[k], arrays_b[k]) for k in arrays_a | arrays_b
+    )

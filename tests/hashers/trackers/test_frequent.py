@@ -19,7 +19,9 @@ from tests.hashers.trackers.opast_truth import captured, deviation, same_state, 
 def tracker_of(
     d: int, c: int, *, size: int | None = None, chunk: int = 16, center: bool = True
 ) -> FrequentDirectionsTracker:
-    return FrequentDirections(size, chunk).tracker(d, c, center=center, draws=Draws(0, "projection"))
+    return FrequentDirections(size, chunk).tracker(
+        d, c, center=center, draws=Draws(0, "projection")
+    )
 
 
 def fed(rows: np.ndarray, c: int, **options: Any) -> FrequentDirectionsTracker:
@@ -36,12 +38,20 @@ def error(rows: np.ndarray, sketch: np.ndarray) -> float:
 
 def bound(rows: np.ndarray, size: int) -> float:
     """The least ‖A − A_k‖²_F / (size − k)."""
-    tails = np.append(np.cumsum(np.linalg.svd(rows, compute_uv=False)[::-1] ** 2)[::-1], np.zeros(size))
+    tails = np.append(
+        np.cumsum(np.linalg.svd(rows, compute_uv=False)[::-1] ** 2)[::-1], np.zeros(size)
+    )
     return float(min(tails[k] / (size - k) for k in range(size)))
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 90), st.integers(1, 30), st.floats(0.3, 1.0), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 12),
+    st.integers(0, 90),
+    st.integers(1, 30),
+    st.floats(0.3, 1.0),
+    st.integers(0, 2**32 - 1),
+)
 def test_a_sketch_keeps_its_bound(size: int, n: int, d: int, decay: float, seed: int) -> None:
     rows = np.random.default_rng(seed).standard_normal((n, d)) * decay ** np.arange(d)
     sketch = FrequentDirectionsSketch(d, size)
@@ -120,7 +130,11 @@ def test_merging_is_associative_where_nothing_was_lost() -> None:
     parts = [fed(stream(n, 30, seed=n), 4, size=60) for n in (1, 20, 33)]
     a, b, c = parts
     left, right = a.merge(b).merge(c), a.merge(b.merge(c))
-    for merged in (left, right, fed(np.concatenate([stream(n, 30, seed=n) for n in (1, 20, 33)]), 4, size=60)):
+    for merged in (
+        left,
+        right,
+        fed(np.concatenate([stream(n, 30, seed=n) for n in (1, 20, 33)]), 4, size=60),
+    ):
         sketch, expected = merged.state()[1]["sketch"], left.state()[1]["sketch"]
         assert np.allclose(sketch.T @ sketch, expected.T @ expected)
         assert np.allclose(merged.mean, left.mean)
@@ -145,7 +159,9 @@ def test_merging_leaves_both_as_they_were_and_takes_what_waits() -> None:
     assert pickle.dumps((a, b)) == before
     assert merged.n_seen == 80
     assert a.merge(tracker_of(20, 3)).n_seen == 70
-    with pytest.raises(InvalidInputError, match="other must follow 20 features by 3 bits, center=True, got 20 feat"):
+    with pytest.raises(
+        InvalidInputError, match="other must follow 20 features by 3 bits, center=True, got 20 feat"
+    ):
         a.merge(tracker_of(20, 4))
 
 
@@ -155,7 +171,10 @@ def test_a_tracker_goes_on_from_its_state_and_from_a_pickle(n: int) -> None:
     tracker, whole = tracker_of(25, 4, size=6), tracker_of(25, 4, size=6)
     tracker.update(rows[:n])
     whole.update(rows)
-    for copy in (FrequentDirectionsTracker.from_state(*tracker.state()), pickle.loads(pickle.dumps(tracker))):
+    for copy in (
+        FrequentDirectionsTracker.from_state(*tracker.state()),
+        pickle.loads(pickle.dumps(tracker)),
+    ):
         assert same_state(tracker, copy)
         copy.update(rows[n:])
         assert same_state(whole, copy)
@@ -164,16 +183,42 @@ def test_a_tracker_goes_on_from_its_state_and_from_a_pickle(n: int) -> None:
 @pytest.mark.parametrize(
     ("projection", "c", "words"),
     [
-        (FrequentDirections(10), 11, "sketch_size must be at least n_bits = 11, got 10.*Use sketch_size=44"),
+        (
+            FrequentDirections(10),
+            11,
+            "sketch_size must be at least n_bits = 11, got 10.*Use sketch_size=44",
+        ),
         (FrequentDirections(0), 3, "sketch_size must be at least 1, got 0"),
         (FrequentDirections(2.5), 3, "sketch_size must be a whole number, got 2.5"),  # type: ignore[arg-type]
         (FrequentDirections(chunk_rows=0), 3, "chunk_rows must be at least 1, got 0"),
-        (FrequentDirections(10**13), 3, "sketch_size=10000000000000 and 20 features does not fit in memory.*smaller"),
-        (FrequentDirections(chunk_rows=10**13), 3, "chunk_rows=10000000000000 and 20 features does not fit in memory"),
-        (FrequentDirections(), 20, "n_bits must be below n_features = 20 for frequent directions, got 20.*'pca'"),
+        (
+            FrequentDirections(10**13),
+            3,
+            "sketch_size=10000000000000 and 20 features does not fit in memory.*smaller",
+        ),
+        (
+            FrequentDirections(chunk_rows=10**13),
+            3,
+            "chunk_rows=10000000000000 and 20 features does not fit in memory",
+        ),
+        (
+            FrequentDirections(),
+            20,
+            "n_bits must be below n_features = 20 for frequent directions, got 20.*'pca'",
+        ),
     ],
-    ids=["short sketch", "no sketch", "half a row", "no chunk", "huge sketch", "huge chunk", "all features"],
+    ids=[
+        "short sketch",
+        "no sketch",
+        "half a row",
+        "no chunk",
+        "huge sketch",
+        "huge chunk",
+        "all features",
+    ],
 )
-def test_what_cannot_be_sketched_is_named(projection: FrequentDirections, c: int, words: str) -> None:
+def test_what_cannot_be_sketched_is_named(
+    projection: FrequentDirections, c: int, words: str
+) -> None:
     with pytest.raises(InvalidInputError, match=words):
         projection.tracker(20, c, center=True, draws=Draws(0, "projection"))

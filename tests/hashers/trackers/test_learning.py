@@ -7,23 +7,34 @@ import pytest
 from scipy.sparse import csr_array
 
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections import OPAST, FrequentDirections, Learned, StreamingProjection
+from bitkin.hashers.projection.projections import (
+    OPAST,
+    FrequentDirections,
+    Learned,
+    StreamingProjection,
+)
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 from tests.hashers.trackers.opast_truth import captured, stream
 
-BOTH = pytest.mark.parametrize("projection", [OPAST(), FrequentDirections()], ids=["opast", "frequent"])
+BOTH = pytest.mark.parametrize(
+    "projection", [OPAST(), FrequentDirections()], ids=["opast", "frequent"]
+)
 
 
-def learned(projection: StreamingProjection, rows: object, c: int = 5, *, center: bool = True) -> Learned:
+def learned(
+    projection: StreamingProjection, rows: object, c: int = 5, *, center: bool = True
+) -> Learned:
     vectors = TrainingVectors(open_vectors(rows), center=center, normalize=False, key=0)
     return projection.learn(vectors, c, Draws(0, "projection"))
 
 
 @BOTH
 @pytest.mark.parametrize("center", [True, False])
-def test_what_is_learned_is_what_a_tracker_knows(projection: StreamingProjection, center: bool) -> None:
+def test_what_is_learned_is_what_a_tracker_knows(
+    projection: StreamingProjection, center: bool
+) -> None:
     rows = stream(700, 30)
     tracker = projection.tracker(30, 5, center=center, draws=Draws(0, "projection"))
     tracker.update(rows)
@@ -50,7 +61,9 @@ def test_sparse_rows_and_batches_give_the_same(projection: StreamingProjection) 
 
 @BOTH
 def test_too_few_rows_or_all_alike_are_named(projection: StreamingProjection) -> None:
-    with pytest.raises(InvalidInputError, match="n_bits must be at most 4 where n_samples = 5, got 5"):
+    with pytest.raises(
+        InvalidInputError, match="n_bits must be at most 4 where n_samples = 5, got 5"
+    ):
         learned(projection, stream(5, 30))
     assert learned(projection, stream(6, 30)).directions.shape == (30, 5)
 

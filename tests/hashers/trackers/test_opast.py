@@ -29,8 +29,12 @@ def nothing(n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("d", "c"), SHAPES)
-@pytest.mark.parametrize(("forgetting", "center"), [(1.0, True), (0.97, True), (1.0, False), (0.9, False)])
-def test_the_kernel_is_the_papers_recurrence(d: int, c: int, forgetting: float, center: bool) -> None:
+@pytest.mark.parametrize(
+    ("forgetting", "center"), [(1.0, True), (0.97, True), (1.0, False), (0.9, False)]
+)
+def test_the_kernel_is_the_papers_recurrence(
+    d: int, c: int, forgetting: float, center: bool
+) -> None:
     rows = stream(max(c, 8) + 40, d, seed=d)
     tracker = tracker_of(d, c, forgetting=forgetting, center=center)
     tracker.update(rows[: max(c, 8)])
@@ -59,7 +63,9 @@ def test_the_inverse_of_z_is_the_second_moment_of_what_was_projected(forgetting:
         y = before.W.T @ before.centred(row.astype(np.float64))
         total = forgetting * total + np.outer(y, y)
         tracker.update(row[None])
-    assert np.allclose(np.linalg.inv(truth_of(tracker).Z), total, rtol=1e-4, atol=1e-5 * np.abs(total).max())
+    assert np.allclose(
+        np.linalg.inv(truth_of(tracker).Z), total, rtol=1e-4, atol=1e-5 * np.abs(total).max()
+    )
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.99])
@@ -74,7 +80,9 @@ def test_matrices_are_symmetric_to_the_last_bit(forgetting: float) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 60), max_size=8), st.booleans(), st.integers(1, 30))
-def test_any_cut_of_a_stream_gives_the_same_bits(cuts: list[int], frozen: bool, refresh: int) -> None:
+def test_any_cut_of_a_stream_gives_the_same_bits(
+    cuts: list[int], frozen: bool, refresh: int
+) -> None:
     rows = stream(60, 21)
     emit = FrozenSigns(stream(21, 5), np.full(5, 0.25)) if frozen else None
 
@@ -82,7 +90,9 @@ def test_any_cut_of_a_stream_gives_the_same_bits(cuts: list[int], frozen: bool, 
         tracker, rotation = tracker_of(21, 5, forgetting=0.99), np.eye(5)
         words = np.full((60, 1), 77, dtype=np.uint64)
         for first, stop in zip([0, *edges], [*edges, 60], strict=True):
-            tracker.follow(rows[first:stop], words[first:stop], frozen=emit, rotation=rotation, refresh=refresh)
+            tracker.follow(
+                rows[first:stop], words[first:stop], frozen=emit, rotation=rotation, refresh=refresh
+            )
         return tracker, words, rotation
 
     whole, words, rotation = follow([])
@@ -109,7 +119,9 @@ def test_scaling_by_any_constant_changes_no_code(factor: float) -> None:
     words = []
     for scale in (1.0, factor):
         out = np.empty((500, 1), dtype=np.uint64)
-        tracker_of(30, 6).follow((scale * rows).astype(np.float32), out, rotation=np.eye(6), refresh=10)
+        tracker_of(30, 6).follow(
+            (scale * rows).astype(np.float32), out, rotation=np.eye(6), refresh=10
+        )
         words.append(out)
     assert np.array_equal(words[0], words[1])
 
@@ -135,7 +147,9 @@ def test_the_covariance_is_exact_where_the_basis_stands_still() -> None:
     assert np.allclose(tracker.directions, basis, atol=1e-6)
     assert np.allclose(tracker.covariance, (seen.T * weights) @ seen / weights.sum(), atol=1e-5)
     recent = (1 - 1 / 1024) ** np.arange(199, -1, -1)
-    assert np.allclose(tracker.recent_covariance, (seen.T * recent) @ seen / recent.sum(), atol=1e-5)
+    assert np.allclose(
+        tracker.recent_covariance, (seen.T * recent) @ seen / recent.sum(), atol=1e-5
+    )
 
 
 def test_the_covariance_follows_the_basis_nearly() -> None:
@@ -260,5 +274,8 @@ def test_a_forgetting_factor_that_is_none_is_named(forgetting: object) -> None:
 
 @pytest.mark.parametrize("c", [20, 21])
 def test_as_many_bits_as_features_are_refused(c: int) -> None:
-    with pytest.raises(InvalidInputError, match=rf"n_bits must be below n_features = 20 for OPAST, got {c}.*'random'"):
+    with pytest.raises(
+        InvalidInputError,
+        match=rf"n_bits must be below n_features = 20 for OPAST, got {c}.*'random'",
+    ):
         tracker_of(20, c)

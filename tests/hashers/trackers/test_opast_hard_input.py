@@ -1,4 +1,6 @@
-"""Streams that break naive trackers: huge, tiny, zero and repeated vectors, too few directions, very many vectors."""
+"""Streams that break naive trackers: huge, tiny, zero and repeated vectors, too few directions,
+very many vectors.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ KINDS = {
     st.sampled_from([1.0, 0.999, 0.5, 1e-300]),
     st.booleans(),
 )
-def test_any_mixture_leaves_a_sound_tracker(kinds: list[str], forgetting: float, center: bool) -> None:
+def test_any_mixture_leaves_a_sound_tracker(
+    kinds: list[str], forgetting: float, center: bool
+) -> None:
     rows = stream(80, 12)
     mixed = np.stack([KINDS[kind](row) for kind, row in zip(kinds, rows, strict=False)])
     tracker = tracker_of(12, 4, forgetting=forgetting, center=center)
@@ -57,7 +61,8 @@ def test_one_huge_vector_does_not_ruin_the_model(place: int, size: float) -> Non
     tracker = tracker_of(40, 8)
     tracker.update(wild)
     require_sound(tracker)
-    assert 1 <= tracker.n_clipped <= 3  # where it came first, the mean is off until others have come
+    # where it came first, the mean is off until others have come
+    assert 1 <= tracker.n_clipped <= 3
     assert captured(tracker.directions, rows) > 0.97
     spread = np.sqrt(tracker.total_variance)
     assert np.abs(tracker.mean - rows.mean(axis=0, dtype=np.float64)).max() < 0.1 * spread
@@ -84,7 +89,9 @@ def test_a_stream_may_begin_with_one_vector_repeated(n: int, center: bool) -> No
     mean = together.mean(axis=0) if center else np.zeros(20)
     assert (tracker.ready, tracker.n_seen) == (True, n + 500)
     assert np.allclose(tracker.mean, mean, atol=1e-9)
-    assert tracker.total_variance == pytest.approx(((together - mean) ** 2).sum() / (n + 500), rel=1e-6)
+    assert tracker.total_variance == pytest.approx(
+        ((together - mean) ** 2).sum() / (n + 500), rel=1e-6
+    )
     one_by_one = tracker_of(20, 4, center=center)
     for row in together.astype(np.float32):
         one_by_one.update(row[None])
@@ -144,7 +151,9 @@ def test_directions_that_are_off_are_mended_at_the_next_look() -> None:
 
 
 def test_a_great_turn_leaves_directions_orthonormal_at_once() -> None:
-    """A vector along the strongest direction, a little along one Z knows nothing of: rounding grows with it."""
+    """A vector along the strongest direction, a little along one Z knows nothing of: rounding grows
+    with it.
+    """
     rng = np.random.default_rng(0)
     for outside in (1e-4, 1e-2):
         tracker = tracker_of(300, 6, forgetting=0.5)
@@ -155,7 +164,9 @@ def test_a_great_turn_leaves_directions_orthonormal_at_once() -> None:
             away -= W @ (W.T @ away)
             axes = W @ np.linalg.eigh(tracker.covariance)[1]
             row = 9 * axes[:, -1] + 1e-6 * axes[:, 0] + outside * away / np.linalg.norm(away)
-            tracker.update((tracker.mean + np.sqrt(tracker.total_variance) * row).astype(np.float32)[None])
+            tracker.update(
+                (tracker.mean + np.sqrt(tracker.total_variance) * row).astype(np.float32)[None]
+            )
             assert deviation(tracker.directions) < 3e-5
 
 
@@ -171,7 +182,9 @@ def test_vectors_that_lie_within_the_directions_do_not_move_them(d: int) -> None
 
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("forgetting", [1.0, 0.999])
-def test_equal_vectors_at_the_start_do_not_make_others_look_far_away(center: bool, forgetting: float) -> None:
+def test_equal_vectors_at_the_start_do_not_make_others_look_far_away(
+    center: bool, forgetting: float
+) -> None:
     rows = stream(3000, 20)
     first = np.repeat(rows[:1] if center else 0 * rows[:1], 100_000, axis=0)
     tracker = tracker_of(20, 4, center=center, forgetting=forgetting)
@@ -191,4 +204,6 @@ def test_what_is_recent_counts_the_equal_vectors_at_the_start_too() -> None:
     tracker.update(np.concatenate([first, rows]))
     weights = (1 - 1 / 1024) ** np.arange(1099, -1, -1)
     squares = np.concatenate([np.zeros(1000), ((rows - rows[0]) ** 2).sum(axis=1)])
-    assert tracker.recent_total_variance == pytest.approx((weights * squares).sum() / weights.sum(), rel=0.2)
+    assert tracker.recent_total_variance == pytest.approx(
+        (weights * squares).sum() / weights.sum(), rel=0.2
+    )

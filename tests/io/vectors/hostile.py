@@ -1,4 +1,5 @@
-"""Vector files as an attacker would write them: small good files of every format, changed where it hurts.
+"""Vector files as an attacker would write them: small good files of every format, changed where it
+hurts.
 
 File `number` of a seed is always the same, so that one that fails can be made again alone.
 """
@@ -23,7 +24,29 @@ from bitkin.io.vectors.files.npy_header import parse_npy_header
 
 ROWS, COLUMNS = 9, 6
 MOST_ROWS_READ = 1 << 24
-INTEGERS = [0, 1, 2, 5, 6, 7, 8, 9, 10, 63, 64, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**31 - 1, 2**31, 2**32 - 1]
+INTEGERS = [
+    0,
+    1,
+    2,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    63,
+    64,
+    127,
+    128,
+    255,
+    256,
+    2**15,
+    2**16,
+    2**24,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+]
 INTEGERS += [
     2**32,
     2**40,
@@ -80,12 +103,14 @@ def good_files() -> dict[str, bytes]:
         "x.ivecs": _vecs(rng.integers(-5, 5, (ROWS, COLUMNS)).astype(np.int32)),
     }
     for kind in ("csr", "csc", "coo", "bsr", "dia"):
-        for matrix in (sparse.asformat(kind), scipy.sparse.csr_matrix(sparse).asformat(kind)):  # arrays and matrices
+        # arrays and matrices
+        for matrix in (sparse.asformat(kind), scipy.sparse.csr_matrix(sparse).asformat(kind)):
             out = io.BytesIO()
             scipy.sparse.save_npz(out, matrix, compressed=kind != "coo")
             files[f"{kind}-{type(matrix).__name__.split('_')[-1]}.npz"] = out.getvalue()
     lines = [
-        f"{row % 3} " + " ".join(f"{1 + column}:{value:.4g}" for column, value in enumerate(values) if value > 0)
+        f"{row % 3} "
+        + " ".join(f"{1 + column}:{value:.4g}" for column, value in enumerate(values) if value > 0)
         for row, values in enumerate(dense)
     ]
     text = ("\n".join(lines) + "\n1 qid:3 2:0.5 # a comment\n").encode()
@@ -111,7 +136,9 @@ def _hostile_file(files: dict[str, bytes], rng: Rng) -> tuple[str, bytes]:
 
 
 def read_all(path: Path) -> bool:
-    """Read a file in batches and by row; return whether it was read, and not refused by an error of ours."""
+    """Read a file in batches and by row; return whether it was read, and not refused by an error of
+    ours.
+    """
     try:
         source = open_vectors(path)
         n, d = source.shape
@@ -125,7 +152,9 @@ def read_all(path: Path) -> bool:
             assert np.isfinite(numbers).all()
             if source.sparse:
                 assert batch.has_canonical_format
-                assert batch.indices.size == 0 or 0 <= batch.indices.min() <= batch.indices.max() < d
+                assert (
+                    batch.indices.size == 0 or 0 <= batch.indices.min() <= batch.indices.max() < d
+                )
             done += batch.shape[0]
         assert done == n
         some = [row for row in (n - 1, 0, n // 2) if n]
@@ -164,10 +193,16 @@ def _parquet_files(dense: npt.NDArray[np.float32]) -> dict[str, bytes]:
         ("plain.parquet", pa.list_(pa.float32()), {"compression": "none", "use_dictionary": False}),
         ("checked.parquet", pa.list_(pa.int32()), {"write_page_checksum": True}),
     ):
-        rows = np.round(dense * 9).tolist() if pa.types.is_integer(kind.value_type) else dense.tolist()
-        rows = [list(map(int, row)) for row in rows] if pa.types.is_integer(kind.value_type) else rows
+        rows = (
+            np.round(dense * 9).tolist() if pa.types.is_integer(kind.value_type) else dense.tolist()
+        )
+        rows = (
+            [list(map(int, row)) for row in rows] if pa.types.is_integer(kind.value_type) else rows
+        )
         out = io.BytesIO()
-        parquet.write_table(pa.table({"id": range(ROWS), "v": pa.array(rows, kind)}), out, **options)
+        parquet.write_table(
+            pa.table({"id": range(ROWS), "v": pa.array(rows, kind)}), out, **options
+        )
         files[name] = out.getvalue()
     return files
 
@@ -248,15 +283,21 @@ def _change_npy(data: bytes, rng: Rng) -> bytes:
         step = max(1, dtype.itemsize) if rng.random() < 0.8 else 1
         at = int(rng.integers(0, len(numbers))) // step * step
         if dtype.kind in "iu":
-            new = (int(_pick(INTEGERS, rng)) % 256**dtype.itemsize).to_bytes(dtype.itemsize, "little")
+            new = (int(_pick(INTEGERS, rng)) % 256**dtype.itemsize).to_bytes(
+                dtype.itemsize, "little"
+            )
         elif dtype.kind == "f":
             new = np.array(_pick(FLOATS, rng)).astype(dtype).tobytes()
         numbers[at : at + len(new)] = new
     text = f"{{'descr': {descr!r}, 'fortran_order': {fortran}, 'shape': {shape}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     if kind < 3 and rng.random() < 0.5:  # let the size fit again, where it can
-        wanted = int(np.prod([min(size, 4096) for size in shape], dtype=np.float64)) * max(1, dtype.itemsize)
-        numbers = (numbers * (1 + min(wanted, 1 << 20) // max(1, len(numbers))))[: min(wanted, 1 << 20)]
+        wanted = int(np.prod([min(size, 4096) for size in shape], dtype=np.float64)) * max(
+            1, dtype.itemsize
+        )
+        numbers = (numbers * (1 + min(wanted, 1 << 20) // max(1, len(numbers))))[
+            : min(wanted, 1 << 20)
+        ]
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(numbers)
 
 
@@ -264,8 +305,19 @@ def _change_npz(data: bytes, rng: Rng) -> bytes:
     """Change members and pack them again, checksums and all."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {info.filename.removesuffix(".npy"): archive.read(info) for info in archive.infolist()}
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, RuntimeError, MemoryError):
+            members = {
+                info.filename.removesuffix(".npy"): archive.read(info)
+                for info in archive.infolist()
+            }
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        MemoryError,
+    ):
         return _change_bytes(data, rng)
     if not members:
         return _change_bytes(data, rng)
@@ -274,28 +326,44 @@ def _change_npz(data: bytes, rng: Rng) -> bytes:
     if kind == 0:
         del members[name]
     elif kind == 1:
-        members[_pick(["data", "indices", "indptr", "row", "col", "coords", "offsets", "shape", "x"], rng)] = members[
-            name
-        ]
+        members[
+            _pick(
+                ["data", "indices", "indptr", "row", "col", "coords", "offsets", "shape", "x"], rng
+            )
+        ] = members[name]
     elif kind == 2 and "format" in members:
-        members["format"] = _npy(np.array(_pick([b"csr", b"csc", b"coo", b"bsr", b"dia", b"lil", "csr"], rng)))
+        members["format"] = _npy(
+            np.array(_pick([b"csr", b"csc", b"coo", b"bsr", b"dia", b"lil", "csr"], rng))
+        )
     elif kind == 3 and "shape" in members:
-        sides = [abs(int(_pick(INTEGERS, rng))) % 2**63 if rng.random() < 0.5 else ROWS + 1 for _ in range(2)]
+        sides = [
+            abs(int(_pick(INTEGERS, rng))) % 2**63 if rng.random() < 0.5 else ROWS + 1
+            for _ in range(2)
+        ]
         members["shape"] = _npy(np.array(sides))
     elif kind in (4, 5) and {"indptr", "indices"} & set(members):
         key = "indptr" if "indptr" in members and kind == 4 else "indices"
         members[key] = _npy(_wild_integers(rng))
     else:
-        members[name] = _change_npy(members[name], rng) if rng.random() < 0.8 else _change_bytes(members[name], rng)
+        members[name] = (
+            _change_npy(members[name], rng)
+            if rng.random() < 0.8
+            else _change_bytes(members[name], rng)
+        )
     return _zip(members, _pick([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], rng))
 
 
 def _wild_integers(rng: Rng) -> npt.NDArray[Any]:
-    wild = [int(_pick(INTEGERS, rng)) % 2**63 * int(rng.choice([1, -1])) for _ in range(int(rng.integers(0, 14)))]
+    wild = [
+        int(_pick(INTEGERS, rng)) % 2**63 * int(rng.choice([1, -1]))
+        for _ in range(int(rng.integers(0, 14)))
+    ]
     if rng.random() < 0.5:
         wild = [0, *wild, int(rng.integers(0, 30))]
     numbers = np.array(wild, dtype=np.int64)
-    return numbers if rng.random() < 0.7 else numbers.astype(_pick(["<i4", "<u8", ">i8", "<i2"], rng))
+    return (
+        numbers if rng.random() < 0.7 else numbers.astype(_pick(["<i4", "<u8", ">i8", "<i2"], rng))
+    )
 
 
 def _change_vecs(data: bytes, rng: Rng) -> bytes:
@@ -318,7 +386,20 @@ def _change_text(data: bytes, rng: Rng) -> bytes:
         tokens[at] = b"3:" + value
     elif kind == 2:
         tokens[at] = _pick(
-            [b"", b":", b"::", b"1:1:1", b"#", b"qid:1", b"\x00", b"\xff", b"1e5:1", b"2:1_0", b"\n"], rng
+            [
+                b"",
+                b":",
+                b"::",
+                b"1:1:1",
+                b"#",
+                b"qid:1",
+                b"\x00",
+                b"\xff",
+                b"1e5:1",
+                b"2:1_0",
+                b"\n",
+            ],
+            rng,
         )
     elif kind == 3:
         tokens.insert(at, tokens[int(rng.integers(0, len(tokens)))])
@@ -340,19 +421,38 @@ def _forged_sparse(rng: Rng) -> tuple[str, bytes]:
     kind = _pick(["csr", "csc", "coo", "bsr", "dia"], rng)
     n, d, nnz = int(rng.integers(1, 9)), int(rng.integers(1, 9)), int(rng.integers(0, 12))
     side, across = (n, d) if kind != "csc" else (d, n)
-    block = (int(rng.integers(0, 3)), int(rng.integers(0, 3))) if kind == "bsr" and rng.random() < 0.5 else (1, 1)
-    offsets = np.sort(np.concatenate([[0], rng.integers(0, nnz + 1, side - 1), [nnz]])).astype(np.int64)
+    block = (
+        (int(rng.integers(0, 3)), int(rng.integers(0, 3)))
+        if kind == "bsr" and rng.random() < 0.5
+        else (1, 1)
+    )
+    offsets = np.sort(np.concatenate([[0], rng.integers(0, nnz + 1, side - 1), [nnz]])).astype(
+        np.int64
+    )
     parts: dict[str, Any] = {"format": np.array(kind.encode()), "shape": np.array([n, d])}
     if kind == "coo":
-        parts |= {"data": np.ones(nnz), "row": rng.integers(0, n, nnz), "col": rng.integers(0, d, nnz)}
+        parts |= {
+            "data": np.ones(nnz),
+            "row": rng.integers(0, n, nnz),
+            "col": rng.integers(0, d, nnz),
+        }
     elif kind == "dia":
         parts |= {"data": np.ones((2, d)), "offsets": np.array([0, 1])}
     else:
-        parts |= {"data": np.ones((nnz, *block) if kind == "bsr" else nnz), "indices": rng.integers(0, across, nnz)}
+        parts |= {
+            "data": np.ones((nnz, *block) if kind == "bsr" else nnz),
+            "indices": rng.integers(0, across, nnz),
+        }
         parts["indptr"] = offsets
     for _ in range(int(rng.integers(1, 4))):
-        key = _pick([key for key in parts if key not in ("format", "data") and parts[key].size], rng)
-        inside = slice(1, -1) if key == "indptr" and len(parts[key]) > 2 and rng.random() < 0.8 else slice(None)
+        key = _pick(
+            [key for key in parts if key not in ("format", "data") and parts[key].size], rng
+        )
+        inside = (
+            slice(1, -1)
+            if key == "indptr" and len(parts[key]) > 2 and rng.random() < 0.8
+            else slice(None)
+        )
         numbers = parts[key][inside]
         value = int(_pick(INTEGERS, rng)) % 2**64
         numbers[int(rng.integers(0, len(numbers)))] = value - 2**64 if value >= 2**63 else value
@@ -365,24 +465,42 @@ def _forged_sparse(rng: Rng) -> tuple[str, bytes]:
 
 def _forged_dense(rng: Rng) -> tuple[str, bytes]:
     """Zeros, packed a thousandfold."""
-    shape = _pick([(2**20, 3), (3, 2**20), (2**20, 1), (1, 2**20), (0, 2**31 - 1), (2**10, 2**10)], rng)
-    array = np.zeros(shape, dtype=_pick(["<f2", "<i8", "<f4", "?"], rng), order=_pick(["C", "F"], rng))
+    shape = _pick(
+        [(2**20, 3), (3, 2**20), (2**20, 1), (1, 2**20), (0, 2**31 - 1), (2**10, 2**10)], rng
+    )
+    array = np.zeros(
+        shape, dtype=_pick(["<f2", "<i8", "<f4", "?"], rng), order=_pick(["C", "F"], rng)
+    )
     return "zeros.npz", _zip({"a": _npy(array)}, zipfile.ZIP_DEFLATED)
 
 
 def _forged_hdf5(rng: Rng) -> tuple[str, bytes]:
-    """A dataset that announces what it does not hold: rows of fill values, and chunks larger than the file."""
+    """A dataset that announces what it does not hold: rows of fill values, and chunks larger than
+    the file.
+    """
     import h5py
 
-    n, d = int(_pick([1, 9, 2**20, 2**31 - 1, 2**40], rng)), int(_pick([1, 6, 2**20, 2**31 - 1], rng))
-    chunks = tuple(int(_pick([1, 6, 2**10, 2**20], rng)) for _ in range(2)) if rng.random() < 0.7 else None
+    n, d = (
+        int(_pick([1, 9, 2**20, 2**31 - 1, 2**40], rng)),
+        int(_pick([1, 6, 2**20, 2**31 - 1], rng)),
+    )
+    chunks = (
+        tuple(int(_pick([1, 6, 2**10, 2**20], rng)) for _ in range(2))
+        if rng.random() < 0.7
+        else None
+    )
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         n = min(n, 2**58 // d)  # HDF5 counts bytes in 64 bits
         space = h5py.h5s.create_simple((n, d), (n, d))
         settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         settings.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
-        if chunks is not None and chunks[0] <= n and chunks[1] <= d and 8 * chunks[0] * chunks[1] < 2**32:
+        if (
+            chunks is not None
+            and chunks[0] <= n
+            and chunks[1] <= d
+            and 8 * chunks[0] * chunks[1] < 2**32
+        ):
             settings.set_chunk(chunks)
             if rng.random() < 0.5:
                 settings.set_deflate(9)
@@ -399,9 +517,16 @@ def _forged_parquet(rng: Rng) -> tuple[str, bytes]:
     from pyarrow import parquet
 
     n, d = _pick([(1, 2**20), (2**18, 4), (9, 6), (0, 6), (3, 0)], rng)
-    inner = _pick([pa.float32(), pa.float64(), pa.int8(), pa.uint64(), pa.float16(), pa.bool_(), pa.string()], rng)
+    inner = _pick(
+        [pa.float32(), pa.float64(), pa.int8(), pa.uint64(), pa.float16(), pa.bool_(), pa.string()],
+        rng,
+    )
     zero = "" if inner == pa.string() else 0
-    values = pa.array([zero] * 1, pa.int64() if zero == 0 else inner).cast(inner) if inner != pa.float16() else None
+    values = (
+        pa.array([zero] * 1, pa.int64() if zero == 0 else inner).cast(inner)
+        if inner != pa.float16()
+        else None
+    )
     if values is None:
         values = pa.array(np.zeros(1, dtype=np.float16))
     flat = pa.concat_arrays([values.take(pa.array(np.zeros(n * d, dtype=np.int64)))])
@@ -422,12 +547,18 @@ def _forged_parquet(rng: Rng) -> tuple[str, bytes]:
 
 def _forged_text(rng: Rng) -> tuple[str, bytes]:
     """Long lines and many, packed a thousandfold."""
-    pair = _pick([b" 1:0", b" 2147483646:1", b" 2147483647:1", b" 9999999999:1", b" 1:" + b"0" * 4096], rng)
+    pair = _pick(
+        [b" 1:0", b" 2147483646:1", b" 2147483647:1", b" 9999999999:1", b" 1:" + b"0" * 4096], rng
+    )
     line = b"1" + pair * int(_pick([1, 2, 2**10], rng)) + b"\n"
     text = line * int(_pick([1, 2**6], rng)) if len(line) < 2**20 else line
     if rng.random() < 0.2:
         text = b"1 " + b" ".join(b"%d:1" % column for column in range(1, 2**15)) + b"\n" + text
-    return ("forged.svm", text) if rng.random() < 0.5 else ("forged.svm.gz", gzip.compress(text, mtime=0))
+    return (
+        ("forged.svm", text)
+        if rng.random() < 0.5
+        else ("forged.svm.gz", gzip.compress(text, mtime=0))
+    )
 
 
 _FORGERS: list[Callable[[Rng], tuple[str, bytes]]] = [

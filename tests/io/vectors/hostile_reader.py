@@ -1,4 +1,5 @@
-"""Read hostile vector files in a process of little memory: `seed first stop folder`, and a line of JSON comes out.
+"""Read hostile vector files in a process of little memory: `seed first stop folder`, and a line of
+JSON comes out.
 
 A process that dies, or takes too long over a file, leaves the file in the folder.
 """
@@ -16,9 +17,12 @@ from tests.limited import SECONDS_A_FILE, limit_memory
 
 
 def main(seed: int, first: int, stop: int, folder: Path) -> None:
-    """Read files `first` to `stop`, and tell how many were read and which did something else than be refused."""
+    """Read files `first` to `stop`, and tell how many were read and which did something else than
+    be refused.
+    """
     files = good_files()
-    for name, data in files.items():  # all that is ever imported or compiled is so before memory is limited
+    # all that is ever imported or compiled is so before memory is limited
+    for name, data in files.items():
         (folder / name).write_bytes(data)
         assert read_all(folder / name), name
         (folder / name).unlink()

@@ -58,7 +58,9 @@ def csr_with_repeats(folder: Path, truth: Truth) -> VectorSource:
     n, d = truth.shape
     columns = np.tile(np.repeat(np.arange(d)[::-1], 2), n)
     halves = np.repeat(truth[:, ::-1], 2, axis=1).reshape(-1) / 2
-    return open_vectors(scipy.sparse.csr_array((halves, columns, np.arange(0, 2 * d * n + 1, 2 * d)), shape=(n, d)))
+    return open_vectors(
+        scipy.sparse.csr_array((halves, columns, np.arange(0, 2 * d * n + 1, 2 * d)), shape=(n, d))
+    )
 
 
 def npy(folder: Path, truth: Truth) -> VectorSource:
@@ -107,7 +109,9 @@ def vecs(suffix: str, dtype: str) -> Maker:
             pytest.skip("a file without rows has no dimension")
         n, d = truth.shape
         heads = np.full((n, 1), d, dtype="<i4").view(np.uint8)
-        np.hstack([heads, np.ascontiguousarray(truth.astype(dtype)).view(np.uint8)]).tofile(folder / f"x{suffix}")
+        np.hstack([heads, np.ascontiguousarray(truth.astype(dtype)).view(np.uint8)]).tofile(
+            folder / f"x{suffix}"
+        )
         return open_vectors(folder / f"x{suffix}")
 
     make.__name__ = suffix[1:]
@@ -118,7 +122,9 @@ def parquet(folder: Path, truth: Truth) -> VectorSource:
     arrow = pytest.importorskip("pyarrow")
     lists = arrow.FixedSizeListArray.from_arrays(truth.reshape(-1), truth.shape[1])
     table = arrow.table({"id": np.arange(len(truth)), "vector": lists})
-    pytest.importorskip("pyarrow.parquet").write_table(table, folder / "x.parquet", row_group_size=10)
+    pytest.importorskip("pyarrow.parquet").write_table(
+        table, folder / "x.parquet", row_group_size=10
+    )
     return open_vectors(folder / "x.parquet")
 
 
@@ -127,8 +133,12 @@ def parquet_lists(folder: Path, truth: Truth) -> VectorSource:
     if len(truth) == 0:
         pytest.skip("lists of any length: without a row the length is not known")
     kind = arrow.list_(arrow.float64())
-    table = arrow.table({"a": arrow.array(list(truth), kind), "b": arrow.array(list(truth + 1), kind)})
-    pytest.importorskip("pyarrow.parquet").write_table(table, folder / "x.parquet", row_group_size=64)
+    table = arrow.table(
+        {"a": arrow.array(list(truth), kind), "b": arrow.array(list(truth + 1), kind)}
+    )
+    pytest.importorskip("pyarrow.parquet").write_table(
+        table, folder / "x.parquet", row_group_size=64
+    )
     return open_vectors(folder / "x.parquet", column="a")
 
 
@@ -142,7 +152,9 @@ def hdf5(folder: Path, truth: Truth) -> VectorSource:
 def hdf5_packed(folder: Path, truth: Truth) -> VectorSource:
     with pytest.importorskip("h5py").File(folder / "x.hdf5", "w") as file:
         chunks = (10, truth.shape[1]) if len(truth) >= 10 else None
-        file.create_dataset("a", data=truth.astype(">f4"), chunks=chunks, compression="gzip" if chunks else None)
+        file.create_dataset(
+            "a", data=truth.astype(">f4"), chunks=chunks, compression="gzip" if chunks else None
+        )
         file["b"] = truth + 1
     return open_vectors(folder / "x.hdf5", dataset="a")
 
@@ -218,7 +230,9 @@ every_format = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__n
 
 @every_format
 @pytest.mark.parametrize("n", [0, 1, 7, 63, 64, 65])
-def test_every_row_comes_back_whatever_the_number_of_rows(make: Maker, n: int, tmp_path: Path) -> None:
+def test_every_row_comes_back_whatever_the_number_of_rows(
+    make: Maker, n: int, tmp_path: Path
+) -> None:
     truth = make_truth(n)
     with make(tmp_path, truth) as source:
         assert source.shape == truth.shape
@@ -233,7 +247,11 @@ def test_every_row_comes_back_whatever_the_number_of_rows(make: Maker, n: int, t
 def test_a_batch_is_contiguous_native_and_of_the_promised_kind(make: Maker, tmp_path: Path) -> None:
     with make(tmp_path, make_truth(65)) as source:
         assert source.dtype.isnative
-        for batch in [*(batch for _, batch in source.batches(rows=9)), source.gather([3, 1]), source.gather([])]:
+        for batch in [
+            *(batch for _, batch in source.batches(rows=9)),
+            source.gather([3, 1]),
+            source.gather([]),
+        ]:
             assert batch.ndim == 2
             assert batch.dtype == source.dtype
             assert scipy.sparse.issparse(batch) == source.sparse
@@ -246,7 +264,9 @@ def test_a_batch_is_contiguous_native_and_of_the_promised_kind(make: Maker, tmp_
 
 
 @every_format
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_batches_from_any_start_and_rows_in_any_order_are_those_of_the_truth(
     make: Maker, tmp_path: Path, data: st.DataObject
@@ -271,7 +291,9 @@ def test_batches_from_any_start_and_rows_in_any_order_are_those_of_the_truth(
 def test_two_passes_side_by_side_do_not_disturb_each_other(make: Maker, tmp_path: Path) -> None:
     truth = make_truth(65)
     source = make(tmp_path, truth)
-    for (_, a), (_, b) in zip(source.batches(rows=8), source.batches(rows=8, start=1), strict=False):
+    for (_, a), (_, b) in zip(
+        source.batches(rows=8), source.batches(rows=8, start=1), strict=False
+    ):
         np.testing.assert_array_equal(dense(a)[1:], dense(b)[: a.shape[0] - 1])
         source.gather([64, 0])
 
@@ -316,7 +338,9 @@ def test_svmlight_rows_far_from_each_other_are_found_by_the_marks(tmp_path: Path
     "make", [npy, npy_fortran, vecs(".fvecs", "<f4"), svmlight, npz_packed, parquet, hdf5, several]
 )
 @pytest.mark.parametrize("change", [-1, 3])
-def test_a_file_that_shrinks_or_grows_while_it_is_read_is_corrupt(make: Maker, change: int, tmp_path: Path) -> None:
+def test_a_file_that_shrinks_or_grows_while_it_is_read_is_corrupt(
+    make: Maker, change: int, tmp_path: Path
+) -> None:
     source = make(tmp_path, make_truth(65))
     batches = source.batches(rows=8)
     next(batches)

@@ -26,7 +26,9 @@ def write(folder: Path, **datasets: Any) -> Path:
 
 def test_the_dataset_must_be_named_when_there_are_several(tmp_path: Path) -> None:
     path = write(tmp_path, a=np.ones((2, 2)), b=np.zeros((3, 2)), c=np.ones(3))
-    with pytest.raises(InvalidInputError, match=r"one 2-D dataset, got 2\..*dataset=; it has \['a', 'b', 'c'\]"):
+    with pytest.raises(
+        InvalidInputError, match=r"one 2-D dataset, got 2\..*dataset=; it has \['a', 'b', 'c'\]"
+    ):
         open_vectors(path)
     with pytest.raises(InvalidInputError, match=r"must name a dataset of .*, got 'd'"):
         open_vectors(path, dataset="d")
@@ -90,8 +92,13 @@ def test_a_damaged_chunk_is_corrupt(tmp_path: Path) -> None:
 
 def test_a_file_another_process_writes_to_cannot_be_accessed(tmp_path: Path) -> None:
     path = write(tmp_path, a=np.ones((2, 2)))
-    script = f"import h5py; file = h5py.File({str(path)!r}, 'r+', locking=True); print('open', flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+    script = (
+        f"import h5py; file = h5py.File({str(path)!r}, 'r+', locking=True); "
+        "print('open', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"open\n"
         with pytest.raises(FileAccessError, match=r"x\.h5 cannot be read: .*unable to lock"):
@@ -106,14 +113,18 @@ def test_a_value_that_is_not_finite_names_file_row_and_column(tmp_path: Path) ->
         list(open_vectors(write(tmp_path, a=truth)).batches(rows=8))
 
 
-def test_without_h5py_the_install_line_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_h5py_the_install_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, a=np.ones((2, 2)))
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match=r"needs h5py.*pip install 'bitkin\[io\]'"):
         open_vectors(path)
 
 
-def announced(path: Path, shape: tuple[int, int], chunks: tuple[int, int] | None = None, dtype: str = "f4") -> None:
+def announced(
+    path: Path, shape: tuple[int, int], chunks: tuple[int, int] | None = None, dtype: str = "f4"
+) -> None:
     """Write a dataset whose numbers were never written."""
     with h5py.File(path, "w") as file:
         settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -138,13 +149,17 @@ def test_numbers_that_were_never_written_are_not_read(
     shape: tuple[int, int], chunks: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     announced(tmp_path / "x.h5", shape, chunks)
-    with pytest.raises(CorruptFileError, match=r"x\.h5, dataset 'v' announces .* were never written"):
+    with pytest.raises(
+        CorruptFileError, match=r"x\.h5, dataset 'v' announces .* were never written"
+    ):
         open_vectors(tmp_path / "x.h5")
 
 
 def test_a_row_cut_into_thousands_of_chunks_is_refused(tmp_path: Path) -> None:
     announced(tmp_path / "x.h5", (2, 2**15), (1, 1))
-    with pytest.raises(InvalidInputError, match=r"cuts every row into 32,768 chunks, and 16,384 are the most"):
+    with pytest.raises(
+        InvalidInputError, match=r"cuts every row into 32,768 chunks, and 16,384 are the most"
+    ):
         open_vectors(tmp_path / "x.h5")
 
 

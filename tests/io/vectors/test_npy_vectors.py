@@ -36,7 +36,9 @@ def test_every_version_of_the_header_is_read(version: int, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("cut", "words"), [(-1, "must have 224 bytes.* got 223"), (5, "must have 224 bytes.* got 229")]
 )
-def test_a_file_too_short_or_too_long_names_both_sizes(cut: int, words: str, tmp_path: Path) -> None:
+def test_a_file_too_short_or_too_long_names_both_sizes(
+    cut: int, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.npy"
     np.save(path, np.ones((8, 3), dtype=np.float32))
     content = path.read_bytes()
@@ -77,10 +79,14 @@ def test_a_header_that_cannot_be_is_refused_before_anything_is_allocated(
         open_vectors(write_npy(tmp_path / "x.npy", header))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUM", b"PK\x03\x04" * 9, b"\x93NUMPY\x09\x00" + bytes(90)])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUM", b"PK\x03\x04" * 9, b"\x93NUMPY\x09\x00" + bytes(90)]
+)
 def test_a_file_that_is_no_npy_says_so(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(content)
-    with pytest.raises(CorruptFileError, match=r"x\.npy (is not an \.npy array|has \.npy version 9)"):
+    with pytest.raises(
+        CorruptFileError, match=r"x\.npy (is not an \.npy array|has \.npy version 9)"
+    ):
         open_vectors(tmp_path / "x.npy")
 
 
@@ -90,7 +96,9 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
             return Path.touch, (tmp_path / "ran",)
 
     np.save(tmp_path / "x.npy", np.array([[Bomb()]], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidInputError, match="Python objects as a pickle, which bitkin never loads"):
+    with pytest.raises(
+        InvalidInputError, match="Python objects as a pickle, which bitkin never loads"
+    ):
         open_vectors(tmp_path / "x.npy")
     assert not (tmp_path / "ran").exists()
 
@@ -110,9 +118,13 @@ def test_a_source_of_a_file_travels_by_pickle(tmp_path: Path) -> None:
     np.testing.assert_array_equal(source.gather([2, 0]), truth[[2, 0]])
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sparse files and RSS as Linux has them")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="sparse files and RSS as Linux has them"
+)
 @pytest.mark.parametrize("fortran_order", [False, True])
-def test_a_file_of_400_megabytes_is_read_with_little_memory(fortran_order: bool, tmp_path: Path) -> None:
+def test_a_file_of_400_megabytes_is_read_with_little_memory(
+    fortran_order: bool, tmp_path: Path
+) -> None:
     path = write_npy(tmp_path / "x.npy", header_of((100_000, 1000), fortran_order=fortran_order))
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size + 400_000_000)
@@ -125,5 +137,7 @@ assert sum(len(batch) for _, batch in source.batches()) == 100_000
 source.gather([99_999, 5])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    grown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    grown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     assert int(grown) * 1024 < 60_000_000

@@ -32,10 +32,13 @@ def sparse_parts(**changes: Any) -> dict[str, Any]:
 def test_more_than_one_matrix_lists_the_keys(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.ones((2, 2)), b=np.ones((2, 2)), c=np.ones(2))
     with pytest.raises(
-        InvalidInputError, match=r"one 2-D array, got 2\. Name one with dataset=; it has \['a', 'b', 'c'\]"
+        InvalidInputError,
+        match=r"one 2-D array, got 2\. Name one with dataset=; it has \['a', 'b', 'c'\]",
     ):
         open_vectors(tmp_path / "x.npz")
-    with pytest.raises(InvalidInputError, match=r"dataset must be one of \['a', 'b', 'c'\].* got 'd'"):
+    with pytest.raises(
+        InvalidInputError, match=r"dataset must be one of \['a', 'b', 'c'\].* got 'd'"
+    ):
         open_vectors(tmp_path / "x.npz", dataset="d")
     with pytest.raises(InvalidInputError, match=r"shape \(n, d\)"):
         open_vectors(tmp_path / "x.npz", dataset="c")
@@ -67,7 +70,9 @@ def test_an_array_longer_than_its_member_is_refused_before_allocation(tmp_path: 
     np.lib.format.write_array_header_1_0(out, {**huge, "shape": (2**50, 4)})
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", out.getvalue() + bytes(1000))
-    with pytest.raises(CorruptFileError, match=r"array 'a' must have 36028797018964096 bytes .* got 1128"):
+    with pytest.raises(
+        CorruptFileError, match=r"array 'a' must have 36028797018964096 bytes .* got 1128"
+    ):
         open_vectors(tmp_path / "x.npz")
 
 
@@ -122,7 +127,9 @@ def test_packing_that_numpy_never_writes_is_refused(tmp_path: Path) -> None:
         ({"format": b"coo", "row": np.array([0, 1, 9]), "col": np.array([0, 1, 2])}, "damaged"),
     ],
 )
-def test_a_sparse_matrix_that_cannot_be_is_corrupt(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_a_sparse_matrix_that_cannot_be_is_corrupt(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     np.savez(tmp_path / "x.npz", **sparse_parts(**changes))
     with pytest.raises(CorruptFileError, match=words):
         open_vectors(tmp_path / "x.npz")
@@ -135,9 +142,13 @@ def test_sparse_text_is_refused_as_text(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_memory_holds_are_refused_before_allocation(tmp_path: Path) -> None:
-    parts = sparse_parts(format=b"coo", shape=[2**55, 4], row=np.array([0, 1, 2]), col=np.array([0, 1, 2]))
+    parts = sparse_parts(
+        format=b"coo", shape=[2**55, 4], row=np.array([0, 1, 2]), col=np.array([0, 1, 2])
+    )
     np.savez(tmp_path / "x.npz", **parts)
-    with pytest.raises(FileTooLargeError, match=r"x\.npz needs \d+ bytes in memory, this machine has"):
+    with pytest.raises(
+        FileTooLargeError, match=r"x\.npz needs \d+ bytes in memory, this machine has"
+    ):
         open_vectors(tmp_path / "x.npz")
 
 
@@ -174,7 +185,9 @@ def test_offsets_that_fall_by_more_than_an_int64_are_corrupt(kind: str, tmp_path
         (np.ones((2, 2)), (4, 4)),
     ],
 )
-def test_blocks_that_do_not_fill_a_matrix_are_corrupt(data: Any, shape: Any, tmp_path: Path) -> None:
+def test_blocks_that_do_not_fill_a_matrix_are_corrupt(
+    data: Any, shape: Any, tmp_path: Path
+) -> None:
     parts = {"format": b"bsr", "shape": shape, "data": data, "indices": [0, 1], "indptr": [0, 1, 2]}
     np.savez(tmp_path / "x.npz", **parts)
     with pytest.raises(CorruptFileError, match=r"x\.npz is damaged"):
@@ -202,8 +215,20 @@ def bomb(kind: str, n: int) -> dict[str, Any]:
     three = np.array([0, 1, 2])
     return {
         "coo": {"format": b"coo", "shape": (n, 6), "data": np.ones(3), "row": three, "col": three},
-        "csc": {"format": b"csc", "shape": (n, 2), "data": np.ones(3), "indices": three, "indptr": [0, 1, 3]},
-        "bsr": {"format": b"bsr", "shape": (n, 1), "data": np.ones((0, n, 1)), "indices": three[:0], "indptr": [0, 0]},
+        "csc": {
+            "format": b"csc",
+            "shape": (n, 2),
+            "data": np.ones(3),
+            "indices": three,
+            "indptr": [0, 1, 3],
+        },
+        "bsr": {
+            "format": b"bsr",
+            "shape": (n, 1),
+            "data": np.ones((0, n, 1)),
+            "indices": three[:0],
+            "indptr": [0, 0],
+        },
         "dia": {"format": b"dia", "shape": (n, 6), "data": np.ones((1, 3)), "offsets": [0]},
     }[kind]
 
@@ -213,7 +238,10 @@ def test_rows_that_are_only_announced_take_no_memory(kind: str, tmp_path: Path) 
     np.savez(tmp_path / "x.npz", **bomb(kind, 2**31 - 1))
 
     def read() -> None:
-        with pytest.raises(InvalidInputError, match=r"x\.npz announces 2,147,483,647 rows, almost all of them empty"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"x\.npz announces 2,147,483,647 rows, almost all of them empty",
+        ):
             open_vectors(tmp_path / "x.npz")
 
     assert peak_of(read) < 2_000_000
@@ -236,7 +264,9 @@ def test_memory_that_the_system_does_not_give_is_a_file_too_large(
         raise MemoryError
 
     monkeypatch.setattr("bitkin.io.vectors.files.zip_arrays.np.empty", refuse)
-    with pytest.raises(FileTooLargeError, match=r"x\.npz, array 'shape' needs 16 bytes in memory\."):
+    with pytest.raises(
+        FileTooLargeError, match=r"x\.npz, array 'shape' needs 16 bytes in memory\."
+    ):
         open_vectors(tmp_path / "x.npz")
 
 
@@ -256,5 +286,7 @@ def test_sparse_half_precision_is_widened(kind: str, dtype: str, tmp_path: Path)
     if kind in ("csr", "csc"):
         matrix = scipy.sparse.coo_array(truth).asformat(kind)
         matrix.data = matrix.data.astype(dtype)
-        assert np.array_equal(open_vectors(matrix).gather([1, 2]).toarray(), truth[1:].astype(np.float16))
+        assert np.array_equal(
+            open_vectors(matrix).gather([1, 2]).toarray(), truth[1:].astype(np.float16)
+        )
         assert matrix.dtype == dtype

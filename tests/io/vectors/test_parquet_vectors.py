@@ -26,7 +26,9 @@ def lists(rows: list[Any], kind: Any = None) -> Any:
     return pa.array(rows, pa.list_(kind or pa.float32()))
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint8", "int64", "bool_"])
+@pytest.mark.parametrize(
+    "kind", ["float16", "float32", "float64", "int8", "uint8", "int64", "bool_"]
+)
 @pytest.mark.parametrize("large", [False, True])
 def test_every_number_type_and_list_size_is_read(kind: str, large: bool, tmp_path: Path) -> None:
     value = getattr(pa, kind)()
@@ -40,7 +42,9 @@ def test_every_number_type_and_list_size_is_read(kind: str, large: bool, tmp_pat
 def test_a_ragged_list_names_file_and_row(tmp_path: Path) -> None:
     path = write(tmp_path, v=lists([[1, 2]] * 25 + [[1, 2, 3]] + [[1, 2]] * 5))
     source = open_vectors(path)
-    with pytest.raises(InvalidInputError, match=r"x\.parquet, column 'v' must have lists of 2.* got 3 in row 25"):
+    with pytest.raises(
+        InvalidInputError, match=r"x\.parquet, column 'v' must have lists of 2.* got 3 in row 25"
+    ):
         list(source.batches(rows=8))
     assert source.gather([24]).tolist() == [[1, 2]]
     with pytest.raises(InvalidInputError, match="got 3 in row 25"):
@@ -61,14 +65,17 @@ def test_a_null_list_and_a_null_number_name_their_row(tmp_path: Path) -> None:
 
 def test_a_value_that_is_not_finite_names_file_row_and_column(tmp_path: Path) -> None:
     path = write(tmp_path, v=lists([[1, 2]] * 12 + [[1, float("inf")]]))
-    with pytest.raises(InvalidInputError, match=r"x\.parquet: infinity at row 12, column 1, batch 2"):
+    with pytest.raises(
+        InvalidInputError, match=r"x\.parquet: infinity at row 12, column 1, batch 2"
+    ):
         list(open_vectors(path).batches(rows=5))
 
 
 def test_the_column_must_be_named_when_there_are_several(tmp_path: Path) -> None:
     path = write(tmp_path, a=lists([[1]]), b=lists([[2]]), id=[1])
     with pytest.raises(
-        InvalidInputError, match=r"one list column, got 2\. Name one with column=; it has \['a', 'b', 'id'\]"
+        InvalidInputError,
+        match=r"one list column, got 2\. Name one with column=; it has \['a', 'b', 'id'\]",
     ):
         open_vectors(path)
     with pytest.raises(InvalidInputError, match=r"got 'c': no such column\. It has \['a', 'b'\]"):
@@ -111,7 +118,9 @@ def test_a_damaged_page_is_corrupt(tmp_path: Path) -> None:
         list(open_vectors(path).batches())
 
 
-def test_without_pyarrow_the_install_line_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_install_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, v=lists([[1]]))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"needs pyarrow.*pip install 'bitkin\[io\]'"):
@@ -119,15 +128,22 @@ def test_without_pyarrow_the_install_line_is_given(tmp_path: Path, monkeypatch: 
 
 
 def test_opening_arrays_imports_no_reader_of_files() -> None:
-    script = "import sys, bitkin.io.vectors; assert not {'pyarrow', 'h5py', 'pandas', 'sklearn'} & set(sys.modules)"
+    script = (
+        "import sys, bitkin.io.vectors; "
+        "assert not {'pyarrow', 'h5py', 'pandas', 'sklearn'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_numbers_out_of_proportion_to_the_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_out_of_proportion_to_the_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     zeros = pa.ListArray.from_arrays([0, 2**20], pa.array(np.zeros(2**20, dtype=np.float32)))
     path = write(tmp_path, v=zeros)
     assert open_vectors(path).shape == (1, 2**20)  # few bytes are read whatever they are
     monkeypatch.setattr(limits, "_FEW_BYTES", 1 << 16)
-    with pytest.raises(CorruptFileError, match=r"x\.parquet, column 'v' announces 4,194,304 bytes of numbers"):
+    with pytest.raises(
+        CorruptFileError, match=r"x\.parquet, column 'v' announces 4,194,304 bytes of numbers"
+    ):
         open_vectors(path)
     assert open_vectors(write(tmp_path, v=lists([[1.0, 2.0]] * 30))).shape == (30, 2)

@@ -45,7 +45,9 @@ def test_files_of_scikit_learn_read_as_scikit_learn_reads_them(
     np.testing.assert_array_equal(got.toarray(), expected.toarray())
 
 
-def test_labels_queries_comments_blank_lines_and_windows_line_ends_are_no_numbers(tmp_path: Path) -> None:
+def test_labels_queries_comments_blank_lines_and_windows_line_ends_are_no_numbers(
+    tmp_path: Path,
+) -> None:
     text = "# head\r\n\r\n+1 1:2\r\n1,3 qid:7 2:1e1 # 3:4\r\n-1.5e3\r\n  3:-.5\r\n   # tail"
     assert read(write(tmp_path, text)) == [[2, 0, 0], [0, 10, 0], [0, 0, 0], [0, 0, -0.5]]
 
@@ -54,7 +56,9 @@ def test_columns_count_from_one_unless_a_zero_is_seen_or_said(tmp_path: Path) ->
     assert read(write(tmp_path, "1 1:5 2:6\n")) == [[5, 6]]
     assert read(write(tmp_path, "1 1:5\n1 0:6\n")) == [[0, 5], [6, 0]]
     assert read(write(tmp_path, "1 1:5 2:6\n"), zero_based=True) == [[0, 5, 6]]
-    with pytest.raises(CorruptFileError, match="line 1 must have column numbers from 1 to 1, got 0 to 1"):
+    with pytest.raises(
+        CorruptFileError, match="line 1 must have column numbers from 1 to 1, got 0 to 1"
+    ):
         read(write(tmp_path, "1 0:5 1:6\n"), zero_based=False)
     with pytest.raises(InvalidInputError, match="zero_based must be True, False or 'auto'"):
         open_vectors(write(tmp_path, "1 1:5\n"), zero_based="yes")
@@ -70,7 +74,9 @@ def test_several_files_share_their_width_and_where_columns_begin(tmp_path: Path)
 def test_the_width_is_what_was_asked_for_if_the_columns_fit(tmp_path: Path) -> None:
     path = write(tmp_path, "1 1:5 4:6\n")
     assert open_vectors(path, n_features=9).shape == (1, 9)
-    with pytest.raises(InvalidInputError, match=r"n_features must be at least 4 for .*x\.svm, got 3"):
+    with pytest.raises(
+        InvalidInputError, match=r"n_features must be at least 4 for .*x\.svm, got 3"
+    ):
         open_vectors(path, n_features=3)
     with pytest.raises(InvalidInputError, match="n_features must be between 1 and"):
         open_vectors(path, n_features=0)
@@ -107,7 +113,9 @@ def test_without_a_pair_the_width_must_be_given(text: str, tmp_path: Path) -> No
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_bad_line_names_file_and_line(line: str, words: str, packed: bool, tmp_path: Path) -> None:
+def test_a_bad_line_names_file_and_line(
+    line: str, words: str, packed: bool, tmp_path: Path
+) -> None:
     text = f"# head\n1 1:1 5:1\n\n{line}\n1 1:1\n"
     path = tmp_path / ("x.svm.gz" if packed else "x.svm")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -134,14 +142,22 @@ def test_a_packed_file_that_is_not_packed_is_corrupt(tmp_path: Path) -> None:
         open_vectors(write(tmp_path, "1 1:1\n", "x.svm.gz"))
 
 
-def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_refused_before_it_fills_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bitkin.io.vectors.files.svmlight.MAX_LINE", 1000)
     with pytest.raises(CorruptFileError, match="line 2 is longer than 1000 bytes"):
         open_vectors(write(tmp_path, "1 1:1\n1 " + "1" * 2000))
 
 
-def test_a_long_line_is_parsed_in_parts_with_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "1 qid:7 " + "\t ".join(f"{1 + 3 * column}:{column / 7:.3g}" for column in range(100)) + " # done"
+def test_a_long_line_is_parsed_in_parts_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = (
+        "1 qid:7 "
+        + "\t ".join(f"{1 + 3 * column}:{column / 7:.3g}" for column in range(100))
+        + " # done"
+    )
     path = write(tmp_path, f"{line}\n2\n3 5:1\n")
     whole = open_vectors(path).gather([0, 1, 2])
     monkeypatch.setattr("bitkin.io.vectors.files.svmlight_lines._LONG_LINE", 10)
@@ -154,14 +170,18 @@ def test_a_long_line_is_parsed_in_parts_with_the_same_result(tmp_path: Path, mon
             list(open_vectors(write(tmp_path, f"{text} {bad}\n")).batches())
     with pytest.raises(CorruptFileError, match="growing column numbers"):
         list(
-            open_vectors(write(tmp_path, "1 " + " ".join(f"{column}:1" for column in range(1, 8)) + " 7:1\n")).batches()
+            open_vectors(
+                write(tmp_path, "1 " + " ".join(f"{column}:1" for column in range(1, 8)) + " 7:1\n")
+            ).batches()
         )
 
 
 def test_a_long_line_takes_memory_in_proportion(tmp_path: Path) -> None:
     n = 400_000
     path = tmp_path / "x.svm.gz"
-    path.write_bytes(gzip.compress(b"1 " + b" ".join(b"%d:1" % column for column in range(1, n + 1))))
+    path.write_bytes(
+        gzip.compress(b"1 " + b" ".join(b"%d:1" % column for column in range(1, n + 1)))
+    )
 
     def read() -> None:
         ((_, batch),) = open_vectors(path).batches()

@@ -16,7 +16,8 @@ def rows_of(*dimensions: int, itemsize: int = 4) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "dtype", "itemsize"), [(".fvecs", np.float32, 4), (".bvecs", np.uint8, 1), (".ivecs", np.int32, 4)]
+    ("suffix", "dtype", "itemsize"),
+    [(".fvecs", np.float32, 4), (".bvecs", np.uint8, 1), (".ivecs", np.int32, 4)],
 )
 def test_the_suffix_tells_the_type(suffix: str, dtype: type, itemsize: int, tmp_path: Path) -> None:
     path = tmp_path / f"X{suffix.upper()}"

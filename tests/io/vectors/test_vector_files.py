@@ -14,7 +14,19 @@ from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.io.stable import StableFile
 from bitkin.io.vectors import open_vectors
 
-SUFFIXES = [".npy", ".npz", ".fvecs", ".bvecs", ".ivecs", ".parquet", ".h5", ".hdf5", ".svm", ".svmlight", ".libsvm.gz"]
+SUFFIXES = [
+    ".npy",
+    ".npz",
+    ".fvecs",
+    ".bvecs",
+    ".ivecs",
+    ".parquet",
+    ".h5",
+    ".hdf5",
+    ".svm",
+    ".svmlight",
+    ".libsvm.gz",
+]
 
 
 def save(path: Path, array: Any) -> Path:
@@ -31,7 +43,9 @@ def test_a_missing_file_and_a_directory_cannot_be_accessed(suffix: str, tmp_path
         open_vectors(tmp_path / f"x{suffix}")
 
 
-def test_a_path_that_goes_through_a_file_or_holds_a_null_byte_cannot_be_accessed(tmp_path: Path) -> None:
+def test_a_path_that_goes_through_a_file_or_holds_a_null_byte_cannot_be_accessed(
+    tmp_path: Path,
+) -> None:
     path = save(tmp_path / "x.npy", np.ones((2, 2)))
     with pytest.raises(FileAccessError, match="Not a directory"):
         open_vectors(path / "y.npy")
@@ -39,11 +53,14 @@ def test_a_path_that_goes_through_a_file_or_holds_a_null_byte_cannot_be_accessed
         open_vectors("x\0.npy")
 
 
-def test_a_file_without_permission_cannot_be_accessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_permission_cannot_be_accessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = save(tmp_path / "x.npy", np.ones((2, 2)))
 
     def refuse(*args: Any, **options: Any) -> Any:
-        raise PermissionError(13, "Permission denied")  # chmod does not stop root, as whom containers run tests
+        # chmod does not stop root, as whom containers run tests
+        raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(FileAccessError, match=r"x\.npy cannot be read: Permission denied"):
@@ -61,7 +78,9 @@ def test_a_pipe_is_refused_instead_of_waited_for(suffix: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["x.csv", "x", "x.gz", "x.npy.gz", "x.svm.zip"])
 def test_an_unknown_suffix_lists_the_known_ones(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(InvalidInputError, match=rf"{name} must end in one of \.npy, \.npz, .*\.svm.*, got"):
+    with pytest.raises(
+        InvalidInputError, match=rf"{name} must end in one of \.npy, \.npz, .*\.svm.*, got"
+    ):
         open_vectors(tmp_path / name)
 
 
@@ -76,9 +95,13 @@ def test_an_unknown_suffix_lists_the_known_ones(name: str, tmp_path: Path) -> No
         ("x.h5", {"zero_based": False}),
     ],
 )
-def test_an_option_the_format_does_not_use_is_refused(name: str, option: dict[str, Any], tmp_path: Path) -> None:
+def test_an_option_the_format_does_not_use_is_refused(
+    name: str, option: dict[str, Any], tmp_path: Path
+) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(InvalidInputError, match=rf"{next(iter(option))} means nothing for .*{name}"):
+    with pytest.raises(
+        InvalidInputError, match=rf"{next(iter(option))} means nothing for .*{name}"
+    ):
         open_vectors(tmp_path / name, **option)
 
 
@@ -104,7 +127,10 @@ def test_dense_and_sparse_files_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_types_of_several_files_widen(tmp_path: Path) -> None:
-    paths = [save(tmp_path / "a.npy", np.ones((2, 3), "u1")), save(tmp_path / "b.npy", np.full((2, 3), 0.5, "f4"))]
+    paths = [
+        save(tmp_path / "a.npy", np.ones((2, 3), "u1")),
+        save(tmp_path / "b.npy", np.full((2, 3), 0.5, "f4")),
+    ]
     source = open_vectors(paths)
     assert source.dtype == np.float32
     assert source.gather([3, 0]).tolist() == [[0.5] * 3, [1.0] * 3]
@@ -149,7 +175,10 @@ def test_more_files_than_may_be_open_at_once_are_no_problem(tmp_path: Path) -> N
 
 def test_a_read_behind_the_end_is_corrupt_and_no_crash(tmp_path: Path) -> None:
     path = save(tmp_path / "x.npy", np.ones((2, 2)))
-    with StableFile(path) as file, pytest.raises(CorruptFileError, match="ends at byte 160, expected 200 bytes"):
+    with (
+        StableFile(path) as file,
+        pytest.raises(CorruptFileError, match="ends at byte 160, expected 200 bytes"),
+    ):
         file.read_into(100, np.empty(100, dtype=np.uint8))
 
 

@@ -16,7 +16,9 @@ from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import first_not_finite
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">i8"])
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">i8"]
+)
 def test_every_plain_number_type_is_kept_in_native_byte_order(dtype: str) -> None:
     source = open_vectors(np.arange(6, dtype=dtype).reshape(3, 2))
     assert source.dtype == np.dtype(dtype).newbyteorder("=")
@@ -103,8 +105,13 @@ def test_a_value_that_is_not_finite_is_reported_with_batch_row_and_column(
     truth = np.ones((65, 7), dtype=dtype)
     truth[41, 3] = truth[64, 0] = value
     word = {"nan": "NaN", "inf": "infinity", "-inf": "-infinity"}[str(value)]
-    source = open_vectors(scipy.sparse.csr_matrix(truth.astype("f4")) if sparse else truth, name="queries")
-    with pytest.raises(InvalidInputError, match=f"queries: {word} at row 41, column 3, batch 3. Every value must be"):
+    source = open_vectors(
+        scipy.sparse.csr_matrix(truth.astype("f4")) if sparse else truth, name="queries"
+    )
+    with pytest.raises(
+        InvalidInputError,
+        match=f"queries: {word} at row 41, column 3, batch 3. Every value must be",
+    ):
         list(source.batches(rows=10, start=5))
     with pytest.raises(InvalidInputError, match=f"queries: {word} at row 64, column 0. Every"):
         source.gather([0, 64])
@@ -119,7 +126,13 @@ def test_large_numbers_whose_sum_overflows_are_no_false_alarm(dtype: Any) -> Non
     np.testing.assert_array_equal(batch, truth)
 
 
-@given(arrays(np.float32, (9, 4), elements=st.sampled_from([0.0, 1.0, 3e38, -3e38, np.nan, np.inf, -np.inf])))
+@given(
+    arrays(
+        np.float32,
+        (9, 4),
+        elements=st.sampled_from([0.0, 1.0, 3e38, -3e38, np.nan, np.inf, -np.inf]),
+    )
+)
 def test_the_search_for_bad_values_agrees_with_isfinite(batch: Any) -> None:
     bad = np.argwhere(~np.isfinite(batch))
     found = first_not_finite(batch)
@@ -144,7 +157,9 @@ def test_sparse_indices_out_of_range_are_refused_before_any_loop_sees_them() -> 
 
 
 def test_reading_leaves_an_unsorted_matrix_of_the_caller_as_it_was() -> None:
-    matrix = scipy.sparse.csr_matrix((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    matrix = scipy.sparse.csr_matrix(
+        (np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3)
+    )
     ((_, batch),) = open_vectors(matrix).batches()
     np.testing.assert_array_equal(batch.toarray(), [[2, 0, 4]])
     assert matrix.indices.tolist() == [2, 0, 2]
@@ -165,7 +180,9 @@ def test_an_open_source_is_returned_as_it_is_and_takes_no_options() -> None:
         open_vectors(source, batch_rows=3)
 
 
-@pytest.mark.parametrize("option", [{"column": "a"}, {"dataset": "a"}, {"n_features": 2}, {"zero_based": True}])
+@pytest.mark.parametrize(
+    "option", [{"column": "a"}, {"dataset": "a"}, {"n_features": 2}, {"zero_based": True}]
+)
 def test_options_of_files_are_refused_for_arrays(option: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="means nothing for vectors in memory"):
         open_vectors(np.ones((2, 2)), **option)

@@ -95,7 +95,9 @@ def test_a_batch_unlike_the_first_is_refused_with_its_number(second: Any, words:
 
 def test_fractions_after_whole_numbers_are_refused() -> None:
     source = open_vectors(iter([np.ones((2, 3), dtype=np.int32), np.ones((2, 3))]))
-    with pytest.raises(InvalidInputError, match="batch 1 must fit int32, the type of batch 0, got float64"):
+    with pytest.raises(
+        InvalidInputError, match="batch 1 must fit int32, the type of batch 0, got float64"
+    ):
         list(source.batches())
 
 
@@ -161,7 +163,9 @@ def test_a_later_number_that_the_type_of_the_first_batch_would_change_is_refused
         pytest.skip("SciPy has no sparse float16")
     source = open_vectors(map(scipy.sparse.csr_array, batches) if sparse else iter(batches))
     name = np.dtype(first).name
-    with pytest.raises(InvalidInputError, match=rf"batch 1 must fit {name}, .* got {value} at row 2, column 1"):
+    with pytest.raises(
+        InvalidInputError, match=rf"batch 1 must fit {name}, .* got {value} at row 2, column 1"
+    ):
         list(source.batches())
 
 
@@ -177,7 +181,9 @@ def test_a_later_number_that_the_type_of_the_first_batch_would_change_is_refused
         (np.uint8, np.array([[True, False, True]])),
     ],
 )
-def test_later_numbers_that_fit_the_type_of_the_first_batch_stay_what_they_are(first: Any, second: Any) -> None:
+def test_later_numbers_that_fit_the_type_of_the_first_batch_stay_what_they_are(
+    first: Any, second: Any
+) -> None:
     source = open_vectors(iter([np.ones((2, 3), dtype=first), second]))
     rows = [batch for _, batch in source.batches()][-1]
     assert rows.dtype == first
@@ -212,10 +218,16 @@ def test_a_batch_stays_what_it_was_when_its_iterator_fills_the_same_array_again(
         (np.float32, np.full((1, 3), 0.1), "give all batches as float64 from the start"),
         (np.int8, np.full((1, 3), 300, dtype=np.int16), "give all batches as int16 from the start"),
         (np.int32, np.full((1, 3), 0.5), "give all batches as float64 from the start"),
-        (np.float64, np.full((1, 3), 2**53 + 1), "as one type that holds all numbers from the start"),
+        (
+            np.float64,
+            np.full((1, 3), 2**53 + 1),
+            "as one type that holds all numbers from the start",
+        ),
     ],
 )
-def test_a_batch_that_does_not_fit_says_which_type_to_begin_with(first: Any, second: Any, advice: str) -> None:
+def test_a_batch_that_does_not_fit_says_which_type_to_begin_with(
+    first: Any, second: Any, advice: str
+) -> None:
     source = open_vectors(iter([np.ones((2, 3), dtype=first), second]))
     with pytest.raises(InvalidInputError, match=f"The first batch decides the type: .*{advice}"):
         list(source.batches())

@@ -1,8 +1,9 @@
-"""Classes by their paths: names that stand at several places of a tree, and rows of classes that a model never met.
+"""Classes by their paths: names that stand at several places of a tree, and rows of classes that a
+model never met.
 
-A class is known by its name. Where several have one name, each of them is known by its whole path, a tuple of names, in
-the tree and in the model; all other labels are text, so that a tuple is always a path. In what is written it is joined
-by slashes.
+A class is known by its name. Where several have one name, each of them is known by its whole path,
+a tuple of names, in the tree and in the model; all other labels are text, so that a tuple is always
+a path. In what is written it is joined by slashes.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ FIRST = 5  # classes that are named where there may be many
 
 
 def told_apart(paths: Truths) -> dict[Names, tuple[Hashable, ...]]:
-    """Return for each different path the labels of its nodes, the last of them that of the class and no other's."""
+    """Return for each different path the labels of its nodes, the last of them that of the class
+    and no other's.
+    """
     different = dict.fromkeys(paths)
     ends = Counter(path[-1] for path in different)
     several = {path for path in different if ends[path[-1]] > 1}
     nodes = {path: [path[: depth + 1] for depth in range(len(path))] for path in different}
-    return {path: tuple(node if node in several else node[-1] for node in nodes[path]) for path in different}
+    return {
+        path: tuple(node if node in several else node[-1] for node in nodes[path])
+        for path in different
+    }
 
 
 def name_of(label: Any) -> str:
@@ -56,8 +62,8 @@ class Compared(NamedTuple):
 def compared(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> Compared:
     """Find the classes of rows, by their paths or by their names alone.
 
-    A class that the model does not have becomes one more below the lowest node of its path that the model has, or the
-    root: no prediction is right, and those below that node are right down to it.
+    A class that the model does not have becomes one more below the lowest node of its path that the
+    model has, or the root: no prediction is right, and those below that node are right down to it.
     """
     if not truths:
         raise InvalidInputError("there are no rows to compare. Give files with at least one row.")
@@ -67,7 +73,8 @@ def compared(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> Comp
     unknown = [path for path, label in labels.items() if label not in answers]
     if len(unknown) == len(labels):
         raise InvalidInputError(
-            f"at least one row must be of a class that the model knows, got {_some(map(shown, unknown))}. It knows "
+            "at least one row must be of a class that the model knows, got "
+            f"{_some(map(shown, unknown))}. It knows "
             f"{_some(known.paths() if by_path else map(shown, model.classes_.tolist()))}. Name the "
             f"{'fields of --path' if by_path else 'labels'} as in training."
         )
@@ -76,7 +83,9 @@ def compared(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> Comp
     labels |= {path: place[-1] for path, place in new.items()}
     strange = set(unknown)
     n_strange = sum(path in strange for path in truths)
-    return Compared(tree, [labels[path] for path in truths], n_strange, [shown(path) for path in unknown])
+    return Compared(
+        tree, [labels[path] for path in truths], n_strange, [shown(path) for path in unknown]
+    )
 
 
 class _Known:
@@ -104,18 +113,28 @@ class _Known:
     def label(self, path: Names, *, by_path: bool) -> Hashable | None:
         """Return the label of a class; None where there is no such class."""
         if by_path:
-            return next((self._classes[names] for names in self._below_the_root(path) if names in self._classes), None)
+            return next(
+                (
+                    self._classes[names]
+                    for names in self._below_the_root(path)
+                    if names in self._classes
+                ),
+                None,
+            )
         found = self._called.get(path[-1], [])
         if len(found) > 1:
             places = ["/".join(names) for names, label in self._classes.items() if label in found]
             raise InvalidInputError(
-                f"a label must name one class, got {path[-1]!r}, which may be {_some(places)}. Give whole paths, by "
+                f"a label must name one class, got {path[-1]!r}, which may be {_some(places)}. "
+                "Give whole paths, by "
                 "--path or joined by slashes."
             )
         return found[0] if found else None
 
     def place(self, path: Names, *, by_path: bool) -> tuple[Hashable, ...]:
-        """Return where to put a class that is not there, no deeper than all others; it gets a label nobody has."""
+        """Return where to put a class that is not there, no deeper than all others; it gets a label
+        nobody has.
+        """
         above: Names = ()
         for names in self._below_the_root(path) if by_path else []:
             for depth in range(1, min(len(names), self._tree.n_levels - 2) + 1):
@@ -124,7 +143,9 @@ class _Known:
         return (self._tree.root_label, *self._nodes[above], (None, *path))
 
     def _below_the_root(self, path: Names) -> list[Names]:
-        """Return what a path may mean, the likelier first: it may start at the root, or right below it."""
+        """Return what a path may mean, the likelier first: it may start at the root, or right below
+        it.
+        """
         return [path[1:], path] if path[0] == self._root else [path]
 
 

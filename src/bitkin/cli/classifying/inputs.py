@@ -1,4 +1,6 @@
-"""Rows to classify and, where they are asked for, the paths of their classes: from texts, from vectors, or shipped."""
+"""Rows to classify and, where they are asked for, the paths of their classes: from texts, from
+vectors, or shipped.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class Options(NamedTuple):
         """Write the options that the next command needs too."""
         named = {"--text": self.text, "--label": self.label, "--path": self.path}
         labels = " --labels LABELS" if self.labels is not None else ""
-        return "".join(f" {option} {value}" for option, value in named.items() if value is not None) + labels
+        return (
+            "".join(f" {option} {value}" for option, value in named.items() if value is not None)
+            + labels
+        )
 
 
 class Input(Protocol):
@@ -48,10 +53,14 @@ class Input(Protocol):
     """Whether classes are given by their paths, and not by their labels alone."""
 
     def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
-        """Yield a CSR or dense batch and, where labels were asked for, as many paths from the top to the class."""
+        """Yield a CSR or dense batch and, where labels were asked for, as many paths from the top
+        to the class.
+        """
 
 
-def open_input(files: list[Path], example: str | None, options: Options, *, labelled: bool, held_out: bool) -> Input:
+def open_input(
+    files: list[Path], example: str | None, options: Options, *, labelled: bool, held_out: bool
+) -> Input:
     """Return the input that the arguments describe; `held_out` chooses the part of an example."""
     if example is not None:
         one_of_choices(example, "--example", ["icd10"])
@@ -63,11 +72,17 @@ def open_input(files: list[Path], example: str | None, options: Options, *, labe
         raise typer.BadParameter("give files, or --example icd10.", param_hint="'FILES...'")
     of_texts = [str(file).lower().endswith(_TEXT_SUFFIXES) for file in files]
     if any(of_texts) and not all(of_texts):
-        raise typer.BadParameter("give either JSON lines or files of vectors.", param_hint="'FILES...'")
+        raise typer.BadParameter(
+            "give either JSON lines or files of vectors.", param_hint="'FILES...'"
+        )
     if all(of_texts):
-        _refuse(options, ("labels", "column", "dataset", "features", "zero_based"), "for JSON lines")
+        _refuse(
+            options, ("labels", "column", "dataset", "features", "zero_based"), "for JSON lines"
+        )
         if labelled and (options.label is None) == (options.path is None):
-            raise typer.BadParameter("say where classes are, by one of --label and --path.", param_hint="'--label'")
+            raise typer.BadParameter(
+                "say where classes are, by one of --label and --path.", param_hint="'--label'"
+            )
         return TextInput(files, options)
     _refuse(options, ("text", "label", "path"), "for files of vectors")
     if labelled and options.labels is None:
@@ -85,7 +100,9 @@ class TextInput:
 
         self._lines = JsonLines(files, options.text or "text")
         self.by_path = options.path is not None
-        self._fields = [options.label] if options.label else options.path.split("/") if options.path else []
+        self._fields = (
+            [options.label] if options.label else options.path.split("/") if options.path else []
+        )
         self.total = self._lines.n_bytes // _KB
 
     def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
@@ -119,12 +136,15 @@ class VectorInput:
     def __init__(self, files: list[Path], options: Options) -> None:
         from bitkin.cli.classifying.labels import read_labels
 
-        self._source = open_files(files, options.column, options.dataset, options.features, options.zero_based)
+        self._source = open_files(
+            files, options.column, options.dataset, options.features, options.zero_based
+        )
         self.total = len(self._source)
         self._labels = [] if options.labels is None else read_labels(options.labels)
         if options.labels is not None and len(self._labels) != self.total:
             raise InvalidInputError(
-                f"{options.labels} must hold a label for each of {self.total:,} vectors, got {len(self._labels):,}."
+                f"{options.labels} must hold a label for each of {self.total:,} vectors, got "
+                f"{len(self._labels):,}."
             )
 
     def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
@@ -186,7 +206,12 @@ def _class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
     path: list[str] = []
     for field in fields:
         value = member(record, field)
-        path += [label_text(part, f"field {field!r}") for part in (value if isinstance(value, list) else [value])]
+        path += [
+            label_text(part, f"field {field!r}")
+            for part in (value if isinstance(value, list) else [value])
+        ]
     if not path:
-        raise InvalidInputError(f"field {fields[0]!r} must hold a label or a list of them, got an empty list.")
+        raise InvalidInputError(
+            f"field {fields[0]!r} must hold a label or a list of them, got an empty list."
+        )
     return tuple(path)

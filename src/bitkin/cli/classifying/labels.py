@@ -16,7 +16,9 @@ def label_text(value: Any, where: str) -> str:
         return value
     if isinstance(value, (bool, int, float)) and math.isfinite(value):
         return json.dumps(value)
-    raise InvalidInputError(f"{where} must hold a label, text or a number, got {json.dumps(value)[:60]}.")
+    raise InvalidInputError(
+        f"{where} must hold a label, text or a number, got {json.dumps(value)[:60]}."
+    )
 
 
 def read_labels(path: Path) -> list[str]:
@@ -34,7 +36,9 @@ def _from_lines(path: Path) -> list[str]:
         raise CorruptFileError(f"{path} is not text in UTF-8: {error}.") from error
     labels = [line.strip() for line in lines]
     if "" in labels:
-        raise InvalidInputError(f"{path}, line {labels.index('') + 1}: no label. Every line must hold one.")
+        raise InvalidInputError(
+            f"{path}, line {labels.index('') + 1}: no label. Every line must hold one."
+        )
     return labels
 
 
@@ -44,6 +48,7 @@ def _from_array(path: Path) -> list[str]:
     array = map_npy(path)
     if array.ndim != 1 or array.dtype.kind not in "biufU":
         raise InvalidInputError(
-            f"{path} must hold a one-dimensional array of text or numbers, got {array.dtype} of shape {array.shape}."
+            f"{path} must hold a one-dimensional array of text or numbers, got {array.dtype} of "
+            f"shape {array.shape}."
         )
     return [label_text(value, f"{path}[{row}]") for row, value in enumerate(array.tolist())]

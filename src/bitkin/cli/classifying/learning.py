@@ -23,11 +23,15 @@ def read_all(rows: Input) -> tuple[Any, Truths]:
     if not truths:
         raise InvalidInputError("there are no rows to learn. Give files with at least one row.")
     batches = [batch for batch, _ in parts]
-    return (vstack(batches, format="csr") if issparse(batches[0]) else np.concatenate(batches)), truths
+    return (
+        vstack(batches, format="csr") if issparse(batches[0]) else np.concatenate(batches)
+    ), truths
 
 
 class LearningBars:
-    """The `progress` of a classifier: a bar for every trial while alpha is chosen, then one for learning."""
+    """The `progress` of a classifier: a bar for every trial while alpha is chosen, then one for
+    learning.
+    """
 
     def __init__(self) -> None:
         self._bar = ExitStack()
@@ -38,7 +42,10 @@ class LearningBars:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._bar.close()
 

@@ -19,16 +19,25 @@ def load_classifier(path: Path) -> HeshingClassifier:
     model = load(path)
     if not isinstance(model, HeshingClassifier):
         raise InvalidInputError(
-            f"{path} holds {type(model).__name__}, not a classifier. Make one with bitkin classify train."
+            f"{path} holds {type(model).__name__}, not a classifier. Make one with bitkin classify "
+            "train."
         )
     return model
 
 
-def columns_of(classifier: HeshingClassifier, files: list[Path] | None, features: int | None) -> int | None:
-    """Return the number of columns to read svmlight text with: what the model was fitted on, unless said."""
+def columns_of(
+    classifier: HeshingClassifier, files: list[Path] | None, features: int | None
+) -> int | None:
+    """Return the number of columns to read svmlight text with: what the model was fitted on, unless
+    said.
+    """
     from bitkin.io.vectors.formats import is_svmlight
 
-    return classifier.n_features_in_ if features is None and any(map(is_svmlight, files or [])) else features
+    return (
+        classifier.n_features_in_
+        if features is None and any(map(is_svmlight, files or []))
+        else features
+    )
 
 
 def require_kind(classifier: HeshingClassifier, X: Any) -> None:
@@ -38,4 +47,6 @@ def require_kind(classifier: HeshingClassifier, X: Any) -> None:
     want, got = classifier.n_features_in_, X.shape[1]
     if want != got and TEXT_COLUMNS in (want, got):
         kinds = ("texts", "vectors") if want == TEXT_COLUMNS else ("vectors", "texts")
-        raise InvalidInputError(f"the model was trained on {kinds[0]} and cannot classify {kinds[1]}.")
+        raise InvalidInputError(
+            f"the model was trained on {kinds[0]} and cannot classify {kinds[1]}."
+        )

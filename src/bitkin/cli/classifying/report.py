@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 def figures_of(
-    model: HeshingClassifier, file: Path, truths: Truths, predicted: list[Any], n_empty: int, *, by_path: bool
+    model: HeshingClassifier,
+    file: Path,
+    truths: Truths,
+    predicted: list[Any],
+    n_empty: int,
+    *,
+    by_path: bool,
 ) -> dict[str, Any]:
     """Return all numbers of an evaluation; predictions are paths from the root."""
     from bitkin.learn.metrics import hierarchical_scores, level_errors
@@ -35,7 +41,9 @@ def figures_of(
         "hierarchical_error": float(by_level.sum()),
         "hierarchical_f1": scores.f1,
         "level_errors": [float(error) for error in by_level],
-        "level_nodes": [int((shown & (tree.node_levels == level)).sum()) for level in range(1, tree.n_levels)],
+        "level_nodes": [
+            int((shown & (tree.node_levels == level)).sum()) for level in range(1, tree.n_levels)
+        ],
         "stopped_above_a_class": sum(path not in whole for path in predicted),
         "weight_bytes": model.weights_.nbytes,
         "file_bytes": file.stat().st_size,
@@ -54,26 +62,38 @@ def show(figures: dict[str, Any], seconds: float) -> None:
     print_table(f"{figures['rows']:,} rows, {seconds:.1f} s", ("", "nodes", "wrong"), levels)
     counts = [
         ("wrong class (flat error)", f"{figures['flat_error']:.2%}"),
-        ("levels up to a common ancestor, on average (hierarchical error)", f"{figures['hierarchical_error']:.4f}"),
+        (
+            "levels up to a common ancestor, on average (hierarchical error)",
+            f"{figures['hierarchical_error']:.4f}",
+        ),
         ("F1 of nodes on the paths", f"{figures['hierarchical_f1']:.4f}"),
     ]
     if figures["empty_rows"]:
-        counts.append(("rows without a feature, answered by the prior", f"{figures['empty_rows']:,}"))
+        counts.append(
+            ("rows without a feature, answered by the prior", f"{figures['empty_rows']:,}")
+        )
     if figures["stopped_above_a_class"]:
-        counts.append(("predictions that stop above a class", f"{figures['stopped_above_a_class']:,}"))
+        counts.append(
+            ("predictions that stop above a class", f"{figures['stopped_above_a_class']:,}")
+        )
     print_table("errors", ("", ""), counts)
     print_table("memory", ("", "bytes"), memory_rows(figures))
     if n_unknown := figures["unknown_classes"]:
         first = ", ".join(map(repr, figures["first_unknown_classes"]))
         print(
-            f"{figures['unknown_rows']:,} of the rows count as wrong because the model never met their class: "
+            f"{figures['unknown_rows']:,} of the rows count as wrong because the model never met "
+            "their class: "
             f"{printable(first)}{f' and {n_unknown - FIRST:,} more' if n_unknown > FIRST else ''}"
         )
 
 
 def memory_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the lines of a table of the memory used."""
-    names = {"weight_bytes": "weights", "file_bytes": "file of the model", "peak_bytes": "peak of this program"}
+    names = {
+        "weight_bytes": "weights",
+        "file_bytes": "file of the model",
+        "peak_bytes": "peak of this program",
+    }
     return [(name, f"{figures[key]:,}") for key, name in names.items() if figures[key] is not None]
 
 
@@ -85,4 +105,6 @@ def peak_bytes() -> int | None:
         import resource
     except ImportError:  # Windows has none
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )

@@ -1,4 +1,6 @@
-"""The taxonomy to learn, from what the options say and the labels show, and what rows are called in it."""
+"""The taxonomy to learn, from what the options say and the labels show, and what rows are called in
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,21 @@ if TYPE_CHECKING:
     from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 
-def require_one_way(path_given: bool, taxonomy: Path | None, layout: str, separator: str | None) -> None:
+def require_one_way(
+    path_given: bool, taxonomy: Path | None, layout: str, separator: str | None
+) -> None:
     """End with a usage error where options name the tree twice."""
     one_of_choices(layout, "--layout", ["paths", "parents"])
-    ways = {"--path": path_given, "--taxonomy": taxonomy is not None, "--separator": separator is not None}
+    ways = {
+        "--path": path_given,
+        "--taxonomy": taxonomy is not None,
+        "--separator": separator is not None,
+    }
     given = [option for option, there in ways.items() if there]
     if len(given) > 1:
-        raise typer.BadParameter(f"{' and '.join(given)} each give the tree; one of them can.", param_hint=given[1])
+        raise typer.BadParameter(
+            f"{' and '.join(given)} each give the tree; one of them can.", param_hint=given[1]
+        )
 
 
 def tree_of(

@@ -1,4 +1,6 @@
-"""Which stages a search has, by the options given; options that contradict each other end with a usage error."""
+"""Which stages a search has, by the options given; options that contradict each other end with a
+usage error.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,24 @@ def last_stage(wanted: Wanted) -> str:
     if stage == "exact" and not wanted.vectors:
         _refuse("exact needs --vectors, the rows that were encoded.", "--stage")
     if stage == "estimate" and wanted.corrections is None:
-        _refuse("estimate needs --corrections, which bitkin encode --corrections writes.", "--stage")
+        _refuse(
+            "estimate needs --corrections, which bitkin encode --corrections writes.", "--stage"
+        )
     if stage != "exact" and wanted.vectors:
         _refuse(f"means nothing for --stage {stage}.", "--vectors")
     if stage == "codes":
-        options = {"--corrections": wanted.corrections, "--oversample": wanted.oversample, "--metric": wanted.metric}
+        options = {
+            "--corrections": wanted.corrections,
+            "--oversample": wanted.oversample,
+            "--metric": wanted.metric,
+        }
         for option, value in {**options, "--ids": wanted.ids}.items():
             if value is not None:
                 _refuse("means nothing for --stage codes.", option)
     elif wanted.model is None:
-        _refuse(f"must be given for --stage {stage}: queries must be vectors, not codes.", "--model")
+        _refuse(
+            f"must be given for --stage {stage}: queries must be vectors, not codes.", "--model"
+        )
     if wanted.metric is not None:
         one_of_choices(wanted.metric, "--metric", METRICS)
     return stage

@@ -43,14 +43,20 @@ def stored_codes(path: Path, options: FileOptions, rows: int) -> Queries:
 
     for name, value in options._asdict().items():
         if value is not None:
-            raise typer.BadParameter("means nothing without --model.", param_hint=f"'--{name.replace('_', '-')}'")
+            raise typer.BadParameter(
+                "means nothing without --model.", param_hint=f"'--{name.replace('_', '-')}'"
+            )
     codes = None if has_vector_suffix(path) else load(path)
     if not isinstance(codes, Codes):
-        raise InvalidInputError(f"{path} holds no codes. Give the model that encodes the queries with --model.")
+        raise InvalidInputError(
+            f"{path} holds no codes. Give the model that encodes the queries with --model."
+        )
     return Queries(((None, codes[i : i + rows]) for i in range(0, len(codes), rows)), len(codes))
 
 
-def encoded(path: Path, options: FileOptions, hasher: Hasher, rows: int, timings: Timings) -> Queries:
+def encoded(
+    path: Path, options: FileOptions, hasher: Hasher, rows: int, timings: Timings
+) -> Queries:
     """Return queries that are vectors, encoded so many at a time."""
     source = open_files([path], *options, hasher)
     hasher.require_features(source)
@@ -65,8 +71,12 @@ def encoded(path: Path, options: FileOptions, hasher: Hasher, rows: int, timings
     return Queries(batches(), len(source))
 
 
-def stored_vectors(paths: list[Path], options: FileOptions, queries: Path, hasher: Hasher) -> VectorSource:
-    """Open the vectors that were encoded; the options are meant for them too where the format is that of queries."""
+def stored_vectors(
+    paths: list[Path], options: FileOptions, queries: Path, hasher: Hasher
+) -> VectorSource:
+    """Open the vectors that were encoded; the options are meant for them too where the format is
+    that of queries.
+    """
     alike = all(path.suffix == queries.suffix for path in paths)
     source = open_files(paths, *(options if alike else FileOptions(None, None, None, None)), hasher)
     hasher.require_features(source)

@@ -70,14 +70,21 @@ def show(found: list[Found], n_queries: int, n_shown: int, seconds: float, n_row
         for ids, distances in rows_of(result):
             if len(lines) == n_shown:
                 break
-            pairs = " ".join(f"{i}:{_short(d)}" for i, d in zip(ids[:_SHOWN], distances[:_SHOWN], strict=True))
+            pairs = " ".join(
+                f"{i}:{_short(d)}" for i, d in zip(ids[:_SHOWN], distances[:_SHOWN], strict=True)
+            )
             more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
             lines.append(f"{len(lines):5d}  {pairs}{more}")
     if lines:
-        print("query  neighbours as id:distance, nearest first (all of them: --json or --out found.npz)")
+        print(
+            "query  neighbours as id:distance, nearest first (all of them: --json or --out "
+            "found.npz)"
+        )
         print("\n".join(lines))
     each = 1e6 * seconds / max(1, n_queries)
-    print(f"{n_queries:,} queries among {n_rows:,} codes in {seconds:.3f} s, {each:,.0f} µs a query")
+    print(
+        f"{n_queries:,} queries among {n_rows:,} codes in {seconds:.3f} s, {each:,.0f} µs a query"
+    )
 
 
 def explain(timings: Timings, n_queries: int, index: str, json: bool) -> None:

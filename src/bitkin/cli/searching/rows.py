@@ -1,4 +1,6 @@
-"""The rows of an index in a file, with vectors and corrections in others: what the funnel searches."""
+"""The rows of an index in a file, with vectors and corrections in others: what the funnel
+searches.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class RowsOfIds:
 
     def __init__(self, ids: Ids | None, n_rows: int, index: RowIndex, name: str, what: str) -> None:
         if ids is not None and len(ids) != n_rows:
-            raise InvalidInputError(f"--ids must be one a row of {name}, got {len(ids)} for {n_rows} rows.")
+            raise InvalidInputError(
+                f"--ids must be one a row of {name}, got {len(ids)} for {n_rows} rows."
+            )
         self._order = None if ids is None else np.argsort(ids, kind="stable")
         self._sorted = None if ids is None else ids[self._order]
         if self._sorted is not None and (self._sorted[1:] == self._sorted[:-1]).any():
@@ -48,11 +52,15 @@ class RowsOfIds:
                 f"{some_of(values[counts > 1])}."
             )
         held = index.ids
-        missing = held[held >= n_rows] if self._sorted is None else held[~np.isin(held, self._sorted)]
+        missing = (
+            held[held >= n_rows] if self._sorted is None else held[~np.isin(held, self._sorted)]
+        )
         if len(missing):
             raise InvalidInputError(
-                f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the index. Give the "
-                f"{what} of all that were encoded, and to --ids the ids that the index was built with."
+                f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the "
+                "index. Give the "
+                f"{what} of all that were encoded, and to --ids the ids that the index was built "
+                "with."
             )
 
     def __call__(self, ids: Ids) -> Ids:
@@ -92,7 +100,8 @@ class FileCorrections:
         if bad.any():
             at = int(bad.argmax())
             raise InvalidInputError(
-                f"{self._name} must hold finite corrections, got {some[at, 0]} and {some[at, 1]} in row {rows[at]}. "
+                f"{self._name} must hold finite corrections, got {some[at, 0]} and {some[at, 1]} "
+                f"in row {rows[at]}. "
                 "Make them again with bitkin encode --corrections."
             )
         return some
@@ -110,7 +119,9 @@ class FileRows:
         None where no stage asks for them.
     """
 
-    def __init__(self, index: RowIndex, vectors: FileVectors | None, corrections: FileCorrections | None) -> None:
+    def __init__(
+        self, index: RowIndex, vectors: FileVectors | None, corrections: FileCorrections | None
+    ) -> None:
         self._index = index
         self._vectors = vectors
         self._corrections = corrections

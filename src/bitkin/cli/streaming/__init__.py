@@ -1,1 +1,3 @@
-"""The parts of `bitkin stream`: vectors in, codes out, what is saved between runs, and what is said meanwhile."""
+"""The parts of `bitkin stream`: vectors in, codes out, what is saved between runs, and what is said
+meanwhile.
+"""

@@ -84,7 +84,8 @@ def _json_lines(codes: Codes, first_row: int) -> bytes:
     lines = [
         f'{{"row": {first_row + i}, "code": null, "epoch": null}}\n'
         if empty[i]
-        else f'{{"row": {first_row + i}, "code": "{text[i * size : (i + 1) * size]}", "epoch": {epoch}}}\n'
+        else f'{{"row": {first_row + i}, "code": "{text[i * size : (i + 1) * size]}", "epoch": '
+        f"{epoch}}}\n"
         for i in range(len(codes))
     ]
     return "".join(lines).encode()

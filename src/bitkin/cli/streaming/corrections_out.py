@@ -1,6 +1,8 @@
-"""The two numbers a vector that make its code comparable with those of other epochs, beside the codes.
+"""The two numbers a vector that make its code comparable with those of other epochs, beside the
+codes.
 
-A file of float32, little-endian, two a vector in the order of the stream; zeros where a code is empty.
+A file of float32, little-endian, two a vector in the order of the stream; zeros where a code is
+empty.
 """
 
 from __future__ import annotations

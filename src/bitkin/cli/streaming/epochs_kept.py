@@ -1,7 +1,8 @@
 """What codes in a file do not say: which model made which rows, and which rows are empty.
 
-A folder with one model a file, `00000-FINGERPRINT.bitkin` and on, and `rows.jsonl`: a line `{"row", "model",
-"fingerprint"}` for the first row of each epoch, and a line `{"row", "empty": true}` for each vector that was skipped.
+A folder with one model a file, `00000-FINGERPRINT.bitkin` and on, and `rows.jsonl`: a line `{"row",
+"model", "fingerprint"}` for the first row of each epoch, and a line `{"row", "empty": true}` for
+each vector that was skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class EpochsKept:
             self._rows = GrowingFile(rows_file(folder))
 
     def require(self, n_epochs: int, rows_bytes: int, hasher: ProjectionHash | None) -> None:
-        """Raise CorruptFileError unless the models of so many epochs are there, as listed, and are this hasher's."""
+        """Raise CorruptFileError unless the models of so many epochs are there, as listed, and are
+        this hasher's.
+        """
         listed = self._listed(rows_bytes)
         if len(listed) != n_epochs:
             raise self._changed(f"lists {len(listed)} models where {n_epochs} were kept")
@@ -55,13 +58,18 @@ class EpochsKept:
                 raise self._changed(f"lists {name!r} as the model of epoch {number}")
             if not (self._folder / name).is_file():
                 raise CorruptFileError(
-                    f"{self._folder} lacks the model of epoch {number}, {name}. Restore it, or begin anew."
+                    f"{self._folder} lacks the model of epoch {number}, {name}. Restore it, or "
+                    "begin anew."
                 )
         if listed and hasher is not None and not _may_be_last(hasher, _fingerprint_in(listed[-1])):
-            raise self._changed(f"ends with {listed[-1]}, which is not the model that the state goes on with")
+            raise self._changed(
+                f"ends with {listed[-1]}, which is not the model that the state goes on with"
+            )
 
     def cut(self, n_epochs: int, rows_bytes: int) -> None:
-        """Drop what came after so many epochs and so many bytes of `rows.jsonl`, which `require` has found there."""
+        """Drop what came after so many epochs and so many bytes of `rows.jsonl`, which `require`
+        has found there.
+        """
         listed = self._listed(rows_bytes)
         with self._naming_failures():
             self._rows.cut(rows_bytes)
@@ -78,11 +86,14 @@ class EpochsKept:
         return self._rows.length
 
     def note(self, first_row: int, codes: Codes, made_by: ProjectionHash | None) -> None:
-        """Keep the model of these codes, if it is a new one, and which of them are empty; before they are written."""
+        """Keep the model of these codes, if it is a new one, and which of them are empty; before
+        they are written.
+        """
         lines = []
         empty = codes.empty_rows()
         if made_by is not None and codes.fingerprint != self._fingerprint and not empty.all():
-            # From the first row that it did code: which epoch an empty row falls in depends on how the stream was cut.
+            # From the first row that it did code: which epoch an empty row falls in depends on how
+            # the stream was cut.
             name = f"{self.n_epochs:05d}-{codes.fingerprint}.bitkin"
             made_by.save(self._folder / name)
             row = first_row + int(np.argmin(empty))
@@ -112,7 +123,8 @@ class EpochsKept:
 
     def _changed(self, how: str) -> CorruptFileError:
         return CorruptFileError(
-            f"{rows_file(self._folder)} {how}: it was changed since. Restore it from a copy, or begin anew."
+            f"{rows_file(self._folder)} {how}: it was changed since. Restore it from a copy, or "
+            "begin anew."
         )
 
     @contextmanager
@@ -122,7 +134,9 @@ class EpochsKept:
         except FileAccessError:
             raise
         except OSError as error:
-            raise FileAccessError(f"{self._folder} cannot be written: {error.strerror or error}.") from error
+            raise FileAccessError(
+                f"{self._folder} cannot be written: {error.strerror or error}."
+            ) from error
 
 
 def _fingerprint_in(name: str) -> str:
@@ -130,7 +144,9 @@ def _fingerprint_in(name: str) -> str:
 
 
 def _may_be_last(hasher: ProjectionHash, fingerprint: str) -> bool:
-    """Tell whether a model can be the last that a hasher coded by: its epoch, or any where that has coded nothing."""
+    """Tell whether a model can be the last that a hasher coded by: its epoch, or any where that has
+    coded nothing.
+    """
     live = hasher._live
     coded_nothing = live is not None and live.epoch_start == live.n_seen
     return coded_nothing or hasher.epoch_.fingerprint_ == fingerprint

@@ -40,9 +40,11 @@ class JsonVectors:
         self._blank = 0  # bytes of blank lines since the last vector
 
     def blocks(self, read: Callable[[], bytes], begun: bytes) -> Iterator[tuple[Vectors, Ends]]:
-        """Yield float64 (n, d), and the bytes from the end of the block before to the end of each vector's line.
+        """Yield float64 (n, d), and the bytes from the end of the block before to the end of each
+        vector's line.
 
-        `begun` is what was read already. What comes before a flaw is yielded, then the flaw is raised.
+        `begun` is what was read already. What comes before a flaw is yielded, then the flaw is
+        raised.
         """
         rest, data = bytearray(), begun
         while True:
@@ -52,7 +54,9 @@ class JsonVectors:
                 rest.clear()
             rest += data[cut:]
             if len(rest) > _MAX_LINE:
-                raise InvalidInputError(f"{self._name}, line {self._n_lines + 1} is longer than {_MAX_LINE:,} bytes.")
+                raise InvalidInputError(
+                    f"{self._name}, line {self._n_lines + 1} is longer than {_MAX_LINE:,} bytes."
+                )
             if not (data := read()):
                 break
         yield from self._block(bytes(rest))  # a missing newline at the end is no flaw
@@ -84,10 +88,14 @@ class JsonVectors:
         if isinstance(value, dict):
             if self._field not in value:
                 fields = ", ".join(map(repr, list(value)[:8])) or "no fields"
-                raise InvalidInputError(f"no field {self._field!r}. It has {fields}. Name the field by --field.")
+                raise InvalidInputError(
+                    f"no field {self._field!r}. It has {fields}. Name the field by --field."
+                )
             value = value[self._field]
         if not isinstance(value, list) or set(map(type, value)) != {float}:
-            raise InvalidInputError(f"must be a list of numbers, or an object with one as {self._field!r}.")
+            raise InvalidInputError(
+                f"must be a list of numbers, or an object with one as {self._field!r}."
+            )
         if self._width is None:
             self._width = len(value)
         if len(value) != self._width:

@@ -1,4 +1,6 @@
-"""What is said on stderr while a stream runs: one line that changes on a terminal, else a line every few seconds."""
+"""What is said on stderr while a stream runs: one line that changes on a terminal, else a line
+every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class News:
 
     def end(self, hasher: ProjectionHash | None) -> None:
         """Say what the whole run did; no hasher where no vector ever came."""
-        if self._vectors == self._start_vectors:  # all came at once: there is no later time to measure
+        # all came at once: there is no later time to measure
+        if self._vectors == self._start_vectors:
             self._start, self._start_vectors = self._begun, 0
         seconds = max(time.perf_counter() - self._start, 1e-9)
         self._say_figures("end", (self._vectors - self._start_vectors) / seconds, hasher)
@@ -54,14 +57,20 @@ class News:
     def say(self, event: str, text: str, **values: Any) -> None:
         """Say one thing: `values` as JSON, or else `text`."""
         self._close_line()
-        line = json.dumps({"event": event, **(values or {"message": text})}) if self._json else f"bitkin: {text}"
+        line = (
+            json.dumps({"event": event, **(values or {"message": text})})
+            if self._json
+            else f"bitkin: {text}"
+        )
         print(line, file=sys.stderr, flush=True)
 
     def _say_figures(self, event: str, rate: float, hasher: ProjectionHash | None) -> None:
         values: dict[str, Any] = {"vectors": self._vectors, "vectors_per_second": round(rate, 1)}
         text = f"{self._vectors:,} vectors, {rate:,.0f}/s"
         if hasher is not None:
-            values |= {"skipped": hasher.n_skipped_, "epochs": hasher.n_epochs_} | self._drift(hasher)
+            values |= {"skipped": hasher.n_skipped_, "epochs": hasher.n_epochs_} | self._drift(
+                hasher
+            )
             plural = "" if hasher.n_epochs_ == 1 else "s"
             text += f", {hasher.n_epochs_:,} epoch{plural}" if hasher.epochs is not None else ""
             text += f", {hasher.n_skipped_:,} skipped" if hasher.n_skipped_ else ""
@@ -69,7 +78,11 @@ class News:
                 kept, flipped = values["variance_kept"], values["bits_flipped"]
                 text += f"; {values['variance_captured']:.1%} of the variance captured"
                 text += f", {kept:.1%} of the variance kept, {flipped:.1%} of bits flipped"
-                text += " since the epoch began" if hasher.epochs is not None else " since the last report"
+                text += (
+                    " since the epoch began"
+                    if hasher.epochs is not None
+                    else " since the last report"
+                )
         if self._rewrites and event == "progress":
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
             self._open_line = True
@@ -77,7 +90,9 @@ class News:
             self.say(event, text, **values)
 
     def _drift(self, hasher: ProjectionHash) -> dict[str, float]:
-        """Return how far the model is from the one that makes codes; without epochs, from that of the last report."""
+        """Return how far the model is from the one that makes codes; without epochs, from that of
+        the last report.
+        """
         if hasher.epochs is None:
             since, self._reference = self._reference, hasher.snapshot()
         else:

@@ -1,4 +1,6 @@
-"""Where a stream begins or goes on: its state is looked for, and its output cut back to what the state knows of."""
+"""Where a stream begins or goes on: its state is looked for, and its output cut back to what the
+state knows of.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,14 @@ class Opened(NamedTuple):
     corrections: CorrectionsOut | None
 
 
-def open_stream(places: Places, options: dict[str, Any], fresh: bool, stop: StopRequests, closing: ExitStack) -> Opened:
-    """Open the outputs, cut back to the state; without a state nothing may be there, unless the start is `fresh`.
+def open_stream(
+    places: Places, options: dict[str, Any], fresh: bool, stop: StopRequests, closing: ExitStack
+) -> Opened:
+    """Open the outputs, cut back to the state; without a state nothing may be there, unless the
+    start is `fresh`.
 
-    Nothing is cut or replaced before everything is open, ours alone, and found to be as the state says.
+    Nothing is cut or replaced before everything is open, ours alone, and found to be as the state
+    says.
     """
     _begin(places, options, fresh)  # what is refused leaves no files behind
     if fresh and places.state is not None:
@@ -62,7 +68,8 @@ def open_stream(places: Places, options: dict[str, Any], fresh: bool, stop: Stop
     if places.corrections is not None:
         corrections = CorrectionsOut(places.corrections, options["--metric"])
         closing.callback(corrections.close)
-    hasher, position, resumed = _begin(places, options, fresh)  # again: a run that had the files may just have ended
+    # again: a run that had the files may just have ended
+    hasher, position, resumed = _begin(places, options, fresh)
     out.require_length(position.output_bytes)
     if kept is not None:
         kept.require(position.n_epochs, position.rows_bytes, hasher)
@@ -70,7 +77,8 @@ def open_stream(places: Places, options: dict[str, Any], fresh: bool, stop: Stop
         corrections.require(position.n_vectors)
     if places.state is not None:
         if not resumed:
-            save_start(places.state, options)  # before the cut: what an old one says of the output will not be so
+            # before the cut: what an old one says of the output will not be so
+            save_start(places.state, options)
         with contextlib.suppress(OSError):  # they are in nobody's way
             remove_leftovers(places.state.parent, glob.escape(places.state.name[:64]))
     out.cut(position.output_bytes)
@@ -81,7 +89,9 @@ def open_stream(places: Places, options: dict[str, Any], fresh: bool, stop: Stop
     return Opened(hasher, position, resumed, out, kept, corrections)
 
 
-def _begin(places: Places, options: dict[str, Any], fresh: bool) -> tuple[ProjectionHash | None, Position, bool]:
+def _begin(
+    places: Places, options: dict[str, Any], fresh: bool
+) -> tuple[ProjectionHash | None, Position, bool]:
     """Return the hasher and the position that a stream goes on from, and whether it does."""
     if not fresh and places.state is not None and places.state.exists():
         hasher, position, then = load_state(places.state)
@@ -93,7 +103,9 @@ def _begin(places: Places, options: dict[str, Any], fresh: bool) -> tuple[Projec
 
 
 def _require_idle(state: Path) -> None:
-    """Raise where a stream is running that will save the state at this path: it has its own files locked."""
+    """Raise where a stream is running that will save the state at this path: it has its own files
+    locked.
+    """
     try:
         options = load_state(state)[2]
     except BitkinError:
@@ -108,10 +120,13 @@ def _require_idle(state: Path) -> None:
 
 
 def _require_nothing_there(places: Places) -> None:
-    begun = [path for path in (places.out, places.corrections) if path is not None and has_content(path)]
+    begun = [
+        path for path in (places.out, places.corrections) if path is not None and has_content(path)
+    ]
     begun += [places.epochs] if places.epochs is not None and is_begun(places.epochs) else []
     for path in begun:
         raise InvalidInputError(
-            f"{path} is there already, and no state to go on from. Give the --state of the run that began it, or "
+            f"{path} is there already, and no state to go on from. Give the --state of the run "
+            "that began it, or "
             "--fresh to replace it."
         )

@@ -30,7 +30,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def hasher_for(model: Path | None, given: Mapping[str, Any]) -> tuple[ProjectionHash, dict[str, Any]]:
+def hasher_for(
+    model: Path | None, given: Mapping[str, Any]
+) -> tuple[ProjectionHash, dict[str, Any]]:
     """Return the hasher that the options describe, and the options in full, which a state keeps.
 
     `given` has every option of a hasher, None where it is absent.
@@ -38,17 +40,22 @@ def hasher_for(model: Path | None, given: Mapping[str, Any]) -> tuple[Projection
     if model is not None:
         for option, value in given.items():
             if value is not None:
-                raise typer.BadParameter("means nothing with --model, which has its own.", param_hint=f"'{option}'")
+                raise typer.BadParameter(
+                    "means nothing with --model, which has its own.", param_hint=f"'{option}'"
+                )
         hasher = _from_file(model)
         return hasher, {"--model": hasher.fingerprint_}
-    options = {name: default if given[name] is None else given[name] for name, default in _DEFAULTS.items()}
+    options = {
+        name: default if given[name] is None else given[name] for name, default in _DEFAULTS.items()
+    }
     one_of_choices(options["--projection"], "--projection", PROJECTIONS)
     one_of_choices(options["--rotation"], "--rotation", ROTATIONS)
     options["--epochs"] = _epochs(options["--epochs"])
     if options["--projection"] != "opast":
         if given["--forgetting"] is not None:
             raise typer.BadParameter(
-                "means nothing for this projection; it belongs to opast.", param_hint="'--forgetting'"
+                "means nothing for this projection; it belongs to opast.",
+                param_hint="'--forgetting'",
             )
         options["--forgetting"] = None
     return _new(options), options
@@ -61,7 +68,9 @@ def _new(options: Mapping[str, Any]) -> ProjectionHash:
     is_opast = options["--projection"] == "opast"
     hasher = ProjectionHash(
         options["--bits"],
-        projection=OPAST(forgetting=options["--forgetting"]) if is_opast else options["--projection"],
+        projection=OPAST(forgetting=options["--forgetting"])
+        if is_opast
+        else options["--projection"],
         rotation=None if options["--rotation"] == "none" else options["--rotation"],
         center=options["--center"],
         normalize=options["--normalize"],
@@ -80,7 +89,8 @@ def _from_file(path: Path) -> ProjectionHash:
     hasher = load_hasher(path)
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):
         raise InvalidInputError(
-            f"{path} holds a model that does not go on learning. Fit one by bitkin fit --projection opast --rotation "
+            f"{path} holds a model that does not go on learning. Fit one by bitkin fit "
+            "--projection opast --rotation "
             "unifdiag, or begin without --model."
         )
     return hasher
@@ -96,7 +106,8 @@ def _epochs(text: Any) -> Any:
         number = 0
     if not (number >= 1 if isinstance(number, int) else 0 < number < 1):
         raise typer.BadParameter(
-            f"{text!r} is not request, none, a number of vectors from 1 on or a share between 0 and 1.",
+            f"{text!r} is not request, none, a number of vectors from 1 on or a share between 0 "
+            "and 1.",
             param_hint="'--epochs'",
         )
     return number

@@ -1,4 +1,6 @@
-"""One run over a stream: vectors are coded and learned from, codes written, and the state saved where it is whole."""
+"""One run over a stream: vectors are coded and learned from, codes written, and the state saved
+where it is whole.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ class StreamRun:
         self.hasher = hasher
         self.position = position
         self.whole = True
-        """Whether all that was learned from was written too: between the two nothing may be saved."""
+        """Whether all that was learned from was written too: between the two nothing may be saved.
+        """
         self._codes = EpochCodes(hasher)
         self._out = out
         self._formatted = formatter(code_format)
@@ -98,15 +101,22 @@ class StreamRun:
             between()
         if flaw < n:
             raise InvalidInputError(
-                f"{NAME}: vector {self.position.n_vectors:,} of the stream is {self._flaw}. Those before it are coded. "
+                f"{NAME}: vector {self.position.n_vectors:,} of the stream is {self._flaw}. Those "
+                "before it are coded. "
                 "Drop it, or leave out --strict to have such vectors skipped."
             )
 
     def begin_epoch(self) -> None:
-        """Begin an epoch and save the state, so that a run that goes on from there has begun it too."""
+        """Begin an epoch and save the state, so that a run that goes on from there has begun it
+        too.
+        """
         row = self.position.n_vectors
         if not hasattr(self.hasher, "n_features_in_") or self.hasher.epochs is None:
-            why = "no vector has come yet" if self.hasher.epochs is not None else "the run has --epochs none"
+            why = (
+                "no vector has come yet"
+                if self.hasher.epochs is not None
+                else "the run has --epochs none"
+            )
             self._news.say("epoch", f"no epoch begins: {why}.", vector=row, begun=False)
             return
         before = self.hasher.epoch_.fingerprint_
@@ -114,7 +124,11 @@ class StreamRun:
         if begun:
             self.hasher.new_epoch()
             self._save()
-        said = "a new epoch begins" if begun else "no epoch begins, since nothing was learned since the last one,"
+        said = (
+            "a new epoch begins"
+            if begun
+            else "no epoch begins, since nothing was learned since the last one,"
+        )
         self._news.say("epoch", f"{said} at vector {row:,}.", vector=row, begun=begun)
 
     def save(self) -> None:
@@ -134,7 +148,11 @@ class StreamRun:
     @property
     def _flaw(self) -> str:
         """What keeps a vector from being used."""
-        too_long = "" if self._corrections is None else ", or longer than 1e18, whose corrections float32 cannot hold"
+        too_long = (
+            ""
+            if self._corrections is None
+            else ", or longer than 1e18, whose corrections float32 cannot hold"
+        )
         return f"not finite in float32{too_long}"
 
     def _vectors_to_next_save(self) -> int:
@@ -164,7 +182,10 @@ class StreamRun:
         self.position.form = form
         self.position.output_bytes = self._out.length
         if self._kept is not None:
-            self.position.n_epochs, self.position.rows_bytes = self._kept.n_epochs, self._kept.rows_bytes
+            self.position.n_epochs, self.position.rows_bytes = (
+                self._kept.n_epochs,
+                self._kept.rows_bytes,
+            )
         self.whole = True
         self._news.count(len(rows), self.hasher)
 
@@ -173,7 +194,8 @@ class StreamRun:
             self._has_skipped = True
             self._news.say(
                 "skipped",
-                f"warning: vector {row:,} is {self._flaw}. Such vectors are skipped, with empty codes in their place, "
+                f"warning: vector {row:,} is {self._flaw}. Such vectors are skipped, with empty "
+                "codes in their place, "
                 "and counted; --strict makes them an error.",
                 vector=row,
             )

@@ -1,4 +1,6 @@
-"""Signals as requests: SIGINT and SIGTERM to stop, SIGUSR1 to begin an epoch; work under way is always finished."""
+"""Signals as requests: SIGINT and SIGTERM to stop, SIGUSR1 to begin an epoch; work under way is
+always finished.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ _NEW_EPOCH: Any = getattr(signal, "SIGUSR1", None)  # Windows has none
 
 
 class Stopped(BaseException):
-    """The process was asked to stop; not an Exception, so that no handler of errors takes it for one."""
+    """The process was asked to stop; not an Exception, so that no handler of errors takes it for
+    one.
+    """
 
 
 class StopRequests:
-    """Notes SIGINT and SIGTERM while the block runs; one that the parent process ignores stays ignored."""
+    """Notes SIGINT and SIGTERM while the block runs; one that the parent process ignores stays
+    ignored.
+    """
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -32,7 +38,10 @@ class StopRequests:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -83,7 +92,9 @@ class EpochRequests:
 
 
 def die_of(number: int) -> NoReturn:
-    """End the process by the signal itself, so that shells and service managers see what ended it."""
+    """End the process by the signal itself, so that shells and service managers see what ended
+    it.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     signal.signal(number, signal.SIG_DFL)

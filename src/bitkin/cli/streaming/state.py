@@ -1,4 +1,5 @@
-"""What `bitkin stream` saves: the live hasher, how far it is in the stream, and how long its output was then.
+"""What `bitkin stream` saves: the live hasher, how far it is in the stream, and how long its output
+was then.
 
 It is the hasher's own file with one parameter more, so that `bitkin.load` opens it too.
 """
@@ -45,7 +46,9 @@ class Position:
 
     @property
     def byte(self) -> int | None:
-        """From where to feed again; None where the rest of the input could not be read without its header."""
+        """From where to feed again; None where the rest of the input could not be read without its
+        header.
+        """
         headless = self.form.startswith(NPY) and self.form != f"{NPY}<f4"
         return None if headless else self.input_bytes
 
@@ -57,11 +60,15 @@ class Position:
 
 
 def save_start(path: Path, options: dict[str, Any]) -> None:
-    """Put the state of a stream that has not begun at `path`: from here on its output is known to be ours."""
+    """Put the state of a stream that has not begun at `path`: from here on its output is known to
+    be ours.
+    """
     write_file(path, _START, _record(Position(), options), None, {})
 
 
-def save_state(path: Path, hasher: ProjectionHash, position: Position, options: dict[str, Any]) -> None:
+def save_state(
+    path: Path, hasher: ProjectionHash, position: Position, options: dict[str, Any]
+) -> None:
     """Put the state at `path` in one step."""
     from bitkin.hashers.projection.files import save_hasher
 
@@ -69,22 +76,30 @@ def save_state(path: Path, hasher: ProjectionHash, position: Position, options: 
 
 
 def load_state(path: Path) -> tuple[ProjectionHash | None, Position, dict[str, Any]]:
-    """Return the hasher, if the stream has begun, its position, and the options of the command that saved it."""
+    """Return the hasher, if the stream has begun, its position, and the options of the command that
+    saved it.
+    """
     stored = read_file(path)
     kept = stored.optional_parameter(_KEY)
     if stored.class_name not in (_START, "ProjectionHash") or kept is None:
         raise InvalidInputError(
-            f"{path} holds {stored.class_name}, not the state of a stream. To begin with a model, give it by --model."
+            f"{path} holds {stored.class_name}, not the state of a stream. To begin with a model, "
+            "give it by --model."
         )
     version = kept.get("version") if isinstance(kept, dict) else None
     if version != _VERSION:
         raise CorruptFileError(
-            f"{path} is a state of version {version!r}, and this bitkin reads {_VERSION}. Go on with the bitkin that "
+            f"{path} is a state of version {version!r}, and this bitkin reads {_VERSION}. Go on "
+            "with the bitkin that "
             "wrote it, or begin anew with --fresh."
         )
     try:
         numbers, options = kept["position"], kept["options"]
-        counts = {f.name: whole_number(numbers[f.name], f.name, low=0) for f in fields(Position) if f.name != "form"}
+        counts = {
+            f.name: whole_number(numbers[f.name], f.name, low=0)
+            for f in fields(Position)
+            if f.name != "form"
+        }
         position = Position(**counts, form=numbers["form"])
         if not isinstance(options, dict) or not _FORM.fullmatch(position.form):
             raise TypeError("options are an object, and a form is one of few words")
@@ -106,9 +121,13 @@ def require_same_options(path: Path, then: dict[str, Any], now: dict[str, Any]) 
     names = list(dict.fromkeys([*then, *now]))
     other = [name for name in names if then.get(name) != now.get(name)]
     if other:
-        said = "; ".join(f"{name} was {_shown(then.get(name))}, now it is {_shown(now.get(name))}" for name in other)
+        said = "; ".join(
+            f"{name} was {_shown(then.get(name))}, now it is {_shown(now.get(name))}"
+            for name in other
+        )
         raise InvalidInputError(
-            f"{path} is the state of another stream: {said}. Give the same options, another --state, or --fresh."
+            f"{path} is the state of another stream: {said}. Give the same options, another "
+            "--state, or --fresh."
         )
 
 

@@ -34,7 +34,9 @@ def require_different(places: Places, model: Path | None) -> None:
         if path is None:
             continue
         if path.resolve() in seen:
-            raise typer.BadParameter(f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'")
+            raise typer.BadParameter(
+                f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'"
+            )
         seen[path.resolve()] = option
 
 
@@ -42,11 +44,13 @@ def require_no_terminal(out: Path | None, code_format: str, form: str) -> None:
     """Refuse bytes from or to a terminal."""
     if out is None and code_format == "raw" and sys.stdout.isatty():
         raise typer.BadParameter(
-            "codes are bytes, not text for a terminal. Give a file, or --json.", param_hint="'--out'"
+            "codes are bytes, not text for a terminal. Give a file, or --json.",
+            param_hint="'--out'",
         )
     if form != "jsonl" and sys.stdin is not None and sys.stdin.isatty():
         raise typer.BadParameter(
-            "vectors come on stdin, which is a terminal: bitkin stream ... < vectors", param_hint="stdin"
+            "vectors come on stdin, which is a terminal: bitkin stream ... < vectors",
+            param_hint="stdin",
         )
 
 

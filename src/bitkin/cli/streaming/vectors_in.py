@@ -1,6 +1,7 @@
 """Vectors from stdin as they come: raw float32, an .npy stream, or JSON lines.
 
-What has arrived is handed on at once; nothing waits for more than the rest of the vector that has begun.
+What has arrived is handed on at once; nothing waits for more than the rest of the vector that has
+begun.
 """
 
 from __future__ import annotations
@@ -35,20 +36,27 @@ class Block(NamedTuple):
     """Some vectors, one after another in the stream."""
 
     rows: npt.NDArray[np.float32]
-    """float32 (n, n_features), good until the next block is asked for; what float32 cannot hold is infinite."""
+    """float32 (n, n_features), good until the next block is asked for; what float32 cannot hold is
+    infinite.
+    """
     ends: npt.NDArray[np.int64]
-    """Bytes of input from the end of the block before to the end of each vector, the header of an .npy included."""
+    """Bytes of input from the end of the block before to the end of each vector, the header of an
+    .npy included.
+    """
     form: str
     """What the input is: "f32", "jsonl", or "npy " and the dtype."""
 
 
 def stdin_reader(stop: StopRequests) -> ReadInto:
-    """Return a function that waits for stdin, fills memory with what has come, and says how much; 0: the end."""
+    """Return a function that waits for stdin, fills memory with what has come, and says how much;
+    0: the end.
+    """
     try:
         raw = io.FileIO(0, closefd=False)
     except OSError as error:
         raise _unreadable(error) from error
-    with contextlib.suppress(ImportError, AttributeError, OSError):  # Linux alone has it, and only for pipes
+    # Linux alone has it, and only for pipes
+    with contextlib.suppress(ImportError, AttributeError, OSError):
         fcntl: Any = importlib.import_module("fcntl")
         fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, _READ_BYTES)  # a sixteenth as many reads
 
@@ -73,8 +81,8 @@ def vectors_in(
     read_into : function
         Fills memory with the next bytes and returns how many, 0 at the end.
     form : str
-        "f32", "npy", "jsonl" or "auto": .npy by its first bytes, JSON lines if text begins with [ or { and no `dim` is
-        given, otherwise raw float32.
+        "f32", "npy", "jsonl" or "auto": .npy by its first bytes, JSON lines if text begins with [
+        or { and no `dim` is given, otherwise raw float32.
     dim : int or None
         Length of a vector, as given by the user.
     width : int or None
@@ -82,11 +90,14 @@ def vectors_in(
     field : str
         The field of a JSON object that holds the vector.
     before : str, default ""
-        The `form` of the blocks that this input goes on after. After an .npy array, bytes that are nothing else are not
-        taken for raw float32 unless `form` says so: they may be the rest of an array of any numbers.
+        The `form` of the blocks that this input goes on after. After an .npy array, bytes that are
+        nothing else are not taken for raw float32 unless `form` says so: they may be the rest of an
+        array of any numbers.
     """
     if dim is not None and width is not None and dim != width:
-        raise InvalidInputError(f"--dim must be {width}, the number of features of the model, got {dim}.")
+        raise InvalidInputError(
+            f"--dim must be {width}, the number of features of the model, got {dim}."
+        )
     known = dim if width is None else width
     room = memoryview(bytearray(_READ_BYTES))
 
@@ -98,8 +109,10 @@ def vectors_in(
         form = _recognized(read, pending, dim is None)
         if form == "f32" and pending and before.startswith(NPY):
             raise InvalidInputError(
-                f"{NAME} has no header, and the stream so far was an .npy array of {np.dtype(before[len(NPY) :]).name} "
-                "numbers. Feed the whole array again with --from-start; or give --format f32, if raw float32 numbers "
+                f"{NAME} has no header, and the stream so far was an .npy array of "
+                f"{np.dtype(before[len(NPY) :]).name} "
+                "numbers. Feed the whole array again with --from-start; or give --format f32, if "
+                "raw float32 numbers "
                 "come now."
             )
     if form == "npy":
@@ -108,7 +121,9 @@ def vectors_in(
         for vectors, ends in JsonVectors(NAME, known, field).blocks(read, bytes(pending)):
             yield Block(_float32(vectors), ends, "jsonl")
     elif known is None:
-        raise InvalidInputError("--dim is missing: raw float32 does not say how many numbers a vector has.")
+        raise InvalidInputError(
+            "--dim is missing: raw float32 does not say how many numbers a vector has."
+        )
     else:
         yield from _fixed(read_into, pending, np.dtype("<f4"), known)
 
@@ -123,24 +138,35 @@ def _recognized(read: Callable[[], bytes], pending: bytearray, may_be_text: bool
         if not (may_be_npy or is_blank):
             break
     begins_as_json = pending.lstrip().startswith((b"[", b"{"))
-    if begins_as_json and not may_be_text and len(pending) >= _SURELY_TEXT and not pending.translate(None, _TEXT):
+    if (
+        begins_as_json
+        and not may_be_text
+        and len(pending) >= _SURELY_TEXT
+        and not pending.translate(None, _TEXT)
+    ):
         raise InvalidInputError(
-            f"{NAME} looks like JSON lines, and --dim says that it is raw float32. Give --format jsonl or --format f32."
+            f"{NAME} looks like JSON lines, and --dim says that it is raw float32. Give --format "
+            "jsonl or --format f32."
         )
     return "jsonl" if may_be_text and begins_as_json else "f32"
 
 
-def _npy(read: Callable[[], bytes], read_into: ReadInto, pending: bytearray, known: int | None) -> Iterator[Block]:
+def _npy(
+    read: Callable[[], bytes], read_into: ReadInto, pending: bytearray, known: int | None
+) -> Iterator[Block]:
     header = _npy_header(read, pending)
     n_rows, d = row_shape(header.shape, NAME)
     number_dtype(header.dtype, NAME)
     if header.fortran_order and n_rows > 1 and d > 1:
         raise InvalidInputError(
-            f"{NAME} is an .npy array in Fortran order, whose first vector ends near the end of the stream. "
+            f"{NAME} is an .npy array in Fortran order, whose first vector ends near the end of "
+            "the stream. "
             "Save np.ascontiguousarray(array) instead."
         )
     if known is not None and d != known:
-        raise InvalidInputError(f"{NAME} must have vectors of {known} numbers, got an .npy array of {d} columns.")
+        raise InvalidInputError(
+            f"{NAME} must have vectors of {known} numbers, got an .npy array of {d} columns."
+        )
     yield from _fixed(read_into, pending, header.dtype, d, n_rows, header.offset)
 
 
@@ -184,17 +210,22 @@ def _fixed(
             filled -= used
             room[:filled] = room[used : used + filled].copy()
         if n_rows is not None and done == n_rows and filled:
-            raise CorruptFileError(f"{NAME} goes on after the {n_rows:,} vectors that its .npy header announces.")
+            raise CorruptFileError(
+                f"{NAME} goes on after the {n_rows:,} vectors that its .npy header announces."
+            )
         if not (got := read_into(room.data[filled:])):
             break
         filled += got
     if filled:
         raise CorruptFileError(
-            f"{NAME} ends in the middle of a vector: {filled} of {row_bytes} bytes after {done:,} vectors of {d} "
+            f"{NAME} ends in the middle of a vector: {filled} of {row_bytes} bytes after {done:,} "
+            f"vectors of {d} "
             f"{dtype.name} numbers. Those before it are coded."
         )
     if n_rows is not None and done < n_rows:
-        raise CorruptFileError(f"{NAME} ends after {done:,} of the {n_rows:,} vectors that its .npy header announces.")
+        raise CorruptFileError(
+            f"{NAME} ends after {done:,} of the {n_rows:,} vectors that its .npy header announces."
+        )
 
 
 def _float32(rows: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:

@@ -1,4 +1,6 @@
-"""KernelMap: vectors as kernel values against anchors, so that any hasher works in a kernel's space."""
+"""KernelMap: vectors as kernel values against anchors, so that any hasher works in a kernel's
+space.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,19 @@ _BLOCK_NUMBERS = 1 << 19
 class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
     """Map vectors to their kernel values against chosen anchors: component j of x is k(x, anchorⱼ).
 
-    `make_pipeline(KernelMap(...), WTAHash(...))` is the kernel version of winner-take-all (WTA, section 4.3): its codes
-    compare the order in which two vectors are near to the anchors.
+    `make_pipeline(KernelMap(...), WTAHash(...))` is the kernel version of winner-take-all (WTA,
+    section 4.3): its codes compare the order in which two vectors are near to the anchors.
 
     Parameters
     ----------
     kernel : str or callable, default "rbf"
-        A scikit-learn pairwise kernel: "additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "polynomial",
-        "rbf", "sigmoid". Or a function of two matrices, rows and anchors as they were given (arrays or CSR arrays),
-        that returns an array (n_rows, n_anchors); it is called for one block of rows after another.
+        A scikit-learn pairwise kernel: "additive_chi2", "chi2", "cosine", "laplacian", "linear",
+        "poly", "polynomial", "rbf", "sigmoid". Or a function of two matrices, rows and anchors as
+        they were given (arrays or CSR arrays), that returns an array (n_rows, n_anchors); it is
+        called for one block of rows after another.
     anchors : int, array or CSR matrix, default 256
-        How many of the fitted rows to draw, each at most once, or the anchors themselves, one a row.
+        How many of the fitted rows to draw, each at most once, or the anchors themselves, one a
+        row.
     gamma, degree, coef0 : float or None, default None
         Parameters of the named kernel, where it has them; None leaves scikit-learn's default.
     random_state : int or None, default 0
@@ -62,8 +66,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
 
     Notes
     -----
-    scikit-learn has "chi2" and "additive_chi2" for dense rows only: sparse rows are made dense a block at a time, and
-    the anchors are kept dense.
+    scikit-learn has "chi2" and "additive_chi2" for dense rows only: sparse rows are made dense a
+    block at a time, and the anchors are kept dense.
 
     Examples
     --------
@@ -96,14 +100,20 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the anchors from an array, a CSR matrix, a data frame or an open `VectorSource`; `y` is ignored."""
+        """Choose the anchors from an array, a CSR matrix, a data frame or an open `VectorSource`;
+        `y` is ignored.
+        """
         self._learn_or_stay(X)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the kernel values of every row: (n, n_anchors)."""
         check_is_fitted(self)
-        source = X if isinstance(X, VectorSource) else open_vectors(self._checked(X, reset=False), name="X")
+        source = (
+            X
+            if isinstance(X, VectorSource)
+            else open_vectors(self._checked(X, reset=False), name="X")
+        )
         self.require_features(source)
         out = np.empty((len(source), self.anchors_.shape[0]), dtype=self.anchors_.dtype)
         for first, batch in source.batches():
@@ -112,7 +122,9 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         return out
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted map to `path`: aside first, then in place at once. A function as kernel cannot be saved."""
+        """Write the fitted map to `path`: aside first, then in place at once. A function as kernel
+        cannot be saved.
+        """
         check_is_fitted(self)
         if not isinstance(self._pairwise.kernel, str):
             raise InvalidInputError(
@@ -173,13 +185,16 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             pairwise.require_acceptable(batch, source.name, first)
             n_rows = first + batch.shape[0]
         if _is_count(self.anchors):
-            anchors = source.gather(Draws(self.seed_, "anchors").choice(n_rows, self._count(n_rows)))
+            anchors = source.gather(
+                Draws(self.seed_, "anchors").choice(n_rows, self._count(n_rows))
+            )
         else:
             given = open_vectors(self.anchors, name="anchors")
             require_columns(given.feature_names, fitted_names(self), "anchors", source.name)
             if given.shape[1] != source.shape[1] or len(given) == 0:
                 raise InvalidInputError(
-                    f"anchors must be rows of {source.shape[1]} features, like those of {source.name}, "
+                    f"anchors must be rows of {source.shape[1]} features, like those of "
+                    f"{source.name}, "
                     f"got shape {given.shape}."
                 )
             anchors = given.gather(np.arange(len(given)))
@@ -197,7 +212,9 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         try:
             count = whole_number(self.anchors, "anchors", low=1)
         except InvalidInputError as error:
-            raise InvalidInputError(f"{error} Pass how many rows to draw, or the anchors themselves.") from None
+            raise InvalidInputError(
+                f"{error} Pass how many rows to draw, or the anchors themselves."
+            ) from None
         if count > n_rows:
             raise InvalidInputError(
                 f"anchors must be at most the rows fitted (n_samples={n_rows}), got {count}. "
@@ -206,13 +223,17 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         return count
 
     def _set_model(self, pairwise: PairwiseKernel, anchors: Batch) -> None:
-        """Take on a kernel and anchors, and try them on one row: what does not fit together shows now."""
+        """Take on a kernel and anchors, and try them on one row: what does not fit together shows
+        now.
+        """
         self._pairwise = pairwise
         self._random_state = None if self.random_state is None else int(self.random_state)
         self.anchors_ = anchors
         self._drawn = _is_count(self.anchors)
         pairwise.require_acceptable(anchors, "anchors")
-        self._values_into(row_slice(anchors, 0, 1), 0, np.empty((1, anchors.shape[0]), dtype=anchors.dtype))
+        self._values_into(
+            row_slice(anchors, 0, 1), 0, np.empty((1, anchors.shape[0]), dtype=anchors.dtype)
+        )
 
     def _values_into(self, batch: Batch, first: int, out: npt.NDArray[Any]) -> None:
         """Write the kernel values of a batch, whose first row is row `first` of all, to `out`."""
@@ -231,7 +252,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             if not finite.all():
                 row, anchor = np.argwhere(~finite)[0].tolist()
                 raise InvalidInputError(
-                    f"X must have smaller numbers: the kernel of row {first + start + row} and anchor {anchor} is "
+                    f"X must have smaller numbers: the kernel of row {first + start + row} and "
+                    f"anchor {anchor} is "
                     f"{values[row, anchor]}. Scale the data, or change the kernel's parameters."
                 )
 
@@ -245,7 +267,11 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
 
     def _fingerprint(self) -> str:
         pairwise = self._pairwise
-        settings = {"kernel": pairwise.kernel, "settings": pairwise.settings, "shape": list(self.anchors_.shape)}
+        settings = {
+            "kernel": pairwise.kernel,
+            "settings": pairwise.settings,
+            "shape": list(self.anchors_.shape),
+        }
         return fingerprint("KernelMap", settings, _anchor_tensors(self.anchors_))
 
     @property
@@ -255,7 +281,9 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
+        tags.input_tags.positive_only = (
+            isinstance(self.kernel, str) and self.kernel in HISTOGRAM_KERNELS
+        )
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -268,7 +296,10 @@ def _anchor_tensors(anchors: Batch) -> dict[str, npt.NDArray[Any]]:
     """Return what a file keeps of the anchors, beside their type and shape."""
     if not issparse(anchors):
         return {"anchors": anchors}
-    indices, indptr = anchors.indices.astype(np.int32, copy=False), anchors.indptr.astype(np.int64, copy=False)
+    indices, indptr = (
+        anchors.indices.astype(np.int32, copy=False),
+        anchors.indptr.astype(np.int64, copy=False),
+    )
     return {"data": anchors.data, "indices": indices, "indptr": indptr}
 
 
@@ -286,7 +317,9 @@ def _stored_anchors(stored: StoredFile) -> Batch:
             data = stored.tensor("data", dtype, (None,)).copy()
             indices = stored.tensor("indices", np.int32, (len(data),)).copy()
             indptr = stored.tensor("indptr", np.int64, (n + 1,)).copy()
-            anchors = plain_batch(as_rows(csr_array((data, indices, indptr), shape=(n, d)), "anchors"), dtype)
+            anchors = plain_batch(
+                as_rows(csr_array((data, indices, indptr), shape=(n, d)), "anchors"), dtype
+            )
         if first_not_finite(anchors) is not None:
             raise InvalidInputError("anchors must be finite.")
     except CorruptFileError:

@@ -1,4 +1,6 @@
-"""A pairwise kernel by name or as a function, with its parameters: what it takes, and its values."""
+"""A pairwise kernel by name or as a function, with its parameters: what it takes, and its
+values.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 
 HISTOGRAM_KERNELS = ("additive_chi2", "chi2")
-"""Kernels that take no negative numbers. They are also the ones that scikit-learn has for dense rows alone."""
+"""Kernels that take no negative numbers. They are also the ones that scikit-learn has for dense
+rows alone.
+"""
 
 _WIDE = 1 << 20
 """Columns from which on those without a number are left out of sparse matrices."""
@@ -44,19 +48,25 @@ class PairwiseKernel:
 
     @property
     def may_run_in_threads(self) -> bool:
-        """Whether it is scikit-learn's: whoever wrote a function need not have thought of threads."""
+        """Whether it is scikit-learn's: whoever wrote a function need not have thought of
+        threads.
+        """
         return isinstance(self.kernel, str)
 
     def require_acceptable(self, batch: Batch, name: str, first: int = 0) -> None:
-        """Raise where a batch, which starts at row `first` of `name`, has numbers that the kernel does not take."""
+        """Raise where a batch, which starts at row `first` of `name`, has numbers that the kernel
+        does not take.
+        """
         if not self.of_histograms:
             return
         values = batch.data if issparse(batch) else batch
         if values.size and values.min() < 0:
             row, column = (int(places[0]) for places in (batch < 0).nonzero())
             raise InvalidInputError(
-                f"Negative values in data: {name} has {batch[row, column]} at row {first + row}, column {column}, and "
-                f"the kernel {self.kernel!r} compares histograms. Shift or clip the data, or take another kernel."
+                f"Negative values in data: {name} has {batch[row, column]} at row {first + row}, "
+                f"column {column}, and "
+                f"the kernel {self.kernel!r} compares histograms. Shift or clip the data, or take "
+                "another kernel."
             )
 
     def values(self, rows: Batch, anchors: Batch) -> npt.NDArray[Any]:
@@ -70,13 +80,16 @@ class PairwiseKernel:
             settings = self.settings
             if issparse(rows) and issparse(anchors) and rows.shape[1] > _WIDE:
                 if "gamma" in KERNEL_PARAMS[self.kernel]:
-                    settings = {"gamma": 1.0 / rows.shape[1], **settings}  # as scikit-learn would have it
+                    # as scikit-learn would have it
+                    settings = {"gamma": 1.0 / rows.shape[1], **settings}
                 rows, anchors = _narrowed(rows, anchors)
             return np.asarray(PAIRWISE_KERNEL_FUNCTIONS[self.kernel](rows, anchors, **settings))
 
 
 def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
-    """Return the kernel for a name or a function; settings that are None are left to scikit-learn."""
+    """Return the kernel for a name or a function; settings that are None are left to
+    scikit-learn.
+    """
     if isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS:
         takes = [name for name in _BOUNDS if name in KERNEL_PARAMS[kernel]]
     elif callable(kernel):
@@ -88,10 +101,13 @@ def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
     for name, value in given.items():
         if name not in takes:
             has = f"has {', '.join(takes)}" if takes else "has no parameter"
-            raise InvalidInputError(f"{name} must be None for the kernel {kernel!r}, which {has}; got {value!r}.")
+            raise InvalidInputError(
+                f"{name} must be None for the kernel {kernel!r}, which {has}; got {value!r}."
+            )
         lowest, words = _BOUNDS[name]
         number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-        if not number or not lowest <= value <= sys.float_info.max:  # neither NaN nor an integer beyond float
+        # neither NaN nor an integer beyond float
+        if not number or not lowest <= value <= sys.float_info.max:
             raise InvalidInputError(f"{name} must be {words}, or None, got {value!r}.")
     return PairwiseKernel(kernel, {name: _plain(value) for name, value in given.items()})
 
@@ -101,7 +117,8 @@ def _plain(value: Any) -> int | float:
 
 
 def _narrowed(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
-    """Return two CSR matrices without the columns that are zero in both: no kernel of the sparse ones sees these.
+    """Return two CSR matrices without the columns that are zero in both: no kernel of the sparse
+    ones sees these.
 
     A product of sparse matrices takes memory for every column there is, 8 GB for 2**31 of them.
     """
@@ -119,7 +136,8 @@ def _of_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if array.shape != shape or array.dtype.kind not in "biuf":
         raise InvalidInputError(
-            f"kernel must be a function of two matrices that returns numbers of shape {shape} for {shape[0]} rows and "
+            f"kernel must be a function of two matrices that returns numbers of shape {shape} for "
+            f"{shape[0]} rows and "
             f"{shape[1]} anchors, got {array.dtype} of shape {array.shape}."
         )
     return array

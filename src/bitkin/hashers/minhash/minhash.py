@@ -32,7 +32,14 @@ from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.vectors.source import in_words
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
-from bitkin.sets.members import is_matrix, pieces, require_sets, row_cuts, sets_of_piece, sets_of_rows
+from bitkin.sets.members import (
+    is_matrix,
+    pieces,
+    require_sets,
+    row_cuts,
+    sets_of_piece,
+    sets_of_rows,
+)
 from bitkin.sets.sets import Sets, cuts
 from bitkin.sets.shingles import shingle_parameters, shingles_of, text_pieces
 
@@ -48,35 +55,40 @@ _Piece = TypeVar("_Piece")
 
 
 class MinHash(Hasher):
-    """Codes of sets: a symbol of two codes is equal with the chance that is the sets' Jaccard similarity.
+    """Codes of sets: a symbol of two codes is equal with the chance that is the sets' Jaccard
+    similarity.
 
-    That is the number of members both have over the number either has. A symbol stands for the member that comes first
-    in a random order of all members there could be, cut to `bits_per_symbol` bits.
+    That is the number of members both have over the number either has. A symbol stands for the
+    member that comes first in a random order of all members there could be, cut to
+    `bits_per_symbol` bits.
 
     `X` can be
 
-    - a CSR matrix: a row is the set of its columns with a value other than zero, however large the value;
+    - a CSR matrix: a row is the set of its columns with a value other than zero, however large the
+      value;
     - a 2-D array or data frame: the same, written out;
-    - a list, or anything that yields sets: each a list, tuple, set or flat array of whole numbers from 0 to 2**64 − 1,
-      or of strings. The number j and column j are the same member; a string is a hash of its UTF-8 bytes;
+    - a list, or anything that yields sets: each a list, tuple, set or flat array of whole numbers
+      from 0 to 2**64 − 1, or of strings. The number j and column j are the same member; a string is
+      a hash of its UTF-8 bytes;
     - `Sets`, such as `shingles` returns;
     - an open `VectorSource`, its rows as in a matrix.
 
-    Mind that `[[5, 3], [8, 3]]` is two sets of numbers and `np.array([[5, 3], [8, 3]])` a matrix of two full rows.
-    The order of members does not matter, nor does one that is given twice. An empty set has nothing to hash: its code
-    is `empty` and equal to nothing.
+    Mind that `[[5, 3], [8, 3]]` is two sets of numbers and `np.array([[5, 3], [8, 3]])` a matrix of
+    two full rows. The order of members does not matter, nor does one that is given twice. An empty
+    set has nothing to hash: its code is `empty` and equal to nothing.
 
     Parameters
     ----------
     n_hashes : int, default 128
         Symbols a code, at most 2**20. The error of an estimate falls with its square root.
     bits_per_symbol : int, default 8
-        1 to 32 (the b of b-bit MinHash). Symbols of different members collide with chance 2**−b, which `jaccard`
-        corrects for. For a given size of code, fewer bits and more hashes are more exact where similarity is high.
+        1 to 32 (the b of b-bit MinHash). Symbols of different members collide with chance 2**−b,
+        which `jaccard` corrects for. For a given size of code, fewer bits and more hashes are more
+        exact where similarity is high.
     method : {"one-permutation", "independent"}, default "one-permutation"
-        "one-permutation" hashes every member once, into n_hashes bins; an empty bin borrows from a filled one (optimal
-        densification). "independent" hashes every member n_hashes times: slower except for sets of a few members, with
-        the same error for sets of any size.
+        "one-permutation" hashes every member once, into n_hashes bins; an empty bin borrows from a
+        filled one (optimal densification). "independent" hashes every member n_hashes times: slower
+        except for sets of a few members, with the same error for sets of any size.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -91,18 +103,20 @@ class MinHash(Hasher):
 
     Notes
     -----
-    Nothing is learned from data: `fit()` without any will do, and members of lists are looked at when encoded.
+    Nothing is learned from data: `fit()` without any will do, and members of lists are looked at
+    when encoded.
 
-    Codes are the same on every machine and for every number of threads. Members are put in order by a keyed one-to-one
-    function of all 64-bit numbers, not by a table, so the universe costs nothing.
+    Codes are the same on every machine and for every number of threads. Members are put in order by
+    a keyed one-to-one function of all 64-bit numbers, not by a table, so the universe costs
+    nothing.
 
     References
     ----------
-    Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing" (2017). Here a donor is found along one
-    permutation of the bins for every empty bin, instead of by hashing on and on: no bin is asked twice, and the search
-    ends. And a donor gives its largest hash instead of its least, mostly another member: with 128 hashes and 200
-    members a set the variance falls from 0.78 to 0.64 of that of independent hashes.
-    Li and König, "b-Bit Minwise Hashing" (2010).
+    Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing" (2017). Here a donor
+    is found along one permutation of the bins for every empty bin, instead of by hashing on and on:
+    no bin is asked twice, and the search ends. And a donor gives its largest hash instead of its
+    least, mostly another member: with 128 hashes and 200 members a set the variance falls from 0.78
+    to 0.64 of that of independent hashes. Li and König, "b-Bit Minwise Hashing" (2010).
 
     Examples
     --------
@@ -119,7 +133,7 @@ class MinHash(Hasher):
 
     Texts, by their runs of three words:
 
-    >>> texts = ["to be or not to be, that is the question", "to be or not to be, that is a question"]
+    >>> texts = ["to be or not to be, that is the question", "to be or not to be, a question"]
     >>> codes = hasher.encode_texts(texts)
     >>> codes == hasher.encode(bitkin.shingles(texts))
     True
@@ -142,7 +156,9 @@ class MinHash(Hasher):
         self.random_state = random_state
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Draw the hash functions; `X` only fixes the columns, where it is a matrix. `y` is ignored."""
+        """Draw the hash functions; `X` only fixes the columns, where it is a matrix. `y` is
+        ignored.
+        """
         if X is not None and not isinstance(X, Sets) and is_matrix(X):
             return super().fit(X)
         if X is not None and not isinstance(X, Sets):
@@ -162,31 +178,39 @@ class MinHash(Hasher):
         return self._encode_pieces(pieces(X), sets_of_piece)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the symbols of every set: uint8, uint16 or uint32 (n, n_hashes); those of an empty set are 0."""
+        """Return the symbols of every set: uint8, uint16 or uint32 (n, n_hashes); those of an empty
+        set are 0.
+        """
         return self.encode(X).symbols()
 
-    def encode_texts(self, texts: Iterable[str], *, kind: str = "words", size: int | None = None) -> Codes:
-        """Return the codes of `shingles(texts, kind=kind, size=size)`, whose sets are never all held."""
+    def encode_texts(
+        self, texts: Iterable[str], *, kind: str = "words", size: int | None = None
+    ) -> Codes:
+        """Return the codes of `shingles(texts, kind=kind, size=size)`, whose sets are never all
+        held.
+        """
         check_is_fitted(self)
         kind, size = shingle_parameters(kind, size)
         return self._encode_pieces(text_pieces(texts), lambda piece: shingles_of(piece, kind, size))
 
     def jaccard(self, a: Codes, b: Codes) -> npt.NDArray[np.float64]:
-        """Estimate the Jaccard similarity of every set of `a` and every set of `b`: float64 (len(a), len(b)).
+        """Estimate the Jaccard similarity of every set of `a` and every set of `b`: float64
+        (len(a), len(b)).
 
-        Symbols that are equal by collision are allowed for, and the result is clipped to 0 … 1; before clipping it has
-        no bias. An empty set is 0 alike to everything, itself included.
+        Symbols that are equal by collision are allowed for, and the result is clipped to 0 … 1;
+        before clipping it has no bias. An empty set is 0 alike to everything, itself included.
         """
         return jaccard_from_distances(self._distances(a, b), self.spec_)
 
     def jaccard_error(self, a: Codes, b: Codes, *, sizes: Any = None) -> npt.NDArray[np.float64]:
         """Return the standard error of `jaccard(a, b)`: float64 (len(a), len(b)).
 
-        With "independent" it is that of n_hashes coin tosses, and so it is with "one-permutation" while nothing is
-        known about the sets. For that method it is only near the truth: where both sets together have fewer members
-        than about 0.37 · n_hashes, empty bins repeat what filled ones say, and the true error is up to 1.2 times as
-        large (1.4 times for two or three members); with more members it is smaller, down to 0.77 times at 1.6 ·
-        n_hashes, since no member is drawn twice. `sizes`, a pair of arrays with the number of distinct members of each
+        With "independent" it is that of n_hashes coin tosses, and so it is with "one-permutation"
+        while nothing is known about the sets. For that method it is only near the truth: where both
+        sets together have fewer members than about 0.37 · n_hashes, empty bins repeat what filled
+        ones say, and the true error is up to 1.2 times as large (1.4 times for two or three
+        members); with more members it is smaller, down to 0.77 times at 1.6 · n_hashes, since no
+        member is drawn twice. `sizes`, a pair of arrays with the number of distinct members of each
         set of `a` and of `b`, takes that into account.
 
         An estimate that involves an empty set is exact: its error is 0.
@@ -204,7 +228,9 @@ class MinHash(Hasher):
         return error
 
     def require_features(self, source: VectorSource) -> None:
-        """Raise unless this is fitted, and `source` has as many columns as the matrix it was fitted on, if any."""
+        """Raise unless this is fitted, and `source` has as many columns as the matrix it was fitted
+        on, if any.
+        """
         check_is_fitted(self)
         if hasattr(self, "n_features_in_"):
             super().require_features(source)
@@ -235,9 +261,13 @@ class MinHash(Hasher):
             resolve_seed(hasher.random_state)
             hasher._draw(whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1))
             if n_features is not None:
-                hasher.n_features_in_ = whole_number(n_features, "n_features", low=1, high=MAX_COLUMNS)
+                hasher.n_features_in_ = whole_number(
+                    n_features, "n_features", low=1, high=MAX_COLUMNS
+                )
         except InvalidInputError as error:
-            raise damaged(stored.name, f"has impossible parameters: {str(error).removesuffix('.')}") from None
+            raise damaged(
+                stored.name, f"has impossible parameters: {str(error).removesuffix('.')}"
+            ) from None
         if n_features is not None:
             restore_names(hasher, stored)
         stored.require_no_more_tensors()
@@ -251,7 +281,9 @@ class MinHash(Hasher):
         self._draw()
 
     def _draw(self, seed: int | None = None) -> None:
-        """Set everything that decides the codes; `seed` comes from a file, and from `random_state` otherwise."""
+        """Set everything that decides the codes; `seed` comes from a file, and from `random_state`
+        otherwise.
+        """
         n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=MOST_HASHES)
         bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
         method = one_of(self.method, "method", _METHODS)
@@ -269,7 +301,8 @@ class MinHash(Hasher):
         if found is not None:
             row, column, value = found
             raise InvalidInputError(
-                f"X: {in_words(value)} at row {row}, column {column}. Every value must be finite; drop or replace such "
+                f"X: {in_words(value)} at row {row}, column {column}. Every value must be finite; "
+                "drop or replace such "
                 "rows first."
             )
         words, empty = self._room(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
@@ -297,14 +330,19 @@ class MinHash(Hasher):
         return np.empty((n, self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)
 
     def _hash_into(
-        self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]
+        self,
+        members: npt.NDArray[np.uint64],
+        offsets: npt.NDArray[np.int64],
+        words: npt.NDArray[np.uint64],
     ) -> None:
         from bitkin.kernels.minhash import independent_into, one_permutation_into, work_for
 
         hash_into = one_permutation_into if self._method == "one-permutation" else independent_into
         hash_into(members, offsets, self._tables, work_for(self.spec_.n_symbols), words)
 
-    def _encode_pieces(self, pieces_of_input: Iterable[_Piece], to_sets: Callable[[_Piece], Sets]) -> Codes:
+    def _encode_pieces(
+        self, pieces_of_input: Iterable[_Piece], to_sets: Callable[[_Piece], Sets]
+    ) -> Codes:
         """Return the codes of the sets of all pieces, a few of them in memory at a time."""
         remaining = iter(pieces_of_input)
         parts: list[Codes] = []
@@ -334,4 +372,6 @@ def _tables(seed: int, method: str, n_hashes: int) -> Tables:
         inverses *= np.uint64(2) - factors * inverses
     symbol = np.arange(64, dtype=np.uint64)
     bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
-    return Tables(*map(read_only, (keys, np.stack([shifts, factors, inverses], axis=1), salts, bit_places)))
+    return Tables(
+        *map(read_only, (keys, np.stack([shifts, factors, inverses], axis=1), salts, bit_places))
+    )

@@ -1,4 +1,6 @@
-"""A fitted ProjectionHash in a file: its model, its two slots and, where it follows a stream, all it needs to go on."""
+"""A fitted ProjectionHash in a file: its model, its two slots and, where it follows a stream, all
+it needs to go on.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
 
-def save_hasher(hasher: ProjectionHash, path: str | os.PathLike[str], more: Mapping[str, Any] | None = None) -> None:
+def save_hasher(
+    hasher: ProjectionHash, path: str | os.PathLike[str], more: Mapping[str, Any] | None = None
+) -> None:
     """Write a fitted hasher to `path`: aside first, then in place at once.
 
-    `more` are JSON values that the file keeps beside the hasher's parameters, for whoever looks for them.
+    `more` are JSON values that the file keeps beside the hasher's parameters, for whoever looks for
+    them.
     """
     live = hasher._live
-    with nullcontext() if live is None else live.lock:  # another thread may go on learning while the file is written
+    # another thread may go on learning while the file is written
+    with nullcontext() if live is None else live.lock:
         model, stream = hasher._model, live_tensors(live)
     parameters = {
         "n_bits": model.spec.n_symbols,
@@ -52,7 +58,9 @@ def save_hasher(hasher: ProjectionHash, path: str | os.PathLike[str], more: Mapp
 def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHash:
     """Return the fitted hasher that a file holds."""
     n_bits = stored.parameter("n_bits")
-    components = stored.tensor("components", np.float32, (None, n_bits if type(n_bits) is int else -1))
+    components = stored.tensor(
+        "components", np.float32, (None, n_bits if type(n_bits) is int else -1)
+    )
     mean = stored.optional_tensor("mean", np.float64, (len(components),))
     hasher = kind(
         n_bits,
@@ -74,7 +82,9 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     restore_names(hasher, stored)
     hasher._projection, hasher._rotation = hasher.projection, hasher.rotation
     try:
-        hasher._set_model(SignModel(components, mean, bool(hasher.normalize), random=hasher._slots.random))
+        hasher._set_model(
+            SignModel(components, mean, bool(hasher.normalize), random=hasher._slots.random)
+        )
         live = live_from_file(stored, hasher)
     except InvalidInputError as error:
         raise damaged(stored.name, f"holds an impossible model: {str(error).rstrip('.')}") from None

@@ -1,4 +1,6 @@
-"""How a sign model is learned from rows at hand: directions, then a rotation of what is projected onto them."""
+"""How a sign model is learned from rows at hand: directions, then a rotation of what is projected
+onto them.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,22 @@ class Slots(NamedTuple):
     def random(self) -> bool:
         """Whether directions are drawn, not learned."""
         projection = self.projection
-        return isinstance(projection, RandomProjection) or (isinstance(projection, Given) and projection.random)
+        return isinstance(projection, RandomProjection) or (
+            isinstance(projection, Given) and projection.random
+        )
 
     def require_memory(self, n_features: int) -> None:
         """Raise unless directions of so many numbers, and the rotation, fit in memory."""
         needed = 24 * n_features * self.n_bits  # float64 draws, twice, and the result
-        require_memory(needed, f"A model of n_bits={self.n_bits} and {n_features} features", "Use fewer bits.")
+        require_memory(
+            needed, f"A model of n_bits={self.n_bits} and {n_features} features", "Use fewer bits."
+        )
         if self.rotation is not None:
             self.rotation.require_memory(self.n_bits)
 
     def sample_rows(self, source: VectorSource) -> int:
-        """Return how many rows the rotation may learn from: 32,768 or what it asks for, within 256 MB.
+        """Return how many rows the rotation may learn from: 32,768 or what it asks for, within 256
+        MB.
 
         None where it looks at none, or at a covariance that the projection knows.
         """
@@ -63,20 +70,30 @@ def training_vectors(
 ) -> TrainingVectors:
     """Return rows to learn from; the seed alone decides which of them a rotation looks at."""
     key = int(Draws(seed, "rows").words(1)[0])
-    return TrainingVectors(source, center=center, normalize=normalize, key=key, sample_rows=sample_rows)
+    return TrainingVectors(
+        source, center=center, normalize=normalize, key=key, sample_rows=sample_rows
+    )
 
 
-def learn_signs(slots: Slots, vectors: TrainingVectors, seed: int) -> tuple[SignModel, npt.NDArray[np.float64]]:
+def learn_signs(
+    slots: Slots, vectors: TrainingVectors, seed: int
+) -> tuple[SignModel, npt.NDArray[np.float64]]:
     """Return the model, and the loss after each turn of a rotation that is found in turns."""
     learned = slots.projection.learn(vectors, slots.n_bits, Draws(seed, "projection"))
     components, losses = learned.directions, np.empty(0)
     if slots.rotation is not None:
         enough = slots.rotation.needs_covariance_only and learned.covariance is not None
         sample = () if enough else vectors.sample_batches()
-        rows = np.concatenate([np.empty((0, slots.n_bits), dtype=np.float32), *map(learned.project, sample)])
+        rows = np.concatenate(
+            [np.empty((0, slots.n_bits), dtype=np.float32), *map(learned.project, sample)]
+        )
         projected = Projected(rows, learned.covariance)
-        rotation, losses = slots.rotation.matrix_and_losses(projected, slots.n_bits, Draws(seed, "rotation"))
+        rotation, losses = slots.rotation.matrix_and_losses(
+            projected, slots.n_bits, Draws(seed, "rotation")
+        )
         with threads.blas_in_one_thread():
             components = components @ rotation
-    model = SignModel(components.astype(np.float32), learned.mean, vectors.normalize, random=slots.random)
+    model = SignModel(
+        components.astype(np.float32), learned.mean, vectors.normalize, random=slots.random
+    )
     return model.require_smaller_mean(), losses

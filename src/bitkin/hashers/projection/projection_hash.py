@@ -37,25 +37,30 @@ class ProjectionHash(Streaming, Hasher):
     ----------
     n_bits : int, default 256
         Length of a code (the papers' c or k).
-    projection : {"pca", "nystrom", "random", "opast", "frequent-directions"} or Projection, default "pca"
-        How directions are found. "pca": those of largest variance, at most as many as features. "nystrom": about
-        those, from a sample of rows and features. "random": independent normals, any number of them. "opast",
-        "frequent-directions": about those of largest variance, vector by vector; fewer than features.
+    projection : {"pca", "nystrom", "random", "opast", "frequent-directions"} or Projection, default
+    "pca"
+        How directions are found. "pca": those of largest variance, at most as many as features.
+        "nystrom": about those, from a sample of rows and features. "random": independent normals,
+        any number of them. "opast", "frequent-directions": about those of largest variance, vector
+        by vector; fewer than features.
     rotation : {"itq", "unifdiag", "isohash", "random"}, Rotation or None, default "itq"
-        How the projected data is turned before signs are taken. "itq": so that it is nearest to its signs.
-        "unifdiag", "isohash": so that all bits have the same variance. "random": at random.
+        How the projected data is turned before signs are taken. "itq": so that it is nearest to its
+        signs. "unifdiag", "isohash": so that all bits have the same variance. "random": at random.
     center : bool, default True
-        Subtract the mean of the fitted rows first. Without it codes depend on directions from the origin only.
+        Subtract the mean of the fitted rows first. Without it codes depend on directions from the
+        origin only.
     normalize : bool, default False
         Scale every row to length 1 first, for cosine.
     refresh : int, default 100
-        Of a stream: vectors between two updates of the rotation, counted across calls. 1 is the streaming paper's way.
+        Of a stream: vectors between two updates of the rotation, counted across calls. 1 is the
+        streaming paper's way.
     epochs : "request", int, float or None, default "request"
-        Of a stream: when the model that makes codes is replaced by that of now. "request": when `new_epoch` is called.
-        int: after so many vectors. float: where such a share of the variance is lost, such as 0.05: the epoch's
-        directions capture so much less of the recent stream than those of now, or than they did when the epoch began;
-        looked at every max(256, `refresh`) vectors. None: codes are made by the model as it moves, which is the
-        streaming paper's way; they cannot be compared.
+        Of a stream: when the model that makes codes is replaced by that of now. "request": when
+        `new_epoch` is called. int: after so many vectors. float: where such a share of the variance
+        is lost, such as 0.05: the epoch's directions capture so much less of the recent stream than
+        those of now, or than they did when the epoch began; looked at every max(256, `refresh`)
+        vectors. None: codes are made by the model as it moves, which is the streaming paper's way;
+        they cannot be compared.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -69,37 +74,45 @@ class ProjectionHash(Streaming, Hasher):
     mean_ : float64 (n_features,) or None
         Of all rows; of the sampled ones after "nystrom".
     rotation_losses_ : float64 (n,)
-        The loss after each turn of a rotation that is found in turns, such as ITQ. Set by `fit`, not kept in files.
+        The loss after each turn of a rotation that is found in turns, such as ITQ. Set by `fit`,
+        not kept in files.
     seed_ : int
     epoch_ : ProjectionHash
-        Of a stream: the current epoch, a snapshot that makes the codes of `sketch` and `sketch_stream`.
+        Of a stream: the current epoch, a snapshot that makes the codes of `sketch` and
+        `sketch_stream`.
     n_epochs_, n_seen_, n_skipped_ : int
-        Of a stream: epochs begun, vectors learned from, and vectors left out because they were not finite.
+        Of a stream: epochs begun, vectors learned from, and vectors left out because they were not
+        finite.
 
     Notes
     -----
-    The mean is subtracted after the projection, in float32, so that sparse rows stay sparse. Where the mean is more
-    than about 10⁴ times the spread of the data, bits are lost to rounding: centre such data first.
+    The mean is subtracted after the projection, in float32, so that sparse rows stay sparse. Where
+    the mean is more than about 10⁴ times the spread of the data, bits are lost to rounding: centre
+    such data first.
 
-    A rotation learns from a sample of projected rows: 32,768, of dense ones no more than 256 MB, and in any case 64 for
-    each bit. More did not help (CIFAR-10 GIST and Fashion-MNIST, 64 and 128 bits); 3,000 rows lost 4 %. They are chosen
-    by a keyed hash of the row number, so that any batches, and any machines that share the work, choose the same. An
-    iterator's are kept while it is read. After exact PCA, "unifdiag" and "isohash" learn from the covariance of all
-    rows instead, and none are kept.
+    A rotation learns from a sample of projected rows: 32,768, of dense ones no more than 256 MB,
+    and in any case 64 for each bit. More did not help (CIFAR-10 GIST and Fashion-MNIST, 64 and 128
+    bits); 3,000 rows lost 4 %. They are chosen by a keyed hash of the row number, so that any
+    batches, and any machines that share the work, choose the same. An iterator's are kept while it
+    is read. After exact PCA, "unifdiag" and "isohash" learn from the covariance of all rows
+    instead, and none are kept.
 
-    **Streams.** With "opast" or "frequent-directions" and a rotation other than "itq", a hasher goes on learning after
-    `fit`, or without: `partial_fit` learns; `sketch` and `sketch_stream` return codes and learn, and a code has always
-    left before its vector is learned from. `transform`, `encode`, `components_` and `fingerprint_` are those of the
-    model as it is now, `snapshot` keeps it. Codes of a model that moves cannot be compared with each other, so streams
-    are coded by epochs: the model of one moment, held still while learning goes on. `drift` tells when it is time for
-    another. A stream that no `fit` began is coded by random directions at first; its first learned epoch begins after
-    32 vectors a bit (Fashion-MNIST and CIFAR-10 GIST, 16 to 128 bits: at least 96 % of the recall that 128 a bit give;
-    at 32 bits, 1 a bit gives half of it), and until then no other rule counts.
+    **Streams.** With "opast" or "frequent-directions" and a rotation other than "itq", a hasher
+    goes on learning after `fit`, or without: `partial_fit` learns; `sketch` and `sketch_stream`
+    return codes and learn, and a code has always left before its vector is learned from.
+    `transform`, `encode`, `components_` and `fingerprint_` are those of the model as it is now,
+    `snapshot` keeps it. Codes of a model that moves cannot be compared with each other, so streams
+    are coded by epochs: the model of one moment, held still while learning goes on. `drift` tells
+    when it is time for another. A stream that no `fit` began is coded by random directions at
+    first; its first learned epoch begins after 32 vectors a bit (Fashion-MNIST and CIFAR-10 GIST,
+    16 to 128 bits: at least 96 % of the recall that 128 a bit give; at 32 bits, 1 a bit gives half
+    of it), and until then no other rule counts.
 
-    However a stream is cut into calls, models and codes are the same to the last bit. Memory stays the same however
-    long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One thread at a time may call what learns;
-    others may read and save meanwhile, and see the model between two batches. Codes of a stream are summed up in
-    another order than by `transform`: they may differ where abs(projection) < 1e-5 · ‖x‖.
+    However a stream is cut into calls, models and codes are the same to the last bit. Memory stays
+    the same however long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One
+    thread at a time may call what learns; others may read and save meanwhile, and see the model
+    between two batches. Codes of a stream are summed up in another order than by `transform`: they
+    may differ where abs(projection) < 1e-5 · ‖x‖.
 
     Examples
     --------
@@ -118,13 +131,13 @@ class ProjectionHash(Streaming, Hasher):
 
     A stream:
 
-    >>> live = bitkin.ProjectionHash(n_bits=16, projection="opast", rotation="unifdiag", epochs=500).fit(X)
+    >>> live = bitkin.ProjectionHash(16, projection="opast", rotation="unifdiag", epochs=500).fit(X)
     >>> [len(codes) for codes in live.sketch_stream(X)]
     [500, 500]
     >>> live.sketch(X[0]).fingerprint == live.epoch_.fingerprint_
     True
     >>> print(live.drift(live.epoch_))
-    100.0 % of the variance kept, ... % captured, ... % of bits flipped, bits spread by ..., after 2,001 vectors
+    100.0 % of the variance kept, ... % captured, ..., after 2,001 vectors
     """
 
     notices_not_finite = True  # whatever is not finite shows in the product
@@ -218,7 +231,10 @@ class ProjectionHash(Streaming, Hasher):
         source = super()._training_source(X)
         if is_whole_map(X):
             return MappedRows(X)
-        if not isinstance(X, VectorSource) and not slots.projection_for(self.projection).reads_all_rows:
+        if (
+            not isinstance(X, VectorSource)
+            and not slots.projection_for(self.projection).reads_all_rows
+        ):
             for _ in source.batches():  # in memory it costs little to look at every number
                 pass
         return source
@@ -231,7 +247,10 @@ class ProjectionHash(Streaming, Hasher):
 
     def _settle_parameters(self) -> None:
         self._require_parameters()
-        self._projection, self._rotation = slots.projection_for(self.projection), slots.rotation_for(self.rotation)
+        self._projection, self._rotation = (
+            slots.projection_for(self.projection),
+            slots.rotation_for(self.rotation),
+        )
         self.seed_ = resolve_seed(self.random_state)
 
     @property
@@ -253,7 +272,9 @@ class ProjectionHash(Streaming, Hasher):
         refresh, epochs = refresh_count(self.refresh), epochs_rule(self.epochs)
         settings = Settings(bool(self.center), bool(self.normalize), self.seed_, refresh, epochs)
         draws = Draws(self.seed_, "projection")
-        tracker = self._projection.tracker(n_features, self.n_bits, center=settings.center, draws=draws)
+        tracker = self._projection.tracker(
+            n_features, self.n_bits, center=settings.center, draws=draws
+        )
         self.spec_ = CodeSpec(self.n_bits)
         return LiveModel(tracker, self._rotation, settings)
 
@@ -273,11 +294,15 @@ class ProjectionHash(Streaming, Hasher):
         return hasher
 
     def _can_follow(self) -> bool:
-        """Whether vectors of a stream can be learned from: a hasher that was fitted otherwise stays as it is."""
+        """Whether vectors of a stream can be learned from: a hasher that was fitted otherwise stays
+        as it is.
+        """
         if self._live is not None or hasattr(self, "spec_"):
             return self._live is not None
         try:
-            return follow_streams(slots.projection_for(self.projection), slots.rotation_for(self.rotation))
+            return follow_streams(
+                slots.projection_for(self.projection), slots.rotation_for(self.rotation)
+            )
         except InvalidInputError:
             return False
 
@@ -285,7 +310,9 @@ class ProjectionHash(Streaming, Hasher):
         whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
         for name in ("center", "normalize"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise InvalidInputError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+                raise InvalidInputError(
+                    f"{name} must be True or False, got {getattr(self, name)!r}."
+                )
         refresh_count(self.refresh)
         epochs_rule(self.epochs)
 

@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projection.projections import OPAST, PCA, FrequentDirections, Nystrom, Projection, RandomProjection
+from bitkin.hashers.projection.projections import (
+    OPAST,
+    PCA,
+    FrequentDirections,
+    Nystrom,
+    Projection,
+    RandomProjection,
+)
 from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.rotations import ITQ, IsoHash, RandomRotation, Rotation, UnifDiag
 
@@ -20,7 +27,12 @@ PROJECTIONS: dict[str, type[Projection]] = {
     "opast": OPAST,
     "frequent-directions": FrequentDirections,
 }
-ROTATIONS: dict[str, type[Rotation]] = {"itq": ITQ, "unifdiag": UnifDiag, "isohash": IsoHash, "random": RandomRotation}
+ROTATIONS: dict[str, type[Rotation]] = {
+    "itq": ITQ,
+    "unifdiag": UnifDiag,
+    "isohash": IsoHash,
+    "random": RandomRotation,
+}
 
 _IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}
 
@@ -44,7 +56,10 @@ def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
             f"{value!r} cannot be saved: only bitkin's own projections and rotations can be loaded."
         )
     parameters = value.get_params(deep=False)
-    plain = {name: kept.item() if isinstance(kept, np.generic) else kept for name, kept in parameters.items()}
+    plain = {
+        name: kept.item() if isinstance(kept, np.generic) else kept
+        for name, kept in parameters.items()
+    }
     return {"class": type(value).__name__, "parameters": plain}
 
 
@@ -64,7 +79,9 @@ def _resolve(value: Any, name: str, known: dict[str, type[Slot]], kind: Any) -> 
     if isinstance(value, kind):
         return value  # type: ignore[no-any-return]
     choices = [repr(choice) for choice in known] + (["None"] if name == "rotation" else [])
-    raise InvalidInputError(f"{name} must be {', '.join(choices)} or a {kind.__name__} object, got {value!r}.")
+    raise InvalidInputError(
+        f"{name} must be {', '.join(choices)} or a {kind.__name__} object, got {value!r}."
+    )
 
 
 def _restore(description: Any, file_name: str, known: dict[str, type[Slot]]) -> Slot:
@@ -74,4 +91,6 @@ def _restore(description: Any, file_name: str, known: dict[str, type[Slot]]) -> 
         slot.require_parameters()
         return slot
     except (KeyError, TypeError, InvalidInputError):
-        raise CorruptFileError(f"{file_name} names a part this bitkin does not know: {description!r}.") from None
+        raise CorruptFileError(
+            f"{file_name} names a part this bitkin does not know: {description!r}."
+        ) from None

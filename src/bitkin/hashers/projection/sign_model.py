@@ -1,4 +1,6 @@
-"""What makes the codes of a projection hash: directions, a mean, and the signs of what is projected onto them."""
+"""What makes the codes of a projection hash: directions, a mean, and the signs of what is projected
+onto them.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ class SignModel:
     normalize : bool
         Whether rows are scaled to length 1 first.
     random : bool, default False
-        Whether the directions were drawn, not learned. It changes no code: what codes tell about distances depends on
-        it, see `bitkin.corrections`.
+        Whether the directions were drawn, not learned. It changes no code: what codes tell about
+        distances depends on it, see `bitkin.corrections`.
     """
 
     def __init__(
@@ -58,15 +60,23 @@ class SignModel:
         with np.errstate(over="ignore", invalid="ignore"), threads.blas_in_one_thread():
             if mean is not None:
                 self.exact_offset = mean @ components.astype(np.float64)
-            self.offset = self.exact_offset.astype(np.float32)  # infinite where no product of float32 reaches it
-            within = mean is None or np.isfinite(mean.astype(np.float32)).all()  # where means of float32 rows are
+            # infinite where no product of float32 reaches it
+            self.offset = self.exact_offset.astype(np.float32)
+            # where means of float32 rows are
+            within = mean is None or np.isfinite(mean.astype(np.float32)).all()
         if not (within and np.isfinite(components).all()):
-            raise InvalidInputError("components or mean hold numbers that are not finite in float32.")
+            raise InvalidInputError(
+                "components or mean hold numbers that are not finite in float32."
+            )
 
     def require_smaller_mean(self) -> SignModel:
-        """Return this model, whose mean must not project beyond float32 where it is to be fitted to rows at hand."""
+        """Return this model, whose mean must not project beyond float32 where it is to be fitted to
+        rows at hand.
+        """
         if not np.isfinite(self.offset).all():
-            raise InvalidInputError("X must have smaller numbers: their mean projects beyond float32. Scale it down.")
+            raise InvalidInputError(
+                "X must have smaller numbers: their mean projects beyond float32. Scale it down."
+            )
         return self
 
     @cached_property
@@ -79,7 +89,9 @@ class SignModel:
 
     @cached_property
     def scaled_mean(self) -> tuple[npt.NDArray[np.float64], int]:
-        """The mean times 2**e, and e, which is 0 unless the mean is so short that float32 would lose its squares."""
+        """The mean times 2**e, and e, which is 0 unless the mean is so short that float32 would
+        lose its squares.
+        """
         mean = np.zeros(len(self.components)) if self.mean is None else self.mean
         largest = float(np.abs(mean).max(initial=0.0))
         if largest == 0.0 or largest >= _SHORT_MEAN:
@@ -89,7 +101,9 @@ class SignModel:
 
     @cached_property
     def scaled_offset(self) -> npt.NDArray[np.float64]:
-        """What `scaled_mean` projects to: all digits of it, also where `exact_offset` is too small for them."""
+        """What `scaled_mean` projects to: all digits of it, also where `exact_offset` is too small
+        for them.
+        """
         scaled, exponent = self.scaled_mean
         if exponent == 0:
             return self.exact_offset
@@ -111,15 +125,19 @@ class SignModel:
     def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
         """Return packed codes: uint64 (n, words a row)."""
         words = np.zeros((batch.shape[0], self.spec.plane_words), dtype=WORD)
-        self._over_blocks(batch, lambda rows, product: pack_signs(product, self.offset, words[rows]))
+        self._over_blocks(
+            batch, lambda rows, product: pack_signs(product, self.offset, words[rows])
+        )
         return words
 
     def _over_blocks(
         self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool], name: str = "X"
     ) -> None:
-        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were finite.
+        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were
+        finite.
 
-        The blocks do not depend on the number of threads, and the next block overwrites the product.
+        The blocks do not depend on the number of threads, and the next block overwrites the
+        product.
         """
         step = _block_rows(batch.shape[0], self.spec.n_symbols)
 
@@ -145,8 +163,8 @@ def _unchanging(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _block_rows(n_rows: int, n_bits: int) -> int:
     """Return how many rows to take at once: a product of at most 4 MB.
 
-    BLAS packs the components anew for every product, so fewer are better. Several blocks come in pairs of equal size,
-    so that no thread is left with a short one at the end.
+    BLAS packs the components anew for every product, so fewer are better. Several blocks come in
+    pairs of equal size, so that no thread is left with a short one at the end.
     """
     most = max(16, min(4096, (1 << 20) // n_bits))
     if n_rows <= _WORTH_A_THREAD:
@@ -159,7 +177,9 @@ def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     if issparse(rows):
         product: npt.NDArray[np.float32] = rows @ components
         return product
-    return np.matmul(rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32))
+    return np.matmul(
+        rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32)
+    )
 
 
 def _raise_not_finite(rows: Any, name: str, first: int) -> None:
@@ -168,10 +188,12 @@ def _raise_not_finite(rows: Any, name: str, first: int) -> None:
     if found is not None:
         row, column, value = found
         raise InvalidInputError(
-            f"{name}: {in_words(value)} at row {first + row}, column {column}. Every value must be finite; "
+            f"{name}: {in_words(value)} at row {first + row}, column {column}. Every value must be "
+            "finite; "
             "drop or replace such rows first."
         )
     raise InvalidInputError(
-        f"{name} must have smaller numbers: a projection of rows {first} to {first + rows.shape[0] - 1} overflows "
+        f"{name} must have smaller numbers: a projection of rows {first} to "
+        f"{first + rows.shape[0] - 1} overflows "
         "float32. Scale the data down."
     )

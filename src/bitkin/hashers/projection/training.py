@@ -1,4 +1,6 @@
-"""What projections and rotations learn from: rows on demand, centred and normalized as the hasher asks."""
+"""What projections and rotations learn from: rows on demand, centred and normalized as the hasher
+asks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _NORMAL = 2.0**-126  # float32 loses digits of what is smaller
 
 
 class TrainingVectors:
-    """The rows to fit, in float32 and normalized; centring is left to the learner, which may not read all of them.
+    """The rows to fit, in float32 and normalized; centring is left to the learner, which may not
+    read all of them.
 
     Parameters
     ----------
@@ -32,10 +35,13 @@ class TrainingVectors:
     key : int
         What decides which rows are sampled; see `RowSample`.
     sample_rows : int, default 0
-        How many rows a rotation wants to look at afterwards. Those of an iterator are kept while it is read.
+        How many rows a rotation wants to look at afterwards. Those of an iterator are kept while it
+        is read.
     """
 
-    def __init__(self, source: VectorSource, *, center: bool, normalize: bool, key: int, sample_rows: int = 0) -> None:
+    def __init__(
+        self, source: VectorSource, *, center: bool, normalize: bool, key: int, sample_rows: int = 0
+    ) -> None:
         self.source = source
         self.center = center
         self.normalize = normalize
@@ -66,7 +72,9 @@ class TrainingVectors:
         return self.source.sparse
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the number of the first row and a float32 array or CSR array. Copy what is to outlive the next one."""
+        """Yield the number of the first row and a float32 array or CSR array. Copy what is to
+        outlive the next one.
+        """
         n = 0
         for first, batch in self.source.batches():
             rows = prepared(batch, self.normalize, self.source.name, first)
@@ -75,14 +83,21 @@ class TrainingVectors:
             n = first + batch.shape[0]
             yield first, rows
         if n == 0:
-            raise InvalidInputError(f"{self.source.name} has no rows. Give at least one row to fit.")
+            raise InvalidInputError(
+                f"{self.source.name} has no rows. Give at least one row to fit."
+            )
 
     def gather(self, row_numbers: npt.NDArray[np.int64]) -> Batch:
         """Return rows by number, in that order."""
-        return prepared(self.source.gather(row_numbers), self.normalize, self.source.name, row_numbers)
+        return prepared(
+            self.source.gather(row_numbers), self.normalize, self.source.name, row_numbers
+        )
 
-    def sample(self, size: int | float, at_least: int = 0) -> tuple[Batch, npt.NDArray[np.int64], int]:
-        """Return a uniform sample of so many rows, or of such a share: the rows, their numbers and the count of all.
+    def sample(
+        self, size: int | float, at_least: int = 0
+    ) -> tuple[Batch, npt.NDArray[np.int64], int]:
+        """Return a uniform sample of so many rows, or of such a share: the rows, their numbers and
+        the count of all.
 
         No other row is read where rows can be read by number.
         """
@@ -95,7 +110,9 @@ class TrainingVectors:
         return sample.rows, sample.row_numbers, sample.n
 
     def sample_batches(self) -> Iterator[Batch]:
-        """Yield the `sample_rows` rows for a rotation, in order; of an iterator, after it was read."""
+        """Yield the `sample_rows` rows for a rotation, in order; of an iterator, after it was
+        read.
+        """
         if self._kept is not None:
             yield self._kept.rows
         elif self.n_rows is not None and self.n_rows <= self.sample_rows:
@@ -125,7 +142,9 @@ def rounded_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return mean.astype(np.float32).astype(np.float64)
 
 
-def prepared(batch: Batch, normalize: bool, name: str = "X", first: int | npt.NDArray[np.int64] = 0) -> Batch:
+def prepared(
+    batch: Batch, normalize: bool, name: str = "X", first: int | npt.NDArray[np.int64] = 0
+) -> Batch:
     """Return a batch as float32, its rows scaled to length 1 when asked; a zero row stays zero.
 
     `name` and `first`, the number of its first row or of every row, are for messages.
@@ -135,7 +154,9 @@ def prepared(batch: Batch, normalize: bool, name: str = "X", first: int | npt.ND
 
 
 def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Batch:
-    """Return a batch as float32; rows that are not finite there, or that all but vanish, are refused."""
+    """Return a batch as float32; rows that are not finite there, or that all but vanish, are
+    refused.
+    """
     loses = batch.dtype.kind == "f" and batch.dtype.itemsize > 4
     with np.errstate(over="ignore"):
         small = batch.astype(np.float32)
@@ -144,21 +165,24 @@ def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Ba
         row, column, _ = found
         number = first + row if isinstance(first, int) else first[row]
         raise InvalidInputError(
-            f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. Scale the data down."
+            f"{name} must fit float32, got {batch[row, column]} at row {number}, column {column}. "
+            "Scale the data down."
         )
     lost = _first_vanished(batch, small) if loses and found is None else None
     if lost is not None:
         number = first + lost if isinstance(first, int) else first[lost]
         raise InvalidInputError(
             f"{name} must fit float32: row {number} all but vanishes in float32, which ends at "
-            f"{np.finfo(np.float32).smallest_subnormal:.1e}. Scale the data up, or set such rows to 0."
+            f"{np.finfo(np.float32).smallest_subnormal:.1e}. Scale the data up, or set such rows "
+            "to 0."
         )
     return small
 
 
 def _first_vanished(batch: Any, small: Any) -> int | None:
     """Return the first row that lost more than 2⁻⁹ of its largest number in float32."""
-    # Few rows are small enough to be looked at, so whole batches pay for one sum per row and no more.
+    # Few rows are small enough to be looked at, so whole batches pay for one sum per row and no
+    # more.
     suspects = _short_rows(batch, small)
     if not len(suspects):
         return None
@@ -176,7 +200,9 @@ def _first_vanished(batch: Any, small: Any) -> int | None:
 
 
 def _short_rows(batch: Any, small: Any) -> npt.NDArray[np.intp]:
-    """Return which rows may have lost digits in float32, ascending; rows of zeros have none to lose."""
+    """Return which rows may have lost digits in float32, ascending; rows of zeros have none to
+    lose.
+    """
     if issparse(small):
         entries = np.flatnonzero((np.abs(small.data) < _NORMAL) & (batch.data != 0))
         return np.unique(np.searchsorted(small.indptr, entries, side="right") - 1)
@@ -188,7 +214,9 @@ def _short_rows(batch: Any, small: Any) -> npt.NDArray[np.intp]:
 
 
 def _unit_rows(batch: Any) -> Any:
-    """Divide rows by their lengths, in float64: squares of float32 numbers leave the range of float32."""
+    """Divide rows by their lengths, in float64: squares of float32 numbers leave the range of
+    float32.
+    """
     numbers = batch.data if issparse(batch) else batch.reshape(-1)
     counts = np.diff(batch.indptr) if issparse(batch) else np.full(len(batch), batch.shape[1])
     rows = np.repeat(np.arange(len(counts)), counts)

@@ -36,16 +36,24 @@ class Donors:
 
     @functools.cached_property
     def probes(self) -> npt.NDArray[np.int32]:
-        """The windows that each one asks in turn before it goes around the ring: int32 (probes, n_hashes)."""
-        n_probes = max(1, min(_PROBES, _PROBE_TABLE // self.n_hashes)) if self.densify == "optimal" else 0
+        """The windows that each one asks in turn before it goes around the ring: int32 (probes,
+        n_hashes).
+        """
+        n_probes = (
+            max(1, min(_PROBES, _PROBE_TABLE // self.n_hashes)) if self.densify == "optimal" else 0
+        )
         drawn = Draws(self.seed, "donors").below(self.n_hashes, n_probes * self.n_hashes)
         return read_only(drawn.astype(np.int32).reshape(n_probes, self.n_hashes))
 
     @functools.cached_property
     def offsets(self) -> npt.NDArray[np.uint32]:
         """What a donor so many steps away adds: C · steps modulo R, with C > K coprime to R."""
-        constant = next(c for c in itertools.count(self.window + 1) if math.gcd(c, self.alphabet_size) == 1)
-        steps = np.arange(1 if self.densify is None else 1 + len(self.probes) + self.n_hashes, dtype=np.uint64)
+        constant = next(
+            c for c in itertools.count(self.window + 1) if math.gcd(c, self.alphabet_size) == 1
+        )
+        steps = np.arange(
+            1 if self.densify is None else 1 + len(self.probes) + self.n_hashes, dtype=np.uint64
+        )
         added = steps * np.uint64(constant % self.alphabet_size) % np.uint64(self.alphabet_size)
         return read_only(added.astype(np.uint32))
 

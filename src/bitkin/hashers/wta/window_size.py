@@ -11,7 +11,9 @@ from bitkin import theory
 from bitkin.notices import warn_caller
 
 MODERATE = 0.25
-"""Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on bags and texts."""
+"""Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on
+bags and texts.
+"""
 
 TOO_MANY = 0.9
 """Share of empty windows above which a given window size is warned about."""
@@ -28,7 +30,9 @@ class Sparsity:
 
     def count(self, nonzeros: npt.NDArray[np.int64]) -> None:
         """Add rows, given by how many nonzeros each has."""
-        for number, rows in zip(*np.unique(nonzeros[nonzeros > 0], return_counts=True), strict=True):
+        for number, rows in zip(
+            *np.unique(nonzeros[nonzeros > 0], return_counts=True), strict=True
+        ):
             self.rows_with[int(number)] = self.rows_with.get(int(number), 0) + int(rows)
 
     @property
@@ -37,7 +41,9 @@ class Sparsity:
         return sum(self.rows_with.values())
 
     def empty_share(self, window: int, degree: int) -> float:
-        """Return the share of windows expected to be empty: exact at degree 1, above it by the rule of thumb."""
+        """Return the share of windows expected to be empty: exact at degree 1, above it by the rule
+        of thumb.
+        """
         if not self.rows_with:
             return 0.0
         nonzeros = np.array(list(self.rows_with))
@@ -50,7 +56,8 @@ class Sparsity:
     def window(self, n_hashes: int, degree: int) -> int:
         """Return the smallest window that leaves a moderate share empty.
 
-        It is at least 4, and at most what cuts one permutation of all features into `n_hashes` windows.
+        It is at least 4, and at most what cuts one permutation of all features into `n_hashes`
+        windows.
         """
         low = min(DEFAULT_WINDOW, self.n_features)
         high = max(low, self.n_features // n_hashes)
@@ -62,7 +69,9 @@ class Sparsity:
                 low = middle + 1
         return low
 
-    def warn(self, window: int, measured: float, n_without: int, n_hashes: int, degree: int) -> None:
+    def warn(
+        self, window: int, measured: float, n_without: int, n_hashes: int, degree: int
+    ) -> None:
         """Warn of a window that leaves nearly all windows empty, with one that would not."""
         if measured <= TOO_MANY:
             return
@@ -70,8 +79,11 @@ class Sparsity:
         share = self.empty_share(better, degree)
         advice = f"window={better} would leave about {share:.0%}; window='auto' chooses it."
         if better <= window or share > TOO_MANY:
-            advice = "No window would do for so many hashes: take fewer, so that windows can be larger."
+            advice = (
+                "No window would do for so many hashes: take fewer, so that windows can be larger."
+            )
         without = f", {n_without / self.n_rows:.0%} of rows get no code at all" if n_without else ""
         warn_caller(
-            f"window={window} leaves {measured:.1%} of windows empty{without}, and codes tell little apart. {advice}"
+            f"window={window} leaves {measured:.1%} of windows empty{without}, and codes tell "
+            f"little apart. {advice}"
         )

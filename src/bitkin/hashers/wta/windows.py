@@ -1,6 +1,7 @@
 """Windows: which features every code looks at, drawn once from the seed.
 
-`features[l, w·K + k]` is factor l of component k of window w. Features of one factor never repeat within a window.
+`features[l, w·K + k]` is factor l of component k of window w. Features of one factor never repeat
+within a window.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class WindowPlan:
         return out
 
     def coefficients(self, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
-        """Return √(p! / ∏ aᵢ!) for every component, aᵢ counting how often each feature is among its p factors."""
+        """Return √(p! / ∏ aᵢ!) for every component, aᵢ counting how often each feature is among its
+        p factors.
+        """
         ordered = np.sort(features, axis=0)
         run = np.ones(features.shape[1], dtype=np.int64)
         repeats = np.ones(features.shape[1])
@@ -66,7 +69,9 @@ class WindowPlan:
         step = max(1, _AT_A_TIME // self.n_features) * whole
         for start in range(0, len(out), step):
             part = out[start : start + step]
-            part[:] = draws.permutations(self.n_features, -(-len(part) // whole))[:, :whole].reshape(-1)[: len(part)]
+            part[:] = draws.permutations(self.n_features, -(-len(part) // whole))[
+                :, :whole
+            ].reshape(-1)[: len(part)]
 
     def _independent_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
         """Every window on its own: K different features in random order."""
@@ -77,9 +82,12 @@ class WindowPlan:
                 windows[done] = draws.choice(self.n_features, self.window)
                 done += 1
                 continue
-            # K numbers differ more often than not: draw for all windows, and drop those that repeat one.
+            # K numbers differ more often than not: draw for all windows, and drop those that repeat
+            # one.
             missing = self.n_hashes - done
-            drawn = draws.below(self.n_features, missing * self.window).reshape(missing, self.window)
+            drawn = draws.below(self.n_features, missing * self.window).reshape(
+                missing, self.window
+            )
             ordered = np.sort(drawn, axis=1)
             good = drawn[(ordered[:, 1:] != ordered[:, :-1]).all(axis=1)]
             windows[done : done + len(good)] = good
@@ -88,15 +96,19 @@ class WindowPlan:
     def _require_memory(self) -> None:
         memory = physical_memory()
         places = self.n_hashes * self.window
-        needed = 4 * (self.degree + 1) * places + 32 * max(places, self.n_features)  # windows, and one factor's draws
+        # windows, and one factor's draws
+        needed = 4 * (self.degree + 1) * places + 32 * max(places, self.n_features)
         if self.n_hashes * self.window >= int(NO_PLACE) or (memory is not None and needed > memory):
             raise InvalidInputError(
-                f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do not fit in memory."
+                f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do "
+                "not fit in memory."
             )
 
 
 class Windows:
-    """The windows of a plan as kernels take them, drawn when first asked for and left out of pickles."""
+    """The windows of a plan as kernels take them, drawn when first asked for and left out of
+    pickles.
+    """
 
     def __init__(self, plan: WindowPlan, weighted: bool) -> None:
         self.plan, self.weighted = plan, weighted
@@ -131,10 +143,11 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where each feature is looked at, as the first factor: the way from a sparse row to its windows.
+    """Where each feature is looked at, as the first factor: the way from a sparse row to its
+    windows.
 
-    With a stride, the places of feature f are `places[f · stride : (f + 1) · stride]`, NO_PLACE where there are fewer;
-    with stride 0 they are `places[starts[f] : starts[f + 1]]`.
+    With a stride, the places of feature f are `places[f · stride : (f + 1) · stride]`, NO_PLACE
+    where there are fewer; with stride 0 they are `places[starts[f] : starts[f + 1]]`.
     """
 
     places: npt.NDArray[np.uint32]
@@ -157,8 +170,12 @@ def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> Places:
         for start in range(0, n_places, whole):
             for begin in range(start, min(start + whole, n_places), _AT_A_TIME):
                 part = first[begin : min(begin + _AT_A_TIME, start + whole)].astype(np.int64)
-                table[part * stride + start // whole] = np.arange(begin, begin + len(part), dtype=np.uint32)
+                table[part * stride + start // whole] = np.arange(
+                    begin, begin + len(part), dtype=np.uint32
+                )
         return Places(read_only(table), read_only(np.zeros(1, dtype=np.uint32)), stride)
     starts = np.zeros(plan.n_features + 1, dtype=np.uint32)
     np.cumsum(np.bincount(first, minlength=plan.n_features), out=starts[1:])
-    return Places(read_only(np.argsort(first, kind="stable").astype(np.uint32)), read_only(starts), 0)
+    return Places(
+        read_only(np.argsort(first, kind="stable").astype(np.uint32)), read_only(starts), 0
+    )

@@ -23,13 +23,19 @@ HashRows = Callable[[Any, npt.NDArray[np.int32]], None]
 
 
 def pieces(n_rows: int) -> list[slice]:
-    """Cut rows into pieces for threads: a few thousand each, but two at least where it is worth a thread."""
+    """Cut rows into pieces for threads: a few thousand each, but two at least where it is worth a
+    thread.
+    """
     step = max(256, min(_PIECE, -(-n_rows // 2)))
     return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
 
 
-def winners_of(batch: Any, piece: slice, windows: Windows) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
-    """Yield the winners of a few rows at a time, int32 (rows, n_hashes), −1 for empty; the next ones overwrite them."""
+def winners_of(
+    batch: Any, piece: slice, windows: Windows
+) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
+    """Yield the winners of a few rows at a time, int32 (rows, n_hashes), −1 for empty; the next
+    ones overwrite them.
+    """
     n_hashes = windows.plan.n_hashes
     wide = batch.dtype.itemsize > _EXACT_BYTES[batch.dtype.kind] or windows.plan.degree > 1
     best = np.empty(n_hashes, dtype=np.float64 if wide else np.float32)
@@ -50,7 +56,9 @@ def _dense(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
 
     def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
         numbers = read_only(rows.astype(best.dtype, copy=False))
-        dense_winners_into(numbers, windows.features, windows.coefficients, slots, components, best, winners)
+        dense_winners_into(
+            numbers, windows.features, windows.coefficients, slots, components, best, winners
+        )
 
     return hash_rows
 
@@ -64,9 +72,21 @@ def _sparse(batch: Any, windows: Windows, best: npt.NDArray[Any]) -> HashRows:
 
     def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
         sparse_winners_into(
-            read_only(rows.data.astype(best.dtype, copy=False)), read_only(rows.indices), read_only(rows.indptr),
-            places.places, places.starts, places.stride, windows.features, windows.coefficients,
-            values, hit_places, hits, best, counts, taken, winners,
-        )  # fmt: skip
+            read_only(rows.data.astype(best.dtype, copy=False)),
+            read_only(rows.indices),
+            read_only(rows.indptr),
+            places.places,
+            places.starts,
+            places.stride,
+            windows.features,
+            windows.coefficients,
+            values,
+            hit_places,
+            hits,
+            best,
+            counts,
+            taken,
+            winners,
+        )
 
     return hash_rows

@@ -42,36 +42,42 @@ _MOST_HASHES = 2**24
 
 
 class WTAHash(Hasher):
-    """Winner-take-all codes: a symbol is the position of the largest among `window` components picked at random.
+    """Winner-take-all codes: a symbol is the position of the largest among `window` components
+    picked at random.
 
-    Codes depend on the order of a row's components only: without empty windows and at degree 1, any change that keeps
-    the order keeps the code, such as scaling a row or adding a constant to it. Two rows share a symbol with a
-    probability that `bitkin.theory` knows: `wta_similarity` without ties, `wta_collision` with them, `good_kernel`
-    where empty windows are filled.
+    Codes depend on the order of a row's components only: without empty windows and at degree 1, any
+    change that keeps the order keeps the code, such as scaling a row or adding a constant to it.
+    Two rows share a symbol with a probability that `bitkin.theory` knows: `wta_similarity` without
+    ties, `wta_collision` with them, `good_kernel` where empty windows are filled.
 
     Parameters
     ----------
     n_hashes : int, default 256
         Symbols a code (the papers' m), at most 2**24.
     window : int or "auto", default 4
-        Components a symbol looks at (the papers' K), from 2 to the number of features. "auto" takes the smallest from
-        4 on that leaves no more than a quarter of the windows empty, as far as one permutation of the features goes.
+        Components a symbol looks at (the papers' K), from 2 to the number of features. "auto" takes
+        the smallest from 4 on that leaves no more than a quarter of the windows empty, as far as
+        one permutation of the features goes.
     degree : int, default 1
-        A component is the product of so many features (the papers' p), multiplied in float64. One that is too small for
-        that is zero, one too large infinite.
+        A component is the product of so many features (the papers' p), multiplied in float64. One
+        that is too small for that is zero, one too large infinite.
     coefficients : bool, default False
-        Weigh a product by √(p! / ∏ aᵢ!), aᵢ counting the repeats of a feature in it. Tuples of features are drawn in
-        order, so that multiplicities are in the sampling already; this is for the kernel's unordered form.
+        Weigh a product by √(p! / ∏ aᵢ!), aᵢ counting the repeats of a feature in it. Tuples of
+        features are drawn in order, so that multiplicities are in the sampling already; this is for
+        the kernel's unordered form.
     densify : {"auto", "rotation", "optimal", None}, default "auto"
-        How windows without any nonzero component get a symbol: from the next filled window to the right, or from one
-        chosen by hashing, which has lower variance. None leaves them 0, where two empty windows match. "auto" is
-        "optimal" when some fitted row has an empty window, else None.
+        How windows without any nonzero component get a symbol: from the next filled window to the
+        right, or from one chosen by hashing, which has lower variance. None leaves them 0, where
+        two empty windows match. "auto" is "optimal" when some fitted row has an empty window, else
+        None.
     alphabet_size : int or None, default None
-        Symbols are reduced modulo this number (the paper's R). None: `window` without densification, else 256.
+        Symbols are reduced modulo this number (the paper's R). None: `window` without
+        densification, else 256.
     layout : {"partition", "independent"}, default "partition"
         Cut windows out of as few permutations as possible, or draw every one on its own.
     output : {"symbols", "onehot"}, default "symbols"
-        What `transform` returns: symbols, or a CSR matrix with a column for every symbol and value, for linear models.
+        What `transform` returns: symbols, or a CSR matrix with a column for every symbol and value,
+        for linear models.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -88,13 +94,14 @@ class WTAHash(Hasher):
 
     Notes
     -----
-    A row without any filled window, such as a row of zeros, is an empty code, which matches nothing. Codes are the
-    same on every machine. 64-bit integers are compared as float64, exact up to 2⁵³.
+    A row without any filled window, such as a row of zeros, is an empty code, which matches
+    nothing. Codes are the same on every machine. 64-bit integers are compared as float64, exact up
+    to 2⁵³.
 
     References
     ----------
-    Yagnik et al., The power of comparative reasoning, 2011. Chen and Shrivastava, Revisiting winner take all hashing
-    for sparse datasets, 2016.
+    Yagnik et al., The power of comparative reasoning, 2011. Chen and Shrivastava, Revisiting winner
+    take all hashing for sparse datasets, 2016.
 
     Examples
     --------
@@ -133,14 +140,18 @@ class WTAHash(Hasher):
         self.random_state = random_state
 
     def transform(self, X: Any) -> Any:
-        """Return the symbols of every row, (n, n_hashes), or with `output="onehot"` CSR (n, n_hashes · alphabet)."""
+        """Return the symbols of every row, (n, n_hashes), or with `output="onehot"` CSR (n,
+        n_hashes · alphabet).
+        """
         check_is_fitted(self)
         codes = self.encode(X)
         symbols = codes.symbols()
         if self._output == "symbols":
             return symbols
         filled = ~codes.empty_rows()
-        columns = symbols[filled] + np.arange(0, self._n_features_out, self.alphabet_size_, dtype=np.int64)
+        columns = symbols[filled] + np.arange(
+            0, self._n_features_out, self.alphabet_size_, dtype=np.int64
+        )
         indptr = np.concatenate([[0], np.cumsum(filled * self.spec_.n_symbols)])
         index_type = np.int32 if max(self._n_features_out, indptr[-1]) < 2**31 else np.int64
         parts = (
@@ -151,7 +162,9 @@ class WTAHash(Hasher):
         return csr_array(parts, shape=(len(symbols), self._n_features_out))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted hasher to `path`: aside first, then in place at once. Windows are drawn again on loading."""
+        """Write the fitted hasher to `path`: aside first, then in place at once. Windows are drawn
+        again on loading.
+        """
         check_is_fitted(self)
         fitted = {
             "seed": self.seed_,
@@ -161,7 +174,9 @@ class WTAHash(Hasher):
             "alphabet_size": self.alphabet_size_,
             "empty_share": self.empty_share_,
         }
-        write_file(path, "WTAHash", {"given": self._given, **fitted}, self.fingerprint_, names_tensor(self))
+        write_file(
+            path, "WTAHash", {"given": self._given, **fitted}, self.fingerprint_, names_tensor(self)
+        )
 
     @classmethod
     def _from_file(cls, stored: StoredFile) -> WTAHash:
@@ -170,17 +185,31 @@ class WTAHash(Hasher):
             raise damaged(stored.name, "has parameters that are not WTAHash's")
         hasher = cls(**given)
         try:
-            hasher.n_features_in_ = whole_number(stored.parameter("n_features"), "n_features", low=2, high=MAX_COLUMNS)
+            hasher.n_features_in_ = whole_number(
+                stored.parameter("n_features"), "n_features", low=2, high=MAX_COLUMNS
+            )
             hasher._require_parameters(hasher.n_features_in_)
             hasher.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
             if hasher.random_state is not None and hasher.random_state != hasher.seed_:
                 raise InvalidInputError(f"seed must be random_state, got {hasher.seed_}.")
-            window = whole_number(stored.parameter("window"), "window", low=2, high=hasher.n_features_in_)
+            window = whole_number(
+                stored.parameter("window"), "window", low=2, high=hasher.n_features_in_
+            )
             densify = stored.parameter("densify")
-            alphabet_size = whole_number(stored.parameter("alphabet_size"), "alphabet_size", low=2, high=2**32)
-            for name, fitted in (("window", window), ("densify", densify), ("alphabet_size", alphabet_size)):
-                if given[name] not in ("auto", fitted) and not (name == "alphabet_size" and given[name] is None):
-                    raise InvalidInputError(f"{name} must be {given[name]!r} as given, got {fitted!r}.")
+            alphabet_size = whole_number(
+                stored.parameter("alphabet_size"), "alphabet_size", low=2, high=2**32
+            )
+            for name, fitted in (
+                ("window", window),
+                ("densify", densify),
+                ("alphabet_size", alphabet_size),
+            ):
+                if given[name] not in ("auto", fitted) and not (
+                    name == "alphabet_size" and given[name] is None
+                ):
+                    raise InvalidInputError(
+                        f"{name} must be {given[name]!r} as given, got {fitted!r}."
+                    )
             hasher.empty_share_ = _share(stored.parameter("empty_share"))
             if densify is not None:
                 one_of(densify, "densify", ("rotation", "optimal"))
@@ -202,7 +231,8 @@ class WTAHash(Hasher):
         if window == "auto":
             if source.shape[0] is None:
                 raise InvalidInputError(
-                    f"window='auto' reads rows twice, and {source.name} is an iterator. Give a number, a file or rows."
+                    f"window='auto' reads rows twice, and {source.name} is an iterator. Give a "
+                    "number, a file or rows."
                 )
             for _, batch in source.batches():
                 sparsity.count(_nonzeros(batch))
@@ -218,7 +248,9 @@ class WTAHash(Hasher):
         if n_filled + n_without == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
         n_rows = sparsity.n_rows  # rows of zeros are not counted: no window could fill theirs
-        self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(1, n_rows * self.n_hashes)
+        self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(
+            1, n_rows * self.n_hashes
+        )
         densify = self.densify
         if densify == "auto":
             densify = "optimal" if n_empty + n_without else None
@@ -227,7 +259,9 @@ class WTAHash(Hasher):
         if n_rows == 0:
             warn_caller("All fitted rows are zeros: there is nothing to hash, every code is empty.")
         if self.window != "auto":
-            sparsity.warn(self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree)
+            sparsity.warn(
+                self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree
+            )
 
     def _set_model(self, window: int, densify: str | None, alphabet_size: int) -> None:
         self._given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
@@ -235,13 +269,25 @@ class WTAHash(Hasher):
         self.window_, self.densify_, self.alphabet_size_ = window, densify, alphabet_size
         self.spec_ = CodeSpec(self._given["n_hashes"], max(1, (alphabet_size - 1).bit_length()))
         degree = self._given["degree"]
-        plan = WindowPlan(self.n_features_in_, self.spec_.n_symbols, window, degree, self._given["layout"], self.seed_)
+        plan = WindowPlan(
+            self.n_features_in_,
+            self.spec_.n_symbols,
+            window,
+            degree,
+            self._given["layout"],
+            self.seed_,
+        )
         weighted = self._given["coefficients"] and degree > 1
         held = getattr(self, "_windows", None)
         if held is None or (held.plan, held.weighted) != (plan, weighted):
             held = Windows(plan, weighted)
         self._windows: Windows = held
-        settings = {"densify": densify, "alphabet_size": alphabet_size, "coefficients": weighted, **asdict(plan)}
+        settings = {
+            "densify": densify,
+            "alphabet_size": alphabet_size,
+            "coefficients": weighted,
+            **asdict(plan),
+        }
         self.fingerprint_ = fingerprint("WTAHash", settings, {})
         self._donors = Donors(densify, self.spec_.n_symbols, window, alphabet_size, self.seed_)
 
@@ -261,9 +307,18 @@ class WTAHash(Hasher):
             low_bytes = np.empty(8 * self.spec_.plane_bytes, dtype=np.uint8)
             for rows, winners in winners_of(batch, piece, self._windows):
                 pack_winners_into(
-                    winners, alphabet, self.window_ > self.alphabet_size_, donors.offsets, donors.scheme, donors.probes,
-                    room, symbols, low_bytes, planes[rows], empty[rows],
-                )  # fmt: skip
+                    winners,
+                    alphabet,
+                    self.window_ > self.alphabet_size_,
+                    donors.offsets,
+                    donors.scheme,
+                    donors.probes,
+                    room,
+                    symbols,
+                    low_bytes,
+                    planes[rows],
+                    empty[rows],
+                )
 
         threads.run(pack, pieces(n))
         words.flags.writeable = False
@@ -288,23 +343,32 @@ class WTAHash(Hasher):
         whole_number(self.n_hashes, "n_hashes", low=1, high=_MOST_HASHES)
         whole_number(self.degree, "degree", low=1, high=64)
         if not isinstance(self.coefficients, (bool, np.bool_)):
-            raise InvalidInputError(f"coefficients must be True or False, got {self.coefficients!r}.")
+            raise InvalidInputError(
+                f"coefficients must be True or False, got {self.coefficients!r}."
+            )
         if self.densify is not None and self.densify not in ("auto", "rotation", "optimal"):
-            raise InvalidInputError(f"densify must be 'auto', 'rotation', 'optimal' or None, got {self.densify!r}.")
+            raise InvalidInputError(
+                f"densify must be 'auto', 'rotation', 'optimal' or None, got {self.densify!r}."
+            )
         if self.alphabet_size is not None:
             whole_number(self.alphabet_size, "alphabet_size", low=2, high=2**32)
         one_of(self.layout, "layout", LAYOUTS)
         one_of(self.output, "output", ("symbols", "onehot"))
         resolve_seed(self.random_state)
         if n_features < 2:
-            raise InvalidInputError(f"X must have at least 2 features to compare, got {n_features} feature(s).")
+            raise InvalidInputError(
+                f"X must have at least 2 features to compare, got {n_features} feature(s)."
+            )
         if self.window != "auto":
             if isinstance(self.window, str):
-                raise InvalidInputError(f"window must be a whole number or 'auto', got {self.window!r}.")
+                raise InvalidInputError(
+                    f"window must be a whole number or 'auto', got {self.window!r}."
+                )
             whole_number(self.window, "window", low=2)
             if self.window > n_features:
                 raise InvalidInputError(
-                    f"window must be at most the number of features, {n_features}, got {self.window}."
+                    f"window must be at most the number of features, {n_features}, got "
+                    f"{self.window}."
                 )
 
     @property

@@ -1,4 +1,6 @@
-"""BandIndex: nearest codes among those that share a band with the query, in a time that grows slower than the rows."""
+"""BandIndex: nearest codes among those that share a band with the query, in a time that grows
+slower than the rows.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,16 @@ _SCORES = ("distance", "hits")
 
 
 class BandIndex(RowIndex):
-    """The nearest codes among candidates: those with at least one band equal to the query's, or nearly so.
+    """The nearest codes among candidates: those with at least one band equal to the query's, or
+    nearly so.
 
-    Codes are cut into bands of neighbouring symbols, each with an inverted table from its key to the rows that have it.
-    A query looks its own keys up, and with `probes` keys near them; what it finds there is scored. The chance that a
-    row with a share s of equal symbols is found is `bitkin.theory.band_probability`, a curve shaped like an S:
-    near rows are found almost surely and far ones are hardly ever looked at, but rows may be missed. `tune` chooses
-    settings for a recall that is wanted; `FlatIndex` misses nothing. A query with fewer than k candidates is scanned,
-    so k rows come back whenever there are as many.
+    Codes are cut into bands of neighbouring symbols, each with an inverted table from its key to
+    the rows that have it. A query looks its own keys up, and with `probes` keys near them; what it
+    finds there is scored. The chance that a row with a share s of equal symbols is found is
+    `bitkin.theory.band_probability`, a curve shaped like an S: near rows are found almost surely
+    and far ones are hardly ever looked at, but rows may be missed. `tune` chooses settings for a
+    recall that is wanted; `FlatIndex` misses nothing. A query with fewer than k candidates is
+    scanned, so k rows come back whenever there are as many.
 
     Any number of threads may search while others add and remove, as in every index.
 
@@ -47,30 +51,36 @@ class BandIndex(RowIndex):
     spec : CodeSpec
         The shape of the codes.
     band_bits : int
-        Bits a band, up to 64, in whole symbols: `band_bits // bits_per_symbol` of them, at least one. Symbols left over
-        at the end are in no band. Narrow bands find more and look at more. The usual 16 are fewer for shorter codes.
+        Bits a band, up to 64, in whole symbols: `band_bits // bits_per_symbol` of them, at least
+        one. Symbols left over at the end are in no band. Narrow bands find more and look at more.
+        The usual 16 are fewer for shorter codes.
     probes : int
         Keys looked up a band beside its own: those with one symbol changed, then two, and so on.
     budget : int, optional
-        The most rows of tables that a query looks at, the same row again where several bands hold it. Own keys come
-        before changed ones, small buckets before large ones. Of symbols of 8 bits and more, one bit each is compared
-        first, and a fifth of the rows that are looked at, at least 16·k, are compared wholly. None looks at all.
+        The most rows of tables that a query looks at, the same row again where several bands hold
+        it. Own keys come before changed ones, small buckets before large ones. Of symbols of 8 bits
+        and more, one bit each is compared first, and a fifth of the rows that are looked at, at
+        least 16·k, are compared wholly. None looks at all.
     score : "distance" or "hits"
-        What is reported and orders the results: the symbols that differ, or the number of bands that the query did not
-        find the row in, as in the paper on WTA (section 5.1); then only candidates are returned.
+        What is reported and orders the results: the symbols that differ, or the number of bands
+        that the query did not find the row in, as in the paper on WTA (section 5.1); then only
+        candidates are returned.
 
     Notes
     -----
-    Without a budget, two indexes with the same settings and rows give the same answers, however the rows came in. With
-    one, rows that were added since the tables were built do not count, and segments share it.
+    Without a budget, two indexes with the same settings and rows give the same answers, however the
+    rows came in. With one, rows that were added since the tables were built do not count, and
+    segments share it.
 
-    Tables take 4 bytes a row and band, and up to 4 more; codes longer than 64 bits are there a second time, row after
-    row, and symbols of 8 bits and more take one bit each beside. They are not saved: loading builds them again.
+    Tables take 4 bytes a row and band, and up to 4 more; codes longer than 64 bits are there a
+    second time, row after row, and symbols of 8 bits and more take one bit each beside. They are
+    not saved: loading builds them again.
 
     Examples
     --------
     >>> import bitkin
-    >>> codes = bitkin.Codes.from_symbols([[0, 1, 2, 3], [0, 1, 0, 0], [3, 3, 2, 3], [3, 1, 0, 0]], bits_per_symbol=2)
+    >>> symbols = [[0, 1, 2, 3], [0, 1, 0, 0], [3, 3, 2, 3], [3, 1, 0, 0]]
+    >>> codes = bitkin.Codes.from_symbols(symbols, bits_per_symbol=2)
     >>> index = bitkin.BandIndex(codes.spec, band_bits=4)
     >>> index.add(codes).tolist()
     [0, 1, 2, 3]
@@ -91,7 +101,9 @@ class BandIndex(RowIndex):
         if band_bits == USUAL_BITS:
             band_bits = min(USUAL_BITS, require_spec(spec).n_bits)
         self._layout = BandLayout(require_spec(spec), band_bits, probes)
-        self._budget = None if budget is None else whole_number(budget, "budget", low=1, high=2**31 - 1)
+        self._budget = (
+            None if budget is None else whole_number(budget, "budget", low=1, high=2**31 - 1)
+        )
         self._score = one_of(score, "score", _SCORES)
         super().__init__(spec)
 
@@ -106,21 +118,25 @@ class BandIndex(RowIndex):
         sample: int = 100_000,
         random_state: int | None = 0,
     ) -> BandTuning:
-        """Choose settings that find a share `recall` of the true k nearest, and say what to expect of them.
+        """Choose settings that find a share `recall` of the true k nearest, and say what to expect
+        of them.
 
-        Up to `sample` of `codes` are searched, with up to 1,000 `queries`; by default, rows of `codes` that are then
-        not searched. The truth comes from `FlatIndex`. Of all settings that reach the recall on one half of the
-        queries, the one that looks at the fewest rows is chosen; recall, its interval, candidates and time are those
-        of the other half. Settings depend on the codes and `random_state` alone, never on times. Where nothing
-        reaches the recall, a warning says so and the best is returned. It takes some seconds. In an index of more rows
-        than the sample the nearest rows are nearer, so recall is rather higher; `budget` is scaled to all of `codes`.
+        Up to `sample` of `codes` are searched, with up to 1,000 `queries`; by default, rows of
+        `codes` that are then not searched. The truth comes from `FlatIndex`. Of all settings that
+        reach the recall on one half of the queries, the one that looks at the fewest rows is
+        chosen; recall, its interval, candidates and time are those of the other half. Settings
+        depend on the codes and `random_state` alone, never on times. Where nothing reaches the
+        recall, a warning says so and the best is returned. It takes some seconds. In an index of
+        more rows than the sample the nearest rows are nearer, so recall is rather higher; `budget`
+        is scaled to all of `codes`.
 
         Examples
         --------
         >>> import bitkin, numpy as np
         >>> rng = np.random.default_rng(0)
         >>> families = rng.integers(0, 2, (40, 64))[rng.integers(0, 40, 2000)]
-        >>> codes = bitkin.Codes.from_symbols(families ^ (rng.random((2000, 64)) < 0.1), bits_per_symbol=1)
+        >>> noise = rng.random((2000, 64)) < 0.1
+        >>> codes = bitkin.Codes.from_symbols(families ^ noise, bits_per_symbol=1)
         >>> tuning = bitkin.BandIndex.tune(codes, recall=0.8)
         >>> tuning.recall > 0.7, tuning.candidates < 0.2
         (True, True)
@@ -165,30 +181,45 @@ class BandIndex(RowIndex):
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest candidates of every query, nearest first, ties by lower id.
 
-        A query that has fewer than k is answered by a scan of all rows; with `score="hits"`, where distances are the
-        bands that the row was not found in, the rest is id −1 with distance `n_symbols + 1` instead. Empty rows are
-        never returned and empty queries find nothing. `allow` lists the ids that may be returned: others are passed
-        over while buckets are looked into, so they take no candidate's place; ids in it that are not in the index are
-        passed over.
+        A query that has fewer than k is answered by a scan of all rows; with `score="hits"`, where
+        distances are the bands that the row was not found in, the rest is id −1 with distance
+        `n_symbols + 1` instead. Empty rows are never returned and empty queries find nothing.
+        `allow` lists the ids that may be returned: others are passed over while buckets are looked
+        into, so they take no candidate's place; ids in it that are not in the index are passed
+        over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
         require_fitting(len(queries), k)
-        return self._k_nearest(snapshot, queries, k, allowed, least=k if self._score == "distance" else 0)
+        return self._k_nearest(
+            snapshot, queries, k, allowed, least=k if self._score == "distance" else 0
+        )
 
-    def search_radius(self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None) -> RaggedNeighbors:
-        """Return all candidates at most `radius` away from every query, nearest first, ties by lower id."""
+    def search_radius(
+        self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None
+    ) -> RaggedNeighbors:
+        """Return all candidates at most `radius` away from every query, nearest first, ties by
+        lower id.
+        """
         return super().search_radius(queries, radius, allow=allow)
 
-    def count_candidates(self, queries: Codes, *, allow: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
-        """Return how many rows are candidates of every query, each counted once: int64 (n_queries,)."""
+    def count_candidates(
+        self, queries: Codes, *, allow: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows are candidates of every query, each counted once: int64
+        (n_queries,).
+        """
         snapshot, allowed = self._question(queries, allow)
         asked, search = self._asked(snapshot, queries, allowed)
         counts = np.zeros(len(queries), dtype=np.int64)
-        counts[asked] = [sum(len(ids) for ids, _ in search.candidates(i)) for i in range(len(asked))]
+        counts[asked] = [
+            sum(len(ids) for ids, _ in search.candidates(i)) for i in range(len(asked))
+        ]
         return counts
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+    def _k_nearest(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> Neighbors:
         return self._nearest_and_looked(snapshot, queries, k, allow, least)[0]
 
     def _nearest_and_looked(
@@ -212,17 +243,23 @@ class BandIndex(RowIndex):
         return Neighbors(ids, distances), looked
 
     def _fill_up(self, ids: Ids, distances: npt.NDArray[np.int32], rows: Ids) -> None:
-        """Put the nearest rows behind the candidates of a query, all of which are there: no band found them."""
+        """Put the nearest rows behind the candidates of a query, all of which are there: no band
+        found them.
+        """
         n_found = int(np.count_nonzero(ids >= 0))
         others = rows[(rows >= 0) & ~np.isin(rows, ids[:n_found])][: len(ids) - n_found]
         ids[n_found : n_found + len(others)] = others
         distances[n_found : n_found + len(others)] = self.n_bands
 
-    def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+    def _within_radius(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+    ) -> RaggedNeighbors:
         asked, search = self._asked(snapshot, queries, allow)
         return ragged(search, asked, len(queries), radius)
 
-    def _asked(self, snapshot: Snapshot, queries: Codes, allow: Ids | None) -> tuple[Ids, BandSearch]:
+    def _asked(
+        self, snapshot: Snapshot, queries: Codes, allow: Ids | None
+    ) -> tuple[Ids, BandSearch]:
         """Return the queries that are not empty, and their search."""
         asked = np.flatnonzero(~queries.empty_rows())
         if len(asked) < len(queries):
@@ -253,4 +290,6 @@ class BandIndex(RowIndex):
                 score=stored.parameter("score"),
             )
         except InvalidInputError as error:
-            raise CorruptFileError(f"{stored.name} has impossible settings of bands: {error}") from None
+            raise CorruptFileError(
+                f"{stored.name} has impossible settings of bands: {error}"
+            ) from None

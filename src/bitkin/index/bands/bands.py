@@ -1,8 +1,9 @@
-"""Bands: codes cut into runs of symbols, so that rows with many equal symbols share one run in all likelihood.
+"""Bands: codes cut into runs of symbols, so that rows with many equal symbols share one run in all
+likelihood.
 
-Rows that agree in every symbol of a band share that band's key, and so its bucket. Of two rows whose symbols are each
-equal with chance s, the chance that at least one of b bands of r symbols agrees is 1 − (1 − sʳ)ᵇ: the S-curve, flat
-near 0, steep around (1 / b)^(1 / r), flat near 1.
+Rows that agree in every symbol of a band share that band's key, and so its bucket. Of two rows
+whose symbols are each equal with chance s, the chance that at least one of b bands of r symbols
+agrees is 1 − (1 − sʳ)ᵇ: the S-curve, flat near 0, steep around (1 / b)^(1 / r), flat near 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from bitkin.checks import whole_number
 from bitkin.codes import Codes, require_codes
 from bitkin.errors import InvalidInputError
 
-FALSE_ALARMS = 0.4  # of pairs spread evenly below the threshold, the most that may become candidates
+# of pairs spread evenly below the threshold, the most that may become candidates
+FALSE_ALARMS = 0.4
 
 _GRID = 1000  # similarities at which rates are averaged
 _PAIRS_AT_ONCE = 1 << 16
@@ -56,29 +58,40 @@ class BandPlan:
         return self.bands * self.rows
 
     def probability(self, similarity: Any) -> Any:
-        """Return the chance that two rows with this chance of an equal symbol share a band; arrays give arrays."""
+        """Return the chance that two rows with this chance of an equal symbol share a band; arrays
+        give arrays.
+        """
         return theory.band_probability(similarity, self.bands, self.rows)
 
     def miss_rate(self, threshold: float) -> float:
-        """Return the share of pairs that no band finds, of pairs spread evenly from `threshold` to 1."""
+        """Return the share of pairs that no band finds, of pairs spread evenly from `threshold` to
+        1.
+        """
         low = similarity_threshold(threshold)
         return float(np.mean(1.0 - self.probability(low + (1.0 - low) * _grid())))
 
     def false_alarm_rate(self, threshold: float) -> float:
-        """Return the share of pairs that some band finds, of pairs spread evenly from 0 to `threshold`."""
+        """Return the share of pairs that some band finds, of pairs spread evenly from 0 to
+        `threshold`.
+        """
         return float(np.mean(self.probability(similarity_threshold(threshold) * _grid())))
 
 
-def choose_bands(threshold: float, n_symbols: int, *, false_alarms: float = FALSE_ALARMS) -> BandPlan:
-    """Return the plan that misses least at or above `threshold`, with at most `false_alarms` below it.
+def choose_bands(
+    threshold: float, n_symbols: int, *, false_alarms: float = FALSE_ALARMS
+) -> BandPlan:
+    """Return the plan that misses least at or above `threshold`, with at most `false_alarms` below
+    it.
 
-    Both rates are averages over similarities spread evenly (`BandPlan.miss_rate`, `false_alarm_rate`). Candidates are
-    compared exactly later, so a false alarm costs a comparison while a miss is final: misses are made as few as the
-    budget allows. Where no plan keeps within it, one band of all symbols has the fewest false alarms.
+    Both rates are averages over similarities spread evenly (`BandPlan.miss_rate`,
+    `false_alarm_rate`). Candidates are compared exactly later, so a false alarm costs a comparison
+    while a miss is final: misses are made as few as the budget allows. Where no plan keeps within
+    it, one band of all symbols has the fewest false alarms.
     """
     similarity_threshold(threshold)
     n_symbols = whole_number(n_symbols, "n_symbols", low=1)
-    # Longer bands, of which there are fewer, agree less often at every similarity: the first within the budget is best.
+    # Longer bands, of which there are fewer, agree less often at every similarity: the first within
+    # the budget is best.
     for rows in range(1, n_symbols + 1):
         plan = BandPlan(n_symbols // rows, rows)
         if plan.false_alarm_rate(threshold) <= false_alarms:
@@ -89,7 +102,8 @@ def choose_bands(threshold: float, n_symbols: int, *, false_alarms: float = FALS
 def band_keys(codes: Codes, plan: BandPlan, band: int) -> npt.NDArray[np.uint64]:
     """Return one key a row for one band: uint64 (n,). Equal symbols, equal keys.
 
-    Up to 64 bits a band, different symbols get different keys; beyond, a hash that may rarely coincide.
+    Up to 64 bits a band, different symbols get different keys; beyond, a hash that may rarely
+    coincide.
     """
     from bitkin.kernels.bands import band_keys_into
     from bitkin.kernels.blocks import read_only
@@ -103,7 +117,8 @@ def band_keys(codes: Codes, plan: BandPlan, band: int) -> npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Buckets:
-    """Rows that share a key, where at least two do: bucket b is `members[starts[b] : starts[b] + counts[b]]`.
+    """Rows that share a key, where at least two do: bucket b is `members[starts[b] : starts[b] +
+    counts[b]]`.
 
     Buckets stand in the order of their keys, members in ascending order.
     """
@@ -116,7 +131,8 @@ class Buckets:
     def of_keys(cls, keys: npt.NDArray[np.uint64], rows: Rows) -> Buckets:
         """Group `rows`, which ascend, by their keys."""
         keys = keys[rows]
-        order = np.argsort(keys)  # not stable, which is three times as fast; few rows are left to put in order
+        # not stable, which is three times as fast; few rows are left to put in order
+        order = np.argsort(keys)
         keys = keys[order]
         shared = np.zeros(len(rows), dtype=np.bool_)
         shared[1:] = keys[1:] == keys[:-1]
@@ -158,20 +174,22 @@ def new_pairs(
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the pairs of rows that share this band and none before it, some at a time.
 
-    With `parents` (see `bitkin.kernels.bands`) pairs within one component are left out, and the caller joins
-    components between chunks: then the components come out as if all pairs had been looked at, but m rows that are
-    all alike cost about m pairs instead of m² / 2. With `sizes`, pairs where one is smaller than `ratio` times the
-    other are left out.
+    With `parents` (see `bitkin.kernels.bands`) pairs within one component are left out, and the
+    caller joins components between chunks: then the components come out as if all pairs had been
+    looked at, but m rows that are all alike cost about m pairs instead of m² / 2. With `sizes`,
+    pairs where one is smaller than `ratio` times the other are left out.
 
     Notes
     -----
-    A bucket is worked off by pivots: a member is taken out and paired with all others. That is complete once the
-    members left are of one component, so a pivot is never taken from the component that holds most of the bucket,
-    and at least half of the members it meets are of other components. A chunk holds one pivot of every bucket, then
-    two, four and so on: most of a bucket is joined by its first pivot. A chunk is at most as long as the codes, or
-    65,536 pairs. The order depends on the codes alone.
+    A bucket is worked off by pivots: a member is taken out and paired with all others. That is
+    complete once the members left are of one component, so a pivot is never taken from the
+    component that holds most of the bucket, and at least half of the members it meets are of other
+    components. A chunk holds one pivot of every bucket, then two, four and so on: most of a bucket
+    is joined by its first pivot. A chunk is at most as long as the codes, or 65,536 pairs. The
+    order depends on the codes alone.
 
-    m rows in one bucket that are *not* joined take m² / 2 comparisons, since any two may be alike: time, not memory.
+    m rows in one bucket that are *not* joined take m² / 2 comparisons, since any two may be alike:
+    time, not memory.
     """
     from bitkin.kernels.bands import bucket_pairs_into
     from bitkin.kernels.blocks import read_only
@@ -219,10 +237,13 @@ def similarity_threshold(value: Any, name: str = "threshold") -> float:
 def _require_plan(codes: Codes, plan: BandPlan) -> BandPlan:
     require_codes(codes, "codes")
     if not isinstance(plan, BandPlan):
-        raise InvalidInputError(f"plan must be a BandPlan, got {plan!r}. Make one with choose_bands.")
+        raise InvalidInputError(
+            f"plan must be a BandPlan, got {plan!r}. Make one with choose_bands."
+        )
     if plan.n_symbols > codes.spec.n_symbols:
         raise InvalidInputError(
-            f"plan must need at most the {codes.spec.n_symbols} symbols of the codes, got {plan.bands} bands of "
+            f"plan must need at most the {codes.spec.n_symbols} symbols of the codes, got "
+            f"{plan.bands} bands of "
             f"{plan.rows}."
         )
     return plan

@@ -1,4 +1,6 @@
-"""How codes are cut into bands, and which keys of a band a query looks up: its own, then those with symbols changed."""
+"""How codes are cut into bands, and which keys of a band a query looks up: its own, then those with
+symbols changed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _MOST_KEYS = 1 << 20  # that a query looks up in all bands together: each takes 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BandLayout:
-    """Bands of `r` whole symbols from the first symbol on; symbols that are left over are in no band."""
+    """Bands of `r` whole symbols from the first symbol on; symbols that are left over are in no
+    band.
+    """
 
     spec: CodeSpec
     band_bits: int
@@ -44,16 +48,21 @@ class BandLayout:
         probes = whole_number(self.probes, "probes", low=0)
         if probes > most:
             raise InvalidInputError(
-                f"probes must be at most {most:,}, the other keys of a band of {r * width} bits, got {probes:,}."
+                f"probes must be at most {most:,}, the other keys of a band of {r * width} bits, "
+                f"got {probes:,}."
                 if most < MOST_PROBES
-                else f"probes must be at most {most:,}, got {probes:,}. Narrower bands find more than more probes."
+                else f"probes must be at most {most:,}, got {probes:,}. Narrower bands find more "
+                "than more probes."
             )
         if spec.n_symbols // r * (probes + 1) > _MOST_KEYS:
             raise InvalidInputError(
-                f"probes must be fewer: {probes:,} in {spec.n_symbols // r:,} bands are over {_MOST_KEYS:,} keys a "
+                f"probes must be fewer: {probes:,} in {spec.n_symbols // r:,} bands are over "
+                f"{_MOST_KEYS:,} keys a "
                 "query. Take wider bands or FlatIndex."
             )
-        masks = np.fromiter(islice(_changes(r, width), probes + 1), dtype=np.uint64, count=probes + 1)
+        masks = np.fromiter(
+            islice(_changes(r, width), probes + 1), dtype=np.uint64, count=probes + 1
+        )
         sizes = probes_by_level(r, spec.alphabet_size, probes)
         for name, value in {
             "r": r,
@@ -82,10 +91,12 @@ def probes_by_level(r: int, alphabet_size: int, probes: int) -> list[int]:
 
 
 def _changes(r: int, width: int) -> Iterator[int]:
-    """Yield what is changed in a key of `r` symbols of `width` bits: nothing, one symbol, two and so on.
+    """Yield what is changed in a key of `r` symbols of `width` bits: nothing, one symbol, two and
+    so on.
 
-    Every symbol is changed in one way before any is changed in a second. The last come first: where symbols are in
-    order of what they tell, as with principal components, they are the likeliest to differ.
+    Every symbol is changed in one way before any is changed in a second. The last come first: where
+    symbols are in order of what they tell, as with principal components, they are the likeliest to
+    differ.
     """
     for changed in range(r + 1):
         for values in _values(width, changed):
@@ -98,7 +109,8 @@ def _changes(r: int, width: int) -> Iterator[int]:
 
 
 def _values(width: int, changed: int) -> Iterator[tuple[int, ...]]:
-    """Yield what `product(range(1, 1 << width), repeat=changed)` does, without its list of all values of a symbol.
+    """Yield what `product(range(1, 1 << width), repeat=changed)` does, without its list of all
+    values of a symbol.
 
     Of 28 bits there are 2**28 values, and hardly any of them is asked for.
     """

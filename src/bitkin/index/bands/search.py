@@ -1,8 +1,10 @@
-"""Search in bands: tables where there are some, the scan for rows in none, and one answer whatever the cut.
+"""Search in bands: tables where there are some, the scan for rows in none, and one answer whatever
+the cut.
 
-A row is a candidate of a query when the query looks into one of its bands. Without a budget that depends on the two
-codes and the layout alone: rows outside tables are asked the same question, once they are near enough to matter, and a
-query whose buckets hold a large part of the rows is answered by the scan, which then is faster.
+A row is a candidate of a query when the query looks into one of its bands. Without a budget that
+depends on the two codes and the layout alone: rows outside tables are asked the same question, once
+they are near enough to matter, and a query whose buckets hold a large part of the rows is answered
+by the scan, which then is faster.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ class BandSearch:
         return cls(snapshot, layout, budget, by_hits, words, read_only(keys), snapshot.masks(allow))
 
     def nearest(self, k: int) -> tuple[Neighbors, Ids]:
-        """Return the k nearest candidates of every query, and how many rows of tables were looked at."""
+        """Return the k nearest candidates of every query, and how many rows of tables were looked
+        at.
+        """
         n_queries, step = len(self.words), _QUERIES_AT_ONCE
         workers = threads.get_threads()
         if n_queries > _FEW_QUERIES:
@@ -96,7 +100,10 @@ class BandSearch:
             scores = np.concatenate([found.distances for found in rivals], axis=1)
             if len(rivals) > 1:
                 order = np.lexsort((best_ids, scores), axis=1)[:, :k]
-                best_ids, scores = np.take_along_axis(best_ids, order, 1), np.take_along_axis(scores, order, 1)
+                best_ids, scores = (
+                    np.take_along_axis(best_ids, order, 1),
+                    np.take_along_axis(scores, order, 1),
+                )
             there = scores < _NOBODY // 2**32
             width = best_ids.shape[1]
             ids[part, :width] = np.where(there, best_ids, -1)
@@ -117,7 +124,9 @@ class BandSearch:
             if segment.n:
                 yield segment, read_only(_ALL_ROWS if mask is None else mask)
 
-    def _of_segment(self, segment: Segment, mask: Bitmap, part: slice, k: int, looked: Ids) -> Neighbors:
+    def _of_segment(
+        self, segment: Segment, mask: Bitmap, part: slice, k: int, looked: Ids
+    ) -> Neighbors:
         best = np.full((part.stop - part.start, min(k, segment.n)), _NOBODY)
         if self.by_hits:
             for q in range(part.start, part.stop):
@@ -133,7 +142,9 @@ class BandSearch:
         scores = best >> 32
         return Neighbors(segment.ids[np.where(best < _NOBODY, rows, 0)], scores)
 
-    def _by_distance(self, segment: Segment, mask: Bitmap, part: slice, best: Ids, looked: Ids) -> None:
+    def _by_distance(
+        self, segment: Segment, mask: Bitmap, part: slice, best: Ids, looked: Ids
+    ) -> None:
         """Offer the candidates of a segment to the queries of a part, and sort the best."""
         layout, words, keys = self.layout, self.words[part], self.keys[part]
         widths = block_widths(words.shape[1], words.shape[2])
@@ -145,12 +156,27 @@ class BandSearch:
             rows_looked_at = np.empty(len(words), dtype=np.int64)
             finalists = _NO_LIMIT
             if self.budget is not None:
-                finalists = max(self.budget // _ROWS_A_FINALIST, _FINALISTS_A_RESULT * best.shape[1])
+                finalists = max(
+                    self.budget // _ROWS_A_FINALIST, _FINALISTS_A_RESULT * best.shape[1]
+                )
             nearest_in_tables_into(
-                segment.tables.arrays, mask, words, sketches_of(words), keys, layout.r, layout.masks,
-                layout.sorted_masks, layout.levels, budget, most, finalists, *widths, best, rows_looked_at,
+                segment.tables.arrays,
+                mask,
+                words,
+                sketches_of(words),
+                keys,
+                layout.r,
+                layout.masks,
+                layout.sorted_masks,
+                layout.levels,
+                budget,
+                most,
+                finalists,
+                *widths,
+                best,
+                rows_looked_at,
                 self._room(segment.tables, most),
-            )  # fmt: skip
+            )
             heavy = np.flatnonzero(rows_looked_at > most)
             rows_looked_at[heavy] = covered
             looked[part] += rows_looked_at
@@ -159,7 +185,9 @@ class BandSearch:
                 self._scan(segment, mask, part.start + heavy, 0, covered, widths, some)
                 best[heavy] = some
         if covered < segment.n:
-            self._scan(segment, mask, np.arange(part.start, part.stop), covered, segment.n, widths, best)
+            self._scan(
+                segment, mask, np.arange(part.start, part.stop), covered, segment.n, widths, best
+            )
         best.sort(axis=1)
 
     def _scan(
@@ -172,7 +200,9 @@ class BandSearch:
         widths: tuple[tuple[int, ...], tuple[int, ...]],
         best: Ids,
     ) -> None:
-        """Offer rows `first` … `last` of a segment to the best of some queries, by their distances."""
+        """Offer rows `first` … `last` of a segment to the best of some queries, by their
+        distances.
+        """
         layout, blocks = self.layout, read_only(segment.blocks)
         step = max(1, _DISTANCES_AT_ONCE // (BLOCK * len(which)))
         words, keys = read_only(self.words[which]), read_only(self.keys[which])
@@ -183,9 +213,16 @@ class BandSearch:
             some = blocks[block : block + step]
             symbol_distances_into(some, words, *widths, distances, 0, stop - origin, lanes)
             nearest_in_rows_into(
-                blocks, max(first, origin), origin, read_only(distances), mask, keys, layout.r, layout.sorted_masks,
+                blocks,
+                max(first, origin),
+                origin,
+                read_only(distances),
+                mask,
+                keys,
+                layout.r,
+                layout.sorted_masks,
                 best,
-            )  # fmt: skip
+            )
 
     def _scored(self, segment: Segment, mask: Bitmap, query: int) -> tuple[Ids, Scores]:
         """Return the rows of a segment that are candidates of a query, and their scores."""
@@ -196,23 +233,43 @@ class BandSearch:
         if isinstance(segment.tables, BandTables):
             covered = segment.tables.n
             found = hits_in_tables_into(
-                segment.tables.arrays, mask, keys, layout.r, layout.masks, layout.levels, self._budget(segment, mask),
-                self._room(segment.tables, 0), hits, rows,
-            )  # fmt: skip
+                segment.tables.arrays,
+                mask,
+                keys,
+                layout.r,
+                layout.masks,
+                layout.levels,
+                self._budget(segment, mask),
+                self._room(segment.tables, 0),
+                hits,
+                rows,
+            )
         blocks = read_only(segment.blocks)
         found += hits_in_rows_into(
-            blocks, covered, segment.n, mask, keys, layout.r, layout.sorted_masks, hits, rows[found:]
+            blocks,
+            covered,
+            segment.n,
+            mask,
+            keys,
+            layout.r,
+            layout.sorted_masks,
+            hits,
+            rows[found:],
         )
         rows = rows[:found]
         if self.by_hits:
             return rows, layout.bands - hits[rows].astype(np.int32)
         scores = np.empty(found, dtype=np.int32)
         query_words = self.words[query]
-        row_distances_into(read_only(segment.words(rows)), query_words, *block_widths(*query_words.shape), scores)
+        row_distances_into(
+            read_only(segment.words(rows)), query_words, *block_widths(*query_words.shape), scores
+        )
         return rows, scores
 
     def _budget(self, segment: Segment, mask: Bitmap) -> int:
-        """Return the share of the budget that is this segment's; rows that cannot be returned do not use it up."""
+        """Return the share of the budget that is this segment's; rows that cannot be returned do
+        not use it up.
+        """
         if self.budget is None:
             return _NO_LIMIT
         allowed = segment.n if len(mask) == 0 else int(bitmap.unpack(mask, 0, segment.n).sum())
@@ -227,7 +284,9 @@ class BandSearch:
 
 
 def ragged(search: BandSearch, asked: Ids, n_queries: int, radius: int) -> RaggedNeighbors:
-    """Return all candidates within `radius`, nearest first, ties by lower id; query i of the search is `asked[i]`."""
+    """Return all candidates within `radius`, nearest first, ties by lower id; query i of the search
+    is `asked[i]`.
+    """
 
     def within(query: int) -> tuple[Ids, Scores]:
         found = list(search.candidates(query))

@@ -1,4 +1,6 @@
-"""Tables of bands over the rows of a segment: sorted arrays of row numbers, and the codes row after row."""
+"""Tables of bands over the rows of a segment: sorted arrays of row numbers, and the codes row after
+row.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits, in tables and in the places 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BandTables:
-    """The bands of the first `n` rows of a segment; rows that were dead or empty then are left out."""
+    """The bands of the first `n` rows of a segment; rows that were dead or empty then are left
+    out.
+    """
 
     n: int
     arrays: BandArrays
@@ -34,15 +38,23 @@ class BandTables:
     def nbytes(self) -> int:
         """Bytes held; codes that are the segment's own are not counted again."""
         a = self.arrays
-        return a.starts.nbytes + a.rows.nbytes + a.sketches.nbytes + (0 if self.shares_words else a.words.nbytes)
+        return (
+            a.starts.nbytes
+            + a.rows.nbytes
+            + a.sketches.nbytes
+            + (0 if self.shares_words else a.words.nbytes)
+        )
 
 
 def require_numbers(snapshot: Snapshot) -> None:
-    """Refuse more rows than there are row numbers, before anything is built over them; segments may be merged later."""
+    """Refuse more rows than there are row numbers, before anything is built over them; segments may
+    be merged later.
+    """
     n = sum(segment.n for segment in snapshot.segments)
     if n > _MOST_ROWS:
         raise InvalidInputError(
-            f"a BandIndex holds at most {_MOST_ROWS:,} rows, removed ones included, got {n:,}. Use several indexes."
+            f"a BandIndex holds at most {_MOST_ROWS:,} rows, removed ones included, got {n:,}. Use "
+            "several indexes."
         )
 
 
@@ -62,19 +74,25 @@ def band_tables(segment: Segment, layout: BandLayout) -> BandTables:
         np.uint64(key_bits - slot_bits),
     )
     words = _rows_in_order(segment)
-    arrays = BandArrays(words, sketches_of(words), read_only(starts), read_only(rows), spread, hashed)
+    arrays = BandArrays(
+        words, sketches_of(words), read_only(starts), read_only(rows), spread, hashed
+    )
     members = read_only(members)
 
     def fill(band: int) -> None:
         slots = np.empty(m, dtype=np.uint32)
-        fill_band_into(arrays.words, members, band, layout.r, spread, slots, starts[band], rows[band])
+        fill_band_into(
+            arrays.words, members, band, layout.r, spread, slots, starts[band], rows[band]
+        )
 
     threads.run(fill, range(bands))
     return BandTables(segment.n, arrays, shares_words=segment.blocks.shape[1:3] == (1, 1))
 
 
 def sketches_of(words: Words) -> Words:
-    """Return the parity of every symbol, uint64 (n, 1, W), of codes of many planes; of others (0, 1, W)."""
+    """Return the parity of every symbol, uint64 (n, 1, W), of codes of many planes; of others (0,
+    1, W).
+    """
     some = words if words.shape[1] >= _PLANES_WITH_SKETCHES else words[:0]
     return read_only(np.bitwise_xor.reduce(some, axis=1, keepdims=True))
 
@@ -87,7 +105,9 @@ def _rows_in_order(segment: Segment) -> Words:
     # A row begins where a cache line does wherever it can: fewer lines hold it.
     room = np.empty(segment.n * n_planes * n_words + 8, dtype=np.uint64)
     first_word = -room.ctypes.data % 64 // 8
-    words = room[first_word : first_word + segment.n * n_planes * n_words].reshape(segment.n, n_planes, n_words)
+    words = room[first_word : first_word + segment.n * n_planes * n_words].reshape(
+        segment.n, n_planes, n_words
+    )
     blocks = read_only(segment.blocks)
 
     def copy(first: int) -> None:

@@ -1,4 +1,6 @@
-"""Settings of a BandIndex for a recall that is wanted, measured on a sample of the codes themselves."""
+"""Settings of a BandIndex for a recall that is wanted, measured on a sample of the codes
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class BandTuning:
-    """Settings for a `BandIndex`, and what to expect of them; `build()` makes the index, still without rows.
+    """Settings for a `BandIndex`, and what to expect of them; `build()` makes the index, still
+    without rows.
 
     Settings were chosen with one half of the queries, expectations measured with the other.
     """
@@ -52,7 +55,9 @@ class BandTuning:
     recall: float
     """Share of the true k nearest, by code distance, that are found."""
     interval: tuple[float, float]
-    """Where the recall of more queries of the same kind is, 95 % sure, were every query found wholly or not at all."""
+    """Where the recall of more queries of the same kind is, 95 % sure, were every query found
+    wholly or not at all.
+    """
     candidates: float
     """Rows looked at, as a share of all rows; a row counts again in every band that holds it."""
     microseconds: float
@@ -71,24 +76,43 @@ class BandTuning:
 
 
 def tuned(
-    codes: Codes, recall: float, k: int, queries: Codes | None, sample: int, random_state: int | None
+    codes: Codes,
+    recall: float,
+    k: int,
+    queries: Codes | None,
+    sample: int,
+    random_state: int | None,
 ) -> BandTuning:
-    """Measure settings on a sample and return the cheapest that reaches the recall; see `BandIndex.tune`."""
+    """Measure settings on a sample and return the cheapest that reaches the recall; see
+    `BandIndex.tune`.
+    """
     wanted = similarity_threshold(recall, "recall")
     k = whole_number(k, "k", low=1)
     sample = whole_number(sample, "sample", low=FEWEST_CODES)
-    rows, asked = _sample(require_codes(codes, "codes"), queries, sample, resolve_seed(random_state))
+    rows, asked = _sample(
+        require_codes(codes, "codes"), queries, sample, resolve_seed(random_state)
+    )
     if k > len(rows):
-        raise InvalidInputError(f"k must be at most {len(rows)}, the rows that are searched, got {k}.")
+        raise InvalidInputError(
+            f"k must be at most {len(rows)}, the rows that are searched, got {k}."
+        )
     scan = FlatIndex(codes.spec)
     scan.add(rows)
     half = len(asked) // 2
-    first, second = (_Questions(some, scan.search(some, k).ids) for some in (asked[:half], asked[half:]))
+    first, second = (
+        _Questions(some, scan.search(some, k).ids) for some in (asked[:half], asked[half:])
+    )
     best = _cheapest(scan, first, wanted)
     found = best.answer(second)
     if best.recall < wanted:
-        warn_caller(f"no bands reach a recall of {wanted}; the best found {best.recall:.3f}. FlatIndex finds all.")
-    seconds, scan_seconds = _seconds(lambda: best.answer(second)), _seconds(lambda: scan.search(second.codes, k))
+        warn_caller(
+            f"no bands reach a recall of {wanted}; the best found {best.recall:.3f}. FlatIndex "
+            "finds all."
+        )
+    seconds, scan_seconds = (
+        _seconds(lambda: best.answer(second)),
+        _seconds(lambda: scan.search(second.codes, k)),
+    )
     return BandTuning(
         spec=codes.spec,
         band_bits=best.layout.band_bits,
@@ -130,19 +154,25 @@ class _Trial:
 
     def answer(self, questions: _Questions) -> _Answer:
         """Search, and compare with the truth."""
-        search = BandSearch.of(self.snapshot, self.layout, self.budget, False, questions.codes, None)
+        search = BandSearch.of(
+            self.snapshot, self.layout, self.budget, False, questions.codes, None
+        )
         found, looked = search.nearest(questions.truth.shape[1])
         hits = (found.ids[:, :, None] == questions.truth[:, None, :]).any(axis=1)
         return _Answer(float(hits.mean()), float(looked.mean()))
 
 
 def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
-    """Return the settings that reach a recall with the fewest rows and keys looked at; else those nearest to it."""
+    """Return the settings that reach a recall with the fewest rows and keys looked at; else those
+    nearest to it.
+    """
     spec, rows = scan.spec, scan._snapshot
     reached: list[tuple[float, _Trial]] = []
     others: list[_Trial] = []
     for layouts in _layouts(spec):
-        tabled = with_tables(rows, lambda segment, layout=layouts[0]: band_tables(segment, layout), few=0)  # type: ignore[misc]
+        tabled = with_tables(
+            rows, lambda segment, layout=layouts[0]: band_tables(segment, layout), few=0
+        )  # type: ignore[misc]
         for layout in layouts:
             budgets = [math.ceil(share * len(scan)) for share in _BUDGETS]
             low, high = 0, len(budgets)
@@ -154,13 +184,21 @@ def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
                     others.append(trial)
                     low = middle + 1
                 else:
-                    reached.append((answer.looked + _LOOKUP * layout.bands * len(layout.masks), trial))
+                    reached.append(
+                        (answer.looked + _LOOKUP * layout.bands * len(layout.masks), trial)
+                    )
                     high = middle
-    return min(reached, key=lambda pair: pair[0])[1] if reached else max(others, key=lambda trial: trial.recall)
+    return (
+        min(reached, key=lambda pair: pair[0])[1]
+        if reached
+        else max(others, key=lambda trial: trial.recall)
+    )
 
 
 def _layouts(spec: CodeSpec) -> Iterator[list[BandLayout]]:
-    """Yield layouts to try, those of one width together: own keys, and all with one or two symbols changed."""
+    """Yield layouts to try, those of one width together: own keys, and all with one or two symbols
+    changed.
+    """
     bits, widths = spec.bits_per_symbol, set()
     for band_bits in _BITS:
         r = max(1, min(band_bits, spec.n_bits) // bits)
@@ -169,7 +207,9 @@ def _layouts(spec: CodeSpec) -> Iterator[list[BandLayout]]:
         widths.add(r)
         one = r * (spec.alphabet_size - 1)
         two = one + math.comb(r, 2) * (spec.alphabet_size - 1) ** 2
-        yield [BandLayout(spec, r * bits, probes) for probes in (0, one, two) if probes <= _MOST_PROBES]
+        yield [
+            BandLayout(spec, r * bits, probes) for probes in (0, one, two) if probes <= _MOST_PROBES
+        ]
 
 
 def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[Codes, Codes]:
@@ -177,7 +217,8 @@ def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[
     usable = np.flatnonzero(~codes.empty_rows())
     if len(usable) < FEWEST_CODES:
         raise InvalidInputError(
-            f"codes must have at least {FEWEST_CODES} rows that are not empty, got {len(usable)}. So few need no bands."
+            f"codes must have at least {FEWEST_CODES} rows that are not empty, got {len(usable)}. "
+            "So few need no bands."
         )
     drawn = usable[Draws(seed, "tuning of bands").permutation(len(usable))]
     if queries is None:
@@ -186,7 +227,9 @@ def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[
     require_comparable(codes.spec, codes.fingerprint, require_codes(queries, "queries"), "queries")
     asked = np.flatnonzero(~queries.empty_rows())
     if len(asked) < _FEWEST_QUERIES:
-        raise InvalidInputError(f"queries must be at least {_FEWEST_QUERIES} that are not empty, got {len(asked)}.")
+        raise InvalidInputError(
+            f"queries must be at least {_FEWEST_QUERIES} that are not empty, got {len(asked)}."
+        )
     order = Draws(seed, "queries for tuning of bands").permutation(len(asked))[:_MOST_QUERIES]
     return codes[np.sort(drawn[:most])], queries[asked[order]]
 

@@ -13,8 +13,9 @@ from bitkin.index.rows.snapshot import Snapshot
 class FlatIndex(RowIndex):
     """Exact nearest neighbours among codes by the number of symbols that differ.
 
-    Any number of threads may search while others add and remove: a search works on the snapshot it took, and writers
-    take turns. An index adopts the fingerprint of the first codes that have one; codes of another hasher are refused.
+    Any number of threads may search while others add and remove: a search works on the snapshot it
+    took, and writers take turns. An index adopts the fingerprint of the first codes that have one;
+    codes of another hasher are refused.
 
     Parameters
     ----------
@@ -36,8 +37,12 @@ class FlatIndex(RowIndex):
     [[1, 2]]
     """
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+    def _k_nearest(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> Neighbors:
         return scan.k_nearest(snapshot, queries, k, allow)
 
-    def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+    def _within_radius(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+    ) -> RaggedNeighbors:
         return scan.within_radius(snapshot, queries, radius, allow)

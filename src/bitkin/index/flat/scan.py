@@ -1,10 +1,12 @@
-"""Exact search over a snapshot: the work is cut into pieces for the thread pool, the results do not depend on the cut.
+"""Exact search over a snapshot: the work is cut into pieces for the thread pool, the results do not
+depend on the cut.
 
-Many queries are cut by queries; few queries by rows, and the parts' results merge. A piece takes as many queries at
-once as leave their candidates in the second-level cache.
+Many queries are cut by queries; few queries by rows, and the parts' results merge. A piece takes as
+many queries at once as leave their candidates in the second-level cache.
 
-Of many neighbours most candidates would come early and fall out later. So a sample of the blocks says first how far the
-k-th is about; a query that finds fewer than k within that distance searches again without.
+Of many neighbours most candidates would come early and fall out later. So a sample of the blocks
+says first how far the k-th is about; a query that finds fewer than k within that distance searches
+again without.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ _ALL_ROWS = np.empty(0, dtype=np.uint64)
 
 
 class _Stretch(NamedTuple):
-    """Blocks `first` … `last` of a segment of `n` rows, with the rows that may be returned: what kernels take first."""
+    """Blocks `first` … `last` of a segment of `n` rows, with the rows that may be returned: what
+    kernels take first.
+    """
 
     blocks: Words
     ids: Ids
@@ -94,7 +98,9 @@ def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> 
         sort_best_into(best, reach, by_id, *out)
         if len(missed):
             nothing = _nothing_found(len(missed), k, snapshot.spec)
-            out.ids[missed], out.distances[missed] = scanned(read_only(some[missed]), part.stretches, nothing)
+            out.ids[missed], out.distances[missed] = scanned(
+                read_only(some[missed]), part.stretches, nothing
+            )
         return out
 
     def scanned(some: Words, stretches: list[_Stretch], out: Neighbors) -> Neighbors:
@@ -107,13 +113,22 @@ def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> 
     state_bytes = 12 * room_for(reach) + 256 * n_words
     parts = _parts(words, _stretches(snapshot, allow), _CACHE_BYTES // state_bytes)
     if len(parts) > 1 and parts[0].first == parts[1].first:
-        rivals = threads.run(lambda part: search(part, _nothing_found(len(queries), k, snapshot.spec)), parts)
+        rivals = threads.run(
+            lambda part: search(part, _nothing_found(len(queries), k, snapshot.spec)), parts
+        )
         return _best_of(rivals, k)
-    threads.run(lambda p: search(p, Neighbors(found.ids[p.first : p.last], found.distances[p.first : p.last])), parts)
+    threads.run(
+        lambda p: search(
+            p, Neighbors(found.ids[p.first : p.last], found.distances[p.first : p.last])
+        ),
+        parts,
+    )
     return found
 
 
-def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+def within_radius(
+    snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+) -> RaggedNeighbors:
     """Return all rows within `radius` of every query, nearest first, ties by lower id."""
     asked = np.flatnonzero(~queries.empty_rows())
     words = read_only(queries.words[asked])
@@ -122,19 +137,27 @@ def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | 
     def search(part: _Part) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
         some, numbers = words[part.first : part.last], asked[part.first : part.last]
         room = 4 * BLOCK * len(some)
-        out = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        out = (
+            np.empty(room, dtype=np.int64),
+            np.empty(room, dtype=np.int64),
+            np.empty(room, dtype=np.int32),
+        )
         lanes = np.empty(BLOCK, dtype=np.int32)
         found = []
         for stretch in part.stretches:
             while stretch.first < stretch.last:
                 at, count = within_radius_into(*stretch, some, planes, turn, radius, *out, lanes)
                 stretch = stretch._replace(first=at)
-                found.append((numbers[out[0][:count]], out[1][:count].copy(), out[2][:count].copy()))
+                found.append(
+                    (numbers[out[0][:count]], out[1][:count].copy(), out[2][:count].copy())
+                )
         return found
 
     pieces = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
     if len(asked):
-        for found in threads.run(search, _parts(words, _stretches(snapshot, allow), _MOST_QUERIES // 2)):
+        for found in threads.run(
+            search, _parts(words, _stretches(snapshot, allow), _MOST_QUERIES // 2)
+        ):
             pieces.extend(found)
     which, ids, distances = (np.concatenate(column) for column in zip(*pieces, strict=True))
     order = np.lexsort((ids, distances, which))
@@ -160,25 +183,32 @@ def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
 
 
 def _narrowed(snapshot: Snapshot, allow: Ids | None) -> tuple[Snapshot, Ids | None]:
-    """Return a copy of the allowed rows alone where they are few: that and its scan take less than a scan of all."""
+    """Return a copy of the allowed rows alone where they are few: that and its scan take less than
+    a scan of all.
+    """
     if allow is None or _FEW_ALLOWED * len(allow) > sum(segment.n for segment in snapshot.segments):
         return snapshot, allow
     parts = []
     for segment in snapshot.segments:
         rows = np.sort(segment.found(allow))
-        rows = rows[np.diff(rows, prepend=-1) > 0]  # without repeats; np.unique takes ten times as long
+        # without repeats; np.unique takes ten times as long
+        rows = rows[np.diff(rows, prepend=-1) > 0]
         parts.append(segment.gathered(rows[bitmap.test(segment.searchable, rows)]))
     return replace(snapshot, segments=tuple(parts)), None
 
 
 def _sampled_step(stretches: list[_Stretch], k: int) -> int | None:
-    """Return how many blocks from one in the sample to the next, or None where a sample costs more than it saves."""
+    """Return how many blocks from one in the sample to the next, or None where a sample costs more
+    than it saves.
+    """
     rows = BLOCK * sum(s.last - s.first for s in stretches)
     return max(8, k // 64) if 8 * k <= rows <= k * k // 4 else None
 
 
 def _sampled_rank(stretches: list[_Stretch], k: int, step: int) -> int:
-    """Return how many of a sample to take in, so that most likely the k nearest of all rows are no farther."""
+    """Return how many of a sample to take in, so that most likely the k nearest of all rows are no
+    farther.
+    """
     sampled = sum(-(-(s.last - s.first) // step) for s in stretches)
     expected = k * sampled / sum(s.last - s.first for s in stretches)
     return int(expected + 3 * expected**0.5 + 4)
@@ -189,12 +219,16 @@ def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> list[_
     n_queries = len(words)
     total = sum(s.last - s.first for s in stretches)
     most_queries = max(2, min(_MOST_QUERIES, most_queries))
-    workers = 1 if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN else threads.get_threads()
+    workers = (
+        1 if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN else threads.get_threads()
+    )
     if n_queries < 2 * workers and n_queries <= most_queries:
         return [_Part(0, n_queries, rows) for rows in _cut_rows(stretches, total, workers)]
     rounds = -(-n_queries // (workers * most_queries))
     step = -(-n_queries // (workers * rounds))
-    return [_Part(first, min(first + step, n_queries), stretches) for first in range(0, n_queries, step)]
+    return [
+        _Part(first, min(first + step, n_queries), stretches) for first in range(0, n_queries, step)
+    ]
 
 
 def _cut_rows(stretches: list[_Stretch], total: int, n_parts: int) -> Iterator[list[_Stretch]]:
@@ -219,4 +253,6 @@ def _best_of(rivals: list[Neighbors], k: int) -> Neighbors:
     ids = np.concatenate([found.ids for found in rivals], axis=1)
     distances = np.concatenate([found.distances for found in rivals], axis=1)
     order = np.lexsort((ids, distances), axis=1)[:, :k]
-    return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1))
+    return Neighbors(
+        np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    )

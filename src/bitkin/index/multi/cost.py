@@ -1,4 +1,5 @@
-"""What a search by tables may cost before the scan is cheaper, in nanoseconds of the machine it was measured on.
+"""What a search by tables may cost before the scan is cheaper, in nanoseconds of the machine it was
+measured on.
 
 Only ratios matter, and those change little from machine to machine.
 """
@@ -15,9 +16,11 @@ from bitkin import threads
 # A key looked up, an entry met, a row looked at (bench/sublinear.py).
 COSTS = np.array([80.0, 3.0, 120.0])
 _SCANNED_WORD = 0.17  # of a row, by many queries together
-_READ_WORD = 0.4  # read from memory, shared by queries that are scanned together; nothing where all fits the cache
+# read from memory, shared by queries that are scanned together; nothing where all fits the cache
+_READ_WORD = 0.4
 _CACHE_WORDS = 1 << 22
-# Of the scan's cost: spent before the rest is estimated; the most that the rest may cost then; the most that is spent.
+# Of the scan's cost: spent before the rest is estimated; the most that the rest may cost then; the
+# most that is spent.
 _SHARES = np.array([0.03, 0.7, 1.0])
 
 

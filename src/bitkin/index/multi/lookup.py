@@ -1,4 +1,6 @@
-"""Queries looked up in the tables of a snapshot: heaps of the best rows, and what it took to fill them."""
+"""Queries looked up in the tables of a snapshot: heaps of the best rows, and what it took to fill
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Kept(NamedTuple):
     sizes: npt.NDArray[np.int64]
     """int64 (n_queries,): how many of them are there."""
     account: npt.NDArray[np.int64]
-    """int64 (n_queries, 4): keys looked up, rows found under them, codes compared, whether the search gave up."""
+    """int64 (n_queries, 4): keys looked up, rows found under them, codes compared, whether the
+    search gave up.
+    """
 
     def part(self, first: int, last: int) -> Kept:
         """Return those of queries `first` … `last`, not copied."""
@@ -57,7 +61,10 @@ def kept_from(found: Neighbors) -> Kept:
     sizes = (found.ids >= 0).sum(axis=1)
     places = np.arange(k)
     order = np.where(places < sizes[:, None], sizes[:, None] - 1 - places, places)
-    distances, ids = np.take_along_axis(found.distances, order, axis=1), np.take_along_axis(found.ids, order, axis=1)
+    distances, ids = (
+        np.take_along_axis(found.distances, order, axis=1),
+        np.take_along_axis(found.ids, order, axis=1),
+    )
     return Kept(distances, ids, sizes, np.zeros((n_queries, 4), dtype=np.int64))
 
 
@@ -69,11 +76,15 @@ def has_tables(snapshot: Snapshot) -> bool:
 def outside_tables(snapshot: Snapshot) -> Snapshot:
     """Return the rows that no table covers."""
     rest = (_behind_tables(segment) for segment in snapshot.segments)
-    return Snapshot(snapshot.spec, segments=tuple(segment for segment in rest if segment is not None))
+    return Snapshot(
+        snapshot.spec, segments=tuple(segment for segment in rest if segment is not None)
+    )
 
 
 def _behind_tables(segment: Segment) -> Segment | None:
-    """Return the rows of a segment that were appended since its tables were built; they may begin within a block."""
+    """Return the rows of a segment that were appended since its tables were built; they may begin
+    within a block.
+    """
     if not isinstance(segment.tables, MultiTables):
         return segment
     if segment.tables.n == segment.n:
@@ -83,7 +94,9 @@ def _behind_tables(segment: Segment) -> Segment | None:
     marks = None if segment.searchable is None else segment.searchable[8 * block :]
     searchable = bitmap.without(marks, n, np.arange(covered))
     # Whether a row is alive matters to those who look for ids; here rows are only searched.
-    return Segment(segment.blocks[block:], segment.ids[block * BLOCK :], n, n_alive=n, searchable=searchable)
+    return Segment(
+        segment.blocks[block:], segment.ids[block * BLOCK :], n, n_alive=n, searchable=searchable
+    )
 
 
 def look_up(snapshot: Snapshot, queries: Codes, radius: int, kept: Kept) -> None:
@@ -95,15 +108,30 @@ def look_up(snapshot: Snapshot, queries: Codes, radius: int, kept: Kept) -> None
     def search(first: int) -> None:
         for segment in snapshot.segments:
             if isinstance(segment.tables, MultiTables):
-                _look_up_segment(segment, segment.tables, snapshot.spec.n_symbols, words, radius, kept, first, step)
+                _look_up_segment(
+                    segment,
+                    segment.tables,
+                    snapshot.spec.n_symbols,
+                    words,
+                    radius,
+                    kept,
+                    first,
+                    step,
+                )
 
     threads.run(search, range(0, len(words), step))
 
 
 def _look_up_segment(
-    segment: Segment, tables: MultiTables, n_symbols: int, words: npt.NDArray[np.uint64], radius: int, kept: Kept,
-    first: int, count: int,
-) -> None:  # fmt: skip
+    segment: Segment,
+    tables: MultiTables,
+    n_symbols: int,
+    words: npt.NDArray[np.uint64],
+    radius: int,
+    kept: Kept,
+    first: int,
+    count: int,
+) -> None:
     some, best = words[first : first + count], kept.part(first, first + count)
     nearest_by_tables_into(
         read_only(segment.blocks),

@@ -23,17 +23,18 @@ _FEW_ROWS = 1 << 16  # are scanned in less time than it takes to look into table
 class MultiIndex(RowIndex):
     """Exact nearest neighbours among millions of codes, by multi-index hashing.
 
-    Returns what FlatIndex returns, ties by id included. Every code is cut into chunks of about log2(n) bits, and rows
-    are kept by the value of each chunk. A row near a query is nearer still in some chunk, so it is found under a value
-    that differs from the query's in few symbols; a search looks up such values, the cheapest first, until no row that
-    it has not met can be among the best. It pays where neighbours are near: clustered codes of 64 to 256 bits, from
-    hundreds of thousands of rows on. Where it would take longer than a scan, the query is scanned: at once where there
-    are few rows or few are allowed, otherwise after a small share of the scan's time.
+    Returns what FlatIndex returns, ties by id included. Every code is cut into chunks of about
+    log2(n) bits, and rows are kept by the value of each chunk. A row near a query is nearer still
+    in some chunk, so it is found under a value that differs from the query's in few symbols; a
+    search looks up such values, the cheapest first, until no row that it has not met can be among
+    the best. It pays where neighbours are near: clustered codes of 64 to 256 bits, from hundreds of
+    thousands of rows on. Where it would take longer than a scan, the query is scanned: at once
+    where there are few rows or few are allowed, otherwise after a small share of the scan's time.
 
-    Tables take 8 bytes a row and chunk, or 12 beyond 64 bits, and 4 bytes a value that a chunk may have, up to another
-    5 a row and chunk: `nbytes` counts them. They are built when rows are added, a sixteenth of the rows at most being
-    left to the scan meanwhile. They are not in files: a loaded index builds them first, in about 0.2 seconds a million
-    rows of 64 bits and a thread.
+    Tables take 8 bytes a row and chunk, or 12 beyond 64 bits, and 4 bytes a value that a chunk may
+    have, up to another 5 a row and chunk: `nbytes` counts them. They are built when rows are added,
+    a sixteenth of the rows at most being left to the scan meanwhile. They are not in files: a
+    loaded index builds them first, in about 0.2 seconds a million rows of 64 bits and a thread.
 
     Parameters
     ----------
@@ -42,9 +43,10 @@ class MultiIndex(RowIndex):
 
     References
     ----------
-    Norouzi, Punjani, Fleet: Fast exact search in Hamming space with multi-index hashing. PAMI 2014. The paper's m is
-    the number of chunks, its s their bits. For symbols of several bits the argument is the same. That chunks may be
-    looked up to different depths is from Qin et al.: GPH. ICDE 2018.
+    Norouzi, Punjani, Fleet: Fast exact search in Hamming space with multi-index hashing. PAMI 2014.
+    The paper's m is the number of chunks, its s their bits. For symbols of several bits the
+    argument is the same. That chunks may be looked up to different depths is from Qin et al.: GPH.
+    ICDE 2018.
 
     Examples
     --------
@@ -64,7 +66,9 @@ class MultiIndex(RowIndex):
     """
 
     def explain(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Lookups:
-        """Search as `search` does, and return how much was looked up for every query instead of what was found."""
+        """Search as `search` does, and return how much was looked up for every query instead of
+        what was found.
+        """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self._question(queries, allow)
         require_fitting(len(queries), k)
@@ -76,8 +80,12 @@ class MultiIndex(RowIndex):
 
         return with_tables(snapshot, build, _FEW_ROWS)
 
-    def _k_nearest(self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+    def _k_nearest(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> Neighbors:
         return multi_search.k_nearest(snapshot, queries, k, allow)[0]
 
-    def _within_radius(self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+    def _within_radius(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+    ) -> RaggedNeighbors:
         return multi_search.within_radius(snapshot, queries, radius, allow)

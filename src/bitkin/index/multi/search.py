@@ -1,4 +1,6 @@
-"""Exact search by tables: what is in none is scanned as well, and queries that give up are scanned together."""
+"""Exact search by tables: what is in none is scanned as well, and queries that give up are scanned
+together.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.multi_index import sort_heaps
 
-FEW_ALLOWED = 16  # where fewer than a sixteenth of the rows may be returned, the scan passes over the others fast
-_ROOMS = (256, 16_384)  # for the neighbours within a radius; a query with more of them than that is scanned
+# where fewer than a sixteenth of the rows may be returned, the scan passes over the others fast
+FEW_ALLOWED = 16
+# for the neighbours within a radius; a query with more of them than that is scanned
+_ROOMS = (256, 16_384)
 _TOGETHER = 256  # queries within a radius
 
 _SCANNED = np.array([0, 0, 0, 1])  # what it takes to find nothing by tables
@@ -33,13 +37,19 @@ class Lookups(NamedTuple):
     candidates: npt.NDArray[np.int64]
     """int64 (n_queries,): rows found under those keys, each as often as it was found."""
     compared: npt.NDArray[np.int64]
-    """int64 (n_queries,): those whose codes were compared with the query; of the others a few bits were enough."""
+    """int64 (n_queries,): those whose codes were compared with the query; of the others a few bits
+    were enough.
+    """
     fell_back: npt.NDArray[np.bool_]
     """bool (n_queries,): whether all rows were scanned, from the start or after all."""
 
 
-def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> tuple[Neighbors, Lookups]:
-    """Return the k nearest rows of every query, nearest first, ties by lower id, and how they were found."""
+def k_nearest(
+    snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None
+) -> tuple[Neighbors, Lookups]:
+    """Return the k nearest rows of every query, nearest first, ties by lower id, and how they were
+    found.
+    """
     if queries.empty is not None:
         return _spread(queries, *k_nearest(snapshot, queries[~queries.empty], k, allow))
     if not _worth_it(snapshot, allow) or len(queries) == 0:
@@ -60,7 +70,9 @@ def k_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> 
     return found, lookups
 
 
-def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None) -> RaggedNeighbors:
+def within_radius(
+    snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+) -> RaggedNeighbors:
     """Return all rows within `radius` of every query, nearest first, ties by lower id."""
     if not _worth_it(snapshot, allow):
         return scan.within_radius(snapshot, queries, radius, allow)
@@ -77,13 +89,18 @@ def within_radius(snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | 
             gave_up, full = kept.account[:, 3] != 0, kept.sizes == room
             done = ~gave_up & ~full
             there = (np.arange(room) < kept.sizes[:, None]) & done[:, None]
-            hits.append((np.repeat(some, there.sum(axis=1)), kept.ids[there], kept.distances[there]))
+            hits.append(
+                (np.repeat(some, there.sum(axis=1)), kept.ids[there], kept.distances[there])
+            )
             answered.append(some[done])
             given_up.append(some[gave_up])
             crowded.append(some[full & ~gave_up])
         left = np.concatenate([left[:0], *crowded])
     rest = outside_tables(snapshot)
-    for rows, numbers in ((rest, np.concatenate([left[:0], *answered])), (snapshot, np.concatenate([left, *given_up]))):
+    for rows, numbers in (
+        (rest, np.concatenate([left[:0], *answered])),
+        (snapshot, np.concatenate([left, *given_up])),
+    ):
         found = scan.within_radius(rows, queries[numbers], radius, None)
         hits.append((np.repeat(numbers, np.diff(found.offsets)), found.ids, found.distances))
     which, ids, distances = (np.concatenate(column) for column in zip(*hits, strict=True))
@@ -104,16 +121,24 @@ def _narrowed(snapshot: Snapshot, allow: Ids | None) -> Snapshot:
         return snapshot
     marks = snapshot.masks(allow)
     segments = (
-        replace(segment, searchable=searchable) for segment, searchable in zip(snapshot.segments, marks, strict=True)
+        replace(segment, searchable=searchable)
+        for segment, searchable in zip(snapshot.segments, marks, strict=True)
     )
     return replace(snapshot, segments=tuple(segments))
 
 
-def _spread(queries: Codes, some_found: Neighbors, some_lookups: Lookups) -> tuple[Neighbors, Lookups]:
-    """Return the results of the queries that are not empty, in a row each, and nothing for the others."""
+def _spread(
+    queries: Codes, some_found: Neighbors, some_lookups: Lookups
+) -> tuple[Neighbors, Lookups]:
+    """Return the results of the queries that are not empty, in a row each, and nothing for the
+    others.
+    """
     asked = ~queries.empty_rows()
     n, k = len(queries), some_found.ids.shape[1]
-    found = Neighbors(np.full((n, k), -1, dtype=np.int64), np.full((n, k), queries.spec.n_symbols + 1, dtype=np.int32))
+    found = Neighbors(
+        np.full((n, k), -1, dtype=np.int64),
+        np.full((n, k), queries.spec.n_symbols + 1, dtype=np.int32),
+    )
     found.ids[asked], found.distances[asked] = some_found
     account = np.zeros((n, len(_SCANNED)), dtype=np.int64)
     account[asked] = np.stack(some_lookups, axis=1)

@@ -1,4 +1,6 @@
-"""The tables of a MultiIndex: which symbols make a chunk, which keys are how far apart, and the rows of a segment."""
+"""The tables of a MultiIndex: which symbols make a chunk, which keys are how far apart, and the
+rows of a segment.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.multi_index import ChunkTables, fill_table_into
 
-MOST_TABLES = 16  # of 8 or 12 bytes a row each; codes too long for that many chunks have symbols in none
+# of 8 or 12 bytes a row each; codes too long for that many chunks have symbols in none
+MOST_TABLES = 16
 _SHORT_FILTER = 48  # other bits of a code; of more, 32 would let too many rows pass
 _KEYS_OF_ROWS = 64  # looking up a 64th as many keys as there are rows takes longer than a scan
 _SPREAD = 0xBEA225F9EB34556D  # odd, its bits well mixed
@@ -37,7 +40,9 @@ class MultiTables:
 
 
 def build_tables(segment: Segment, spec: CodeSpec) -> MultiTables:
-    """Put the rows of a segment into tables, all chunks side by side; removed and empty ones are left out."""
+    """Put the rows of a segment into tables, all chunks side by side; removed and empty ones are
+    left out.
+    """
     n = min(segment.n, _MOST_ROWS)
     chunks = empty_tables(spec, n)
     blocks = read_only(segment.blocks)
@@ -45,7 +50,17 @@ def build_tables(segment: Segment, spec: CodeSpec) -> MultiTables:
 
     def fill(j: int) -> None:
         buckets, filters = np.empty(n, dtype=np.uint32), np.empty(n, dtype=chunks.filters.dtype)
-        fill_table_into(blocks, n, mask, spec.n_symbols, j, chunks, buckets, filters, np.empty(BLOCK, dtype=np.uint64))
+        fill_table_into(
+            blocks,
+            n,
+            mask,
+            spec.n_symbols,
+            j,
+            chunks,
+            buckets,
+            filters,
+            np.empty(BLOCK, dtype=np.uint64),
+        )
 
     threads.run(fill, range(len(chunks.lengths)))
     return MultiTables(n, chunks)
@@ -57,7 +72,8 @@ def empty_tables(spec: CodeSpec, n: int) -> ChunkTables:
     firsts = np.cumsum(lengths) - lengths
     key_bits = lengths * spec.bits_per_symbol
     bucket_bits = min(int(key_bits.max()), ceil(log2(max(2, n))) + 1)
-    exact = key_bits <= bucket_bits  # the others are hashed; a row is compared with the key itself in any case
+    # the others are hashed; a row is compared with the key itself in any case
+    exact = key_bits <= bucket_bits
     filter_bits = 32 if spec.n_bits - int(key_bits.min()) <= _SHORT_FILTER else 64
     filter_symbols = np.minimum(filter_bits, spec.n_symbols - lengths)
     filter_planes = np.clip(filter_bits // np.maximum(1, filter_symbols), 1, spec.bits_per_symbol)
@@ -66,7 +82,10 @@ def empty_tables(spec: CodeSpec, n: int) -> ChunkTables:
         firsts=firsts,
         lengths=lengths,
         factors=np.array(
-            [1 << (64 - int(bits)) if whole else _SPREAD for bits, whole in zip(key_bits, exact, strict=True)],
+            [
+                1 << (64 - int(bits)) if whole else _SPREAD
+                for bits, whole in zip(key_bits, exact, strict=True)
+            ],
             dtype=np.uint64,
         ),
         shifts=np.where(exact, 64 - key_bits, 64 - bucket_bits).astype(np.uint64),
@@ -81,7 +100,9 @@ def empty_tables(spec: CodeSpec, n: int) -> ChunkTables:
 
 
 def chunk_lengths(spec: CodeSpec, n: int) -> npt.NDArray[np.int64]:
-    """Return the symbols of every chunk: of about log2(n) bits, so that keys are about as many as rows."""
+    """Return the symbols of every chunk: of about log2(n) bits, so that keys are about as many as
+    rows.
+    """
     longest = max(1, round(log2(max(2, n)) / spec.bits_per_symbol))
     count = -(-spec.n_symbols // longest)
     if count > MOST_TABLES:
@@ -93,7 +114,9 @@ def _flips_of(
     lengths: npt.NDArray[np.int64], bits_per_symbol: int, most: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Return the flips of all chunks after one another, and where those of every distance begin."""
-    by_length = {length: flips(length, bits_per_symbol, most) for length in sorted({*lengths.tolist()})}
+    by_length = {
+        length: flips(length, bits_per_symbol, most) for length in sorted({*lengths.tolist()})
+    }
     depth = max(len(levels) for levels in by_length.values())
     flat: list[npt.NDArray[np.uint64]] = []
     starts, done = {}, 0
@@ -102,14 +125,17 @@ def _flips_of(
         starts[length] = done + np.concatenate([[0], np.cumsum(sizes)])
         flat += levels
         done += sum(sizes)
-    return np.concatenate(flat), np.array([starts[length] for length in lengths.tolist()], dtype=np.int64)
+    return np.concatenate(flat), np.array(
+        [starts[length] for length in lengths.tolist()], dtype=np.int64
+    )
 
 
 def flips(length: int, bits_per_symbol: int, most: int) -> list[npt.NDArray[np.uint64]]:
-    """Return for t = 0, 1, … what turns a key of `length` symbols into all those that differ in exactly t of them.
+    """Return for t = 0, 1, … what turns a key of `length` symbols into all those that differ in
+    exactly t of them.
 
-    Ends before a t that has more than `most` of them. Ascending, so that keys looked up after one another are near
-    each other in memory.
+    Ends before a t that has more than `most` of them. Ascending, so that keys looked up after one
+    another are near each other in memory.
     """
     others = (1 << bits_per_symbol) - 1
     depth = 0

@@ -1,4 +1,6 @@
-"""One bit a row, in uint64 words, eight words a block of 512 rows; row r is bit r % 64 of word r // 64."""
+"""One bit a row, in uint64 words, eight words a block of 512 rows; row r is bit r % 64 of word r //
+64.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def unpack(bitmap: Bitmap | None, start: int, stop: int) -> Flags:
         return np.ones(stop - start, dtype=bool)
     first = start // 64
     words = bitmap[first : -(-stop // 64)]
-    return np.unpackbits(words.view(np.uint8), bitorder="little").view(bool)[start - 64 * first : stop - 64 * first]
+    return np.unpackbits(words.view(np.uint8), bitorder="little").view(bool)[
+        start - 64 * first : stop - 64 * first
+    ]
 
 
 def test(bitmap: Bitmap | None, rows: npt.NDArray[np.int64]) -> Flags:

@@ -30,11 +30,17 @@ from bitkin.kernels.blocks import BLOCK
 def parameters_of(rows: Snapshot) -> dict[str, int]:
     """Return what a file says of rows beside their tensors."""
     spec = rows.spec
-    return {"n_symbols": spec.n_symbols, "bits_per_symbol": spec.bits_per_symbol, "next_id": rows.next_id}
+    return {
+        "n_symbols": spec.n_symbols,
+        "bits_per_symbol": spec.bits_per_symbol,
+        "next_id": rows.next_id,
+    }
 
 
 def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | Chunks]:
-    """Return the tensors of rows, in order of id, to be written in this order; codes are put in order on the way."""
+    """Return the tensors of rows, in order of id, to be written in this order; codes are put in
+    order on the way.
+    """
     ids, spec = rows.ids(), rows.spec
     n_blocks = bitmap.n_blocks(len(ids))
     searchable = np.ones(len(ids), dtype=bool)
@@ -60,7 +66,9 @@ def read_index(path: str | os.PathLike[str], class_name: str, mmap: bool) -> Sto
     """Open a file that must hold an index of this class."""
     stored = read_file(path, mmap=mmap)
     if stored.class_name != class_name:
-        raise InvalidInputError(f"{stored.name} holds {stored.class_name}, not {class_name}. Use bitkin.load.")
+        raise InvalidInputError(
+            f"{stored.name} holds {stored.class_name}, not {class_name}. Use bitkin.load."
+        )
     return stored
 
 
@@ -89,7 +97,9 @@ def rows_from(stored: StoredFile) -> Snapshot:
 
 
 def verify_rows(rows: Snapshot) -> None:
-    """Check everything that can be checked, mapped files included; raise CorruptFileError on the first flaw."""
+    """Check everything that can be checked, mapped files included; raise CorruptFileError on the
+    first flaw.
+    """
     for segment in rows.segments:
         name = "the index in memory" if segment.source is None else segment.source.name
         if segment.source is not None:

@@ -1,7 +1,8 @@
 """How a snapshot becomes the next one: rows added, rows removed, space given back. Pure functions.
 
-Rows whose ids follow the last segment's go into its room; others get a segment of their own, and segments of like size
-whose ids interleave are merged. So ids always ascend within a segment, and there are few segments.
+Rows whose ids follow the last segment's go into its room; others get a segment of their own, and
+segments of like size whose ids interleave are merged. So ids always ascend within a segment, and
+there are few segments.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from bitkin.kernels.blocks import BLOCK
 
 
 def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
-    """Return the snapshot with new rows: behind the last segment where their ids allow it, else in one of their own."""
+    """Return the snapshot with new rows: behind the last segment where their ids allow it, else in
+    one of their own.
+    """
     fingerprint = snapshot.fingerprint or codes.fingerprint
     if len(ids) == 0:
         return replace(snapshot, fingerprint=fingerprint)
@@ -31,18 +34,26 @@ def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
     taken = 0
     if segments and segments[-1].room and segments[-1].ids[segments[-1].n - 1] < ids[0]:
         taken = min(segments[-1].room, len(ids))
-        segments[-1] = segments[-1].append(words[:taken], ids[:taken], None if empty is None else empty[:taken])
+        segments[-1] = segments[-1].append(
+            words[:taken], ids[:taken], None if empty is None else empty[:taken]
+        )
     if taken < len(ids):
         # Room for an eighth more: rows are never moved to grow, and at rest little is wasted.
         rest = len(ids) - taken
-        grown = new_segment(snapshot.spec, rest if rest > len(snapshot) else max(rest, len(snapshot) // 8))
-        segments.append(grown.append(words[taken:], ids[taken:], None if empty is None else empty[taken:]))
+        grown = new_segment(
+            snapshot.spec, rest if rest > len(snapshot) else max(rest, len(snapshot) // 8)
+        )
+        segments.append(
+            grown.append(words[taken:], ids[taken:], None if empty is None else empty[taken:])
+        )
     segments = _merge_small(segments, snapshot.spec)
     return replace(snapshot, segments=tuple(segments), fingerprint=fingerprint, next_id=next_id)
 
 
 def _merge_small(segments: list[Segment], spec: CodeSpec) -> list[Segment]:
-    """Merge segments at the end whose ids interleave while they are of like size: never more than log(n) of them."""
+    """Merge segments at the end whose ids interleave while they are of like size: never more than
+    log(n) of them.
+    """
     while len(segments) > 1:
         before, last = segments[-2:]
         in_order = before.ids[before.n - 1] < last.ids[0]

@@ -16,7 +16,11 @@ MAX_ID = 2**63 - 1
 
 def is_id(value: object) -> bool:
     """Whether a value can be the id of a row."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) <= MAX_ID
+    return (
+        isinstance(value, (int, np.integer))
+        and not isinstance(value, bool)
+        and 0 <= int(value) <= MAX_ID
+    )
 
 
 def next_ids(n_rows: int, next_id: int) -> Ids:
@@ -27,10 +31,11 @@ def next_ids(n_rows: int, next_id: int) -> Ids:
 
 
 def given_ids(n_rows: int, ids: npt.ArrayLike | None) -> Ids | None:
-    """Return a copy of the ids that a caller gave for so many new rows, all different; None where none were given.
+    """Return a copy of the ids that a caller gave for so many new rows, all different; None where
+    none were given.
 
-    Writers call it before they take their lock: a caller's object may run any code when it is read. Whether the ids are
-    in the index already is not asked here.
+    Writers call it before they take their lock: a caller's object may run any code when it is read.
+    Whether the ids are in the index already is not asked here.
     """
     if ids is None:
         return None
@@ -39,14 +44,19 @@ def given_ids(n_rows: int, ids: npt.ArrayLike | None) -> Ids | None:
         raise InvalidInputError(f"ids must be one a row, got {len(numbers)} for {n_rows} rows.")
     values, counts = np.unique(numbers, return_counts=True)
     if len(values) < len(numbers):
-        raise DuplicateIdError(f"ids must differ, given more than once: {some_of(values[counts > 1])}.")
+        raise DuplicateIdError(
+            f"ids must differ, given more than once: {some_of(values[counts > 1])}."
+        )
     return numbers
 
 
 def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
-    """Raise where the result alone, so many bytes a neighbour, would not fit this machine's memory."""
+    """Raise where the result alone, so many bytes a neighbour, would not fit this machine's
+    memory.
+    """
     memory = physical_memory()
     if memory is not None and pair_bytes * n_queries * k > memory:
         raise InvalidInputError(
-            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. Search in batches."
+            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. "
+            "Search in batches."
         )

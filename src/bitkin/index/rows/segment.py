@@ -1,7 +1,8 @@
 """Segments: runs of rows in ascending order of id, packed in blocks of 512.
 
-A segment never changes. Its arrays may have room for more rows; the writer fills that room and makes a new segment
-with a larger `n` over the same arrays, while searches go on over the old one and never look beyond their own `n`.
+A segment never changes. Its arrays may have room for more rows; the writer fills that room and
+makes a new segment with a larger `n` over the same arrays, while searches go on over the old one
+and never look beyond their own `n`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ from bitkin.code_spec import CodeSpec
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.io.reader import StoredFile
-from bitkin.kernels.blocks import BLOCK, move_rows_into, pack_blocks_into, read_only, unpack_rows_into
+from bitkin.kernels.blocks import (
+    BLOCK,
+    move_rows_into,
+    pack_blocks_into,
+    read_only,
+    unpack_rows_into,
+)
 
 ROWS_PER_PIECE = 128 * BLOCK
 
 
 class Tables(Protocol):
-    """What an index builds over the first rows of a segment; good as long as its rows are where they were."""
+    """What an index builds over the first rows of a segment; good as long as its rows are where
+    they were.
+    """
 
     @property
     def n(self) -> int:
@@ -37,7 +46,9 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Segment:
-    """`n` rows with ascending ids, some of them perhaps dead (not `alive`) or empty (alive, not `searchable`)."""
+    """`n` rows with ascending ids, some of them perhaps dead (not `alive`) or empty (alive, not
+    `searchable`).
+    """
 
     blocks: Words
     """uint64 (at least ceil(n / 512), planes, words, 512)."""
@@ -50,18 +61,29 @@ class Segment:
     source: StoredFile | None = None
     """The file whose mapped bytes `blocks` and `ids` are."""
     tables: Tables | None = None
-    """Rows are appended and die, but never move or change: the tables of a segment are those of all that follow it."""
+    """Rows are appended and die, but never move or change: the tables of a segment are those of all
+    that follow it.
+    """
 
     @property
     def room(self) -> int:
         """Rows that can still be appended; none where the arrays are not ours to write."""
-        return min(len(self.blocks) * BLOCK, len(self.ids)) - self.n if self.blocks.flags.writeable else 0
+        return (
+            min(len(self.blocks) * BLOCK, len(self.ids)) - self.n
+            if self.blocks.flags.writeable
+            else 0
+        )
 
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
         bitmaps = sum(b.nbytes for b in (self.alive, self.searchable) if b is not None)
-        return self.blocks.nbytes + self.ids.nbytes + bitmaps + (0 if self.tables is None else self.tables.nbytes)
+        return (
+            self.blocks.nbytes
+            + self.ids.nbytes
+            + bitmaps
+            + (0 if self.tables is None else self.tables.nbytes)
+        )
 
     @property
     def row_ids(self) -> Ids:
@@ -70,7 +92,11 @@ class Segment:
 
     def live_ids(self) -> Ids:
         """Return the ids of the rows that are alive."""
-        return self.row_ids if self.alive is None else self.row_ids[bitmap.unpack(self.alive, 0, self.n)]
+        return (
+            self.row_ids
+            if self.alive is None
+            else self.row_ids[bitmap.unpack(self.alive, 0, self.n)]
+        )
 
     def find(self, ids: Ids) -> Ids:
         """Return the row of every id, −1 where it is not alive here."""
@@ -101,7 +127,9 @@ class Segment:
     def gathered(self, rows: Ids) -> Segment:
         """Return a copy of some rows, in ascending order."""
         blocks = np.zeros((bitmap.n_blocks(len(rows)), *self.blocks.shape[1:]), dtype=np.uint64)
-        move_rows_into(read_only(self.blocks), read_only(rows), blocks, read_only(np.arange(len(rows))))
+        move_rows_into(
+            read_only(self.blocks), read_only(rows), blocks, read_only(np.arange(len(rows)))
+        )
         return Segment(blocks, self.ids[rows], n=len(rows), n_alive=len(rows))
 
     def without(self, rows: Ids) -> Segment:
@@ -111,7 +139,9 @@ class Segment:
         return replace(self, alive=alive, searchable=searchable, n_alive=self.n_alive - len(rows))
 
     def append(self, words: Words, ids: Ids, empty: Flags | None) -> Segment:
-        """Fill the room with rows whose ids are above all ids here, and return the longer segment."""
+        """Fill the room with rows whose ids are above all ids here, and return the longer
+        segment.
+        """
         stop = self.n + len(ids)
         _pack_rows(words, self.blocks, self.n)
         self.ids[self.n : stop] = ids
@@ -134,21 +164,29 @@ class Segment:
 def new_segment(spec: CodeSpec, capacity: int) -> Segment:
     """Return a segment without rows, with room for at least `capacity`."""
     count = bitmap.n_blocks(capacity)
-    # Zeros, not leftovers: the system hands out zero pages without touching them, and files get no stray memory.
+    # Zeros, not leftovers: the system hands out zero pages without touching them, and files get no
+    # stray memory.
     blocks = np.zeros((count, spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64)
     return Segment(blocks, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
 
 
 def merged_ids(segments: Sequence[Segment]) -> Ids:
     """Return all live ids, ascending."""
-    ids = np.concatenate([segment.live_ids() for segment in segments]) if segments else np.empty(0, dtype=np.int64)
+    ids = (
+        np.concatenate([segment.live_ids() for segment in segments])
+        if segments
+        else np.empty(0, dtype=np.int64)
+    )
     if len(segments) > 1 and not (ids[1:] > ids[:-1]).all():
         ids.sort()
     return ids
 
 
-def merged_blocks(segments: Sequence[Segment], ids: Ids, spec: CodeSpec) -> Iterator[tuple[Words, Flags]]:
-    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of rows at a time.
+def merged_blocks(
+    segments: Sequence[Segment], ids: Ids, spec: CodeSpec
+) -> Iterator[tuple[Words, Flags]]:
+    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of
+    rows at a time.
 
     Mapped segments are verified first: damage must not get a new checksum.
     """
@@ -158,7 +196,8 @@ def merged_blocks(segments: Sequence[Segment], ids: Ids, spec: CodeSpec) -> Iter
     for start in range(0, len(ids), ROWS_PER_PIECE):
         wanted = ids[start : start + ROWS_PER_PIECE]
         blocks = np.zeros(
-            (bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64
+            (bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words, BLOCK),
+            dtype=np.uint64,
         )
         searchable = np.ones(len(wanted), dtype=bool)
         for segment in segments:

@@ -31,7 +31,9 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether ids ascend from segment to segment, so that the first of equals has the lowest id."""
+        """Whether ids ascend from segment to segment, so that the first of equals has the lowest
+        id.
+        """
         filled = [segment for segment in self.segments if segment.n]
         return all(a.ids[a.n - 1] < b.ids[0] for a, b in pairwise(filled))
 
@@ -52,7 +54,9 @@ class Snapshot:
 
     def codes(self, ids: Ids) -> Codes:
         """Return the codes of `ids`, in that order."""
-        words = np.empty((len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64)
+        words = np.empty(
+            (len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64
+        )
         empty, found = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
         for segment in self.segments:
             rows = segment.find(ids)
@@ -65,8 +69,12 @@ class Snapshot:
         try:
             return Codes(words, self.spec, empty=empty, fingerprint=self.fingerprint)
         except InvalidInputError:
-            names = ", ".join(segment.source.name for segment in self.segments if segment.source is not None)
-            raise damaged(names or "the index", "has codes with bits set where none may be") from None
+            names = ", ".join(
+                segment.source.name for segment in self.segments if segment.source is not None
+            )
+            raise damaged(
+                names or "the index", "has codes with bits set where none may be"
+            ) from None
 
     def masks(self, allow: Ids | None) -> list[Bitmap | None]:
         """Return, a segment each, the rows a search may return; None is all of them."""

@@ -22,7 +22,9 @@ class ArraySource(StoredSource):
         sparse = issparse(array)
         row_bytes = array.nnz * (array.dtype.itemsize + 4) / max(1, n) + 4 if sparse else None
         dtype = number_dtype(array.dtype, name)
-        super().__init__(name, (n, d), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows)
+        super().__init__(
+            name, (n, d), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows
+        )
         self._array = array
 
     def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:

@@ -1,6 +1,7 @@
 """What a batch is, and how batches are cut, joined and checked.
 
-A batch is a C-contiguous 2-D array, or a CSR array with sorted, distinct int32 column numbers in every row.
+A batch is a C-contiguous 2-D array, or a CSR array with sorted, distinct int32 column numbers in
+every row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def plain_batch(piece: Batch, dtype: np.dtype[Any]) -> Batch:
 def csr_slice(matrix: csr_array, first: int, stop: int) -> csr_array:
     """Return rows `first` to `stop` of a CSR array as views of its data."""
     begin, end = int(matrix.indptr[first]), int(matrix.indptr[stop])
-    parts = (matrix.data[begin:end], matrix.indices[begin:end], matrix.indptr[first : stop + 1] - begin)
+    parts = (
+        matrix.data[begin:end],
+        matrix.indices[begin:end],
+        matrix.indptr[first : stop + 1] - begin,
+    )
     return csr_array(parts, shape=(stop - first, matrix.shape[1]))
 
 
@@ -74,7 +79,9 @@ def regroup(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
 
 
 def spans_over(rows: npt.NDArray[np.int64], gap: int) -> list[Span]:
-    """Cover ascending, distinct row numbers with spans `(first, stop)`, joining those at most `gap` rows apart."""
+    """Cover ascending, distinct row numbers with spans `(first, stop)`, joining those at most `gap`
+    rows apart.
+    """
     if len(rows) == 0:
         return []
     breaks = np.flatnonzero(np.diff(rows) > gap)
@@ -86,8 +93,8 @@ def spans_over(rows: npt.NDArray[np.int64], gap: int) -> list[Span]:
 def first_not_finite(batch: Batch) -> tuple[int, int, float] | None:
     """Return the row, column and value of the first NaN or infinity in a batch, or None.
 
-    NaN and infinity survive a sum, so one fast pass clears almost every batch. The sum of good numbers may overflow
-    too: only the search behind it decides.
+    NaN and infinity survive a sum, so one fast pass clears almost every batch. The sum of good
+    numbers may overflow too: only the search behind it decides.
     """
     numbers = batch.data if issparse(batch) else batch
     if numbers.dtype.kind != "f":
@@ -107,7 +114,8 @@ def first_not_finite(batch: Batch) -> tuple[int, int, float] | None:
 def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:
     """Return the row, column and value of the first number that is another one in `kept`, or None.
 
-    `kept` is `batch` cast to another type. What is not finite in it is not looked at: that is reported as such.
+    `kept` is `batch` cast to another type. What is not finite in it is not looked at: that is
+    reported as such.
     """
     if batch.dtype == kept.dtype or _holds_all(kept.dtype, batch.dtype):
         return None
@@ -120,18 +128,25 @@ def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:
 
 
 def _holds_all(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Whether every number of one type is one of the other; NumPy calls 64-bit integers to float64 safe too."""
-    return np.can_cast(narrow, wide, "safe") and not (narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind == "f")
+    """Whether every number of one type is one of the other; NumPy calls 64-bit integers to float64
+    safe too.
+    """
+    return np.can_cast(narrow, wide, "safe") and not (
+        narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind == "f"
+    )
 
 
 def _equal(numbers: npt.NDArray[Any], cast: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return where numbers of one type and their casts to another are the same, or the cast is not finite."""
+    """Return where numbers of one type and their casts to another are the same, or the cast is not
+    finite.
+    """
     if cast.dtype.kind != "f":
         bounds = np.iinfo(cast.dtype)
         return np.asarray((numbers >= bounds.min) & (numbers <= bounds.max))
     if numbers.dtype.kind == "f":
         return np.asarray((cast == numbers) | ~np.isfinite(cast))
-    # The largest integers round up to a float beyond their type, which casts back to whatever the processor likes.
+    # The largest integers round up to a float beyond their type, which casts back to whatever the
+    # processor likes.
     beyond = 2.0 ** (8 * numbers.dtype.itemsize - (numbers.dtype.kind == "i"))
     with np.errstate(invalid="ignore"):
         back = cast.astype(numbers.dtype)

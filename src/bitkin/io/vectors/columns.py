@@ -1,4 +1,6 @@
-"""The names of columns: which a data frame has, and whether two sides that meet have the same in the same order."""
+"""The names of columns: which a data frame has, and whether two sides that meet have the same in
+the same order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _MOST_NAMES = 5
 
 
 def column_names(value: Any) -> Columns | None:
-    """Return the names of a data frame's columns, or None: arrays have none, and numbers are not names."""
+    """Return the names of a data frame's columns, or None: arrays have none, and numbers are not
+    names.
+    """
     columns = getattr(value, "columns", None)
     if columns is None or not hasattr(value, "to_numpy"):
         return None
@@ -21,11 +25,14 @@ def column_names(value: Any) -> Columns | None:
     return names if any(isinstance(name, str) for name in names) else None
 
 
-def require_columns(given: Columns | None, wanted: Columns | None, name: str, other: str | None = None) -> None:
+def require_columns(
+    given: Columns | None, wanted: Columns | None, name: str, other: str | None = None
+) -> None:
     """Raise where both sides have names and they differ, or stand in another order.
 
-    `name` is the argument that was given, `other` the one that it must be like: by default, what was fitted. The words
-    are scikit-learn's, whose own check knows its estimators only and prints names of any length.
+    `name` is the argument that was given, `other` the one that it must be like: by default, what
+    was fitted. The words are scikit-learn's, whose own check knows its estimators only and prints
+    names of any length.
     """
     if given is None or wanted is None or given == wanted:
         return
@@ -48,4 +55,6 @@ def require_columns(given: Columns | None, wanted: Columns | None, name: str, ot
 def _listed(names: set[Any]) -> str:
     texts = sorted(map(str, names))[:_MOST_NAMES]
     lines = [cut_text(text, MOST_CHARACTERS) for text in texts]
-    return "".join(f"- {line}\n" for line in lines) + ("- ...\n" if len(names) > _MOST_NAMES else "")
+    return "".join(f"- {line}\n" for line in lines) + (
+        "- ...\n" if len(names) > _MOST_NAMES else ""
+    )

@@ -66,7 +66,9 @@ for _suffix in _SVMLIGHT:
 
 
 def open_paths(paths: Sequence[Path], options: Options) -> StoredSource:
-    """Open one file, or several as one; files of one format are opened together, as svmlight needs."""
+    """Open one file, or several as one; files of one format are opened together, as svmlight
+    needs.
+    """
     groups: dict[_Opener, list[int]] = {}
     used: set[str] = set()
     for i, path in enumerate(paths):
@@ -83,13 +85,17 @@ def open_paths(paths: Sequence[Path], options: Options) -> StoredSource:
 
 
 def _suffix_of(path: Path) -> str:
-    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    return (
+        "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    )
 
 
 def _format_of(path: Path) -> tuple[_Opener, tuple[str, ...]]:
     suffix = _suffix_of(path)
     if suffix not in _FORMATS:
-        raise InvalidInputError(f"{path} must end in one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}.")
+        raise InvalidInputError(
+            f"{path} must end in one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}."
+        )
     return _FORMATS[suffix]
 
 

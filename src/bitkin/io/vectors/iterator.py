@@ -24,8 +24,9 @@ _END = object()
 class IteratorSource(VectorSource):
     """Batches of an iterator, in the order they come, once.
 
-    The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse for all. What
-    comes out is a copy: an iterator may fill one array again and again, and whoever keeps a batch need not know.
+    The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse
+    for all. What comes out is a copy: an iterator may fill one array again and again, and whoever
+    keeps a batch need not know.
     """
 
     def __init__(self, batches: Iterator[Any], name: str, batch_rows: int | None = None) -> None:
@@ -36,9 +37,18 @@ class IteratorSource(VectorSource):
             )
         first = as_rows(head, f"{name}, batch 0")
         sparse = issparse(first)
-        row_bytes = first.nnz * (first.dtype.itemsize + 4) / max(1, first.shape[0]) + 4 if sparse else None
+        row_bytes = (
+            first.nnz * (first.dtype.itemsize + 4) / max(1, first.shape[0]) + 4 if sparse else None
+        )
         dtype = number_dtype(first.dtype, name)
-        super().__init__(name, (None, first.shape[1]), dtype, sparse=sparse, row_bytes=row_bytes, batch_rows=batch_rows)
+        super().__init__(
+            name,
+            (None, first.shape[1]),
+            dtype,
+            sparse=sparse,
+            row_bytes=row_bytes,
+            batch_rows=batch_rows,
+        )
         self.feature_names = column_names(head)
         self._names, self._named = self.feature_names, 0  # of the first batch that has names
         self._wanted: list[tuple[Columns | None, str | None]] = []
@@ -62,11 +72,14 @@ class IteratorSource(VectorSource):
     def gather(self, row_numbers: npt.ArrayLike) -> Batch:
         """Refuse: an iterator cannot go back."""
         raise InvalidInputError(
-            f"{self.name} is an iterator: its rows come once and cannot be picked by number. Open an array or a file."
+            f"{self.name} is an iterator: its rows come once and cannot be picked by number. Open "
+            "an array or a file."
         )
 
     def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
-        """Raise where the first batch has names other than `wanted`; where a later one has, reading it does."""
+        """Raise where the first batch has names other than `wanted`; where a later one has, reading
+        it does.
+        """
         super().require_columns(wanted, other)
         self._wanted.append((wanted, other))
 
@@ -89,10 +102,14 @@ class IteratorSource(VectorSource):
                 # Piece by piece, for a batch may be as large as memory allows.
                 yield at, row_slice(batch, at - begin, min(end, at + rows) - begin).copy()
         if end < start:
-            raise InvalidInputError(f"start must be at most {end}, the rows {self.name} gave, got {start}.")
+            raise InvalidInputError(
+                f"start must be at most {end}, the rows {self.name} gave, got {start}."
+            )
 
     def _require_names(self, given: Any, number: int) -> None:
-        """Raise where a batch is a data frame with other columns than an earlier one, or than what it is for."""
+        """Raise where a batch is a data frame with other columns than an earlier one, or than what
+        it is for.
+        """
         names = column_names(given) if number else None  # what is left of the head is an array
         if names is None:
             return
@@ -104,30 +121,41 @@ class IteratorSource(VectorSource):
         require_columns(names, self._names, name, f"batch {self._named}")
 
     def _fitting(self, given: Any, number: int, first: int) -> Batch:
-        """Return one given batch, which starts at row `first`, with the columns and type of the first."""
+        """Return one given batch, which starts at row `first`, with the columns and type of the
+        first.
+        """
         name = f"{self.name}, batch {number}"
         batch = as_rows(given, name)
         if batch.shape[1] != self.shape[1]:
-            raise InvalidInputError(f"{name} must have {self.shape[1]} columns like batch 0, got {batch.shape[1]}.")
+            raise InvalidInputError(
+                f"{name} must have {self.shape[1]} columns like batch 0, got {batch.shape[1]}."
+            )
         if issparse(batch) != self.sparse:
-            raise InvalidInputError(f"{name} must be {'sparse' if self.sparse else 'dense'} like batch 0.")
+            raise InvalidInputError(
+                f"{name} must be {'sparse' if self.sparse else 'dense'} like batch 0."
+            )
         if not np.can_cast(number_dtype(batch.dtype, name), self.dtype, "same_kind"):
             raise InvalidInputError(
-                f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}. {self._advice(batch)}"
+                f"{name} must fit {self.dtype}, the type of batch 0, got {batch.dtype}. "
+                f"{self._advice(batch)}"
             )
-        with np.errstate(over="ignore"):  # a float64 too large for float32 turns infinite, which is reported
+        # a float64 too large for float32 turns infinite, which is reported
+        with np.errstate(over="ignore"):
             kept = batch.astype(self.dtype, copy=False)
         changed = first_changed(batch, kept)
         if changed is not None:
             row, column, value = changed
             raise InvalidInputError(
-                f"{name} must fit {self.dtype}, the type of batch 0, got {value!s} at row {first + row}, column "
+                f"{name} must fit {self.dtype}, the type of batch 0, got {value!s} at row "
+                f"{first + row}, column "
                 f"{column}, which {self.dtype} cannot hold. {self._advice(batch)}"
             )
         return plain_batch(kept, self.dtype)
 
     def _advice(self, batch: Batch) -> str:
-        """Say which type the batches should have had from the start, where one holds all of both."""
+        """Say which type the batches should have had from the start, where one holds all of
+        both.
+        """
         both = np.result_type(self.dtype, batch.dtype)
         kind = f"as {both}" if both != self.dtype else "as one type that holds all numbers"
         return f"The first batch decides the type: give all batches {kind} from the start."

@@ -22,14 +22,16 @@ def require_fits_memory(n_bytes: int, name: str) -> None:
 
 
 def require_honest_size(n_bytes: int, file_bytes: int, name: str) -> None:
-    """Raise where numbers of so many bytes are announced by a file that cannot hold them, however well it is packed.
+    """Raise where numbers of so many bytes are announced by a file that cannot hold them, however
+    well it is packed.
 
-    Formats that repeat a number, or fill in what was never written, need next to nothing for any count of them: what
-    is read must be in proportion to what is there.
+    Formats that repeat a number, or fill in what was never written, need next to nothing for any
+    count of them: what is read must be in proportion to what is there.
     """
     if n_bytes > max(_FEW_BYTES, MAX_RATIO * file_bytes):
         raise CorruptFileError(
-            f"{name} announces {n_bytes:,} bytes of numbers in a file of {file_bytes:,} bytes: almost all of them were "
+            f"{name} announces {n_bytes:,} bytes of numbers in a file of {file_bytes:,} bytes: "
+            "almost all of them were "
             "never written. Write it again with its own number of rows."
         )
 
@@ -37,7 +39,8 @@ def require_honest_size(n_bytes: int, file_bytes: int, name: str) -> None:
 def too_large(n_bytes: int, name: str, more: str = "") -> FileTooLargeError:
     """Return the error for a file that memory does not hold."""
     return FileTooLargeError(
-        f"{name} needs {n_bytes} bytes in memory{more}. A dense .npy file is read a batch at a time instead."
+        f"{name} needs {n_bytes} bytes in memory{more}. A dense .npy file is read a batch at a "
+        "time instead."
     )
 
 
@@ -48,5 +51,6 @@ def load_extra(module: str, suffix: str) -> Any:
     except ImportError:
         library = module.partition(".")[0]
         raise MissingExtraError(
-            f"Reading {suffix} files needs {library}, which is not installed: pip install 'bitkin[io]'"
+            f"Reading {suffix} files needs {library}, which is not installed: pip install "
+            "'bitkin[io]'"
         ) from None

@@ -34,10 +34,11 @@ def open_vectors(
     Parameters
     ----------
     source : array, sparse matrix, data frame, iterator, path, list of paths or VectorSource
-        Anything NumPy can turn into a 2-D array; any SciPy sparse matrix; an iterator of batches; a file or several
-        files read as one, by suffix: .npy, .npz (dense, or sparse as of `scipy.sparse.save_npz`), .fvecs, .bvecs,
-        .ivecs, .parquet (a list column), .h5, .hdf5, and svmlight text as .svm, .svmlight, .libsvm, plain or .gz.
-        A `VectorSource` is returned as it is.
+        Anything NumPy can turn into a 2-D array; any SciPy sparse matrix; an iterator of batches; a
+        file or several files read as one, by suffix: .npy, .npz (dense, or sparse as of
+        `scipy.sparse.save_npz`), .fvecs, .bvecs, .ivecs, .parquet (a list column), .h5, .hdf5, and
+        svmlight text as .svm, .svmlight, .libsvm, plain or .gz. A `VectorSource` is returned as it
+        is.
     column : str, optional
         List column of a .parquet file; may be left out when there is only one.
     dataset : str, optional
@@ -45,8 +46,9 @@ def open_vectors(
     n_features : int, optional
         Columns of svmlight text; by default the highest column found in any of the files.
     zero_based : bool or "auto", optional
-        Whether svmlight columns count from 0. "auto", the default, says no exactly when none of the files has a
-        column 0, as scikit-learn does; a file counted from 0 whose column 0 is never used is then read one off.
+        Whether svmlight columns count from 0. "auto", the default, says no exactly when none of the
+        files has a column 0, as scikit-learn does; a file counted from 0 whose column 0 is never
+        used is then read one off.
     batch_rows : int, optional
         Rows of a batch unless `batches` is told otherwise; by default as many as make about 8 MB.
     name : str, default "source"
@@ -77,7 +79,11 @@ def open_vectors(
         return source
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], options)
-    if isinstance(source, (list, tuple)) and source and all(isinstance(item, (str, os.PathLike)) for item in source):
+    if (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(item, (str, os.PathLike)) for item in source)
+    ):
         return open_paths([Path(path) for path in source], options)
     refuse_unused(options, FORMAT_OPTIONS, "vectors in memory")
     if isinstance(source, (list, tuple)) or hasattr(source, "__array__") or issparse(source):
@@ -87,6 +93,7 @@ def open_vectors(
     if isinstance(source, Iterator):
         return IteratorSource(source, name, batch_rows)
     raise InvalidInputError(
-        f"{name} must be an array, a sparse matrix, a data frame, an iterator of batches, a path or a list of paths, "
+        f"{name} must be an array, a sparse matrix, a data frame, an iterator of batches, a path "
+        "or a list of paths, "
         f"got {type(source).__name__}."
     )

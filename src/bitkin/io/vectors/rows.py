@@ -1,4 +1,6 @@
-"""Which numbers and shapes can be vectors: each check returns what it checked, or says what to do instead."""
+"""Which numbers and shapes can be vectors: each check returns what it checked, or says what to do
+instead.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +41,27 @@ def number_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
     )
 
 
-def row_shape(shape: tuple[int, ...], name: str, error: type[BitkinError] = InvalidInputError) -> tuple[int, int]:
+def row_shape(
+    shape: tuple[int, ...], name: str, error: type[BitkinError] = InvalidInputError
+) -> tuple[int, int]:
     """Return `shape` as (n, d): n may be 0, d is at least 1 and below 2**31."""
     if len(shape) != 2:
         hint = " Wrap a single vector as [vector]." if len(shape) == 1 else ""
-        raise InvalidInputError(f"{name} must have shape (n, d), one vector a row, got {shape}.{hint}")
+        raise InvalidInputError(
+            f"{name} must have shape (n, d), one vector a row, got {shape}.{hint}"
+        )
     n, d = int(shape[0]), int(shape[1])
     if n < 0 or not 1 <= d <= MAX_COLUMNS:
-        raise error(f"{name} must have 1 to {MAX_COLUMNS} columns and no negative size, got shape {(n, d)}.")
+        raise error(
+            f"{name} must have 1 to {MAX_COLUMNS} columns and no negative size, got shape {(n, d)}."
+        )
     return n, d
 
 
 def as_rows(value: Any, name: str) -> Batch:
-    """Return a matrix, array, data frame or nested list as a 2-D array or CSR array; big data is not copied."""
+    """Return a matrix, array, data frame or nested list as a 2-D array or CSR array; big data is
+    not copied.
+    """
     rows = _csr_rows(value, name) if issparse(value) else _dense_rows(value, name)
     row_shape(rows.shape, name)
     number_dtype(rows.dtype, name)
@@ -59,7 +69,8 @@ def as_rows(value: Any, name: str) -> Batch:
 
 
 def checked_csr(matrix: Any) -> csr_array:
-    """Return a sparse matrix as CSR, all its indices proven first: SciPy's loops trust them. Raises ValueError.
+    """Return a sparse matrix as CSR, all its indices proven first: SciPy's loops trust them. Raises
+    ValueError.
 
     The check may narrow the index arrays of `matrix` itself.
     """
@@ -68,7 +79,9 @@ def checked_csr(matrix: Any) -> csr_array:
         matrix.check_format(full_check=False)  # which lets go of entries behind the last offset
         # SciPy subtracts neighbours, which overflows, and only where it counts entries.
         if not are_offsets(matrix.indptr, len(matrix.indices)):
-            raise ValueError("indptr must be a non-decreasing sequence from 0 to the number of indices")
+            raise ValueError(
+                "indptr must be a non-decreasing sequence from 0 to the number of indices"
+            )
         matrix.check_format(full_check=True)
     if matrix.format == "dia":
         matrix = _without_outside(matrix)
@@ -78,7 +91,9 @@ def checked_csr(matrix: Any) -> csr_array:
 
 
 def given_csr(matrix: Any, name: str) -> csr_array:
-    """Return a sparse matrix of the caller's as CSR, all its indices proven; the matrix itself stays as it is."""
+    """Return a sparse matrix of the caller's as CSR, all its indices proven; the matrix itself
+    stays as it is.
+    """
     try:
         return checked_csr(type(matrix)(matrix))
     except (ValueError, IndexError) as failure:
@@ -91,17 +106,23 @@ def is_half(dtype: np.dtype[Any]) -> bool:
 
 
 def _require_whole_blocks(matrix: Any) -> None:
-    """Raise unless a matrix of blocks is cut into whole ones: SciPy divides by their sides and drops the rest."""
+    """Raise unless a matrix of blocks is cut into whole ones: SciPy divides by their sides and
+    drops the rest.
+    """
     if matrix.format != "bsr":
         return
     if matrix.data.ndim != 3 or 0 in matrix.data.shape[1:]:
-        raise ValueError(f"blocks must have sides of 1 or more, got data of shape {matrix.data.shape}")
+        raise ValueError(
+            f"blocks must have sides of 1 or more, got data of shape {matrix.data.shape}"
+        )
     if any(size % side for size, side in zip(matrix.shape, matrix.data.shape[1:], strict=True)):
         raise ValueError(f"shape {matrix.shape} must be whole blocks of {matrix.data.shape[1:]}")
 
 
 def _without_outside(matrix: Any) -> Any:
-    """Return a matrix of diagonals without those that lie outside of it: SciPy reckons with their offsets."""
+    """Return a matrix of diagonals without those that lie outside of it: SciPy reckons with their
+    offsets.
+    """
     n, d = matrix.shape
     inside = (matrix.offsets > -n) & (matrix.offsets < d)
     if inside.all():
@@ -122,7 +143,9 @@ def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as failure:
-        raise InvalidInputError(f"{name} cannot become a 2-D array, are its rows ragged? NumPy: {failure}") from failure
+        raise InvalidInputError(
+            f"{name} cannot become a 2-D array, are its rows ragged? NumPy: {failure}"
+        ) from failure
 
 
 def _frame_rows(frame: Any, name: str) -> npt.NDArray[Any]:
@@ -133,7 +156,9 @@ def _frame_rows(frame: Any, name: str) -> npt.NDArray[Any]:
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if getattr(dtype, "kind", "O") not in "biuf":
             raise InvalidInputError(
-                f"{name} must hold only numbers, got {dtype} in column {shown(column)}. Drop that column."
+                f"{name} must hold only numbers, got {dtype} in column {shown(column)}. Drop that "
+                "column."
             )
-    # pandas' own nullable numbers arrive as objects; missing ones become NaN and are reported with their row.
+    # pandas' own nullable numbers arrive as objects; missing ones become NaN and are reported with
+    # their row.
     return np.asarray(frame.to_numpy(dtype="float64", na_value=np.nan))

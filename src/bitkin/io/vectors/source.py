@@ -22,12 +22,13 @@ BATCH_BYTES = 8_000_000
 class VectorSource(ABC):
     """Rows of vectors, read a batch at a time; made by `open_vectors`.
 
-    A batch is a C-contiguous 2-D array in native byte order, or a SciPy CSR array with sorted, distinct int32 columns.
-    Every number in it is finite: a NaN or an infinity is an `InvalidInputError` that names file, batch, row and column.
-    A batch of an array in memory may be a view of it, so do not write to a batch.
+    A batch is a C-contiguous 2-D array in native byte order, or a SciPy CSR array with sorted,
+    distinct int32 columns. Every number in it is finite: a NaN or an infinity is an
+    `InvalidInputError` that names file, batch, row and column. A batch of an array in memory may be
+    a view of it, so do not write to a batch.
 
-    Files are opened when reading begins and closed when it ends; between two passes none is held. A file must stay as
-    it was when the source was made, or reading ends with a `CorruptFileError`.
+    Files are opened when reading begins and closed when it ends; between two passes none is held. A
+    file must stay as it was when the source was made, or reading ends with a `CorruptFileError`.
 
     Attributes
     ----------
@@ -42,8 +43,8 @@ class VectorSource(ABC):
     batch_rows : int
         Rows of a batch unless `batches` is told otherwise; by default as many as make about 8 MB.
     feature_names : tuple of str or None
-        Names of the columns, where the vectors are a data frame or an iterator of such. A fitted estimator refuses
-        others than those it was fitted on.
+        Names of the columns, where the vectors are a data frame or an iterator of such. A fitted
+        estimator refuses others than those it was fitted on.
 
     Examples
     --------
@@ -84,24 +85,30 @@ class VectorSource(ABC):
     def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
         """Yield `(first_row, batch)` in order from row `start`, at most `rows` rows a batch.
 
-        Stored vectors come in batches of exactly `rows` rows, the last one shorter, across files too. An iterator's
-        batches are split but never joined, so a live stream is not held back, and its first `start` rows are dropped.
+        Stored vectors come in batches of exactly `rows` rows, the last one shorter, across files
+        too. An iterator's batches are split but never joined, so a live stream is not held back,
+        and its first `start` rows are dropped.
         """
 
     @abstractmethod
     def gather(self, row_numbers: npt.ArrayLike) -> Batch:
         """Return the given rows in the given order, repeats included, all in memory at once.
 
-        A file is read once, forwards, whatever the order. An iterator cannot go back: `InvalidInputError`.
+        A file is read once, forwards, whatever the order. An iterator cannot go back:
+        `InvalidInputError`.
         """
 
     def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
-        """Raise where the columns have other names than `wanted`, those of `other`; by default, of what was fitted."""
+        """Raise where the columns have other names than `wanted`, those of `other`; by default, of
+        what was fitted.
+        """
         require_columns(self.feature_names, wanted, self.name, other)
 
     def __len__(self) -> int:
         if self.shape[0] is None:
-            raise InvalidInputError(f"{self.name} is an iterator: how many rows it has is not known before its end.")
+            raise InvalidInputError(
+                f"{self.name} is an iterator: how many rows it has is not known before its end."
+            )
         return self.shape[0]
 
     def close(self) -> None:
@@ -112,13 +119,17 @@ class VectorSource(ABC):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def __repr__(self) -> str:
         kind = "sparse" if self.sparse else "dense"
-        return f"<{type(self).__name__} {self.name}: {self.shape[0]} × {self.shape[1]} {kind} {self.dtype}>"
+        shape = f"{self.shape[0]} × {self.shape[1]}"
+        return f"<{type(self).__name__} {self.name}: {shape} {kind} {self.dtype}>"
 
     def _require_open(self) -> None:
         if self._closed:

@@ -25,13 +25,16 @@ class StoredSource(VectorSource):
 
     @abstractmethod
     def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
-        """Yield `(first_row, piece)` of at most `rows` rows for ascending, disjoint spans; no piece leaves its span.
+        """Yield `(first_row, piece)` of at most `rows` rows for ascending, disjoint spans; no piece
+        leaves its span.
 
         A piece has the right number of columns; its type and layout may still be those of the file.
         """
 
     def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
-        """Yield `(first_row, batch)` from row `start`, every batch but the last of exactly `rows` rows."""
+        """Yield `(first_row, batch)` from row `start`, every batch but the last of exactly `rows`
+        rows.
+        """
         self._require_open()
         rows = self.batch_rows if rows is None else whole_number(rows, "rows", low=1)
         start = whole_number(start, "start", low=0, high=len(self))
@@ -57,7 +60,8 @@ class StoredSource(VectorSource):
         wanted = id_array(row_numbers, "row_numbers")
         if len(wanted) and wanted.max() >= len(self):
             raise InvalidInputError(
-                f"row_numbers must be below {len(self)}, the rows of {self.name}, got {wanted.max()}."
+                f"row_numbers must be below {len(self)}, the rows of {self.name}, got "
+                f"{wanted.max()}."
             )
         rows, order = np.unique(wanted, return_inverse=True)
         found = plain_batch(self._take(rows), self.dtype)
@@ -79,9 +83,13 @@ class StoredSource(VectorSource):
                     out[done:stop] = picked
                 done = stop
         if done != len(rows):
-            raise CorruptFileError(f"{self.name} ended before row {rows[done]}, but must have {len(self)} rows.")
+            raise CorruptFileError(
+                f"{self.name} ended before row {rows[done]}, but must have {len(self)} rows."
+            )
         return stack(parts) if self.sparse else out
 
     def _no_rows(self) -> Batch:
         shape = (0, self.shape[1])
-        return csr_array(shape, dtype=self.dtype) if self.sparse else np.empty(shape, dtype=self.dtype)
+        return (
+            csr_array(shape, dtype=self.dtype) if self.sparse else np.empty(shape, dtype=self.dtype)
+        )

@@ -11,10 +11,18 @@ from bitkin.io.vectors.source import VectorSource
 
 
 class WatchedSource(VectorSource):
-    """Another source's rows; `report` is told the number of rows read so far in a pass, batch by batch."""
+    """Another source's rows; `report` is told the number of rows read so far in a pass, batch by
+    batch.
+    """
 
     def __init__(self, source: VectorSource, report: Callable[[int], None]) -> None:
-        super().__init__(source.name, source.shape, source.dtype, sparse=source.sparse, batch_rows=source.batch_rows)
+        super().__init__(
+            source.name,
+            source.shape,
+            source.dtype,
+            sparse=source.sparse,
+            batch_rows=source.batch_rows,
+        )
         self.feature_names = source.feature_names
         self._source = source
         self._report = report

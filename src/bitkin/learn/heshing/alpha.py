@@ -32,8 +32,8 @@ def choose_alpha(
 ) -> float:
     """Return the strength to use, looked for downhill from the usual one in steps of about three.
 
-    Strengths are learned with fewer passes than the model will make, and of equal ones the larger is taken. `choosing`
-    is told of every trial.
+    Strengths are learned with fewer passes than the model will make, and of equal ones the larger
+    is taken. `choosing` is told of every trial.
     """
     grid = [step * method.mean_square for step in _STEPS]
     start = _STEPS.index(USUAL_ALPHA)
@@ -47,7 +47,9 @@ def choose_alpha(
         told = of_trial(choosing, next(trials))
         strength = replace(method, alpha=grid[place])
         passes = min(max_iter, _MOST_PASSES)
-        trained = train(learned, tree, n_buckets, strength, max_iter=passes, beam=beam, seed=seed, progress=told)
+        trained = train(
+            learned, tree, n_buckets, strength, max_iter=passes, beam=beam, seed=seed, progress=told
+        )
         return error_of(trained.weights, tree, strength, held_out, beam)
 
     best, least = start, error(start)

@@ -1,4 +1,6 @@
-"""Labels of rows: what scikit-learn calls `y`, of any hashable kind, in arrays of the type they came in."""
+"""Labels of rows: what scikit-learn calls `y`, of any hashable kind, in arrays of the type they
+came in.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def object_array(values: Sequence[Any]) -> npt.NDArray[np.object_]:
 
 
 def label_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
-    """Return labels as an array of strings or numbers where they are all of one such kind, else of objects."""
+    """Return labels as an array of strings or numbers where they are all of one such kind, else of
+    objects.
+    """
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= set(_PLAIN) and not any(map(_ends_in_nul, labels)):
         array = np.array(labels)
@@ -39,12 +43,15 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
     """Return the labels of `n_rows` rows."""
     if y is None:
         raise InvalidInputError(
-            "HeshingClassifier requires y to be passed, but the target y is None. Give a label a row."
+            "HeshingClassifier requires y to be passed, but the target y is None. Give a label a "
+            "row."
         )
     if isinstance(y, (list, tuple)) and (
-        len(set(map(type, y))) > 1 or any(isinstance(label, tuple) or _ends_in_nul(label) for label in y)
+        len(set(map(type, y))) > 1
+        or any(isinstance(label, tuple) or _ends_in_nul(label) for label in y)
     ):
-        y = object_array(y)  # NumPy would make another axis of tuples, and texts of numbers beside texts
+        # NumPy would make another axis of tuples, and texts of numbers beside texts
+        y = object_array(y)
     try:
         flat = column_or_1d(y, warn=True)
         if flat.dtype.kind == "f":
@@ -54,12 +61,15 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
         raise InvalidInputError(str(error)) from error
     labels = plain_labels(flat, "y")
     if len(labels) != n_rows:
-        raise InvalidInputError(f"y must hold one label a row of X, {n_rows} in all, got {len(labels)}.")
+        raise InvalidInputError(
+            f"y must hold one label a row of X, {n_rows} in all, got {len(labels)}."
+        )
     return labels
 
 
 def in_order(labels: Iterable[Hashable]) -> list[Hashable]:
-    """Return the different labels, sorted: as texts or numbers or tuples of them, else by type and how they print.
+    """Return the different labels, sorted: as texts or numbers or tuples of them, else by type and
+    how they print.
 
     The order never depends on that of the rows.
     """
@@ -80,4 +90,6 @@ def require_classes(taxonomy: Taxonomy, labels: Iterable[Hashable], hint: str) -
     """Raise for labels that are no classes, listing them."""
     missing = [label for label in dict.fromkeys(labels) if label not in taxonomy]
     if missing:
-        raise InvalidInputError(f"y must hold classes of the taxonomy, got {some_labels(missing)}. {hint}")
+        raise InvalidInputError(
+            f"y must hold classes of the taxonomy, got {some_labels(missing)}. {hint}"
+        )

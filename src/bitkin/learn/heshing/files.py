@@ -1,4 +1,6 @@
-"""A HeshingClassifier as a file: parameters and numbers in the header, the taxonomy as JSON in a tensor of its own."""
+"""A HeshingClassifier as a file: parameters and numbers in the header, the taxonomy as JSON in a
+tensor of its own.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,13 @@ def write_model(classifier: HeshingClassifier, model: Model, path: str | os.Path
         tensors["given_taxonomy"] = _as_bytes(settings.taxonomy)
     if model.tables is not None:  # so that partial_fit goes on as if nothing had happened
         tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
-    write_file(path, "HeshingClassifier", parameters, _fingerprint(model), tensors | names_tensor(classifier))
+    write_file(
+        path,
+        "HeshingClassifier",
+        parameters,
+        _fingerprint(model),
+        tensors | names_tensor(classifier),
+    )
 
 
 def parameters_of(stored: StoredFile) -> dict[str, Any]:
@@ -72,19 +80,25 @@ def parameters_of(stored: StoredFile) -> dict[str, Any]:
     parameters = {name: stored.parameter(name) for name in names}
     if stored.parameter("has_taxonomy") is True:
         tensor = stored.optional_tensor("given_taxonomy", np.uint8, (None,))
-        parameters["taxonomy"] = _taxonomy(stored) if tensor is None else _from_bytes(stored, tensor)
+        parameters["taxonomy"] = (
+            _taxonomy(stored) if tensor is None else _from_bytes(stored, tensor)
+        )
     return parameters
 
 
 def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, Model]:
-    """Return the number of features and the model of a file, the classifier having the file's parameters."""
+    """Return the number of features and the model of a file, the classifier having the file's
+    parameters.
+    """
     taxonomy = _taxonomy(stored)
     try:
         settings = settings_of(classifier)
         seed = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
         if resolve_seed(classifier.random_state) != seed and classifier.random_state is not None:
             raise InvalidInputError(f"seed must be random_state, got {seed}.")
-        n_features = whole_number(stored.parameter("n_features"), "n_features", low=1, high=MAX_COLUMNS)
+        n_features = whole_number(
+            stored.parameter("n_features"), "n_features", low=1, high=MAX_COLUMNS
+        )
         steps = whole_number(stored.parameter("steps"), "steps", low=0, high=_MOST_STEPS)
         method = Method(
             softmax=settings.softmax,
@@ -97,14 +111,18 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
             raise InvalidInputError(f"chosen_alpha must be alpha, got {method.alpha}.")
         squares = [method.mean_square, method.intercept * method.intercept or 1.0]
         if not all(map(is_usable, squares)):
-            raise InvalidInputError(f"mean_square and intercept must be those of rows, got {squares} squared.")
+            raise InvalidInputError(
+                f"mean_square and intercept must be those of rows, got {squares} squared."
+            )
         n_buckets = settings.buckets_for(taxonomy)
     except CorruptFileError:
         raise
     except ValueError as error:
         raise damaged(stored.name, f"has impossible parameters: {error}") from None
     losses = stored.parameter("losses")
-    if not isinstance(losses, list) or not all(type(loss) is float and math.isfinite(loss) for loss in losses):
+    if not isinstance(losses, list) or not all(
+        type(loss) is float and math.isfinite(loss) for loss in losses
+    ):
         raise damaged(stored.name, "has losses that are not numbers")
     numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
     counts = stored.tensor("class_counts", np.int64, (len(numbers),)).copy()
@@ -118,14 +136,20 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
         raise damaged(stored.name, "has weights that are not finite")
     tree = searched_tree(taxonomy, numbers, seed)
     tables = _tables(stored, weights, steps, average=method.average)
-    model = Model(settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights)
+    model = Model(
+        settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights
+    )
     if _fingerprint(model) != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return n_features, model
 
 
-def _tables(stored: StoredFile, finished: npt.NDArray[np.float32], steps: int, *, average: bool) -> Tables | None:
-    """Return the tables of a model that was being fitted in parts, from which `finished` must come, copied."""
+def _tables(
+    stored: StoredFile, finished: npt.NDArray[np.float32], steps: int, *, average: bool
+) -> Tables | None:
+    """Return the tables of a model that was being fitted in parts, from which `finished` must come,
+    copied.
+    """
     shape = finished.shape
     weights = stored.optional_tensor("learned_weights", np.float32, shape)
     if weights is None:

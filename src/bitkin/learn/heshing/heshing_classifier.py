@@ -52,14 +52,20 @@ class TopClasses(NamedTuple):
 def _why_no_probabilities(classifier: HeshingClassifier) -> str | None:
     learned: Model | None = getattr(classifier, "_model", None)
     softmax = classifier.loss == "softmax" if learned is None else learned.method.softmax
-    return None if softmax else "scores learned by loss='hinge' are no probabilities. Fit with loss='softmax'."
+    return (
+        None
+        if softmax
+        else "scores learned by loss='hinge' are no probabilities. Fit with loss='softmax'."
+    )
 
 
 class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
-    """Classify into a taxonomy by hashed weights: `n_buckets` numbers a level, however many classes and features.
+    """Classify into a taxonomy by hashed weights: `n_buckets` numbers a level, however many classes
+    and features.
 
-    Every node of the tree hashes a row in its own way into the table of its level, and the score of a class is the sum
-    over its path. Classes share what their common ancestors learn; mistakes stay near the truth.
+    Every node of the tree hashes a row in its own way into the table of its level, and the score of
+    a class is the sum over its path. Classes share what their common ancestors learn; mistakes stay
+    near the truth.
 
     Parameters
     ----------
@@ -68,13 +74,14 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     n_buckets : int, default 2**18
         Weights of a level, the paper's m; up to 2**31, any number.
     max_bytes : int, optional
-        Memory of `weights_`, which then decides `n_buckets`. A class that would make the tree so deep that they no
-        longer fit is an error of `partial_fit`.
+        Memory of `weights_`, which then decides `n_buckets`. A class that would make the tree so
+        deep that they no longer fit is an error of `partial_fit`.
     loss : "hinge" or "softmax", default "hinge"
-        Crammer–Singer's multi-class hinge, or cross entropy, which has `predict_proba` and learns more slowly.
+        Crammer–Singer's multi-class hinge, or cross entropy, which has `predict_proba` and learns
+        more slowly.
     alpha : float or "auto", default "auto"
-        Strength of the L2 penalty. "auto" tries a few on a held-out part of the rows, then learns all of them; in
-        `partial_fit` it is 1e-4 times the mean squared length of the first rows.
+        Strength of the L2 penalty. "auto" tries a few on a held-out part of the rows, then learns
+        all of them; in `partial_fit` it is 1e-4 times the mean squared length of the first rows.
     max_iter : int, default 10
         Passes of `fit` over the rows.
     average : bool, default True
@@ -82,33 +89,35 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     fit_intercept : bool, default False
         Give every row a constant feature. For rows that are not centred; bags of words need none.
     beam : int, "auto" or None, default "auto"
-        Learn and predict below this many of the best nodes of a level only. None scores every node. "auto" does for up
-        to 256 nodes and with "softmax", whose probabilities are shares of all classes, and takes 8 beyond; `beam_gap`
-        tells how often its answer is another.
+        Learn and predict below this many of the best nodes of a level only. None scores every node.
+        "auto" does for up to 256 nodes and with "softmax", whose probabilities are shares of all
+        classes, and takes 8 beyond; `beam_gap` tells how often its answer is another.
     min_margin : float, optional
-        Predict an inner node where the leaf is not sure: the lowest one on the best path that leads every class
-        outside it by this much, for which every node is scored, whatever the beam.
+        Predict an inner node where the leaf is not sure: the lowest one on the best path that leads
+        every class outside it by this much, for which every node is scored, whatever the beam.
     early_stopping : bool, default False
-        Stop when the error on a tenth of the rows of every class, which are not learned, has not fallen for two passes,
-        and keep the weights of the pass where it was least.
+        Stop when the error on a tenth of the rows of every class, which are not learned, has not
+        fallen for two passes, and keep the weights of the pass where it was least.
     progress : callable, optional
-        Called as `progress(rows_learned, rows_in_all)` while `fit` makes its passes. Where it also has a method
-        `choosing_alpha`, that is called as `choosing_alpha(trial, rows_learned, rows_of_the_trial)` while "auto" tries
-        one strength after another; trials count from 1, and there are at most 8.
+        Called as `progress(rows_learned, rows_in_all)` while `fit` makes its passes. Where it also
+        has a method `choosing_alpha`, that is called as `choosing_alpha(trial, rows_learned,
+        rows_of_the_trial)` while "auto" tries one strength after another; trials count from 1, and
+        there are at most 8.
     random_state : int or None, default 0
         The seed of hashes and orders; None takes a fresh one, kept as `seed_` and in files.
 
     Attributes
     ----------
     classes_ : array
-        The labels met, those of a taxonomy in its order, else sorted, unlike kinds one after another; classes added
-        later come last. Columns of scores are in this order.
+        The labels met, those of a taxonomy in its order, else sorted, unlike kinds one after
+        another; classes added later come last. Columns of scores are in this order.
     class_counts_ : int64 (n_classes,)
         Rows learned of each, those held out for early stopping left out.
     taxonomy_ : Taxonomy
     weights_ : float32 (n_levels − 1, n_buckets)
-        One table a level below the root, which is common to all classes. So the T of `theory.expected_feature_loss`
-        is `n_levels` − 1 here: a feature is lost where it meets others in every table.
+        One table a level below the root, which is common to all classes. So the T of
+        `theory.expected_feature_loss` is `n_levels` − 1 here: a feature is lost where it meets
+        others in every table.
     alpha_ : float
     n_iter_ : int
         Passes made by `fit`; 0 after `partial_fit` alone.
@@ -119,17 +128,19 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     Notes
     -----
-    A row without a feature says nothing: it is answered by the prior, the share of each class among the rows learned,
-    and `predict_top` and `empty_rows` tell which they are. Its scores are the logarithms of the prior, and those are
-    what `min_margin` compares.
+    A row without a feature says nothing: it is answered by the prior, the share of each class among
+    the rows learned, and `predict_top` and `empty_rows` tell which they are. Its scores are the
+    logarithms of the prior, and those are what `min_margin` compares.
 
-    Learning is one row after another in one thread, so that one seed is one model; predicting uses all threads.
-    `partial_fit` learns rows in the order given, once. Its average starts anew with every new class, from the weights
-    averaged before. It learns on a copy of the tables, and the first prediction after it makes the average: both cost
-    as much as several passes over `weights_`, so give it some hundred rows at a time where you can.
+    Learning is one row after another in one thread, so that one seed is one model; predicting uses
+    all threads. `partial_fit` learns rows in the order given, once. Its average starts anew with
+    every new class, from the weights averaged before. It learns on a copy of the tables, and the
+    first prediction after it makes the average: both cost as much as several passes over
+    `weights_`, so give it some hundred rows at a time where you can.
 
-    Parameters set after `fit` count from the next `fit`. `partial_fit` takes on changes of `beam`, `min_margin`,
-    `max_iter` and `early_stopping`, and refuses all others, since its weights depend on them.
+    Parameters set after `fit` count from the next `fit`. `partial_fit` takes on changes of `beam`,
+    `min_margin`, `max_iter` and `early_stopping`, and refuses all others, since its weights depend
+    on them.
 
     References
     ----------
@@ -191,16 +202,21 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn rows of an array, a CSR matrix, a data frame or a `VectorSource`, which is read whole; a label each."""
+        """Learn rows of an array, a CSR matrix, a data frame or a `VectorSource`, which is read
+        whole; a label each.
+        """
         with self._or_stay():
             settings = settings_of(self)
             rows = self._rows_to_learn(X, reset=True)
             labels = row_labels(y, len(rows))
-            self._take_on(fitted(settings, resolve_seed(self.random_state), rows, labels, self.progress))
+            self._take_on(
+                fitted(settings, resolve_seed(self.random_state), rows, labels, self.progress)
+            )
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, paths: Any = None) -> Self:
-        """Learn more rows, once, in the order given; the first call may come before `fit` or after it.
+        """Learn more rows, once, in the order given; the first call may come before `fit` or after
+        it.
 
         Parameters
         ----------
@@ -209,8 +225,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         y : list of labels
             One a row.
         classes : list of labels, optional
-            Classes to choose from even before one of their rows has come. Without a taxonomy this is how new classes
-            are added after the first call, which takes those of `y` anyway.
+            Classes to choose from even before one of their rows has come. Without a taxonomy this
+            is how new classes are added after the first call, which takes those of `y` anyway.
         paths : list of tuples of labels, optional
             Where in the tree new classes are, as for `Taxonomy.with_paths`.
         """
@@ -230,16 +246,20 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the label of the best class of every row; with `min_margin` it may be that of an inner node."""
+        """Return the label of the best class of every row; with `min_margin` it may be that of an
+        inner node.
+        """
         check_is_fitted(self)
         if self._model.settings.min_margin is None:
             return self.predict_top(X, 1).labels[:, 0]
         paths = [self._model.taxonomy.path_of(label) for label in self._model.labels]
-        kind = label_array([label for path in paths for label in path]).dtype  # of all there are, not of those found
+        # of all there are, not of those found
+        kind = label_array([label for path in paths for label in path]).dtype
         return object_array([path[-1] for path in self.predict_path(X)]).astype(kind)
 
     def predict_path(self, X: Any, min_margin: float | None = None) -> npt.NDArray[np.object_]:
-        """Return the labels from the root to the prediction: (n,), a tuple a row; None is the model's `min_margin`.
+        """Return the labels from the root to the prediction: (n,), a tuple a row; None is the
+        model's `min_margin`.
 
         With a margin it is what it is without one, or the first labels of that.
         """
@@ -248,7 +268,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         label_paths = [model.taxonomy.path_of(label) for label in model.labels]
         margin = model.settings.min_margin if min_margin is None else margin_of(min_margin)
         if margin is None:
-            return object_array([label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]])
+            return object_array(
+                [label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]]
+            )
         scorer, prior = model.scorer(), model.log_prior()
         usual = int(np.argmax(prior))
         usual_depth = sure_depth(model.taxonomy.class_paths[model.class_numbers], prior, margin)
@@ -257,14 +279,18 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             classes, depths = scorer.best_and_sure(rows, model.beam, margin)
             empty = _without_feature(rows)
             classes[empty], depths[empty] = usual, usual_depth
-            found += [label_paths[best][: depth + 1] for best, depth in zip(classes, depths, strict=True)]
+            found += [
+                label_paths[best][: depth + 1] for best, depth in zip(classes, depths, strict=True)
+            ]
         return object_array(found)
 
     def predict_top(self, X: Any, k: int) -> TopClasses:
-        """Return the `k` best classes of every row, best first; equal ones in the order of their nodes.
+        """Return the `k` best classes of every row, best first; equal ones in the order of their
+        nodes.
 
-        The first of them is what `predict` answers, and a smaller `k` gives the first columns of a larger one. So where
-        the beam reaches fewer than `k` classes, they come first, and the best of all others follow.
+        The first of them is what `predict` answers, and a smaller `k` gives the first columns of a
+        larger one. So where the beam reaches fewer than `k` classes, they come first, and the best
+        of all others follow.
         """
         check_is_fitted(self)
         k = whole_number(k, "k", low=1, high=len(self.classes_))
@@ -275,48 +301,64 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         return TopClasses(self.classes_[classes], scores, empty)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the scores of all classes, (n, n_classes), without a beam; of two classes their difference, (n,).
+        """Return the scores of all classes, (n, n_classes), without a beam; of two classes their
+        difference, (n,).
 
-        That is scikit-learn's custom. The scores of an empty row are the logarithms of the prior. A model learned with
-        a beam has compared few classes at a time: scores of those that the beam does not reach say little, and may be
-        above that of the class `predict` answers.
+        That is scikit-learn's custom. The scores of an empty row are the logarithms of the prior. A
+        model learned with a beam has compared few classes at a time: scores of those that the beam
+        does not reach say little, and may be above that of the class `predict` answers.
         """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     @unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the probabilities of all classes, (n, n_classes), without a beam; only learned by "softmax"."""
+        """Return the probabilities of all classes, (n, n_classes), without a beam; only learned by
+        "softmax".
+        """
         scores = self._scores(X)
         shares: npt.NDArray[np.float32] = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is predicted, 1 − `flat_error`; rows may count by weights."""
+        """Return the share of rows whose label is predicted, 1 − `flat_error`; rows may count by
+        weights.
+        """
         predicted = self.predict(X).tolist()
         labels = row_labels(y, len(predicted))
         if sample_weight is None:
             return 1.0 - flat_error(labels, predicted)
-        hits = np.array([label == guess for label, guess in zip(labels, predicted, strict=True)], dtype=np.float64)
+        hits = np.array(
+            [label == guess for label, guess in zip(labels, predicted, strict=True)],
+            dtype=np.float64,
+        )
         try:
             return float(np.average(hits, weights=sample_weight))
         except (ValueError, TypeError, ZeroDivisionError) as error:
             raise InvalidInputError(
-                f"sample_weight must be {len(hits)} numbers, one a row, that do not add up to 0: {error}"
+                f"sample_weight must be {len(hits)} numbers, one a row, that do not add up to 0: "
+                f"{error}"
             ) from error
 
     def empty_rows(self, X: Any) -> npt.NDArray[np.bool_]:
         """Tell which rows have no feature, so that the prior answers them."""
         check_is_fitted(self)
-        return np.concatenate([np.empty(0, dtype=np.bool_), *(_without_feature(rows) for rows in self._rows(X))])
+        return np.concatenate(
+            [np.empty(0, dtype=np.bool_), *(_without_feature(rows) for rows in self._rows(X))]
+        )
 
     def beam_gap(self, X: Any, beam: int | None = None) -> float:
-        """Return the share of rows whose best class a beam misses; None stands for the beam of this model."""
+        """Return the share of rows whose best class a beam misses; None stands for the beam of this
+        model.
+        """
         check_is_fitted(self)
         width = self._model.beam if beam is None else whole_number(beam, "beam", low=1)
         scorer = self._model.scorer()
-        missed = [scorer.best(rows, 1, None)[0] != scorer.best(rows, 1, width)[0] for rows in self._rows(X)]
+        missed = [
+            scorer.best(rows, 1, None)[0] != scorer.best(rows, 1, width)[0]
+            for rows in self._rows(X)
+        ]
         return float(np.concatenate(missed).mean()) if missed else 0.0
 
     @property
@@ -326,7 +368,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         return self._model.weights
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to `path`: aside first, then in place at once. `progress` is not kept."""
+        """Write the fitted model to `path`: aside first, then in place at once. `progress` is not
+        kept.
+        """
         from bitkin.learn.heshing.files import write_model
 
         check_is_fitted(self)
@@ -346,7 +390,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     def _require_same_seed(self) -> None:
         if self.random_state is not None and resolve_seed(self.random_state) != self.seed_:
             raise InvalidInputError(
-                f"random_state must stay what it was when the model was begun, {self.seed_}, since its hashes come "
+                f"random_state must stay what it was when the model was begun, {self.seed_}, since "
+                "its hashes come "
                 f"from it, got {self.random_state}. Set it back, or fit anew."
             )
 
@@ -382,7 +427,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             yield rows_of(batch)
 
     def _best(self, X: Any, k: int) -> Iterator[_Best]:
-        """Yield the `k` best classes, by place, their scores, and which rows are empty, batch by batch."""
+        """Yield the `k` best classes, by place, their scores, and which rows are empty, batch by
+        batch.
+        """
         scorer, prior = self._model.scorer(), self._model.log_prior()
         usual = np.argsort(-prior, kind="stable")[:k]
         for rows in self._rows(X):

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 
 def sure_depth(paths: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], margin: float) -> int:
-    """Return how many nodes of the best class's path, from level 1 down, lead every class outside them by `margin`.
+    """Return how many nodes of the best class's path, from level 1 down, lead every class outside
+    them by `margin`.
 
     Parameters
     ----------
@@ -22,5 +23,6 @@ def sure_depth(paths: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], ma
     behind = scores[best] - scores
     outside = paths != paths[best]
     leads = np.where(outside, behind[:, None], np.inf).min(axis=0)
-    margin = min(margin, float(np.finfo(np.float32).max))  # scores are float32, and a margin may be anything
+    # scores are float32, and a margin may be anything
+    margin = min(margin, float(np.finfo(np.float32).max))
     return int((leads >= margin).sum())  # a node below another only ever has more outside it

@@ -1,7 +1,8 @@
-"""The seed of every node's hash: it depends on the node's number and the model's seed only, so trees may grow.
+"""The seed of every node's hash: it depends on the node's number and the model's seed only, so
+trees may grow.
 
-Different nodes of one model have different seeds: the mixing below is one to one. It is part of what a saved model
-means and must never change.
+Different nodes of one model have different seeds: the mixing below is one to one. It is part of
+what a saved model means and must never change.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy.typing as npt
 from bitkin.randomness import Draws
 
 _LOW_32 = np.uint64(2**32 - 1)
-_STEP, _MIX_1, _MIX_2 = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)  # odd, so one to one
+# odd, so one to one
+_STEP, _MIX_1, _MIX_2 = np.uint64(0x9E3779B1), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _13, _16, _32 = np.uint64(13), np.uint64(16), np.uint64(32)
 
 

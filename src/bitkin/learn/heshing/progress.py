@@ -1,4 +1,6 @@
-"""Who is told how far learning is: a function of rows, which may also listen while alpha is chosen."""
+"""Who is told how far learning is: a function of rows, which may also listen while alpha is
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Choosing = Callable[[int, int, int], object]
 
 
 def choosing_of(progress: Progress | None) -> Choosing | None:
-    """Return who is told of the search for alpha: the method `choosing_alpha` of `progress`, where it has one."""
+    """Return who is told of the search for alpha: the method `choosing_alpha` of `progress`, where
+    it has one.
+    """
     choosing: Choosing | None = getattr(progress, "choosing_alpha", None)
     if choosing is not None and not callable(choosing):
         raise InvalidInputError(f"progress.choosing_alpha must be a method, got {choosing!r}.")

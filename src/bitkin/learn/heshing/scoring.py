@@ -13,7 +13,14 @@ from bitkin import threads
 from bitkin.arrays import Batch
 from bitkin.hashers.projection.training import prepared
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import Rows, Tree, best_classes_into, score_classes_into, sure_depths_into, work_for
+from bitkin.kernels.heshing import (
+    Rows,
+    Tree,
+    best_classes_into,
+    score_classes_into,
+    sure_depths_into,
+    work_for,
+)
 
 _BLOCK_ROWS = 256  # a thread's piece; rows do not know of each other, so it changes no result
 
@@ -68,15 +75,21 @@ class Scorer:
         def block(first: int) -> None:
             part = out[first : first + _BLOCK_ROWS]
             work = work_for(len(self.tree.seeds), longest_row(rows))
-            score_classes_into(rows, first, self.tree, weights, self.factor, self.intercept, work, part)
+            score_classes_into(
+                rows, first, self.tree, weights, self.factor, self.intercept, work, part
+            )
 
         threads.run(block, range(0, len(out), _BLOCK_ROWS))
         return out
 
-    def best(self, rows: Rows, k: int, beam: int | None) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes a level only.
+    def best(
+        self, rows: Rows, k: int, beam: int | None
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes a
+        level only.
 
-        Classes that the beam reaches come before all others, so that fewer of them are the first of more.
+        Classes that the beam reaches come before all others, so that fewer of them are the first of
+        more.
         """
         n = len(rows.indptr) - 1
         classes, scores = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
@@ -87,7 +100,16 @@ class Scorer:
             part: Any = slice(first, first + _BLOCK_ROWS)
             work = work_for(len(self.tree.seeds), longest_row(rows))
             best_classes_into(
-                rows, first, self.tree, weights, self.factor, self.intercept, width, work, classes[part], scores[part]
+                rows,
+                first,
+                self.tree,
+                weights,
+                self.factor,
+                self.intercept,
+                width,
+                work,
+                classes[part],
+                scores[part],
             )
 
         threads.run(block, range(0, n, _BLOCK_ROWS))
@@ -96,7 +118,8 @@ class Scorer:
     def best_and_sure(
         self, rows: Rows, beam: int | None, margin: float
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the best class by the beam, and how many nodes of its path lead all classes outside by `margin`.
+        """Return the best class by the beam, and how many nodes of its path lead all classes
+        outside by `margin`.
 
         Every node is scored for it.
         """
@@ -108,9 +131,18 @@ class Scorer:
             part: Any = slice(first, first + _BLOCK_ROWS)
             work = work_for(len(self.tree.seeds), longest_row(rows))
             sure_depths_into(
-                rows, first, self.tree, weights, self.factor, self.intercept, width, margin, work, classes[part],
+                rows,
+                first,
+                self.tree,
+                weights,
+                self.factor,
+                self.intercept,
+                width,
+                margin,
+                work,
+                classes[part],
                 depths[part],
-            )  # fmt: skip
+            )
 
         threads.run(block, range(0, n, _BLOCK_ROWS))
         return classes, depths

@@ -1,4 +1,6 @@
-"""The part of a taxonomy that a model searches: the nodes above its classes, in the order that kernels want."""
+"""The part of a taxonomy that a model searches: the nodes above its classes, in the order that
+kernels want.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 
 def searched_tree(taxonomy: Taxonomy, class_numbers: npt.NDArray[Any], seed: int) -> Tree:
-    """Return the nodes on the paths of some classes; class c of the tree is `class_numbers[c]` of the taxonomy.
+    """Return the nodes on the paths of some classes; class c of the tree is `class_numbers[c]` of
+    the taxonomy.
 
-    Nodes come level by level, those of one level in the order of their parents. Only places change: the seeds are those
-    of the taxonomy's node numbers, so that weights stay what they are when classes are added.
+    Nodes come level by level, those of one level in the order of their parents. Only places change:
+    the seeds are those of the taxonomy's node numbers, so that weights stay what they are when
+    classes are added.
     """
     paths = taxonomy.class_paths[class_numbers]
     nodes: list[npt.NDArray[np.int32]] = []

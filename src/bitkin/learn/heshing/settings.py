@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
 USUAL_BEAM = 8
-"""What "auto" takes. Chosen on ICD-10-CM, on a fifth of its training rows held out by parent code, never on test rows:
-flat errors of 4, 8, 16, 32 and all nodes were 0.195, 0.193, 0.194, 0.196 and 0.197."""
+"""What "auto" takes. Chosen on ICD-10-CM, on a fifth of its training rows held out by parent code,
+never on test rows: flat errors of 4, 8, 16, 32 and all nodes were 0.195, 0.193, 0.194, 0.196 and
+0.197.
+"""
 FEW_NODES = 256
 """Scoring this many costs less than choosing among them."""
 
@@ -51,7 +53,8 @@ class Settings:
         least = n_tables * _WEIGHT_BYTES
         if self.max_bytes < least:
             raise InvalidInputError(
-                f"max_bytes must be at least {least}, one bucket for each level below the root, got {self.max_bytes}."
+                f"max_bytes must be at least {least}, one bucket for each level below the root, "
+                f"got {self.max_bytes}."
             )
         return min(self.max_bytes // least, MOST_BUCKETS)
 
@@ -60,22 +63,29 @@ class Settings:
         needed = (n_levels - 1) * n_buckets * _WEIGHT_BYTES
         if self.max_bytes is not None and needed > self.max_bytes:
             raise InvalidInputError(
-                f"max_bytes must be at least {needed} for {n_levels} levels, got {self.max_bytes}: a new class "
-                f"makes the tree deeper, and {n_buckets} buckets a level are in use. Shorten its path, or fit anew."
+                f"max_bytes must be at least {needed} for {n_levels} levels, got {self.max_bytes}: "
+                "a new class "
+                f"makes the tree deeper, and {n_buckets} buckets a level are in use. Shorten its "
+                "path, or fit anew."
             )
 
     def continued_by(self, now: Settings) -> Settings:
-        """Return the parameters as they are now; raise where one has changed that the weights depend on."""
+        """Return the parameters as they are now; raise where one has changed that the weights
+        depend on.
+        """
         for name in _MUST_STAY:
             if getattr(now, name) != getattr(self, name):
                 raise InvalidInputError(
-                    f"{_SHOWN.get(name, name)} must stay what it was when the model was begun, since partial_fit goes "
+                    f"{_SHOWN.get(name, name)} must stay what it was when the model was begun, "
+                    "since partial_fit goes "
                     f"on with its weights, got another. Set it back, or fit anew."
                 )
         return now
 
     def beam_for(self, tree: Tree) -> int | None:
-        """Return how many nodes of a level to go on with; None for all. Probabilities are shares of all classes."""
+        """Return how many nodes of a level to go on with; None for all. Probabilities are shares of
+        all classes.
+        """
         if isinstance(self.beam, str):
             return USUAL_BEAM if len(tree.seeds) > FEW_NODES and not self.softmax else None
         return self.beam
@@ -86,12 +96,15 @@ def settings_of(classifier: HeshingClassifier) -> Settings:
     taxonomy = classifier.taxonomy
     if taxonomy is not None and not isinstance(taxonomy, Taxonomy):
         raise InvalidInputError(
-            f"taxonomy must be a Taxonomy or None, got {taxonomy!r}. Make one by Taxonomy.from_paths."
+            f"taxonomy must be a Taxonomy or None, got {taxonomy!r}. Make one by "
+            "Taxonomy.from_paths."
         )
     if taxonomy is not None and taxonomy.n_classes < 2:
         raise InvalidInputError(f"taxonomy must have at least two classes, got {taxonomy!r}.")
     if classifier.progress is not None and not callable(classifier.progress):
-        raise InvalidInputError(f"progress must be a function of two numbers or None, got {classifier.progress!r}.")
+        raise InvalidInputError(
+            f"progress must be a function of two numbers or None, got {classifier.progress!r}."
+        )
     beam = classifier.beam
     if isinstance(beam, str):
         one_of(beam, "beam", ("auto",))
@@ -129,7 +142,9 @@ def _alpha(value: Any) -> float | None:
 
 
 def _number(value: Any, name: str, *, low: float) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
         raise InvalidInputError(f"{name} must be a number, got {value!r}.")
     if not (math.isfinite(value) and value >= low):
         raise InvalidInputError(f"{name} must be finite and at least {low}, got {value!r}.")

@@ -1,8 +1,10 @@
-"""Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row a step.
+"""Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row a
+step.
 
-A step goes no farther than to where the loss of its row would be 0 (the implicit, or proximal, method), so its first
-size needs no tuning and rows may have any scale; it falls with one over the root of the steps taken. How far that is
-holds on average over hashes: where features of one row share a bucket, a step may end a little before or beyond.
+A step goes no farther than to where the loss of its row would be 0 (the implicit, or proximal,
+method), so its first size needs no tuning and rows may have any scale; it falls with one over the
+root of the steps taken. How far that is holds on average over hashes: where features of one row
+share a bucket, a step may end a little before or beyond.
 """
 
 from __future__ import annotations
@@ -64,7 +66,11 @@ class Labelled:
 
 def chunk_rows(batch: Batch) -> int:
     """Return how many rows to make ready at once."""
-    return _CHUNK_ROWS if issparse(batch) else max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // batch.shape[1]))
+    return (
+        _CHUNK_ROWS
+        if issparse(batch)
+        else max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // batch.shape[1]))
+    )
 
 
 def learn_in_order(
@@ -105,7 +111,9 @@ class Trained:
     """What training came to."""
 
     weights: npt.NDArray[np.float32]
-    """To predict with: those after the last pass, or after the one with the least error on held-out rows."""
+    """To predict with: those after the last pass, or after the one with the least error on held-out
+    rows.
+    """
     steps: int
     """Taken until then."""
     losses: list[float]
@@ -124,7 +132,8 @@ def train(
     held_out: Labelled | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error stops falling.
+    """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error
+    stops falling.
 
     The pass with the least error then counts, the earliest of equal ones.
     """
@@ -156,7 +165,9 @@ def train(
     return Trained(weights, steps, losses)
 
 
-def error_of(weights: npt.NDArray[np.float32], tree: Tree, method: Method, data: Labelled, beam: int | None) -> float:
+def error_of(
+    weights: npt.NDArray[np.float32], tree: Tree, method: Method, data: Labelled, beam: int | None
+) -> float:
     """Return the share of rows that these weights put into a wrong class."""
     scorer = Scorer(tree, weights, 1.0 / math.sqrt(len(weights) + 1), method.intercept)
     step = chunk_rows(data.batch)

@@ -1,4 +1,6 @@
-"""The tables of a model while it learns: weights, what their average needs, and how far it has come."""
+"""The tables of a model while it learns: weights, what their average needs, and how far it has
+come.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import numpy.typing as npt
 
 from bitkin.kernels.heshing import LEAST_SCALE, Tables
 
-_LARGEST_WEIGHT = np.float32(2.0**100)  # rows of a length of 1e-15, the shortest there are, leave some of 1e21
+# rows of a length of 1e-15, the shortest there are, leave some of 1e21
+_LARGEST_WEIGHT = np.float32(2.0**100)
 _SCALE, _CARRIED, _AVERAGED, _STEPS, _LOSS = range(5)
 
 
@@ -31,11 +34,18 @@ def are_possible(tables: Tables) -> bool:
     scale, carried, averaged, steps, loss = tables.numbers.tolist()
     counted = averaged.is_integer() and steps.is_integer() and 0 <= averaged <= steps and loss >= 0
     scaled = LEAST_SCALE <= scale <= 1 and 0 <= carried <= averaged * (1 + 1e-9)  # a sum of scales
-    return counted and scaled and are_weights(tables.weights) and all(np.isfinite(level).all() for level in tables.sums)
+    return (
+        counted
+        and scaled
+        and are_weights(tables.weights)
+        and all(np.isfinite(level).all() for level in tables.sums)
+    )
 
 
 def are_weights(weights: npt.NDArray[np.float32]) -> bool:
-    """Tell whether learning could have left weights like these: finite, and far from where float32 ends."""
+    """Tell whether learning could have left weights like these: finite, and far from where float32
+    ends.
+    """
     return all((np.abs(level) <= _LARGEST_WEIGHT).all() for level in weights)
 
 
@@ -45,7 +55,9 @@ def copied(tables: Tables) -> Tables:
 
 
 def finished_weights(tables: Tables) -> npt.NDArray[np.float32]:
-    """Return the weights to predict with: the average of those after every step where it is kept, else the last."""
+    """Return the weights to predict with: the average of those after every step where it is kept,
+    else the last.
+    """
     weights, sums, numbers = tables
     if sums.shape != weights.shape or not numbers[_AVERAGED]:
         return weights * np.float32(numbers[_SCALE])
@@ -56,11 +68,14 @@ def finished_weights(tables: Tables) -> npt.NDArray[np.float32]:
 
 
 def deepened(tables: Tables, n_levels: int) -> Tables:
-    """Return tables for so many levels below the root, the same scores coming from them; the same where they fit."""
+    """Return tables for so many levels below the root, the same scores coming from them; the same
+    where they fit.
+    """
     weights, sums, numbers = tables
     if n_levels == len(weights):
         return tables
-    factor = np.float32(math.sqrt((n_levels + 1) / (len(weights) + 1)))  # against 1/√T, which has become less
+    # against 1/√T, which has become less
+    factor = np.float32(math.sqrt((n_levels + 1) / (len(weights) + 1)))
     more = ((0, n_levels - len(weights)), (0, 0))
     kept = np.pad(sums * factor, more) if sums.shape == weights.shape else sums
     return Tables(np.pad(weights * factor, more), kept, numbers.copy())

@@ -38,7 +38,9 @@ def gathered(source: VectorSource) -> Batch:
 
 
 def looked_at(batch: Batch) -> TrainingRows:
-    """Return rows of an array or CSR array, not copied, once all numbers in them have proved good."""
+    """Return rows of an array or CSR array, not copied, once all numbers in them have proved
+    good.
+    """
     squares, n_filled = 0.0, 0
     for _, part in open_vectors(batch, name="X").batches():
         rows = rows_of(part)
@@ -47,6 +49,7 @@ def looked_at(batch: Batch) -> TrainingRows:
     mean_square = squares / n_filled if n_filled else 1.0
     if not is_usable(mean_square):
         raise InvalidInputError(
-            f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. Scale the data."
+            f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. "
+            "Scale the data."
         )
     return TrainingRows(batch, mean_square)

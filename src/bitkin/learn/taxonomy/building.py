@@ -1,6 +1,7 @@
 """The ways to write a taxonomy down, each turned into the paths of its classes from the top.
 
-One rule for all of them: what every path starts with is the root; where paths start differently, a root is added above.
+One rule for all of them: what every path starts with is the root; where paths start differently, a
+root is added above.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from bitkin.learn.taxonomy.labels import Path, plain_label, plain_labels, some_l
 
 
 def rooted(paths: Sequence[Path]) -> tuple[Hashable, list[Path]]:
-    """Return the root and the paths below it: the first label where all share it, else a new one."""
+    """Return the root and the paths below it: the first label where all share it, else a new
+    one.
+    """
     first = paths[0][0]
     if all(path[0] == first for path in paths):
         return first, [path[1:] for path in paths]
@@ -23,7 +26,9 @@ def rooted(paths: Sequence[Path]) -> tuple[Hashable, list[Path]]:
 
 
 def new_root(tops: Iterable[Hashable]) -> Hashable:
-    """Return a name for an added root that none of the nodes below it has: `root`, in brackets where that is taken."""
+    """Return a name for an added root that none of the nodes below it has: `root`, in brackets
+    where that is taken.
+    """
     taken = set(tops)
     name = "root"
     while name in taken:
@@ -32,14 +37,17 @@ def new_root(tops: Iterable[Hashable]) -> Hashable:
 
 
 def paths_from_labels(labels: Any, sep: str) -> list[Path]:
-    """Return the paths of labels such as `comp.sys.mac`, whose nodes are called `comp`, `comp.sys`, `comp.sys.mac`."""
+    """Return the paths of labels such as `comp.sys.mac`, whose nodes are called `comp`, `comp.sys`,
+    `comp.sys.mac`.
+    """
     if not isinstance(sep, str) or not sep:
         raise InvalidInputError(f"sep must be a string of one character or more, got {sep!r}.")
     paths: list[Path] = []
     for row, label in enumerate(plain_labels(labels, "labels")):
         if not isinstance(label, str) or not all(label.split(sep)):
             raise InvalidInputError(
-                f"labels must be strings of parts joined by {sep!r}, none empty, got {label!r} at position {row}."
+                f"labels must be strings of parts joined by {sep!r}, none empty, got {label!r} at "
+                f"position {row}."
             )
         parts = label.split(sep)
         paths.append(tuple(sep.join(parts[: level + 1]) for level in range(len(parts))))
@@ -47,14 +55,22 @@ def paths_from_labels(labels: Any, sep: str) -> list[Path]:
 
 
 def paths_from_parents(parents: Mapping[Any, Any], classes: Any) -> list[Path]:
-    """Return the paths of `classes`, or of all leaves, in a map from each label to its parent's; None is no parent."""
+    """Return the paths of `classes`, or of all leaves, in a map from each label to its parent's;
+    None is no parent.
+    """
     if not isinstance(parents, Mapping):
-        raise InvalidInputError(f"parents must be a dict from label to the parent's label, got {parents!r}.")
-    return paths_from_edges([(parent, child) for child, parent in parents.items()], classes, "parents")
+        raise InvalidInputError(
+            f"parents must be a dict from label to the parent's label, got {parents!r}."
+        )
+    return paths_from_edges(
+        [(parent, child) for child, parent in parents.items()], classes, "parents"
+    )
 
 
 def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path]:
-    """Return the paths of `classes`, or of all leaves, in a list of (parent, child) pairs; None is no parent."""
+    """Return the paths of `classes`, or of all leaves, in a list of (parent, child) pairs; None is
+    no parent.
+    """
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
         raise InvalidInputError(f"{name} must be a list of pairs (parent, child), got {edges!r}.")
     parent_of: dict[Hashable, Hashable] = {}
@@ -67,7 +83,8 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
             )
         if parent_of.setdefault(child, parent) != parent:
             raise InvalidInputError(
-                f"{name} must give a node one parent, got {parent_of[child]!r} and {parent!r} for {child!r}. "
+                f"{name} must give a node one parent, got {parent_of[child]!r} and {parent!r} for "
+                f"{child!r}. "
                 f"Name the two places differently."
             )
         nodes.update(dict.fromkeys([child] if parent is None else [parent, child]))
@@ -78,7 +95,9 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
     else:
         wanted = plain_labels(classes, "classes")
         if unknown := [label for label in wanted if label not in nodes]:
-            raise InvalidInputError(f"classes must be nodes of {name}, got {some_labels(unknown)}, which are not.")
+            raise InvalidInputError(
+                f"classes must be nodes of {name}, got {some_labels(unknown)}, which are not."
+            )
         depths = _depths(wanted, parent_of, name)
     depth = max((depths[node] for node in wanted), default=0)
     if not fits_memory(len(wanted), depth, len(nodes)):
@@ -90,10 +109,12 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
     """Return the paths of dicts in dicts; a leaf is a key of nothing, or a member of a list."""
     if not isinstance(tree, Mapping) or not tree:
         raise InvalidInputError(
-            f"tree must be a dict from label to what is below it, with one key or more, got {tree!r}."
+            "tree must be a dict from label to what is below it, with one key or more, got "
+            f"{tree!r}."
         )
     paths: list[Path] = []
-    stack: list[tuple[Any, Path, tuple[int, ...]]] = [(tree, (), ())]  # what is below a path, and what it is within
+    # what is below a path, and what it is within
+    stack: list[tuple[Any, Path, tuple[int, ...]]] = [(tree, (), ())]
     while stack:
         below, path, within = stack.pop()
         if id(below) in within:
@@ -103,11 +124,15 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
         elif isinstance(below, Mapping):
             inside = (*within, id(below))
             names = [(*path, plain_label(key, "a key of tree")) for key in below]
-            stack += reversed([(part, name, inside) for part, name in zip(below.values(), names, strict=True)])
+            stack += reversed(
+                [(part, name, inside) for part, name in zip(below.values(), names, strict=True)]
+            )
         elif isinstance(below, (list, tuple)):
             paths += [(*path, plain_label(label, "a leaf of tree")) for label in below]
         else:
-            raise InvalidInputError(f"{_place(path)} must be a dict, a list of leaves, or None, got {below!r}.")
+            raise InvalidInputError(
+                f"{_place(path)} must be a dict, a list of leaves, or None, got {below!r}."
+            )
     return paths
 
 
@@ -124,8 +149,12 @@ def _edge(edge: Any, name: str) -> tuple[Hashable, Hashable]:
     return pair[0], pair[1]
 
 
-def _depths(nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], name: str) -> dict[Hashable, int]:
-    """Return how many nodes there are from the top down to each; raise for a cycle, which hangs below no top."""
+def _depths(
+    nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], name: str
+) -> dict[Hashable, int]:
+    """Return how many nodes there are from the top down to each; raise for a cycle, which hangs
+    below no top.
+    """
     depths: dict[Hashable, int] = {None: 0}  # what is above a top
     for start in nodes:
         climbed: dict[Hashable, None] = {}
@@ -137,7 +166,8 @@ def _depths(nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], n
             order = list(climbed)
             ring = [*order[order.index(node) :], node]
             raise InvalidInputError(
-                f"{name} must form a tree, but no root is above the cycle {' → '.join(map(repr, ring))}. "
+                f"{name} must form a tree, but no root is above the cycle "
+                f"{' → '.join(map(repr, ring))}. "
                 f"Give the topmost of them the parent None."
             )
         depths.update(zip(reversed(climbed), itertools.count(depths[node] + 1)))

@@ -14,11 +14,15 @@ from bitkin.learn.taxonomy.building import paths_from_edges
 from bitkin.learn.taxonomy.labels import Path
 
 
-def paths_from_csv(path: str | os.PathLike[str], layout: str, header: bool, delimiter: str) -> list[Path]:
+def paths_from_csv(
+    path: str | os.PathLike[str], layout: str, header: bool, delimiter: str
+) -> list[Path]:
     """Return the paths of the classes in a file, by the rules of `Taxonomy.from_csv`."""
     one_of(layout, "layout", ("paths", "parents"))
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InvalidInputError(f"delimiter must be one character, no quote and no newline, got {delimiter!r}.")
+        raise InvalidInputError(
+            f"delimiter must be one character, no quote and no newline, got {delimiter!r}."
+        )
     lines = list(_cells(FilePath(path), delimiter))[bool(header) :]
     if not lines:
         raise InvalidInputError(
@@ -26,7 +30,9 @@ def paths_from_csv(path: str | os.PathLike[str], layout: str, header: bool, deli
         )
     if layout == "paths":
         return [_path(path, number, cells) for number, cells in lines]
-    return paths_from_edges([_edge(path, number, cells) for number, cells in lines], None, os.fspath(path))
+    return paths_from_edges(
+        [_edge(path, number, cells) for number, cells in lines], None, os.fspath(path)
+    )
 
 
 def _cells(path: FilePath, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -41,7 +47,9 @@ def _cells(path: FilePath, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"{path} is not text in UTF-8: {error}.") from error
         except csv.Error as error:
-            raise CorruptFileError(f"{path} is no CSV file at line {lines.line_num}: {error}.") from error
+            raise CorruptFileError(
+                f"{path} is no CSV file at line {lines.line_num}: {error}."
+            ) from error
 
 
 def _path(path: str | os.PathLike[str], number: int, cells: list[str]) -> Path:
@@ -49,7 +57,8 @@ def _path(path: str | os.PathLike[str], number: int, cells: list[str]) -> Path:
         cells = cells[:-1]
     if not all(cells):
         raise InvalidInputError(
-            f"{os.fspath(path)} must have empty cells at the end of a line only, got {cells} at line {number}."
+            f"{os.fspath(path)} must have empty cells at the end of a line only, got {cells} at "
+            f"line {number}."
         )
     return tuple(cells)
 

@@ -38,7 +38,12 @@ def tree_picture(taxonomy: Taxonomy, ax: Axes | None, max_nodes: int) -> Axes:
     for entry, level, line, line_above in places:
         if level:
             bend = level - 0.08
-            ax.plot([level - 1, bend, bend, level], [line_above, line_above, line, line], color=_LINK, linewidth=1)
+            ax.plot(
+                [level - 1, bend, bend, level],
+                [line_above, line_above, line, line],
+                color=_LINK,
+                linewidth=1,
+            )
         ax.text(
             level,
             line,
@@ -59,7 +64,9 @@ def _new_axes(width: float, height: float) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise MissingExtraError("the picture needs matplotlib: pip install 'bitkin[plot]'") from None
+        raise MissingExtraError(
+            "the picture needs matplotlib: pip install 'bitkin[plot]'"
+        ) from None
     _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
     return ax
 

@@ -1,8 +1,9 @@
 """A tree of labels while it grows: nodes are numbered as they come, and no number ever changes.
 
-A class ends at the node its path leads to. Below that node hang copies of it, one a level, down to the deepest level:
-the paper's extension of short leaves (figure 2(c)). A class whose node has children of its own needs nothing else: its
-first copy is then a leaf among those children. A parent is always numbered before its children; −1 is the root.
+A class ends at the node its path leads to. Below that node hang copies of it, one a level, down to
+the deepest level: the paper's extension of short leaves (figure 2(c)). A class whose node has
+children of its own needs nothing else: its first copy is then a leaf among those children. A parent
+is always numbered before its children; −1 is the root.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from bitkin.learn.taxonomy.labels import Path
 ROOT = -1
 _FEW_NUMBERS = 2**22
 _DEEP = 64
-_COPY: Path = ()  # what a copy is called among its parent's children; a child of its own is called (label,)
+# what a copy is called among its parent's children; a child of its own is called (label,)
+_COPY: Path = ()
 
 
 class Grown(NamedTuple):
@@ -34,14 +36,17 @@ class Grown(NamedTuple):
 
 def copies_below(tree: Grown) -> dict[int, int]:
     """Return the copy below each node that has one."""
-    return {parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]}
+    return {
+        parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]
+    }
 
 
 def fits_memory(n_classes: int, depth: int, n_nodes: int) -> bool:
-    """Tell whether the paths of all classes, extended to one depth, take memory in proportion to the nodes given.
+    """Tell whether the paths of all classes, extended to one depth, take memory in proportion to
+    the nodes given.
 
-    A chain of n nodes above n classes has n² numbers in its paths: a small file must not fill all memory. Every tree of
-    up to 64 levels fits.
+    A chain of n nodes above n classes has n² numbers in its paths: a small file must not fill all
+    memory. Every tree of up to 64 levels fits.
     """
     return n_classes * depth <= max(_FEW_NUMBERS, _DEEP * n_nodes)
 
@@ -49,7 +54,8 @@ def fits_memory(n_classes: int, depth: int, n_nodes: int) -> bool:
 def too_large(n_classes: int, depth: int) -> InvalidInputError:
     """Return the error for a tree that does not fit."""
     return InvalidInputError(
-        f"a taxonomy of many classes must have paths of up to {_DEEP} levels, got {n_classes:,} classes and a path of "
+        f"a taxonomy of many classes must have paths of up to {_DEEP} levels, got {n_classes:,} "
+        "classes and a path of "
         f"{depth:,} levels. Leave inner nodes out."
     )
 
@@ -76,7 +82,9 @@ class GrowingTree:
             end = self._child(end, (label,), label)
         name = path[-1] if path else self._root_label
         if self._ends.setdefault(name, end) != end:
-            here, there = (" / ".join(map(str, self._path(node))) for node in (end, self._ends[name]))
+            here, there = (
+                " / ".join(map(str, self._path(node))) for node in (end, self._ends[name])
+            )
             raise InvalidInputError(
                 f"paths must lead to each class once, got {name!r} at {there} and at {here}. "
                 f"Give the two different names, such as their paths joined by dots."

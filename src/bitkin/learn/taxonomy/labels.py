@@ -16,7 +16,9 @@ _PLAIN = {str, int, bool, type(None)}
 
 
 def plain_label(value: Any, name: str) -> Hashable:
-    """Return `value` as a label; NumPy's numbers and strings become Python's, which are equal and shorter to show."""
+    """Return `value` as a label; NumPy's numbers and strings become Python's, which are equal and
+    shorter to show.
+    """
     if type(value) in _PLAIN:
         return value  # type: ignore[no-any-return]
     if isinstance(value, (np.bool_, np.number, np.str_, np.bytes_)):
@@ -29,7 +31,8 @@ def plain_label(value: Any, name: str) -> Hashable:
         ) from None
     if value != value:
         raise InvalidInputError(
-            f"{name} must be equal to itself, got {shown(value)}. Leave missing parts of a path out."
+            f"{name} must be equal to itself, got {shown(value)}. Leave missing parts of a path "
+            "out."
         )
     return value  # type: ignore[no-any-return]
 
@@ -37,9 +40,13 @@ def plain_label(value: Any, name: str) -> Hashable:
 def plain_labels(values: Any, name: str) -> list[Hashable]:
     """Return a flat list, tuple, array or other series of labels as a list of plain ones."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidInputError(f"{name} must be a list of labels, got {shown(values)}. Wrap a single label in a list.")
+        raise InvalidInputError(
+            f"{name} must be a list of labels, got {shown(values)}. Wrap a single label in a list."
+        )
     if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise InvalidInputError(f"{name} must be 1-dimensional, got shape {values.shape}. Give one label a row.")
+        raise InvalidInputError(
+            f"{name} must be 1-dimensional, got shape {values.shape}. Give one label a row."
+        )
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuUS":
         return list(values.tolist())
     return [plain_label(value, f"{name}[{row}]") for row, value in enumerate(values)]
@@ -51,9 +58,14 @@ def plain_paths(paths: Any) -> list[Path]:
         raise InvalidInputError(f"paths must be a list of tuples of labels, got {shown(paths)}.")
     checked: list[Path] = []
     for row, path in enumerate(paths):
-        if isinstance(path, (str, bytes)) or not isinstance(path, (Sequence, np.ndarray)) or len(path) == 0:
+        if (
+            isinstance(path, (str, bytes))
+            or not isinstance(path, (Sequence, np.ndarray))
+            or len(path) == 0
+        ):
             raise InvalidInputError(
-                f"paths[{row}] must be a tuple of labels from the top to the class, got {shown(path)}. "
+                f"paths[{row}] must be a tuple of labels from the top to the class, got "
+                f"{shown(path)}. "
                 f"Labels with dots in them go to Taxonomy.from_labels."
             )
         checked.append(tuple(plain_label(label, f"a label of paths[{row}]") for label in path))

@@ -1,4 +1,6 @@
-"""Find nodes by what they are called: a class by its label, an inner node by a label no other has, or any by a path."""
+"""Find nodes by what they are called: a class by its label, an inner node by a label no other has,
+or any by a path.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def node_paths(taxonomy: Taxonomy, labels: Any) -> npt.NDArray[np.int32]:
-    """Return the paths of classes or inner nodes as node numbers from level 1 down, −1 below an inner node."""
+    """Return the paths of classes or inner nodes as node numbers from level 1 down, −1 below an
+    inner node.
+    """
     wanted = plain_labels(labels, "labels")
     row_of = {label: row for row, label in enumerate(dict.fromkeys(wanted))}
     class_of = {label: _class_name(taxonomy, label) for label in row_of}
@@ -47,7 +51,9 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
         return []
     places: dict[Hashable, list[int]] = {label: [] for label in labels}
     children: dict[tuple[int, Hashable], int] = {}
-    for node, (label, parent) in enumerate(zip(taxonomy.node_labels, taxonomy.node_parents.tolist(), strict=True)):
+    for node, (label, parent) in enumerate(
+        zip(taxonomy.node_labels, taxonomy.node_parents.tolist(), strict=True)
+    ):
         if not taxonomy.node_is_copy[node]:
             children[parent, label] = node
             if label in places:
@@ -67,7 +73,8 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
         )
     if several := [label for label, nodes in places.items() if len(nodes) > 1]:
         raise InvalidInputError(
-            f"labels must name one node, but several inner nodes are called {some_labels(several)}. "
+            "labels must name one node, but several inner nodes are called "
+            f"{some_labels(several)}. "
             f"Give their paths from the root, as predict_path does."
         )
     return [nodes[0] for nodes in places.values()]

@@ -1,7 +1,8 @@
 """What of a tree fits on a page: the nodes to draw, and counts of what is left out.
 
-Levels are opened from the root down while there is room. Where a level does not fit whole, its nodes share the room
-that is left: small families are shown whole, large ones by their first members and a count of the others.
+Levels are opened from the root down while there is room. Where a level does not fit whole, its
+nodes share the room that is left: small families are shown whole, large ones by their first members
+and a count of the others.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ def outline(taxonomy: Taxonomy, most: int) -> Entry:
         families = [(entry, node, _drawn_children(taxonomy, node)) for entry, node in level]
         families = [family for family in families if family[2]]
         opened: list[tuple[Entry, int]] = []
-        # The smallest families first: what they do not need of their share is left to the larger ones.
-        for place, (entry, node, children) in enumerate(sorted(families, key=lambda family: len(family[2]))):
+        # The smallest families first: what they do not need of their share is left to the larger
+        # ones.
+        for place, (entry, node, children) in enumerate(
+            sorted(families, key=lambda family: len(family[2]))
+        ):
             share = math.ceil(room / (len(families) - place))
             if share < min(2, len(children)):
                 entry.note = counted(n_below[node + 1], "class", "classes")
@@ -51,7 +55,9 @@ def outline(taxonomy: Taxonomy, most: int) -> Entry:
             if rest := children[len(kept) :]:
                 classes = counted(sum(n_below[child + 1] for child in rest), "class", "classes")
                 leaves_only = all(not _drawn_children(taxonomy, child) for child in rest)
-                entry.children.append(Entry(f"… {len(rest)} more", note="" if leaves_only else classes, is_count=True))
+                entry.children.append(
+                    Entry(f"… {len(rest)} more", note="" if leaves_only else classes, is_count=True)
+                )
             room -= len(entry.children)
         level = opened
     return top
@@ -69,15 +75,23 @@ def counted(n: int, one: str, many: str) -> str:
 
 
 def _entry(taxonomy: Taxonomy, node: int) -> Entry:
-    return Entry("(itself)" if taxonomy.node_is_copy[node] else shown_label(taxonomy.node_labels[node]))
+    return Entry(
+        "(itself)" if taxonomy.node_is_copy[node] else shown_label(taxonomy.node_labels[node])
+    )
 
 
 def _drawn_children(taxonomy: Taxonomy, node: int) -> list[int]:
-    """Return the children to draw: a copy is one only where it stands among others, first of them."""
+    """Return the children to draw: a copy is one only where it stands among others, first of
+    them.
+    """
     start, stop = taxonomy.child_offsets[node + 1 : node + 3].tolist()
     children: list[int] = taxonomy.child_nodes[start:stop].tolist()
     copies = [child for child in children if taxonomy.node_is_copy[child]]
-    return copies + [child for child in children if child not in copies] if len(children) > len(copies) else []
+    return (
+        copies + [child for child in children if child not in copies]
+        if len(children) > len(copies)
+        else []
+    )
 
 
 def _classes_below(taxonomy: Taxonomy) -> list[int]:

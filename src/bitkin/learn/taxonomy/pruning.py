@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 
 def cut_paths(taxonomy: Taxonomy, n_inner: int) -> list[Path]:
     """Return the paths of all classes with their first `n_inner` inner nodes only."""
-    return _label_paths(taxonomy, [nodes[:-1][:n_inner] + nodes[-1:] for nodes in _node_paths(taxonomy)])
+    return _label_paths(
+        taxonomy, [nodes[:-1][:n_inner] + nodes[-1:] for nodes in _node_paths(taxonomy)]
+    )
 
 
 def condensed_paths(taxonomy: Taxonomy) -> tuple[Hashable, list[Path]]:
     """Return the root and the paths of all classes without inner nodes that have one child only."""
     n_children = np.diff(taxonomy.child_offsets)[1:]
-    paths = [[node for node in nodes if node == nodes[-1] or n_children[node] > 1] for nodes in _node_paths(taxonomy)]
+    paths = [
+        [node for node in nodes if node == nodes[-1] or n_children[node] > 1]
+        for nodes in _node_paths(taxonomy)
+    ]
     tops = {tuple(nodes[:1]) for nodes in paths}
     if len(tops) == 1 and max(map(len, paths)) > 1:
         (only,) = tops.pop()
@@ -37,7 +42,9 @@ def _node_paths(taxonomy: Taxonomy) -> list[list[int]]:
 
 
 def _label_paths(taxonomy: Taxonomy, paths: Iterable[list[int]]) -> list[Path]:
-    """Return the labels of paths, proved to tell the nodes apart even though some that stood between are gone."""
+    """Return the labels of paths, proved to tell the nodes apart even though some that stood
+    between are gone.
+    """
     node_at: dict[Path, int] = {}
     named = []
     for nodes in paths:
@@ -45,7 +52,8 @@ def _label_paths(taxonomy: Taxonomy, paths: Iterable[list[int]]) -> list[Path]:
         for level, node in enumerate(nodes, 1):
             if node_at.setdefault(labels[:level], node) != node:
                 raise InvalidInputError(
-                    f"labels must stay different, but two nodes called {labels[level - 1]!r} would meet. "
+                    f"labels must stay different, but two nodes called {labels[level - 1]!r} would "
+                    "meet. "
                     f"Give them different names first."
                 )
         named.append(labels)

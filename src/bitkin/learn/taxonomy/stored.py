@@ -15,7 +15,9 @@ _MOST_NESTED = 16
 
 
 def taxonomy_to_dict(tree: Grown) -> dict[str, Any]:
-    """Return the tree as lists; a copy has no label of its own, and a class that of the node it ends at."""
+    """Return the tree as lists; a copy has no label of its own, and a class that of the node it
+    ends at.
+    """
     pairs = zip(tree.node_labels, tree.node_is_copy, strict=True)
     return {
         "root": _stored_label(tree.root_label),
@@ -42,16 +44,27 @@ def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
         above = root if parent == ROOT else labels[parent]
         labels.append(above if node in copies else _label(stored["labels"][node]))
     classes = tuple(root if end == ROOT else labels[end] for end in ends)
-    tree = Grown(root, tuple(labels), parents, tuple(node in copies for node in range(n_nodes)), classes, ends)
+    tree = Grown(
+        root,
+        tuple(labels),
+        parents,
+        tuple(node in copies for node in range(n_nodes)),
+        classes,
+        ends,
+    )
     if not _holds_together(tree):
-        raise CorruptFileError("a stored taxonomy must have a path to every class, and nothing else.")
+        raise CorruptFileError(
+            "a stored taxonomy must have a path to every class, and nothing else."
+        )
     return tree
 
 
 def _holds_together(tree: Grown) -> bool:
-    """Tell whether classes are different, all equally deep once extended, and reach every node; no node is twice.
+    """Tell whether classes are different, all equally deep once extended, and reach every node; no
+    node is twice.
 
-    Every node is looked at a few times only, and no path is kept: a small file may have a deep tree.
+    Every node is looked at a few times only, and no path is kept: a small file may have a deep
+    tree.
     """
     n_nodes = len(tree.node_labels)
     places = set(zip(tree.node_parents, tree.node_is_copy, tree.node_labels, strict=True))
@@ -85,19 +98,30 @@ def _holds_together(tree: Grown) -> bool:
 def _stored_label(label: Hashable, nested: int = 0) -> Any:
     if isinstance(label, tuple) and nested < _MOST_NESTED:
         return {"tuple": [_stored_label(part, nested + 1) for part in label]}
-    if label is None or type(label) in (str, bool, int) or (type(label) is float and math.isfinite(label)):
+    if (
+        label is None
+        or type(label) in (str, bool, int)
+        or (type(label) is float and math.isfinite(label))
+    ):
         return label
     raise InvalidInputError(
-        f"labels must be strings, finite numbers, bools, None or tuples of them to be saved, got {label!r}. Rename it."
+        "labels must be strings, finite numbers, bools, None or tuples of them to be saved, got "
+        f"{label!r}. Rename it."
     )
 
 
 def _label(stored: Any, nested: int = 0) -> Hashable:
     if isinstance(stored, Mapping) and set(stored) == {"tuple"} and nested < _MOST_NESTED:
         return tuple(_label(part, nested + 1) for part in _listed(stored["tuple"]))
-    if stored is None or type(stored) in (str, bool, int) or (type(stored) is float and math.isfinite(stored)):
+    if (
+        stored is None
+        or type(stored) in (str, bool, int)
+        or (type(stored) is float and math.isfinite(stored))
+    ):
         return stored  # type: ignore[no-any-return]
-    raise CorruptFileError(f"a stored taxonomy must not have the label {reprlib.repr(stored)}: none was saved so.")
+    raise CorruptFileError(
+        f"a stored taxonomy must not have the label {reprlib.repr(stored)}: none was saved so."
+    )
 
 
 def _listed(value: Any) -> list[Any]:
@@ -108,5 +132,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _numbers(value: Any, *, low: int, n_nodes: int) -> tuple[int, ...]:
     if not all(type(number) is int and low <= number < n_nodes for number in _listed(value)):
-        raise CorruptFileError(f"a stored taxonomy must number its nodes from {low} to {n_nodes - 1}.")
+        raise CorruptFileError(
+            f"a stored taxonomy must number its nodes from {low} to {n_nodes - 1}."
+        )
     return tuple(value)

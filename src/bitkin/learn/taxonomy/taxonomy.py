@@ -1,4 +1,6 @@
-"""A tree of classes, as flat arrays that kernels read and labels that people read; nothing in it changes."""
+"""A tree of classes, as flat arrays that kernels read and labels that people read; nothing in it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,18 @@ class Taxonomy:
 
     Every constructor follows the same rules:
 
-    - What all paths start with is the root. Where they start differently, a root named `root` is added.
-    - A class is known by the last label of its path. Labels may be anything hashable; NumPy's become Python's. The same
-      class at two places is an error; inner nodes of one name at two places are two nodes.
-    - A class may also be an inner node, above other classes. It then gets a leaf of its own below that node, drawn as
-      `(itself)`; its path stays as given.
-    - Leaves at different depths are extended as the paper does (figure 2(c)): a copy of the leaf, a node in its own
-      right, on every level down to the deepest.
+    - What all paths start with is the root. Where they start differently, a root named `root` is
+      added.
+    - A class is known by the last label of its path. Labels may be anything hashable; NumPy's
+      become Python's. The same class at two places is an error; inner nodes of one name at two
+      places are two nodes.
+    - A class may also be an inner node, above other classes. It then gets a leaf of its own below
+      that node, drawn as `(itself)`; its path stays as given.
+    - Leaves at different depths are extended as the paper does (figure 2(c)): a copy of the leaf, a
+      node in its own right, on every level down to the deepest.
     - Classes and nodes are numbered in order of appearance, and a node's parent before it.
-    - Paths longer than 64 levels are for small trees: of many classes they are an error, since memory is for the paths
-      of all classes, each extended to the longest.
+    - Paths longer than 64 levels are for small trees: of many classes they are an error, since
+      memory is for the paths of all classes, each extended to the longest.
 
     Attributes
     ----------
@@ -59,12 +63,13 @@ class Taxonomy:
     class_depths : int32 (n_classes,)
         How many nodes of its path are no copies.
     child_offsets, child_nodes : int64 (n_nodes + 2,), int32 (n_nodes,)
-        Children of node i are `child_nodes[child_offsets[i + 1]:child_offsets[i + 2]]`; those of the root come first.
+        Children of node i are `child_nodes[child_offsets[i + 1]:child_offsets[i + 2]]`; those of
+        the root come first.
 
     Notes
     -----
-    Two taxonomies are equal where all labels and all numbers are: hashed weights belong to node numbers. `with_paths`
-    adds classes and keeps every number.
+    Two taxonomies are equal where all labels and all numbers are: hashed weights belong to node
+    numbers. `with_paths` adds classes and keeps every number.
 
     References
     ----------
@@ -73,7 +78,8 @@ class Taxonomy:
     Examples
     --------
     >>> import bitkin
-    >>> tree = bitkin.Taxonomy.from_paths([("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss")])
+    >>> paths = [("plant", "flower", "lily"), ("plant", "flower", "rose"), ("plant", "moss")]
+    >>> tree = bitkin.Taxonomy.from_paths(paths)
     >>> tree
     Taxonomy(3 classes, 3 levels, 5 nodes below 'plant')
     >>> print(tree)
@@ -106,14 +112,19 @@ class Taxonomy:
 
     def __init__(self, tree: Grown) -> None:
         if not isinstance(tree, Grown):
-            raise InvalidInputError(f"Taxonomy must be made by from_paths or another from_… constructor, got {tree!r}.")
+            raise InvalidInputError(
+                f"Taxonomy must be made by from_paths or another from_… constructor, got {tree!r}."
+            )
         parents = np.array(tree.node_parents, dtype=np.int32)
-        levels = np.zeros(len(parents) + 1, dtype=np.int32)  # the last is the root's, so that −1 finds it
+        # the last is the root's, so that −1 finds it
+        levels = np.zeros(len(parents) + 1, dtype=np.int32)
         for node, parent in enumerate(tree.node_parents):
             levels[node] = levels[parent] + 1
         n_levels = int(levels.max()) + 1
         by_parent = np.argsort(parents, kind="stable").astype(np.int32)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(parents + 1, minlength=len(parents) + 1))])
+        offsets = np.concatenate(
+            [[0], np.cumsum(np.bincount(parents + 1, minlength=len(parents) + 1))]
+        )
         arrays = {
             "node_parents": parents,
             "node_levels": levels[:-1],
@@ -139,7 +150,9 @@ class Taxonomy:
 
     @classmethod
     def from_paths(cls, paths: Iterable[Any]) -> Taxonomy:
-        """Make a taxonomy of the classes' paths, each a tuple of labels from the top to the class; repeats are fine."""
+        """Make a taxonomy of the classes' paths, each a tuple of labels from the top to the class;
+        repeats are fine.
+        """
         return cls(grow(*building.rooted(plain_paths(paths))))
 
     @classmethod
@@ -152,7 +165,8 @@ class Taxonomy:
 
     @classmethod
     def from_labels(cls, labels: Iterable[str], sep: str = ".") -> Taxonomy:
-        """Make a taxonomy of classes whose names hold their paths, such as `comp.sys.mac`; whole names are the labels.
+        """Make a taxonomy of classes whose names hold their paths, such as `comp.sys.mac`; whole
+        names are the labels.
 
         Examples
         --------
@@ -169,69 +183,90 @@ class Taxonomy:
         return cls.from_paths(building.paths_from_labels(labels, sep))
 
     @classmethod
-    def from_parents(cls, parents: Mapping[Any, Any], classes: Iterable[Any] | None = None) -> Taxonomy:
-        """Make a taxonomy of a map from label to the parent's label; tops have the parent None or are no keys.
+    def from_parents(
+        cls, parents: Mapping[Any, Any], classes: Iterable[Any] | None = None
+    ) -> Taxonomy:
+        """Make a taxonomy of a map from label to the parent's label; tops have the parent None or
+        are no keys.
 
-        Classes are the leaves. Given `classes`, they are those, inner nodes among them if you like, and branches
-        without any are left out. Several tops get a root above them; a cycle is an error that shows it.
+        Classes are the leaves. Given `classes`, they are those, inner nodes among them if you like,
+        and branches without any are left out. Several tops get a root above them; a cycle is an
+        error that shows it.
         """
         return cls.from_paths(building.paths_from_parents(parents, classes))
 
     @classmethod
     def from_edges(cls, edges: Iterable[Any], classes: Iterable[Any] | None = None) -> Taxonomy:
-        """Make a taxonomy of (parent, child) pairs, by the rules of `from_parents`; two parents are an error."""
+        """Make a taxonomy of (parent, child) pairs, by the rules of `from_parents`; two parents are
+        an error.
+        """
         return cls.from_paths(building.paths_from_edges(edges, classes))
 
     @classmethod
     def from_nested(cls, tree: Mapping[Any, Any]) -> Taxonomy:
-        """Make a taxonomy of dicts in dicts; a leaf is a key of nothing (None, an empty dict) or a member of a list.
+        """Make a taxonomy of dicts in dicts; a leaf is a key of nothing (None, an empty dict) or a
+        member of a list.
 
         Examples
         --------
         >>> import bitkin
-        >>> bitkin.Taxonomy.from_nested({"plant": {"flower": ["lily", "rose"], "moss": None}}).classes
+        >>> nested = {"plant": {"flower": ["lily", "rose"], "moss": None}}
+        >>> bitkin.Taxonomy.from_nested(nested).classes
         ('lily', 'rose', 'moss')
         """
         return cls.from_paths(building.paths_from_nested(tree))
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike[str], *, layout: str = "paths", header: bool = True, delimiter: str = ","
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        layout: str = "paths",
+        header: bool = True,
+        delimiter: str = ",",
     ) -> Taxonomy:
-        """Make a taxonomy of a CSV file in UTF-8, whose cells become strings without blanks around them.
+        """Make a taxonomy of a CSV file in UTF-8, whose cells become strings without blanks around
+        them.
 
-        `layout="paths"`: a line a class, a column a level, the last cells of short paths empty. `layout="parents"`: the
-        first column a node, the second its parent, empty for a top. `header`: the first line names the columns.
+        `layout="paths"`: a line a class, a column a level, the last cells of short paths empty.
+        `layout="parents"`: the first column a node, the second its parent, empty for a top.
+        `header`: the first line names the columns.
         """
         from bitkin.learn.taxonomy.csv_file import paths_from_csv
 
         return cls.from_paths(paths_from_csv(path, layout, header, delimiter))
 
     def with_paths(self, paths: Iterable[Any]) -> Taxonomy:
-        """Return a taxonomy with more classes, anywhere; nodes and classes of this one keep their numbers.
+        """Return a taxonomy with more classes, anywhere; nodes and classes of this one keep their
+        numbers.
 
-        A path may start at the root or right below it: a first label equal to `root_label` is the root. Where a new
-        path is longer than all others, `n_levels` grows and every older class gets another copy.
+        A path may start at the root or right below it: a first label equal to `root_label` is the
+        root. Where a new path is longer than all others, `n_levels` grows and every older class
+        gets another copy.
         """
         below = [path[1:] if path[0] == self.root_label else path for path in plain_paths(paths)]
         return Taxonomy(extend(self._tree, below))
 
     def cut(self, n_levels: int) -> Taxonomy:
-        """Return a taxonomy of the same classes with at most `n_levels` levels; the lowest inner nodes are left out."""
+        """Return a taxonomy of the same classes with at most `n_levels` levels; the lowest inner
+        nodes are left out.
+        """
         from bitkin.learn.taxonomy.pruning import cut_paths
 
         inner = whole_number(n_levels, "n_levels", low=2) - 2
         return Taxonomy(grow(self.root_label, cut_paths(self, inner)))
 
     def condensed(self) -> Taxonomy:
-        """Return a taxonomy of the same classes without inner nodes that have one child only: they tell none apart.
+        """Return a taxonomy of the same classes without inner nodes that have one child only: they
+        tell none apart.
 
         The root moves down to the first node that has more.
 
         Examples
         --------
         >>> import bitkin
-        >>> tree = bitkin.Taxonomy.from_labels(["thing.living.cat", "thing.living.dog", "thing.dead.matter.rock"])
+        >>> labels = ["thing.living.cat", "thing.living.dog", "thing.dead.matter.rock"]
+        >>> tree = bitkin.Taxonomy.from_labels(labels)
         >>> [tree.condensed().path_of(label)[1:-1] for label in tree.classes]
         [('thing.living',), ('thing.living',), ()]
         """
@@ -240,7 +275,9 @@ class Taxonomy:
         return Taxonomy(grow(*condensed_paths(self)))
 
     def path_of(self, label: Hashable) -> Path:
-        """Return the labels from the root to a class as they were given: its copies are left out."""
+        """Return the labels from the root to a class as they were given: its copies are left
+        out.
+        """
         number = self.class_number(label)
         nodes = self.class_paths[number, : self.class_depths[number]]
         return (self.root_label, *(self.node_labels[node] for node in nodes))
@@ -250,13 +287,18 @@ class Taxonomy:
         return int(self.index_of([label])[0])
 
     def index_of(self, labels: Any) -> _Integers:
-        """Return the numbers of classes, int64; labels that are none raise an error that lists them."""
+        """Return the numbers of classes, int64; labels that are none raise an error that lists
+        them.
+        """
         wanted = plain_labels(labels, "labels")
         numbers = [self._class_numbers.get(label, -1) for label in wanted]
         if -1 in numbers:
-            missing = dict.fromkeys(label for label, number in zip(wanted, numbers, strict=True) if number < 0)
+            missing = dict.fromkeys(
+                label for label, number in zip(wanted, numbers, strict=True) if number < 0
+            )
             raise InvalidInputError(
-                f"labels must be classes of the taxonomy, got {some_labels(missing)}. Add classes by with_paths."
+                f"labels must be classes of the taxonomy, got {some_labels(missing)}. Add classes "
+                "by with_paths."
             )
         return np.array(numbers, dtype=np.int64)
 
@@ -265,41 +307,53 @@ class Taxonomy:
         return plain_label(label, "label") in self._class_numbers
 
     def node_paths(self, labels: Any) -> _Nodes:
-        """Return the node numbers from level 1 down of classes or inner nodes, int32 (n, n_levels − 1), −1 below them.
+        """Return the node numbers from level 1 down of classes or inner nodes, int32 (n, n_levels −
+        1), −1 below them.
 
-        Each is given by its label or, as `predict_path` returns them, by the labels from the root to it; what is both a
-        class and an inner node is the class. A label that several inner nodes have is an error: give their paths.
+        Each is given by its label or, as `predict_path` returns them, by the labels from the root
+        to it; what is both a class and an inner node is the class. A label that several inner nodes
+        have is an error: give their paths.
         """
         from bitkin.learn.taxonomy.lookup import node_paths
 
         return node_paths(self, labels)
 
     def lca_heights(self, y: Any, p: Any) -> _Integers:
-        """Return for each pair of labels the height of their lowest common ancestor on the extended tree, int64.
+        """Return for each pair of labels the height of their lowest common ancestor on the extended
+        tree, int64.
 
-        It is 0 for a class and itself, `n_levels` − 1 where only the root is common. An inner node, such as a
-        prediction that stopped half way, counts from where it stopped; `node_paths` tells how to name one.
+        It is 0 for a class and itself, `n_levels` − 1 where only the root is common. An inner node,
+        such as a prediction that stopped half way, counts from where it stopped; `node_paths` tells
+        how to name one.
         """
         true, predicted = self.node_paths(y), self.node_paths(p)
         if len(true) != len(predicted):
-            raise InvalidInputError(f"y and p must have one length, got {len(true)} and {len(predicted)} labels.")
+            raise InvalidInputError(
+                f"y and p must have one length, got {len(true)} and {len(predicted)} labels."
+            )
         heights: _Integers = ((true != predicted) | (predicted < 0)).sum(axis=1, dtype=np.int64)
         return heights
 
     def to_text(self, max_lines: int = 40, width: int = 100) -> str:
-        """Draw the tree as text of at most `max_lines` lines, what is left out counted; `print(taxonomy)` does it."""
+        """Draw the tree as text of at most `max_lines` lines, what is left out counted;
+        `print(taxonomy)` does it.
+        """
         from bitkin.learn.taxonomy.drawing import tree_text
 
         return tree_text(self, max_lines, width)
 
     def plot(self, ax: Axes | None = None, *, max_nodes: int = 60) -> Axes:
-        """Draw the tree as a picture of at most `max_nodes` nodes, what is left out counted; needs the extra `plot`."""
+        """Draw the tree as a picture of at most `max_nodes` nodes, what is left out counted; needs
+        the extra `plot`.
+        """
         from bitkin.learn.taxonomy.drawing import tree_picture
 
         return tree_picture(self, ax, max_nodes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold of this; labels must be strings, finite numbers, bools, None, or tuples of them."""
+        """Return what JSON can hold of this; labels must be strings, finite numbers, bools, None,
+        or tuples of them.
+        """
         from bitkin.learn.taxonomy.stored import taxonomy_to_dict
 
         return taxonomy_to_dict(self._tree)
@@ -312,7 +366,9 @@ class Taxonomy:
         return cls(tree_from_dict(stored))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Taxonomy does not change; {name} was not set. with_paths returns a new one.")
+        raise AttributeError(
+            f"Taxonomy does not change; {name} was not set. with_paths returns a new one."
+        )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Taxonomy does not change; {name} was not deleted.")

@@ -36,7 +36,9 @@ class Learned:
     """float64 (n_features,), on the grid of float32; None where the hasher does not centre."""
 
     covariance: npt.NDArray[np.float64] | None = None
-    """Second moment of all projected rows, float64 (n_bits, n_bits); None where only a sample can tell."""
+    """Second moment of all projected rows, float64 (n_bits, n_bits); None where only a sample can
+    tell.
+    """
 
     def project(self, rows: Batch) -> npt.NDArray[np.float32]:
         """Return projected rows, rounded to float32 once: dense and CSR rows hardly ever differ."""
@@ -44,24 +46,32 @@ class Learned:
         with np.errstate(over="ignore"):
             projected = CentredRows(rows, centre).times(self.directions).astype(np.float32)
         if not np.isfinite(projected).all():
-            raise InvalidInputError("X must have smaller numbers: they project beyond float32. Scale it down.")
+            raise InvalidInputError(
+                "X must have smaller numbers: they project beyond float32. Scale it down."
+            )
         return projected
 
 
 class Projection(BaseEstimator, ABC):  # type: ignore[misc]
-    """Finds directions. Stores its parameters only: what it finds belongs to the hasher that asked."""
+    """Finds directions. Stores its parameters only: what it finds belongs to the hasher that
+    asked.
+    """
 
     reads_all_rows: ClassVar[bool] = True
     """Whether `learn` comes across every row, and so across every number that is not finite."""
 
     @property
     def knows_covariance(self) -> bool:
-        """Whether `learn` will hand on the covariance of all projected rows, so that no sample is needed for it."""
+        """Whether `learn` will hand on the covariance of all projected rows, so that no sample is
+        needed for it.
+        """
         return False
 
     @abstractmethod
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
-        """Return `n_bits` directions and the mean; the projection decides which rows are read for them."""
+        """Return `n_bits` directions and the mean; the projection decides which rows are read for
+        them.
+        """
 
     def require_parameters(self) -> None:  # most have none
         """Raise unless every parameter can be used."""
@@ -72,7 +82,9 @@ class StreamingProjection(Projection):
 
     @abstractmethod
     def tracker(self, n_features: int, n_bits: int, *, center: bool, draws: Draws) -> Tracker:
-        """Return a tracker that has seen nothing yet; it tells the directions so far whenever it is asked."""
+        """Return a tracker that has seen nothing yet; it tells the directions so far whenever it is
+        asked.
+        """
 
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return what a tracker knows after all rows, one after another and once."""
@@ -87,16 +99,22 @@ class StreamingProjection(Projection):
         tracker.settle()
         require_rows(tracker.n_seen, n_bits, center=vectors.center)
         if not tracker.ready:
-            raise InvalidInputError("X must have rows that differ, got the same one throughout. Give rows that vary.")
+            raise InvalidInputError(
+                "X must have rows that differ, got the same one throughout. Give rows that vary."
+            )
         mean = rounded_mean(tracker.mean) if vectors.center else None
         return Learned(tracker.directions.astype(np.float64), mean, tracker.covariance)
 
 
 def require_more_features(n_features: int, n_bits: int, method: str) -> None:
-    """Raise unless a stream has more features than bits: with as many there would be nothing to follow."""
+    """Raise unless a stream has more features than bits: with as many there would be nothing to
+    follow.
+    """
     if n_bits >= n_features:
         raise InvalidInputError(
-            f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a subspace has fewer "
-            "directions than the space. Ask for fewer bits, or use projection='pca' for as many bits as features, "
+            f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a "
+            "subspace has fewer "
+            "directions than the space. Ask for fewer bits, or use projection='pca' for as many "
+            "bits as features, "
             "projection='random' for any number."
         )

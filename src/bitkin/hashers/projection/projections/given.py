@@ -18,8 +18,8 @@ class Given(Projection):
     Parameters
     ----------
     random : bool, default False
-        Whether the directions were drawn at random: then they need not be orthonormal for their codes to be scored, see
-        `bitkin.corrections`.
+        Whether the directions were drawn at random: then they need not be orthonormal for their
+        codes to be scored, see `bitkin.corrections`.
     """
 
     def __init__(self, random: bool = False) -> None:

@@ -21,7 +21,8 @@ def require_features(n_features: int, n_bits: int, method: str) -> None:
     """Raise unless there are as many features as bits."""
     if n_bits > n_features:
         raise InvalidInputError(
-            f"n_bits must be at most n_features = {n_features} for {method}, got {n_bits}: there are no more "
+            f"n_bits must be at most n_features = {n_features} for {method}, got {n_bits}: there "
+            "are no more "
             f"directions at right angles. Instead {_INSTEAD}."
         )
 
@@ -31,7 +32,8 @@ def require_rows(n_rows: int, n_bits: int, *, center: bool) -> None:
     most = n_rows - center
     if n_bits > most:
         raise InvalidInputError(
-            f"n_bits must be at most {most} where n_samples = {n_rows}, got {n_bits}: so few rows do not vary along "
+            f"n_bits must be at most {most} where n_samples = {n_rows}, got {n_bits}: so few rows "
+            "do not vary along "
             f"more directions. Give more rows, {_INSTEAD}."
         )
 
@@ -41,22 +43,30 @@ def require_visible(variances: Floats, mean_square: float, n_bits: int, where: s
     rank = int(np.count_nonzero(variances > VISIBLE * mean_square))
     if rank < n_bits:
         raise InvalidInputError(
-            f"n_bits must be at most {rank}, got {n_bits}: the rows of {where} vary along {rank} directions only, "
-            "by more than 2**-20 of their length (constant or repeated columns, repeated rows, or a mean far larger "
+            f"n_bits must be at most {rank}, got {n_bits}: the rows of {where} vary along {rank} "
+            "directions only, "
+            "by more than 2**-20 of their length (constant or repeated columns, repeated rows, or "
+            "a mean far larger "
             f"than the spread?). Drop or centre such columns, {_INSTEAD}."
         )
 
 
 def require_memory(needed: int, what: str, instead: str) -> None:
-    """Raise unless this machine has `needed` bytes: `what` takes them, `instead` is what to do about it."""
+    """Raise unless this machine has `needed` bytes: `what` takes them, `instead` is what to do
+    about it.
+    """
     memory = physical_memory()
     if memory is not None and needed > memory:
         raise InvalidInputError(
-            f"{what} does not fit in memory: it takes {needed / 1e9:,.3g} GB, there are {memory / 1e9:,.3g} GB. "
+            f"{what} does not fit in memory: it takes {needed / 1e9:,.3g} GB, there are "
+            f"{memory / 1e9:,.3g} GB. "
             f"{instead}"
         )
 
 
 def require_square(side: int, what: str, instead: str) -> None:
-    """Raise unless `what` can be solved, by a dense matrix of `side` × `side` and what goes with it."""
-    require_memory(24 * side * side, what, instead)  # sums, the matrix made of them, and what the solver needs
+    """Raise unless `what` can be solved, by a dense matrix of `side` × `side` and what goes with
+    it.
+    """
+    # sums, the matrix made of them, and what the solver needs
+    require_memory(24 * side * side, what, instead)

@@ -48,9 +48,9 @@ class LearnedFromSample(Learned):
 class Nystrom(Projection):
     """Approximate principal directions from a sample of rows and features (generalized Nystrom).
 
-    The method of "Hashing with Generalized Nyström Approximation" (Yun et al., 2012). From c sampled rows, the columns
-    of the paper's C, and r features of those, W = U Σ Vᵀ, the directions are C V Σ⁺: about the principal directions of
-    all rows, at a cost that grows with the sample.
+    The method of "Hashing with Generalized Nyström Approximation" (Yun et al., 2012). From c
+    sampled rows, the columns of the paper's C, and r features of those, W = U Σ Vᵀ, the directions
+    are C V Σ⁺: about the principal directions of all rows, at a cost that grows with the sample.
 
     Parameters
     ----------
@@ -59,31 +59,34 @@ class Nystrom(Projection):
     features : int or float, default 0.3
         Features of them to sample (the paper's r), likewise.
     sampling : {"uniform", "norms"}, default "uniform"
-        "norms": rows and features with replacement, by their squared lengths about the mean (ConstantTimeSVD). It reads
-        all rows twice before it samples.
+        "norms": rows and features with replacement, by their squared lengths about the mean
+        (ConstantTimeSVD). It reads all rows twice before it samples.
     truncate : float or None, default None
-        The γ of the paper's modified method: only directions with σ² ≥ γ · ‖C‖₁ · ‖C‖∞ are kept, k′ of them. The code
-        keeps its length: the other n_bits − k′ directions are drawn at random, at right angles to those kept.
+        The γ of the paper's modified method: only directions with σ² ≥ γ · ‖C‖₁ · ‖C‖∞ are kept, k′
+        of them. The code keeps its length: the other n_bits − k′ directions are drawn at random, at
+        right angles to those kept.
     orthonormalize : bool, default True
-        Make the directions orthonormal, after one step of subspace iteration with the sampled rows, C Cᵀ · directions,
-        which reads nothing more. False is the paper's own form, as it comes.
+        Make the directions orthonormal, after one step of subspace iteration with the sampled rows,
+        C Cᵀ · directions, which reads nothing more. False is the paper's own form, as it comes.
 
     Notes
     -----
-    Rows that are not sampled are not read, and the mean is that of the sample (of all rows with "norms"). A NaN in a
-    row that is not read stays unnoticed, except in an array in memory, which `fit` always looks through. A rotation
-    that learns from rows reads a sample of its own: 3,000 rows, 5 % of Fashion-MNIST, are too few to learn ITQ from at
-    128 bits (mean average precision 0.481 against 0.493).
+    Rows that are not sampled are not read, and the mean is that of the sample (of all rows with
+    "norms"). A NaN in a row that is not read stays unnoticed, except in an array in memory, which
+    `fit` always looks through. A rotation that learns from rows reads a sample of its own: 3,000
+    rows, 5 % of Fashion-MNIST, are too few to learn ITQ from at 128 bits (mean average precision
+    0.481 against 0.493).
 
-    Mean average precision with ITQ on Fashion-MNIST, 64 and 128 bits, six seeds: PCA 0.384 and 0.499; the default 0.377
-    and 0.497; orthonormal without the step 0.373 and 0.491; the paper's form 0.347 and 0.458.
+    Mean average precision with ITQ on Fashion-MNIST, 64 and 128 bits, six seeds: PCA 0.384 and
+    0.499; the default 0.377 and 0.497; orthonormal without the step 0.373 and 0.491; the paper's
+    form 0.347 and 0.458.
 
-    `statistics` of uniform samples can be fed on several machines and merged; `from_statistics` makes of them what
-    `learn` would.
+    `statistics` of uniform samples can be fed on several machines and merged; `from_statistics`
+    makes of them what `learn` would.
 
-    Directions need as many features as bits, and one row more. Where a share gives fewer, it is raised, with a warning
-    unless there are fewer than 1,000 rows or 100 features anyway. Where the sampled features vary along too few
-    directions, all features are used.
+    Directions need as many features as bits, and one row more. Where a share gives fewer, it is
+    raised, with a warning unless there are fewer than 1,000 rows or 100 features anyway. Where the
+    sampled features vary along too few directions, all features are used.
 
     Examples
     --------
@@ -120,20 +123,28 @@ class Nystrom(Projection):
             if not vectors.sparse:
                 _require_sample(max(fewest, row_count(vectors.n_rows, size)), vectors.n_features)
         if self.sampling == "norms":
-            return self._learned(rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws)
+            return self._learned(
+                rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws
+            )
         rows, numbers, n = vectors.sample(_at_least(size, fewest), fewest)
         sample = uniform_rows(rows, numbers, n, size, n_bits, center=vectors.center)
         return self._learned(sample, n_bits, vectors.center, draws)
 
     def statistics(self, n_bits: int, *, center: bool, key: int) -> RowSample:
-        """Return what to update with rows, here or on several machines, and to merge; `key` decides which are kept."""
+        """Return what to update with rows, here or on several machines, and to merge; `key` decides
+        which are kept.
+        """
         self.require_parameters()
         if self.sampling == "norms":
-            raise InvalidInputError("sampling='norms' reads rows more than once. Use sampling='uniform'.")
+            raise InvalidInputError(
+                "sampling='norms' reads rows more than once. Use sampling='uniform'."
+            )
         fewest = n_bits + center
         return RowSample(key, _at_least(_count_or_share(self.samples, "samples"), fewest), fewest)
 
-    def from_statistics(self, sample: RowSample, n_bits: int, *, center: bool, draws: Draws) -> LearnedFromSample:
+    def from_statistics(
+        self, sample: RowSample, n_bits: int, *, center: bool, draws: Draws
+    ) -> LearnedFromSample:
         """Return what `learn` does, from rows that were sampled before."""
         rows, size = sample.rows, _count_or_share(self.samples, "samples")
         require_features(rows.shape[1], n_bits, "Nystrom")
@@ -145,12 +156,20 @@ class Nystrom(Projection):
         _count_or_share(self.samples, "samples")
         _count_or_share(self.features, "features")
         one_of(self.sampling, "sampling", ("uniform", "norms"))
-        if self.truncate is not None and not (is_number(self.truncate) and 0 < self.truncate < np.inf):
-            raise InvalidInputError(f"truncate must be None or a number above 0, the paper's γ, got {self.truncate!r}.")
+        if self.truncate is not None and not (
+            is_number(self.truncate) and 0 < self.truncate < np.inf
+        ):
+            raise InvalidInputError(
+                f"truncate must be None or a number above 0, the paper's γ, got {self.truncate!r}."
+            )
         if not isinstance(self.orthonormalize, (bool, np.bool_)):
-            raise InvalidInputError(f"orthonormalize must be True or False, got {self.orthonormalize!r}.")
+            raise InvalidInputError(
+                f"orthonormalize must be True or False, got {self.orthonormalize!r}."
+            )
 
-    def _learned(self, sample: SampledRows, n_bits: int, center: bool, draws: Draws) -> LearnedFromSample:
+    def _learned(
+        self, sample: SampledRows, n_bits: int, center: bool, draws: Draws
+    ) -> LearnedFromSample:
         rows = sample.centred(center)
         combinations, features = self._combinations(rows, sample, n_bits, draws)
         directions = rows.transposed_times(combinations)
@@ -166,7 +185,9 @@ class Nystrom(Projection):
     def _combinations(
         self, rows: CentredRows, sample: SampledRows, n_bits: int, draws: Draws
     ) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """Return V Σ⁺ (c, ≤ n_bits) for the directions that are kept, strongest first, and the features used."""
+        """Return V Σ⁺ (c, ≤ n_bits) for the directions that are kept, strongest first, and the
+        features used.
+        """
         some = features_by_norms if self.sampling == "norms" else uniform_features
         size = _count_or_share(self.features, "features")
         part, features = some(rows, size, n_bits, draws)
@@ -177,21 +198,29 @@ class Nystrom(Projection):
         elif np.count_nonzero(values > lowest) < n_bits:
             features = np.arange(rows.shape[1])
             values, combinations = leading_combinations(rows, n_bits, draws)
-            require_visible(values / sample.n, sample.mean_square, n_bits, f"the sample of {rows.shape[0]} rows")
+            require_visible(
+                values / sample.n, sample.mean_square, n_bits, f"the sample of {rows.shape[0]} rows"
+            )
         kept = int(np.count_nonzero(values[: combinations.shape[1]] > lowest))
         return combinations[:, :kept] / np.sqrt(values[:kept]), features
 
     def _completed(self, directions: Floats, n_bits: int, draws: Draws) -> Floats:
-        """Return `n_bits` directions, orthonormal where asked: those given and, after truncation, random ones."""
+        """Return `n_bits` directions, orthonormal where asked: those given and, after truncation,
+        random ones.
+        """
         kept = directions.shape[1]
         if kept == n_bits and not self.orthonormalize:
             return directions
-        basis = orthonormal(np.hstack([directions, draws.normals((len(directions), n_bits - kept))]))
+        basis = orthonormal(
+            np.hstack([directions, draws.normals((len(directions), n_bits - kept))])
+        )
         return basis if self.orthonormalize else np.hstack([directions, basis[:, kept:]])
 
 
 def _refined(rows: CentredRows, directions: Floats) -> Floats:
-    """Return what all features of the sampled rows make of orthonormal directions, strongest first."""
+    """Return what all features of the sampled rows make of orthonormal directions, strongest
+    first.
+    """
     seen = rows.times(directions)
     with threads.blas_in_one_thread():
         axes = np.linalg.eigh(seen.T @ seen)[1][:, ::-1]
@@ -206,7 +235,8 @@ def _count_or_share(value: Any, name: str) -> int | float:
     if is_number(value) and 0.0 < value <= 1.0:
         return float(value)
     raise InvalidInputError(
-        f"{name} must be a count from 1 up, or a share as a float above 0 and up to 1.0, got {value!r}."
+        f"{name} must be a count from 1 up, or a share as a float above 0 and up to 1.0, got "
+        f"{value!r}."
     )
 
 

@@ -14,34 +14,39 @@ if TYPE_CHECKING:
 
 
 class OPAST(StreamingProjection):
-    """Orthonormal directions that follow the principal subspace of a stream, moved a little by every vector.
+    """Orthonormal directions that follow the principal subspace of a stream, moved a little by
+    every vector.
 
-    The tracker of "Streaming Binary Sketching based on Subspace Tracking and Diagonal Uniformization" (Morvan et al.,
-    2018), after "Fast orthonormal PAST algorithm" (Abed-Meraim et al., 2000): about 4 · n_features · n_bits operations
-    a vector, and memory for the directions and a few n_bits² matrices.
+    The tracker of "Streaming Binary Sketching based on Subspace Tracking and Diagonal
+    Uniformization" (Morvan et al., 2018), after "Fast orthonormal PAST algorithm" (Abed-Meraim et
+    al., 2000): about 4 · n_features · n_bits operations a vector, and memory for the directions and
+    a few n_bits² matrices.
 
     Parameters
     ----------
     forgetting : float, default 1.0
-        Weight of the past at each step (the paper's β), above 0 and up to 1. 1: all vectors weigh the same, so that
-        after 50,000 of them a turn of the stream is hardly followed any more. Below 1, about the last
-        1 / (1 − forgetting) vectors count: for streams that change.
+        Weight of the past at each step (the paper's β), above 0 and up to 1. 1: all vectors weigh
+        the same, so that after 50,000 of them a turn of the stream is hardly followed any more.
+        Below 1, about the last 1 / (1 − forgetting) vectors count: for streams that change.
 
     Notes
     -----
-    The first eight vectors are held back: the median of their distances to their median tells how long a vector is, so
-    that neither the scale of a stream matters nor a wild vector at its start. Until then directions are random.
+    The first eight vectors are held back: the median of their distances to their median tells how
+    long a vector is, so that neither the scale of a stream matters nor a wild vector at its start.
+    Until then directions are random.
 
-    A vector farther from the mean than ten times the root mean square of those before it is pulled back to that
-    distance, and counted: one vector of 10¹⁸ weighs as much as 100 ordinary ones, and no more. A stream that truly
-    grows is followed, a factor of ten within about a twentieth as many vectors as it had. Equal vectors at the start
-    of a stream count for its mean, not for that distance.
+    A vector farther from the mean than ten times the root mean square of those before it is pulled
+    back to that distance, and counted: one vector of 10¹⁸ weighs as much as 100 ordinary ones, and
+    no more. A stream that truly grows is followed, a factor of ten within about a twentieth as many
+    vectors as it had. Equal vectors at the start of a stream count for its mean, not for that
+    distance.
 
-    Directions span the principal subspace, but are no principal axes one by one: the covariance along them, which is
-    followed too, is not diagonal.
+    Directions span the principal subspace, but are no principal axes one by one: the covariance
+    along them, which is followed too, is not diagonal.
 
-    Any cut of a stream into batches gives the same directions to the last bit. They stay orthonormal to about
-    10⁻⁵ in float32: looked at every 1,024 vectors, and mended where it is needed.
+    Any cut of a stream into batches gives the same directions to the last bit. They stay
+    orthonormal to about 10⁻⁵ in float32: looked at every 1,024 vectors, and mended where it is
+    needed.
 
     Examples
     --------
@@ -62,7 +67,9 @@ class OPAST(StreamingProjection):
 
         self.require_parameters()
         require_more_features(n_features, n_bits, "OPAST")
-        return OPASTTracker(n_features, n_bits, forgetting=float(self.forgetting), center=center, draws=draws)
+        return OPASTTracker(
+            n_features, n_bits, forgetting=float(self.forgetting), center=center, draws=draws
+        )
 
     def require_parameters(self) -> None:
         """Raise unless `forgetting` can be used."""

@@ -16,7 +16,11 @@ from bitkin.hashers.projection.projections.limits import (
     require_square,
     require_visible,
 )
-from bitkin.hashers.projection.projections.randomized import random_sketch, sketch_of, sketched_directions
+from bitkin.hashers.projection.projections.randomized import (
+    random_sketch,
+    sketch_of,
+    sketched_directions,
+)
 from bitkin.hashers.projection.projections.spectra import (
     leading_directions,
     leading_eigenvectors,
@@ -32,7 +36,9 @@ from bitkin.io.vectors.batch import stack
 from bitkin.randomness import Draws
 
 MOST_SPARSE_FEATURES = 4096
-"""Up to this many, CSR rows are reduced to their moments; beyond, the rows themselves are the smaller thing."""
+"""Up to this many, CSR rows are reduced to their moments; beyond, the rows themselves are the
+smaller thing.
+"""
 
 _INSTEAD = "Use PCA(solver='randomized') or projection='nystrom'."
 
@@ -43,33 +49,36 @@ class PCA(Projection):
     Parameters
     ----------
     solver : {"exact", "randomized"}, default "exact"
-        "exact": eigenvectors of the covariance (n_features² numbers) or, where rows are fewer than features, of their
-        inner products (n_rows² numbers). "randomized": from the covariance seen through n_bits + 25 % random
-        directions, never n_features² numbers.
+        "exact": eigenvectors of the covariance (n_features² numbers) or, where rows are fewer than
+        features, of their inner products (n_rows² numbers). "randomized": from the covariance seen
+        through n_bits + 25 % random directions, never n_features² numbers.
 
     Notes
     -----
-    One pass over the rows, of an iterator too: batch by batch, in float64. "randomized" reads rows three times; an
-    iterator it can read but once, for slightly worse directions.
+    One pass over the rows, of an iterator too: batch by batch, in float64. "randomized" reads rows
+    three times; an iterator it can read but once, for slightly worse directions.
 
-    CSR rows are centred implicitly and never become dense as a whole. Of more than 4,096 features, "exact" keeps the
-    CSR rows in memory, and finds eigenvectors by Lanczos where rows are more than 2,048 as well.
+    CSR rows are centred implicitly and never become dense as a whole. Of more than 4,096 features,
+    "exact" keeps the CSR rows in memory, and finds eigenvectors by Lanczos where rows are more than
+    2,048 as well.
 
-    `statistics` can be fed on several machines and merged; `from_statistics` makes of them what `learn` would. "exact"
-    also hands on the covariance of all projected rows, so that UnifDiag and IsoHash need no sample.
+    `statistics` can be fed on several machines and merged; `from_statistics` makes of them what
+    `learn` would. "exact" also hands on the covariance of all projected rows, so that UnifDiag and
+    IsoHash need no sample.
 
-    A model is the same to the last bit for any batches and any number of threads. Dense rows and their CSR copy give
-    the same one nearly always: directions are rounded to a grid of 2⁻²⁰ of a typical entry, which hides what is left
-    of rounding unless eigenvalues are nearly equal.
+    A model is the same to the last bit for any batches and any number of threads. Dense rows and
+    their CSR copy give the same one nearly always: directions are rounded to a grid of 2⁻²⁰ of a
+    typical entry, which hides what is left of rounding unless eigenvalues are nearly equal.
 
-    More bits than features or rows, or more than directions along which rows vary by at least 2⁻²⁰ of their length,
-    is an error: signs along any further direction would be noise.
+    More bits than features or rows, or more than directions along which rows vary by at least 2⁻²⁰
+    of their length, is an error: signs along any further direction would be noise.
 
     Examples
     --------
     >>> import numpy as np, bitkin
     >>> X = np.random.default_rng(0).standard_normal((1000, 20)) * np.arange(20, 0, -1)
-    >>> hasher = bitkin.ProjectionHash(n_bits=2, projection=bitkin.projections.PCA(), rotation=None).fit(X)
+    >>> pca = bitkin.projections.PCA()
+    >>> hasher = bitkin.ProjectionHash(n_bits=2, projection=pca, rotation=None).fit(X)
     >>> np.abs(hasher.components_).argmax(axis=0)
     array([0, 1])
     """
@@ -97,14 +106,18 @@ class PCA(Projection):
         return _from_rows(held, n_bits, vectors.center, draws)
 
     def statistics(self, n_features: int, n_bits: int, draws: Draws) -> Moments | ScatterSketch:
-        """Return what to update with rows, here or on several machines, and to merge; "randomized" draws for it."""
+        """Return what to update with rows, here or on several machines, and to merge; "randomized"
+        draws for it.
+        """
         self.require_parameters()
         if self.solver == "randomized":
             return random_sketch(n_features, n_bits, draws)
         _require_covariance(n_features)
         return Moments(n_features)
 
-    def from_statistics(self, statistics: Moments | ScatterSketch, n_bits: int, *, center: bool) -> Learned:
+    def from_statistics(
+        self, statistics: Moments | ScatterSketch, n_bits: int, *, center: bool
+    ) -> Learned:
         """Return principal directions and the mean of the rows that `statistics` have seen."""
         require_features(statistics.n_features, n_bits, "PCA")
         require_rows(statistics.n, n_bits, center=center)
@@ -113,9 +126,13 @@ class PCA(Projection):
             values, directions = sketched_directions(statistics, n_bits, center=center)
             return _learned(values, directions, statistics.mean_square, mean, center)
         scatter = statistics.scatter(center=center)
-        mean_square = float(np.trace(scatter)) / statistics.n + (float(np.square(mean).sum()) if center else 0.0)
+        mean_square = float(np.trace(scatter)) / statistics.n + (
+            float(np.square(mean).sum()) if center else 0.0
+        )
         values, directions = leading_eigenvectors(scatter, n_bits)
-        return _learned(values / statistics.n, directions, mean_square, mean, center, statistics.projected)
+        return _learned(
+            values / statistics.n, directions, mean_square, mean, center, statistics.projected
+        )
 
     def require_parameters(self) -> None:
         """Raise unless every parameter can be used."""
@@ -130,7 +147,12 @@ def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
     rows = CentredRows(held, mean if center else np.zeros(d))
     values, directions = leading_directions(rows, n_bits, draws)
     return _learned(
-        values / n, directions, rows.mean_square(), mean, center, lambda D, about: CentredRows(held, about).projected(D)
+        values / n,
+        directions,
+        rows.mean_square(),
+        mean,
+        center,
+        lambda D, about: CentredRows(held, about).projected(D),
     )
 
 
@@ -142,7 +164,9 @@ def _learned(
     center: bool,
     projected: Callable[[Floats, Floats], Floats] | None = None,
 ) -> Learned:
-    """Return directions and mean as they will be used, with the covariance that all rows have along those."""
+    """Return directions and mean as they will be used, with the covariance that all rows have along
+    those.
+    """
     require_visible(variances, mean_square, directions.shape[1])
     directions, about = settled(directions), rounded_mean(mean) if center else np.zeros_like(mean)
     covariance = None if projected is None else settled_covariance(projected(directions, about))
@@ -150,9 +174,11 @@ def _learned(
 
 
 def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
-    """Read all rows: keep them where they are fewer than features or sparse and wide, else keep their moments.
+    """Read all rows: keep them where they are fewer than features or sparse and wide, else keep
+    their moments.
 
-    How many rows an iterator has shows at its end, so as many as features are kept at first: half of what moments take.
+    How many rows an iterator has shows at its end, so as many as features are kept at first: half
+    of what moments take.
     """
     d = vectors.n_features
     keep_all = vectors.sparse and d > MOST_SPARSE_FEATURES
@@ -172,7 +198,8 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
             moments.update(batch)
             continue
         n_bytes += batch.data.nbytes + (batch.indices.nbytes if keep_all else 0)
-        require_memory(2 * n_bytes, f"PCA of so many rows of {d:,} features", _INSTEAD)  # joined once all are there
+        # joined once all are there
+        require_memory(2 * n_bytes, f"PCA of so many rows of {d:,} features", _INSTEAD)
         held.append(batch.copy())
     return (None if moments is not None else stack(held)), moments
 

@@ -16,14 +16,19 @@ class RandomProjection(Projection):
     Examples
     --------
     >>> import numpy as np, bitkin
-    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection=bitkin.projections.RandomProjection(), rotation=None)
+    >>> directions = bitkin.projections.RandomProjection()
+    >>> hasher = bitkin.ProjectionHash(n_bits=64, projection=directions, rotation=None)
     >>> hasher.fit(np.eye(3)).spec_.n_bits
     64
     """
 
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
-        """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all rows."""
-        return self.from_statistics(vectors.mean_of_all(), n_bits, center=vectors.center, draws=draws)
+        """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all
+        rows.
+        """
+        return self.from_statistics(
+            vectors.mean_of_all(), n_bits, center=vectors.center, draws=draws
+        )
 
     def statistics(self, n_features: int) -> Mean:
         """Return what to update with rows, here or on several machines, and to merge."""
@@ -31,4 +36,6 @@ class RandomProjection(Projection):
 
     def from_statistics(self, mean: Mean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
         """Return the directions and the mean of the rows that `mean` has seen."""
-        return Learned(draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None)
+        return Learned(
+            draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None
+        )

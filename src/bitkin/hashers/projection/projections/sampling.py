@@ -18,7 +18,8 @@ from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.notices import warn_caller
 from bitkin.randomness import Draws
 
-_FEW_ROWS, _FEW_FEATURES = 1000, 100  # so small a matrix is sampled for form's sake: no word about it
+# so small a matrix is sampled for form's sake: no word about it
+_FEW_ROWS, _FEW_FEATURES = 1000, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,38 +40,56 @@ class SampledRows:
 
     def centred(self, center: bool) -> CentredRows:
         """Return the sample about its mean, or about zero."""
-        return CentredRows(self.rows, self.mean if center else np.zeros_like(self.mean), self.weights)
+        return CentredRows(
+            self.rows, self.mean if center else np.zeros_like(self.mean), self.weights
+        )
 
 
 _ROUNDING = 1e-14
 
 
 def uniform_rows(
-    rows: Batch, numbers: npt.NDArray[np.int64], n: int, size: int | float, n_bits: int, *, center: bool
+    rows: Batch,
+    numbers: npt.NDArray[np.int64],
+    n: int,
+    size: int | float,
+    n_bits: int,
+    *,
+    center: bool,
 ) -> SampledRows:
     """Return rows drawn without replacement, `size` of `n`, as a sample; the mean is theirs."""
     require_rows(n, n_bits, center=center)
     _tell_raised("samples", size, n, n_bits + center, "rows", _FEW_ROWS)
     c = rows.shape[0]
     mean = column_sums(rows) / c
-    return SampledRows(rows, numbers, np.full(c, np.sqrt(n / c)), mean, CentredRows(rows, mean).mean_square(), n)
+    return SampledRows(
+        rows, numbers, np.full(c, np.sqrt(n / c)), mean, CentredRows(rows, mean).mean_square(), n
+    )
 
 
-def rows_by_norms(vectors: TrainingVectors, size: int | float, n_bits: int, draws: Draws) -> SampledRows:
-    """Draw rows with replacement, by their squared distances to the mean of all rows. Reads all rows twice before."""
+def rows_by_norms(
+    vectors: TrainingVectors, size: int | float, n_bits: int, draws: Draws
+) -> SampledRows:
+    """Draw rows with replacement, by their squared distances to the mean of all rows. Reads all
+    rows twice before.
+    """
     n = vectors.n_rows
     if n is None:
         raise InvalidInputError(
-            f"{vectors.source.name} is an iterator, and sampling='norms' reads rows more than once. "
+            f"{vectors.source.name} is an iterator, and sampling='norms' reads rows more than "
+            "once. "
             "Use sampling='uniform', or open an array or a file."
         )
     mean = vectors.mean_of_all().mean
     centre = mean if vectors.center else np.zeros_like(mean)
-    lengths = np.concatenate([CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()])
+    lengths = np.concatenate(
+        [CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()]
+    )
     fewest = n_bits + vectors.center
     _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
     drawn, weights = drawn_by(lengths, max(fewest, row_count(n, size)), fewest, draws)
-    mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())  # of all rows, not of the long ones drawn
+    # of all rows, not of the long ones drawn
+    mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())
     return SampledRows(vectors.gather(drawn), drawn, weights, mean, mean_square, n)
 
 
@@ -88,22 +107,31 @@ def uniform_features(
 def features_by_norms(
     rows: CentredRows, size: int | float, n_bits: int, draws: Draws
 ) -> tuple[CentredRows, npt.NDArray[np.int64]]:
-    """Return the paper's W, transposed: features drawn with replacement, by their squared lengths; and which."""
+    """Return the paper's W, transposed: features drawn with replacement, by their squared lengths;
+    and which.
+    """
     d = rows.shape[1]
     _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
-    drawn, weights = drawn_by(rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws)
+    drawn, weights = drawn_by(
+        rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws
+    )
     return _some_features(rows, drawn, weights), drawn
 
 
-def drawn_by(lengths: Floats, count: int, different: int, draws: Draws) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Draw `count` positions with replacement, chances pᵢ as `lengths`, and return them with weights 1/√(count · pᵢ).
+def drawn_by(
+    lengths: Floats, count: int, different: int, draws: Draws
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Draw `count` positions with replacement, chances pᵢ as `lengths`, and return them with
+    weights 1/√(count · pᵢ).
 
-    Where fewer than `different` positions have come and more could, the longest of the others are added with weight 1.
-    What is no longer than rounding leaves behind counts as nothing.
+    Where fewer than `different` positions have come and more could, the longest of the others are
+    added with weight 1. What is no longer than rounding leaves behind counts as nothing.
     """
     total = lengths.sum()
     if not total > 0:
-        raise InvalidInputError("sampling='norms' needs rows that differ, got rows that are all the same.")
+        raise InvalidInputError(
+            "sampling='norms' needs rows that differ, got rows that are all the same."
+        )
     lengths = np.where(lengths > _ROUNDING * total, lengths, 0.0)
     ends = np.cumsum(lengths / total)
     uniform = (draws.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -119,7 +147,9 @@ def drawn_by(lengths: Floats, count: int, different: int, draws: Draws) -> tuple
     return np.concatenate([drawn, longest]), np.concatenate([weights, np.ones(missing)])
 
 
-def _some_features(rows: CentredRows, columns: npt.NDArray[np.int64], weights: Floats) -> CentredRows:
+def _some_features(
+    rows: CentredRows, columns: npt.NDArray[np.int64], weights: Floats
+) -> CentredRows:
     chosen = rows.rows[:, columns]
     if (weights != weights[0]).any():
         small = weights.astype(np.float32)
@@ -133,6 +163,7 @@ def _tell_raised(name: str, size: int | float, of: int, fewest: int, what: str, 
     count = row_count(of, size)
     if count < fewest and of >= few:
         warn_caller(
-            f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to {fewest:,}. "
+            f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to "
+            f"{fewest:,}. "
             "More give better directions."
         )

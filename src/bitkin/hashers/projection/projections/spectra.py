@@ -1,4 +1,6 @@
-"""Leading eigenvectors: of a matrix, of rows, and made the same whatever rounding does to the last bit."""
+"""Leading eigenvectors: of a matrix, of rows, and made the same whatever rounding does to the last
+bit.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.randomness import Draws
 
 DENSE_SIDE = 2048
-"""Up to this many rows or features a CSR matrix is solved by a dense matrix of that size, beyond it by Lanczos."""
+"""Up to this many rows or features a CSR matrix is solved by a dense matrix of that size, beyond it
+by Lanczos.
+"""
 
 _GRID_BITS = 20
 
 
 def leading_eigenvectors(matrix: Floats, k: int) -> tuple[Floats, Floats]:
-    """Return the `k` largest eigenvalues, largest first, and their vectors as columns. `matrix` is used up."""
+    """Return the `k` largest eigenvalues, largest first, and their vectors as columns. `matrix` is
+    used up.
+    """
     size = len(matrix)
     with threads.blas_in_one_thread():
         values, vectors = scipy.linalg.eigh(
@@ -29,7 +35,9 @@ def leading_eigenvectors(matrix: Floats, k: int) -> tuple[Floats, Floats]:
 
 
 def leading_directions(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats, Floats]:
-    """Return the `k` largest eigenvalues of AᵀA and orthonormal directions (d, k), found on the smaller side."""
+    """Return the `k` largest eigenvalues of AᵀA and orthonormal directions (d, k), found on the
+    smaller side.
+    """
     n, d = rows.shape
     if d <= n:
         return _eigenpairs(rows, k, draws, of_features=True)
@@ -38,7 +46,9 @@ def leading_directions(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats,
 
 
 def leading_combinations(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats, Floats]:
-    """Return the `k` largest eigenvalues of AAᵀ and, for those above zero, unit combinations of rows (n, ≤ k)."""
+    """Return the `k` largest eigenvalues of AAᵀ and, for those above zero, unit combinations of
+    rows (n, ≤ k).
+    """
     n, d = rows.shape
     if n <= d:
         values, left = _eigenpairs(rows, k, draws, of_features=False)
@@ -49,7 +59,9 @@ def leading_combinations(rows: CentredRows, k: int, draws: Draws) -> tuple[Float
 
 
 def orthonormal(directions: Floats) -> Floats:
-    """Return an orthonormal basis whose first columns span what the first columns of `directions` span."""
+    """Return an orthonormal basis whose first columns span what the first columns of `directions`
+    span.
+    """
     lengths = np.linalg.norm(directions, axis=0)
     with threads.blas_in_one_thread():
         basis: Floats = np.linalg.qr(directions / np.where(lengths > 0, lengths, 1.0))[0]
@@ -57,7 +69,9 @@ def orthonormal(directions: Floats) -> Floats:
 
 
 def signed(vectors: Floats) -> Floats:
-    """Return every column with the sign that makes its largest entry positive: eigenvectors come with either."""
+    """Return every column with the sign that makes its largest entry positive: eigenvectors come
+    with either.
+    """
     largest = np.abs(vectors).argmax(axis=0)
     flip = np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
     turned: Floats = vectors * flip
@@ -67,8 +81,9 @@ def signed(vectors: Floats) -> Floats:
 def settled(directions: Floats) -> Floats:
     """Return unit directions with canonical signs, on a grid of 2⁻²⁰ of a typical entry.
 
-    Sparse and dense rows, or merged statistics, add up in different orders. What that changes in the last bits of an
-    eigenvector the grid hides nearly always; otherwise a rotation such as ITQ would turn it into different codes.
+    Sparse and dense rows, or merged statistics, add up in different orders. What that changes in
+    the last bits of an eigenvector the grid hides nearly always; otherwise a rotation such as ITQ
+    would turn it into different codes.
     """
     steps = 2.0 ** (_GRID_BITS + int(np.ceil(np.log2(len(directions)) / 2)))
     on_grid: Floats = np.rint(signed(directions) * steps) / steps
@@ -83,7 +98,9 @@ def settled_covariance(covariance: Floats) -> Floats:
     return on_grid
 
 
-def _eigenpairs(rows: CentredRows, k: int, draws: Draws, *, of_features: bool) -> tuple[Floats, Floats]:
+def _eigenpairs(
+    rows: CentredRows, k: int, draws: Draws, *, of_features: bool
+) -> tuple[Floats, Floats]:
     size = rows.shape[1] if of_features else rows.shape[0]
     k = min(k, size)
     if not (rows.sparse and size > DENSE_SIDE and 4 * k < size):
@@ -96,7 +113,8 @@ def _eigenpairs(rows: CentredRows, k: int, draws: Draws, *, of_features: bool) -
 
     if not rows.lengths_squared().any():
         return np.zeros(k), np.eye(size, k)
-    wide = CentredRows(rows.rows.astype(np.float64), rows.centre, rows.weights)  # once, and not in every product
+    # once, and not in every product
+    wide = CentredRows(rows.rows.astype(np.float64), rows.centre, rows.weights)
 
     def product(vector: Floats) -> Floats:
         column = vector.reshape(-1, 1)

@@ -7,4 +7,12 @@ from bitkin.hashers.projection.rotations.itq import ITQ
 from bitkin.hashers.projection.rotations.random import RandomRotation
 from bitkin.hashers.projection.rotations.unifdiag import UnifDiag
 
-__all__ = ["ITQ", "CovarianceRotation", "IsoHash", "Projected", "RandomRotation", "Rotation", "UnifDiag"]
+__all__ = [
+    "ITQ",
+    "CovarianceRotation",
+    "IsoHash",
+    "Projected",
+    "RandomRotation",
+    "Rotation",
+    "UnifDiag",
+]

@@ -22,7 +22,8 @@ class Projected:
     Parameters
     ----------
     rows : float32 (n, c)
-        Centred where the hasher centres; one column for each direction. Empty for rotations that need none.
+        Centred where the hasher centres; one column for each direction. Empty for rotations that
+        need none.
     known : float64 (c, c) or None
         Second moment of all rows, where the projection knows it; else that of `rows` is taken.
     """
@@ -33,7 +34,8 @@ class Projected:
 
     @property
     def covariance(self) -> npt.NDArray[np.float64]:
-        """Σ = rowsᵀ · rows / n in float64 (c, c), exactly symmetric; of all rows where that is known.
+        """Σ = rowsᵀ · rows / n in float64 (c, c), exactly symmetric; of all rows where that is
+        known.
 
         About zero, not about the mean of the sample: what is coded are signs about zero.
         """
@@ -43,7 +45,8 @@ class Projected:
 
     @classmethod
     def from_statistics(cls, statistics: RowSample | Moments) -> Self:
-        """Return projected rows from a sample of them, or from their moments where a covariance is enough.
+        """Return projected rows from a sample of them, or from their moments where a covariance is
+        enough.
 
         Both can be fed on several machines and merged.
         """
@@ -58,7 +61,9 @@ def _second_moment(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
-    """Finds an orthonormal matrix. Stores its parameters only: what it finds belongs to the hasher that asked."""
+    """Finds an orthonormal matrix. Stores its parameters only: what it finds belongs to the hasher
+    that asked.
+    """
 
     needs_rows: ClassVar[bool] = True
     """Whether it looks at `Projected.rows`; without, no row is projected for it."""
@@ -71,7 +76,9 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
-        """Return R, float64 (n_bits, n_bits), orthonormal: rows hash as the signs of (x − mean) · directions · R."""
+        """Return R, float64 (n_bits, n_bits), orthonormal: rows hash as the signs of (x − mean) ·
+        directions · R.
+        """
 
     def matrix_and_losses(
         self, projected: Projected, n_bits: int, draws: Draws
@@ -82,7 +89,9 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
     def require_memory(self, n_bits: int) -> None:
         """Raise unless its matrices fit in memory."""
         needed = 8 * self.n_matrices * n_bits * n_bits
-        require_memory(needed, f"A rotation of {n_bits:,} bits", "Use fewer bits, or rotation=None.")
+        require_memory(
+            needed, f"A rotation of {n_bits:,} bits", "Use fewer bits, or rotation=None."
+        )
 
     def require_parameters(self) -> None:  # most have none
         """Raise unless every parameter can be used."""

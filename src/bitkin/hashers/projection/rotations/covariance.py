@@ -1,4 +1,6 @@
-"""Rotations that need no rows, only the covariance of the projected data: they serve streams too."""
+"""Rotations that need no rows, only the covariance of the projected data: they serve streams
+too.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,12 @@ class CovarianceRotation(Rotation):
     needs_covariance_only = True
 
     @abstractmethod
-    def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:
-        """Return R, float64 (c, c), for data of this covariance; without `draws`, those of seed 0."""
+    def rotation_of(
+        self, covariance: npt.ArrayLike, draws: Draws | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return R, float64 (c, c), for data of this covariance; without `draws`, those of
+        seed 0.
+        """
 
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return `rotation_of` the covariance of the rows."""
@@ -34,14 +40,18 @@ class CovarianceRotation(Rotation):
 
 
 def unit_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return a checked copy, exactly symmetric, whose largest entry is between ½ and 1 (all zeros stay zeros).
+    """Return a checked copy, exactly symmetric, whose largest entry is between ½ and 1 (all zeros
+    stay zeros).
 
-    It is divided by a power of two: no rotation depends on the scale, and squares stay inside float64.
+    It is divided by a power of two: no rotation depends on the scale, and squares stay inside
+    float64.
     """
     try:
         matrix = np.array(covariance, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError("covariance must be a square array of numbers, got something else.") from None
+        raise InvalidInputError(
+            "covariance must be a square array of numbers, got something else."
+        ) from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix):
         raise InvalidInputError(f"covariance must be a square array, got shape {matrix.shape}.")
     if not np.isfinite(matrix).all():
@@ -56,7 +66,8 @@ def unit_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if matrix.diagonal().min() < 0:
         place = int(matrix.diagonal().argmin())
         raise InvalidInputError(
-            f"covariance must have variances of 0 or more on its diagonal, got {matrix[place, place]} at {place}."
+            "covariance must have variances of 0 or more on its diagonal, got "
+            f"{matrix[place, place]} at {place}."
         )
     _require_correlations(matrix)
     if largest > 0:
@@ -65,12 +76,15 @@ def unit_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _require_correlations(matrix: npt.NDArray[np.float64]) -> None:
-    """Raise where a covariance is larger than its two variances allow; squares of numbers that small may vanish."""
+    """Raise where a covariance is larger than its two variances allow; squares of numbers that
+    small may vanish.
+    """
     deviations = np.sqrt(matrix.diagonal())
     beyond = np.abs(matrix) - np.outer(deviations, deviations)
     if beyond.max() > _CORRELATION * matrix.diagonal().max():
         row, column = np.unravel_index(beyond.argmax(), matrix.shape)
         raise InvalidInputError(
-            f"covariance must be positive semidefinite, got {matrix[row, column]} at ({row}, {column}) where the "
+            f"covariance must be positive semidefinite, got {matrix[row, column]} at ({row}, "
+            f"{column}) where the "
             f"variances are {matrix[row, row]} and {matrix[column, column]}."
         )

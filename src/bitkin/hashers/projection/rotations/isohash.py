@@ -19,8 +19,9 @@ from bitkin.randomness import Draws
 class IsoHash(CovarianceRotation):
     """Give every bit the same variance, starting from a random rotation, by lift and project.
 
-    The method of "Isotropic Hashing" (Kong and Li, 2012). In turn: set the diagonal of the rotated covariance to its
-    mean τ, and go to the nearest matrix that has the eigenvalues of the covariance. O(c³) a turn.
+    The method of "Isotropic Hashing" (Kong and Li, 2012). In turn: set the diagonal of the rotated
+    covariance to its mean τ, and go to the nearest matrix that has the eigenvalues of the
+    covariance. O(c³) a turn.
 
     Parameters
     ----------
@@ -31,9 +32,10 @@ class IsoHash(CovarianceRotation):
 
     Notes
     -----
-    Turns gain little where few variances hold nearly everything (c = 256, variances falling as k^−1.5: 15 % off after
-    100 turns). What is left after `n_iter` turns is evened out by the Givens rotations of `UnifDiag`, so the tolerance
-    is always met. Where eigenvectors can have either sign, the rotation nearest the start is taken.
+    Turns gain little where few variances hold nearly everything (c = 256, variances falling as
+    k^−1.5: 15 % off after 100 turns). What is left after `n_iter` turns is evened out by the Givens
+    rotations of `UnifDiag`, so the tolerance is always met. Where eigenvectors can have either
+    sign, the rotation nearest the start is taken.
 
     Examples
     --------
@@ -50,19 +52,27 @@ class IsoHash(CovarianceRotation):
         self.n_iter = n_iter
         self.tolerance = tolerance
 
-    def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:
-        """Return R, float64 (c, c), such that the diagonal of RᵀΣR is equal within the tolerance."""
+    def rotation_of(
+        self, covariance: npt.ArrayLike, draws: Draws | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return R, float64 (c, c), such that the diagonal of RᵀΣR is equal within the
+        tolerance.
+        """
         self.require_parameters()
         sigma = unit_covariance(covariance)
         start = random_rotation(len(sigma), draws or Draws(0, "rotation"))
         with threads.blas_in_one_thread():
-            return _lift_and_project(sigma, start, self.n_iter, self.tolerance * sigma.diagonal().mean())
+            return _lift_and_project(
+                sigma, start, self.n_iter, self.tolerance * sigma.diagonal().mean()
+            )
 
     def require_parameters(self) -> None:
         """Raise unless `n_iter` is a number of turns and `tolerance` one that can be kept."""
         whole_number(self.n_iter, "n_iter", low=1)
         if not is_number(self.tolerance) or not 1e-10 <= self.tolerance <= 1.0:
-            raise InvalidInputError(f"tolerance must be a number between 1e-10 and 1, got {self.tolerance!r}.")
+            raise InvalidInputError(
+                f"tolerance must be a number between 1e-10 and 1, got {self.tolerance!r}."
+            )
 
 
 def _lift_and_project(
@@ -76,7 +86,8 @@ def _lift_and_project(
         if np.abs(turned.diagonal() - mean).max() <= tolerance:
             return rotation
         np.fill_diagonal(turned, mean)
-        axes = np.linalg.eigh(turned)[1]  # both sorted alike: the nearest matrix with these eigenvalues
+        # both sorted alike: the nearest matrix with these eigenvalues
+        axes = np.linalg.eigh(turned)[1]
         turned = (axes * variances) @ axes.T
         nearer = np.einsum("ij,ij->j", directions, start @ axes)
         rotation = (directions * np.where(nearer < 0, -1.0, 1.0)) @ axes.T

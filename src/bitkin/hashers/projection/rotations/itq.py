@@ -22,9 +22,10 @@ _BLOCK_NUMBERS = 1 << 18  # a product of 1 MB is still in cache when its signs a
 class ITQ(Rotation):
     """Iterative quantization: turn the rows so that they lie nearest to the corners of a cube.
 
-    The method of "Iterative Quantization: A Procrustean Approach" (Gong et al., 2013), here on a sample of projected
-    rows V: from a random rotation R, in turn B = sign(V·R) and the R that minimizes ‖B − V·R‖ (a Procrustes problem).
-    The loss never increases; the search ends early once the codes stop changing.
+    The method of "Iterative Quantization: A Procrustean Approach" (Gong et al., 2013), here on a
+    sample of projected rows V: from a random rotation R, in turn B = sign(V·R) and the R that
+    minimizes ‖B − V·R‖ (a Procrustes problem). The loss never increases; the search ends early once
+    the codes stop changing.
 
     Parameters
     ----------
@@ -35,11 +36,13 @@ class ITQ(Rotation):
 
     Notes
     -----
-    Time grows as `max_rows` · n_bits² · `n_iter`. Mean average precision at 64 bits, four seeds: Fashion-MNIST 0.402
-    from 8,192 rows, 0.404 from 16,384, 0.409 from 49,000; CIFAR-10 GIST 0.293 from 2,048 rows as from 19,000. Codes of
-    more than 128 bits were not measured; they may want more rows.
+    Time grows as `max_rows` · n_bits² · `n_iter`. Mean average precision at 64 bits, four seeds:
+    Fashion-MNIST 0.402 from 8,192 rows, 0.404 from 16,384, 0.409 from 49,000; CIFAR-10 GIST 0.293
+    from 2,048 rows as from 19,000. Codes of more than 128 bits were not measured; they may want
+    more rows.
 
-    Rows of very different lengths pull the rotation toward the long ones: a random rotation can be better there.
+    Rows of very different lengths pull the rotation toward the long ones: a random rotation can be
+    better there.
 
     Examples
     --------
@@ -62,7 +65,9 @@ class ITQ(Rotation):
     def matrix_and_losses(
         self, projected: Projected, n_bits: int, draws: Draws
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return R, and the loss after each turn: the mean of ‖b − v·R‖² over rows v, b their codes before the turn."""
+        """Return R, and the loss after each turn: the mean of ‖b − v·R‖² over rows v, b their codes
+        before the turn.
+        """
         self.require_parameters()
         self.require_memory(n_bits)
         rows, scale = _within_range(_evenly_spaced(projected.rows, self.max_rows))
@@ -73,7 +78,9 @@ class ITQ(Rotation):
         with threads.blas_in_one_thread():
             for _ in range(self.n_iter):
                 interrupts.check()
-                left, strengths, right = np.linalg.svd(2.0 * _rows_times_bits(rows, rotation) - sums[:, None])
+                left, strengths, right = np.linalg.svd(
+                    2.0 * _rows_times_bits(rows, rotation) - sums[:, None]
+                )
                 # No more than before: the same codes came out, or all that still moves is rounding.
                 if strengths.sum() <= closest:
                     break
@@ -88,8 +95,12 @@ class ITQ(Rotation):
         whole_number(self.max_rows, "max_rows", low=1)
 
 
-def _rows_times_bits(rows: npt.NDArray[np.float32], rotation: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return rowsᵀ · H, where H has 1 where rows · rotation ≥ 0 and 0 elsewhere: added up in an order that is fixed."""
+def _rows_times_bits(
+    rows: npt.NDArray[np.float32], rotation: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return rowsᵀ · H, where H has 1 where rows · rotation ≥ 0 and 0 elsewhere: added up in an
+    order that is fixed.
+    """
     n, width = rows.shape
     step = max(_LEAST_ROWS, -(-n // _PIECES))
     small = rotation.astype(np.float32)
@@ -109,12 +120,16 @@ def _rows_times_bits(rows: npt.NDArray[np.float32], rotation: npt.NDArray[np.flo
 
 
 def _evenly_spaced(rows: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]:
-    """Return all rows, or `most` of them from beginning to end: neighbours in a file are often alike."""
+    """Return all rows, or `most` of them from beginning to end: neighbours in a file are often
+    alike.
+    """
     return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
 
 
 def _within_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
-    """Return rows and what to multiply them by: divided by a power of two where float32 sums could leave its range."""
+    """Return rows and what to multiply them by: divided by a power of two where float32 sums could
+    leave its range.
+    """
     exponent = int(np.frexp(np.abs(rows).max(initial=0.0))[1])
     if -40 < exponent < 40:
         return rows, 1.0

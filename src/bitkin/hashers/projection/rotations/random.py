@@ -31,13 +31,17 @@ class RandomRotation(CovarianceRotation):
         self.require_memory(n_bits)
         return random_rotation(n_bits, draws)
 
-    def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:
+    def rotation_of(
+        self, covariance: npt.ArrayLike, draws: Draws | None = None
+    ) -> npt.NDArray[np.float64]:
         """Return a rotation of the size of `covariance`."""
         return random_rotation(len(unit_covariance(covariance)), draws or Draws(0, "rotation"))
 
 
 def random_rotation(size: int, draws: Draws) -> npt.NDArray[np.float64]:
-    """Return an orthonormal matrix, evenly distributed, from size² normals: their QR with a positive diagonal in R."""
+    """Return an orthonormal matrix, evenly distributed, from size² normals: their QR with a
+    positive diagonal in R.
+    """
     normals = draws.normals((size, size))
     with threads.blas_in_one_thread():
         q, r = np.linalg.qr(normals)

@@ -15,25 +15,26 @@ from bitkin.randomness import Draws
 class UnifDiag(CovarianceRotation):
     """Give every bit the same variance by at most c − 1 Givens rotations, in O(c²).
 
-    The method of "Streaming Binary Sketching based on Subspace Tracking and Diagonal Uniformization" (Morvan et al.,
-    2018). Each rotation pairs a variance below the mean τ with one above and sets the first to τ. For a covariance Σ
-    the spread of the diagonal of RᵀΣR is below 5·10⁻¹⁴·c·τ.
+    The method of "Streaming Binary Sketching based on Subspace Tracking and Diagonal
+    Uniformization" (Morvan et al., 2018). Each rotation pairs a variance below the mean τ with one
+    above and sets the first to τ. For a covariance Σ the spread of the diagonal of RᵀΣR is below
+    5·10⁻¹⁴·c·τ.
 
     Parameters
     ----------
     start : {"identity", "random"}, default "identity"
-        What the Givens rotations start from: the projected data as it is, which is the paper's way, or a random
-        rotation of it.
+        What the Givens rotations start from: the projected data as it is, which is the paper's way,
+        or a random rotation of it.
 
     Notes
     -----
-    Indices wait in two queues, as in the paper: one whose variance is not yet τ goes to the end. The rotation uses
-    the smaller of the two possible angles, in a form that does not cancel; the paper's own formulas lose up to 8·10⁻⁴
-    of orthogonality near a right angle.
+    Indices wait in two queues, as in the paper: one whose variance is not yet τ goes to the end.
+    The rotation uses the smaller of the two possible angles, in a form that does not cancel; the
+    paper's own formulas lose up to 8·10⁻⁴ of orthogonality near a right angle.
 
-    After an exact PCA the covariance is diagonal, and each bit then mixes few directions. A random start mixes all of
-    them: mean average precision rose from 0.256 to 0.284 on CIFAR-10 GIST and from 0.385 to 0.426 on Fashion-MNIST
-    (30,000 rows, 64 bits, three seeds).
+    After an exact PCA the covariance is diagonal, and each bit then mixes few directions. A random
+    start mixes all of them: mean average precision rose from 0.256 to 0.284 on CIFAR-10 GIST and
+    from 0.385 to 0.426 on Fashion-MNIST (30,000 rows, 64 bits, three seeds).
 
     Examples
     --------
@@ -47,8 +48,12 @@ class UnifDiag(CovarianceRotation):
     def __init__(self, start: str = "identity") -> None:
         self.start = start
 
-    def rotation_of(self, covariance: npt.ArrayLike, draws: Draws | None = None) -> npt.NDArray[np.float64]:
-        """Return R, float64 (c, c), such that the diagonal of RᵀΣR is equal; a random start is drawn."""
+    def rotation_of(
+        self, covariance: npt.ArrayLike, draws: Draws | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return R, float64 (c, c), such that the diagonal of RᵀΣR is equal; a random start is
+        drawn.
+        """
         self.require_parameters()
         sigma = unit_covariance(covariance)
         if self.start == "identity":
@@ -63,11 +68,15 @@ class UnifDiag(CovarianceRotation):
 
 
 def equalizing_rotation(covariance: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], int]:
-    """Return R for a covariance from `unit_covariance`, and the number of Givens rotations it is made of."""
+    """Return R for a covariance from `unit_covariance`, and the number of Givens rotations it is
+    made of.
+    """
     from bitkin.kernels.streaming import equalize_diagonal_into
 
     size = len(covariance)
     columns = np.empty((size, size))
     queues = np.empty((2, 2 * size), dtype=np.int64)
-    n_rotations = equalize_diagonal_into(covariance.copy(), columns, np.empty(size), queues[0], queues[1])
+    n_rotations = equalize_diagonal_into(
+        covariance.copy(), columns, np.empty(size), queues[0], queues[1]
+    )
     return np.ascontiguousarray(columns.T), n_rotations

@@ -1,4 +1,6 @@
-"""Rows in memory, dense or CSR, with their centre subtracted in every product and never in the rows themselves."""
+"""Rows in memory, dense or CSR, with their centre subtracted in every product and never in the rows
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,18 @@ from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.hashers.projection.statistics.products import add_products, entry_sums, mirror, row_pieces
+from bitkin.hashers.projection.statistics.products import (
+    add_products,
+    entry_sums,
+    mirror,
+    row_pieces,
+)
 from bitkin.io.vectors.batch import row_slice
 
 
 class CentredRows:
-    """A = D · (X − 1 · centreᵀ) as an operator, D a diagonal of weights; all products are in float64.
+    """A = D · (X − 1 · centreᵀ) as an operator, D a diagonal of weights; all products are in
+    float64.
 
     No product depends on the number of threads, and a CSR matrix stays one.
 
@@ -85,7 +93,9 @@ class CentredRows:
             total *= self.weights[:, None] * self.weights
         else:
             for which in row_pieces(d, n):
-                add_products(total, (self.weights[:, None] * (self.rows[:, which] - self.centre[which])).T)
+                add_products(
+                    total, (self.weights[:, None] * (self.rows[:, which] - self.centre[which])).T
+                )
         mirror(total)
         return total
 
@@ -107,11 +117,15 @@ class CentredRows:
         return total
 
     def projected(self, directions: Floats) -> Floats:
-        """Return the mean of vᵀv over rows v of A · directions: float64 (k, k), exactly symmetric."""
+        """Return the mean of vᵀv over rows v of A · directions: float64 (k, k), exactly
+        symmetric.
+        """
         total = np.zeros((directions.shape[1], directions.shape[1]))
         for which in row_pieces(self.shape[0], max(directions.shape)):
             rows = row_slice(self.rows, which.start, which.stop)
-            add_products(total, CentredRows(rows, self.centre, self.weights[which]).times(directions))
+            add_products(
+                total, CentredRows(rows, self.centre, self.weights[which]).times(directions)
+            )
         mirror(total)
         return total / max(1, self.shape[0])
 
@@ -129,7 +143,9 @@ class CentredRows:
         """Return ‖row‖² of every row of A: float64 (n,)."""
         out = np.empty(self.shape[0])
         if self.sparse:
-            own = entry_sums(self._entry_rows(), self.rows.data.astype(np.float64) ** 2, self.shape[0])
+            own = entry_sums(
+                self._entry_rows(), self.rows.data.astype(np.float64) ** 2, self.shape[0]
+            )
             out[:] = own - 2.0 * (self.rows @ self.centre) + np.square(self.centre).sum()
             np.maximum(out, 0.0, out=out)
         else:
@@ -143,10 +159,18 @@ class CentredRows:
         """Return ‖column‖² of every column of A: float64 (d,)."""
         squares = self.weights**2
         if self.sparse:
-            columns, numbers, entries = self.rows.indices, self.rows.data, squares[self._entry_rows()]
+            columns, numbers, entries = (
+                self.rows.indices,
+                self.rows.data,
+                squares[self._entry_rows()],
+            )
             centred = (numbers - self.centre[columns]) ** 2 - self.centre[columns] ** 2
-            total: Floats = entry_sums(columns, entries * centred, self.shape[1]) + squares.sum() * self.centre**2
-            return np.maximum(total, 0.0)  # rounding may leave less than nothing of a column that is all centre
+            total: Floats = (
+                entry_sums(columns, entries * centred, self.shape[1])
+                + squares.sum() * self.centre**2
+            )
+            # rounding may leave less than nothing of a column that is all centre
+            return np.maximum(total, 0.0)
         out = np.zeros(self.shape[1])
         with threads.blas_in_one_thread():
             for which in row_pieces(*self.shape):
@@ -154,12 +178,16 @@ class CentredRows:
         return out
 
     def largest_sums(self) -> tuple[float, float]:
-        """Return the largest sums of |A| over a row and over a column: its induced norms ‖A‖∞ and ‖A‖₁."""
+        """Return the largest sums of |A| over a row and over a column: its induced norms ‖A‖∞ and
+        ‖A‖₁.
+        """
         weights = np.abs(self.weights)
         if self.sparse:
             columns, entry_rows = self.rows.indices, self._entry_rows()
             more = np.abs(self.rows.data - self.centre[columns]) - np.abs(self.centre[columns])
-            over_rows = weights * (entry_sums(entry_rows, more, self.shape[0]) + np.abs(self.centre).sum())
+            over_rows = weights * (
+                entry_sums(entry_rows, more, self.shape[0]) + np.abs(self.centre).sum()
+            )
             over_columns = entry_sums(columns, weights[entry_rows] * more, self.shape[1])
             over_columns += weights.sum() * np.abs(self.centre)
         else:

@@ -1,7 +1,8 @@
-"""Rows on their way into sums: gathered into chunks that begin at fixed row numbers, whatever the batches are.
+"""Rows on their way into sums: gathered into chunks that begin at fixed row numbers, whatever the
+batches are.
 
-Sums round differently when they are grouped differently. Adding up whole chunks, one after another, makes the result
-depend on the sequence of rows alone.
+Sums round differently when they are grouped differently. Adding up whole chunks, one after another,
+makes the result depend on the sequence of rows alone.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ _ORIGIN_ROWS = 63
 class Chunks:
     """Holds the rows of a chunk that is not full yet.
 
-    A chunk is float64, less `origin`, or CSR in float64 as it is; CSR chunks that are dense enough are handed out in
-    dense pieces of bounded size.
+    A chunk is float64, less `origin`, or CSR in float64 as it is; CSR chunks that are dense enough
+    are handed out in dense pieces of bounded size.
 
     Parameters
     ----------
     n_features : int
         Length of a row.
     shifted : bool
-        Whether the origin is the median of up to 63 rows of the first chunk, feature by feature, where that is dense;
-        else it is zero. Numbers about a median are small where all rows are alike, and exactly zero in a constant
-        column; a few rows far from all others do not move it; and being one of the numbers, it is whole where they are.
+        Whether the origin is the median of up to 63 rows of the first chunk, feature by feature,
+        where that is dense; else it is zero. Numbers about a median are small where all rows are
+        alike, and exactly zero in a constant column; a few rows far from all others do not move it;
+        and being one of the numbers, it is whole where they are.
     """
 
     def __init__(self, n_features: int, *, shifted: bool) -> None:
@@ -51,7 +53,9 @@ class Chunks:
 
     @property
     def origin(self) -> npt.NDArray[np.float64]:
-        """What is subtracted: float64 (n_features,). It may change until the first chunk is full."""
+        """What is subtracted: float64 (n_features,). It may change until the first chunk is
+        full.
+        """
         if self._origin is not None:
             return self._origin
         if not self.shifted or self._sparse or not self._held or self._dense is None:
@@ -89,7 +93,9 @@ class Chunks:
         elif self._dense is not None:
             chunk = self._dense[: self._held]
             if origin.any():
-                _by_pieces(lambda which: np.subtract(chunk[which], origin, out=chunk[which]), len(chunk))
+                _by_pieces(
+                    lambda which: np.subtract(chunk[which], origin, out=chunk[which]), len(chunk)
+                )
             yield chunk
         self._sparse, self._held = [], 0
 
@@ -113,12 +119,18 @@ class Chunks:
 
 
 def _median_row(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the lower median of each column over rows from beginning to end, which is one of its numbers."""
+    """Return the lower median of each column over rows from beginning to end, which is one of its
+    numbers.
+    """
     count = min(len(rows), _ORIGIN_ROWS)
     middle = (count - 1) // 2
-    row: npt.NDArray[np.float64] = np.partition(rows[np.arange(count) * len(rows) // count], middle, axis=0)[middle]
+    row: npt.NDArray[np.float64] = np.partition(
+        rows[np.arange(count) * len(rows) // count], middle, axis=0
+    )[middle]
     return row
 
 
 def _by_pieces(work: Callable[[slice], Any], n_rows: int) -> None:
-    threads.run(lambda first: work(slice(first, first + _PIECE_ROWS)), range(0, n_rows, _PIECE_ROWS))
+    threads.run(
+        lambda first: work(slice(first, first + _PIECE_ROWS)), range(0, n_rows, _PIECE_ROWS)
+    )

@@ -13,7 +13,8 @@ from bitkin.hashers.projection.statistics.products import column_sums
 
 
 class Mean:
-    """Count and mean of rows, dense or CSR, added up in float64. Any cut of the same rows gives the same bits.
+    """Count and mean of rows, dense or CSR, added up in float64. Any cut of the same rows gives the
+    same bits.
 
     Parameters
     ----------
@@ -47,7 +48,9 @@ class Mean:
     def update(self, rows: Batch) -> Self:
         """Take in more rows, the next of the sequence."""
         if rows.shape[1] != self.n_features:
-            raise InvalidInputError(f"rows must have {self.n_features} features, got {rows.shape[1]}.")
+            raise InvalidInputError(
+                f"rows must have {self.n_features} features, got {rows.shape[1]}."
+            )
         for chunk in self._chunks.push(rows):
             self._total += column_sums(chunk)
         self.n += rows.shape[0]
@@ -56,7 +59,9 @@ class Mean:
     def merge(self, other: Mean) -> Mean:
         """Return the mean of both sets of rows together."""
         if other.n_features != self.n_features:
-            raise InvalidInputError(f"other must have {self.n_features} features, got {other.n_features}.")
+            raise InvalidInputError(
+                f"other must have {self.n_features} features, got {other.n_features}."
+            )
         both = Mean(self.n_features)
         both.n = self.n + other.n
         both._total = self._sums() + other._sums()

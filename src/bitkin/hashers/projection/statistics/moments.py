@@ -23,8 +23,8 @@ from bitkin.hashers.projection.statistics.products import (
 class Moments:
     """Count, mean and scatter of rows, dense or CSR, added up in float64.
 
-    Memory is two or three times n_features² numbers. Any cut of the same rows into batches gives the same bits, and
-    so does any number of threads.
+    Memory is two or three times n_features² numbers. Any cut of the same rows into batches gives
+    the same bits, and so does any number of threads.
 
     Parameters
     ----------
@@ -33,9 +33,10 @@ class Moments:
 
     Notes
     -----
-    Sums are about the median of some early rows (about zero for CSR), not about zero: where all rows are alike nothing
-    is lost to rounding, a constant column has a scatter of exactly zero, rows far from all others do no harm wherever
-    they come, and whole numbers stay whole, so that `merge` is then exact.
+    Sums are about the median of some early rows (about zero for CSR), not about zero: where all
+    rows are alike nothing is lost to rounding, a constant column has a scatter of exactly zero,
+    rows far from all others do no harm wherever they come, and whole numbers stay whole, so that
+    `merge` is then exact.
 
     Examples
     --------
@@ -67,7 +68,8 @@ class Moments:
         total = self._total.copy()
         for chunk in self._chunks.rest():
             total += column_sums(chunk)
-        return (self.n * self._chunks.origin + total) / max(1, self.n)  # exact sums of whole numbers
+        # exact sums of whole numbers
+        return (self.n * self._chunks.origin + total) / max(1, self.n)
 
     def scatter(self, *, center: bool = True) -> Floats:
         """Return Σ (x − mean)(x − mean)ᵀ, or Σ x xᵀ: float64, exactly symmetric."""
@@ -81,7 +83,8 @@ class Moments:
         return products
 
     def projected(self, directions: Floats, about: Floats) -> Floats:
-        """Return the mean of vᵀv over rows v = (x − about) · directions: float64 (k, k), exactly symmetric.
+        """Return the mean of vᵀv over rows v = (x − about) · directions: float64 (k, k), exactly
+        symmetric.
 
         The scatter is not copied for it.
         """
@@ -101,7 +104,9 @@ class Moments:
     def update(self, rows: Batch) -> Self:
         """Take in more rows, the next of the sequence."""
         if rows.shape[1] != self.n_features:
-            raise InvalidInputError(f"rows must have {self.n_features} features, got {rows.shape[1]}.")
+            raise InvalidInputError(
+                f"rows must have {self.n_features} features, got {rows.shape[1]}."
+            )
         for chunk in self._chunks.push(rows):
             _add(self._total, self._products, chunk)
         self.n += rows.shape[0]
@@ -110,7 +115,9 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows together."""
         if other.n_features != self.n_features:
-            raise InvalidInputError(f"other must have {self.n_features} features, got {other.n_features}.")
+            raise InvalidInputError(
+                f"other must have {self.n_features} features, got {other.n_features}."
+            )
         if not (self.n and other.n):
             return (self if self.n else other)._frozen()
         both, theirs = self._frozen(), other._frozen()

@@ -17,7 +17,9 @@ _BLOCK_NUMBERS = 1 << 20  # an 8 MB piece of an operand
 
 
 def add_products(total: Floats, chunk: Floats) -> None:
-    """Add chunkᵀ · chunk to the tiles on and above the diagonal of `total`; the rest is left to `mirror`."""
+    """Add chunkᵀ · chunk to the tiles on and above the diagonal of `total`; the rest is left to
+    `mirror`.
+    """
 
     def tile(corner: tuple[slice, slice]) -> None:
         rows, columns = corner
@@ -48,7 +50,9 @@ def mirror(total: Floats) -> None:
 
 
 def upper_times(total: Floats, right: Floats) -> Floats:
-    """Return S · right for the symmetric S whose tiles on and above the diagonal are those of `total`."""
+    """Return S · right for the symmetric S whose tiles on and above the diagonal are those of
+    `total`.
+    """
     out = np.zeros(right.shape)
     with threads.blas_in_one_thread():
         for rows, columns in _upper_tiles(len(total)):

@@ -20,8 +20,9 @@ _AT_ONCE = 1 << 20
 class RowSample:
     """The rows whose numbers have the smallest keyed hashes: `size` of all rows seen, none twice.
 
-    Every row has the same chance. Which rows are chosen depends on their numbers, the key and how many rows there are:
-    not on batches or their order, and keeping the smallest is an associative `merge`.
+    Every row has the same chance. Which rows are chosen depends on their numbers, the key and how
+    many rows there are: not on batches or their order, and keeping the smallest is an associative
+    `merge`.
 
     Parameters
     ----------
@@ -34,8 +35,8 @@ class RowSample:
 
     Notes
     -----
-    How many rows a share stands for is known at the end only. Until then somewhat more are kept: eight standard
-    deviations more, so that no row is missed.
+    How many rows a share stands for is known at the end only. Until then somewhat more are kept:
+    eight standard deviations more, so that no row is missed.
 
     Examples
     --------
@@ -73,7 +74,9 @@ class RowSample:
         """Return the sample of both sets of rows together."""
         mine, theirs = (self.key, self.size, self.at_least), (other.key, other.size, other.at_least)
         if mine != theirs:
-            raise InvalidInputError(f"other must be a sample of the same key and size, {mine}, got {theirs}.")
+            raise InvalidInputError(
+                f"other must be a sample of the same key and size, {mine}, got {theirs}."
+            )
         both = RowSample(*mine)
         both.n = self.n + other.n
         both._numbers, both._rows = self._numbers + other._numbers, self._rows + other._rows
@@ -84,7 +87,9 @@ class RowSample:
     def row_numbers(self) -> npt.NDArray[np.int64]:
         """Numbers of the rows chosen, ascending: int64."""
         numbers = self._kept_numbers()
-        return np.sort(numbers[_smallest(numbers, self.key, row_count(self.n, self.size, self.at_least))])
+        return np.sort(
+            numbers[_smallest(numbers, self.key, row_count(self.n, self.size, self.at_least))]
+        )
 
     @property
     def rows(self) -> Any:
@@ -112,7 +117,9 @@ class RowSample:
 
 
 def sampled_rows(n: int, key: int, size: int | float, at_least: int = 0) -> npt.NDArray[np.int64]:
-    """Return the ascending row numbers that a `RowSample` of rows 0 … `n` − 1 ends with, without reading a row."""
+    """Return the ascending row numbers that a `RowSample` of rows 0 … `n` − 1 ends with, without
+    reading a row.
+    """
     count = row_count(n, size, at_least)
     if count >= n:
         return np.arange(n, dtype=np.int64)
@@ -131,7 +138,9 @@ def row_count(n: int, size: int | float, at_least: int = 0) -> int:
 
 
 def row_hashes(numbers: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.uint64]:
-    """Return a 64-bit hash of every row number, different for different numbers: SplitMix64 from the key on."""
+    """Return a 64-bit hash of every row number, different for different numbers: SplitMix64 from
+    the key on.
+    """
     hashed = numbers.astype(np.uint64) * _ODD + np.uint64(key)
     for shift, factor in zip((30, 27), _MIX, strict=True):
         hashed = (hashed ^ (hashed >> np.uint64(shift))) * factor

@@ -15,9 +15,11 @@ from bitkin.hashers.projection.statistics.products import column_sums, row_piece
 
 
 class ScatterSketch:
-    """S · Ω for the scatter S = Σ (x − mean)(x − mean)ᵀ of rows and a few test directions Ω, in one pass.
+    """S · Ω for the scatter S = Σ (x − mean)(x − mean)ᵀ of rows and a few test directions Ω, in one
+    pass.
 
-    Sums are kept in float64; rows are dense or CSR. Any cut of the same rows into batches gives the same bits.
+    Sums are kept in float64; rows are dense or CSR. Any cut of the same rows into batches gives the
+    same bits.
 
     Parameters
     ----------
@@ -72,7 +74,9 @@ class ScatterSketch:
     def update(self, rows: Batch) -> Self:
         """Take in more rows, the next of the sequence."""
         if rows.shape[1] != len(self.test):
-            raise InvalidInputError(f"rows must have {len(self.test)} features, got {rows.shape[1]}.")
+            raise InvalidInputError(
+                f"rows must have {len(self.test)} features, got {rows.shape[1]}."
+            )
         for chunk in self._chunks.push(rows):
             self._squares += _add(self._total, self._product, self.test, chunk)
         self.n += rows.shape[0]

@@ -1,1 +1,3 @@
-"""Streams: codes that leave at once, a model that goes on learning, and epochs that keep codes comparable."""
+"""Streams: codes that leave at once, a model that goes on learning, and epochs that keep codes
+comparable.
+"""

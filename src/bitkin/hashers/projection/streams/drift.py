@@ -23,47 +23,56 @@ class Drift:
     --------
     >>> from bitkin import Drift
     >>> print(Drift(0.93, 0.61, bits_flipped=0.21, diagonal_spread=0.8, n_vectors=5000))
-    93.0 % of the variance kept, 61.0 % captured, 21.0 % of bits flipped, bits spread by 0.80, after 5,000 vectors
+    93.0 % of the variance kept, 61.0 % captured, 21.0 % of bits flipped, bits spread by 0.80, ...
     """
 
     variance_kept: float
-    """Variance of about the last 1,000 vectors that the earlier directions capture, over what the directions of now do.
+    """Variance of about the last 1,000 vectors that the earlier directions capture, over what the
+    directions of now do.
 
-    Near 1, the earlier model is as good as the one of now, and a new epoch gains nothing. Below about 0.95, its codes
-    lose neighbours that codes of now would find: begin an epoch (`new_epoch`, or `epochs=0.05`). Below about 0.7 it is
-    time to re-encode what the earlier model coded, where vectors are still there.
+    Near 1, the earlier model is as good as the one of now, and a new epoch gains nothing. Below
+    about 0.95, its codes lose neighbours that codes of now would find: begin an epoch (`new_epoch`,
+    or `epochs=0.05`). Below about 0.7 it is time to re-encode what the earlier model coded, where
+    vectors are still there.
 
-    It compares two models, so that it says nothing where neither is any good: see `variance_captured`.
+    It compares two models, so that it says nothing where neither is any good: see
+    `variance_captured`.
     """
 
     variance_captured: float
-    """Share of the variance of about the last 1,000 vectors, all of it, that the earlier directions capture.
+    """Share of the variance of about the last 1,000 vectors, all of it, that the earlier directions
+    capture.
 
-    How much is usual depends on the data: compare with the share that the same model had when its epoch began. Where it
-    has fallen though `variance_kept` is near 1, the stream has turned and the model of now does not follow either: with
-    `forgetting=1` it cannot any more after so many vectors. Begin anew by `fit`, or use `OPAST(forgetting=0.999)`.
+    How much is usual depends on the data: compare with the share that the same model had when its
+    epoch began. Where it has fallen though `variance_kept` is near 1, the stream has turned and the
+    model of now does not follow either: with `forgetting=1` it cannot any more after so many
+    vectors. Begin anew by `fit`, or use `OPAST(forgetting=0.999)`.
     """
 
     bits_flipped: float
     """Share of bits that differ between the two models' codes of 16 recent vectors.
 
-    Above 0, codes of the two must not be compared with one another. About 0.5 is what unrelated models have; a
-    rotation that has moved flips bits too, and loses nothing.
+    Above 0, codes of the two must not be compared with one another. About 0.5 is what unrelated
+    models have; a rotation that has moved flips bits too, and loses nothing.
     """
 
     diagonal_spread: float
-    """(largest − smallest) / mean of the variances of the earlier model's bits in about the last 1,000 vectors.
+    """(largest − smallest) / mean of the variances of the earlier model's bits in about the last
+    1,000 vectors.
 
-    0 where all bits tell equally much. Above about 1 some bits hardly tell anything: begin an epoch even where the
-    variance is kept.
+    0 where all bits tell equally much. Above about 1 some bits hardly tell anything: begin an epoch
+    even where the variance is kept.
     """
 
     n_vectors: int
-    """Vectors learned from so far. Of fewer than about 1,000, the other figures are those of a beginning."""
+    """Vectors learned from so far. Of fewer than about 1,000, the other figures are those of a
+    beginning.
+    """
 
     def __str__(self) -> str:
         return (
-            f"{self.variance_kept:.1%} of the variance kept, {self.variance_captured:.1%} captured, "
+            f"{self.variance_kept:.1%} of the variance kept, {self.variance_captured:.1%} "
+            "captured, "
             f"{self.bits_flipped:.1%} of bits flipped, bits spread by {self.diagonal_spread:.2f}, "
             f"after {self.n_vectors:,} vectors"
         ).replace("%", " %")
@@ -80,10 +89,12 @@ class Earlier:
 
 
 class RecentStream:
-    """What is known of the recent stream's covariance C: that within the directions W, and how much is left outside.
+    """What is known of the recent stream's covariance C: that within the directions W, and how much
+    is left outside.
 
-    C ≈ W Σ Wᵀ + s (I − W Wᵀ), where s spreads what is outside evenly over the other directions. As Fashion-MNIST
-    turned from five classes to the other five, at 32 bits, `variance_kept` was within 0.04 of what it truly was.
+    C ≈ W Σ Wᵀ + s (I − W Wᵀ), where s spreads what is outside evenly over the other directions. As
+    Fashion-MNIST turned from five classes to the other five, at 32 bits, `variance_kept` was within
+    0.04 of what it truly was.
     """
 
     def __init__(self, tracker: Tracker) -> None:
@@ -95,11 +106,15 @@ class RecentStream:
         self._each_outside = (self._total - self._captured) / (n_features - n_bits)
 
     def variance_kept(self, earlier: Earlier) -> float:
-        """Return the variance in the span of the earlier directions over that in W; 1 where there is none."""
+        """Return the variance in the span of the earlier directions over that in W; 1 where there
+        is none.
+        """
         return self._within(earlier) / self._captured if self._captured > 0 else 1.0
 
     def variance_captured(self, earlier: Earlier) -> float:
-        """Return the variance in the span of the earlier directions over all there is; 1 where there is none."""
+        """Return the variance in the span of the earlier directions over all there is; 1 where
+        there is none.
+        """
         return self._within(earlier) / self._total if self._total > 0 else 1.0
 
     def diagonal_spread(self, earlier: Earlier) -> float:
@@ -116,18 +131,24 @@ class RecentStream:
         """Return AᵀCA."""
         with threads.blas_in_one_thread():
             seen = self._directions.T @ earlier.directions
-            along: Floats = seen.T @ self._covariance @ seen + self._each_outside * (earlier.gram - seen.T @ seen)
+            along: Floats = seen.T @ self._covariance @ seen + self._each_outside * (
+                earlier.gram - seen.T @ seen
+            )
         return along
 
 
 def bits_flipped(a: SignModel, b: SignModel, rows: npt.NDArray[np.float32]) -> float:
-    """Return the share of bits that differ between two models' codes of some rows, however large; 0 of no rows."""
+    """Return the share of bits that differ between two models' codes of some rows, however large; 0
+    of no rows.
+    """
     differ = np.unpackbits((_words(a, rows) ^ _words(b, rows)).view(np.uint8))
     return int(differ.sum()) / max(1, len(rows) * a.spec.n_symbols)
 
 
 def _words(model: SignModel, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-    """Return packed codes as a stream gets them, for `SignModel.words` would refuse what overflows float32."""
+    """Return packed codes as a stream gets them, for `SignModel.words` would refuse what overflows
+    float32.
+    """
     words = np.empty((len(rows), model.spec.plane_words), dtype=WORD)
     FrozenSigns(model.components, model.exact_offset).write(prepared(rows, model.normalize), words)
     return words

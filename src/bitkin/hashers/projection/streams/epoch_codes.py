@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class EpochCodes:
-    """Sketches batch after batch, as `sketch_stream` does, and names the snapshot and the rows behind each piece.
+    """Sketches batch after batch, as `sketch_stream` does, and names the snapshot and the rows
+    behind each piece.
 
     Vectors that are not finite get empty codes, without a warning: whoever keeps codes sees them.
 
@@ -49,7 +50,9 @@ class EpochCodes:
         self._snapshot: ProjectionHash | None = None
 
     def of(self, X: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
-        """Yield snapshot, codes and rows for each epoch that rows fall in; no snapshot where there are no epochs."""
+        """Yield snapshot, codes and rows for each epoch that rows fall in; no snapshot where there
+        are no epochs.
+        """
         live, batch = self._hasher._started(X)
         first = 0
         for model, codes in self._hasher._coded_by_models(live, batch, self._strict, self._skipped):

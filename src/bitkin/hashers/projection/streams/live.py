@@ -1,6 +1,7 @@
 """A model that learns from every vector, and the epochs that hold still while it does.
 
-Everything happens by counts of vectors: however a stream is cut into calls, models and codes are the same bit for bit.
+Everything happens by counts of vectors: however a stream is cut into calls, models and codes are
+the same bit for bit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _STRETCH_ROTATIONS = 16  # found one after another, some 0.1 to 1 ms each
 class LiveModel:
     """Tracker, rotation and epochs of a stream, moved on by `advance`.
 
-    One thread at a time learns; others may read meanwhile, and see the model between two calls of `advance`.
+    One thread at a time learns; others may read meanwhile, and see the model between two calls of
+    `advance`.
 
     Parameters
     ----------
@@ -48,7 +50,9 @@ class LiveModel:
     settings : Settings
     """
 
-    def __init__(self, tracker: Tracker, rotation: CovarianceRotation | None, settings: Settings) -> None:
+    def __init__(
+        self, tracker: Tracker, rotation: CovarianceRotation | None, settings: Settings
+    ) -> None:
         self.tracker = tracker
         self.rotation = rotation
         self.settings = settings
@@ -65,7 +69,9 @@ class LiveModel:
         plain = isinstance(rotation, UnifDiag) and rotation.start == "identity"
         in_kernel = plain and isinstance(tracker, OPASTTracker)
         self._refresh_inside = settings.refresh if in_kernel else 0
-        self._refreshes_here = not (in_kernel or rotation is None or isinstance(rotation, RandomRotation))
+        self._refreshes_here = not (
+            in_kernel or rotation is None or isinstance(rotation, RandomRotation)
+        )
         self._check_every = max(_CHECK_EVERY, settings.refresh)
         self._now: SignModel | None = None
         self._frozen: FrozenSigns | None = None
@@ -78,7 +84,9 @@ class LiveModel:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again: it would be a third copy of the directions."""
         with self.lock:
-            moving = {name: copy.deepcopy(getattr(self, name)) for name in ("tracker", "turn", "probe")}
+            moving = {
+                name: copy.deepcopy(getattr(self, name)) for name in ("tracker", "turn", "probe")
+            }
             made_again = {"_now": None, "_frozen": None, "_watched": None, "lock": None}
             return self.__dict__ | moving | made_again
 
@@ -100,7 +108,9 @@ class LiveModel:
                     with threads.blas_in_one_thread():
                         components = (components.astype(np.float64) @ self.turn).astype(np.float32)
                 mean = self.tracker.mean if self.settings.center else None
-                self._now = SignModel(components, mean, self.settings.normalize, random=not self.tracker.ready)
+                self._now = SignModel(
+                    components, mean, self.settings.normalize, random=not self.tracker.ready
+                )
             return self._now
 
     def learn(self, batches: Iterable[Batch]) -> None:
@@ -132,8 +142,16 @@ class LiveModel:
         *,
         warming_up: bool,
     ) -> None:
-        """Become what another live model was; `now` is its model, which another machine might round otherwise."""
-        self.tracker, self.turn, self.epoch, self.probe, self.warming_up = tracker, turn, epoch, probe, warming_up
+        """Become what another live model was; `now` is its model, which another machine might round
+        otherwise.
+        """
+        self.tracker, self.turn, self.epoch, self.probe, self.warming_up = (
+            tracker,
+            turn,
+            epoch,
+            probe,
+            warming_up,
+        )
         self._ready, self._now, self._frozen, self._watched = tracker.ready, now, None, None
 
     def begin_epoch(self) -> SignModel:
@@ -144,7 +162,9 @@ class LiveModel:
             self.n_epochs += 1
             self.warming_up = not self.tracker.ready
             if isinstance(self.settings.epochs, float):
-                self.captured_at_start = RecentStream(self.tracker).variance_captured(self._watch(self.epoch))
+                self.captured_at_start = RecentStream(self.tracker).variance_captured(
+                    self._watch(self.epoch)
+                )
             return self.epoch
 
     def drift(self, earlier: SignModel) -> Drift:
@@ -163,26 +183,34 @@ class LiveModel:
     def advance(
         self, rows: npt.NDArray[np.float32], *, emit: bool, epochs: bool = True
     ) -> list[tuple[SignModel | None, Words]]:
-        """Learn from rows, one after another, and return the codes each had before: packed, with what made them.
+        """Learn from rows, one after another, and return the codes each had before: packed, with
+        what made them.
 
-        There is one part for every epoch, or one of no model where there are none. Without `emit` codes are not made;
-        without `epochs` none begins. An interrupt comes between two stretches of rows: those before it are learned.
+        There is one part for every epoch, or one of no model where there are none. Without `emit`
+        codes are not made; without `epochs` none begins. An interrupt comes between two stretches
+        of rows: those before it are learned.
         """
         words = np.empty((len(rows), -(-self.tracker.n_bits // 64) if emit else 0), dtype=WORD)
-        ended: list[tuple[SignModel | None, int]] = []  # epochs, and up to which row they made the codes
+        # epochs, and up to which row they made the codes
+        ended: list[tuple[SignModel | None, int]] = []
         step = self._rows_per_stretch()
         for first in range(0, len(rows), step):
             with self.lock:
                 ended += self._advance(rows, words, first, min(first + step, len(rows)), epochs)
         ends = [0, *(end for _, end in ended), len(rows)]
         makers = [*(model for model, _ in ended), self.epoch]
-        parts = [(model, words[begin:end]) for model, (begin, end) in zip(makers, pairwise(ends), strict=True)]
+        parts = [
+            (model, words[begin:end])
+            for model, (begin, end) in zip(makers, pairwise(ends), strict=True)
+        ]
         return [(model, part) for model, part in parts if len(part)]
 
     def _advance(
         self, rows: npt.NDArray[np.float32], words: Words, first: int, last: int, epochs: bool
     ) -> list[tuple[SignModel | None, int]]:
-        """Learn from rows `first` … `last`; return the epochs that end among them, and after which row."""
+        """Learn from rows `first` … `last`; return the epochs that end among them, and after which
+        row.
+        """
         ended: list[tuple[SignModel | None, int]] = []
         emit, at = words.shape[1] > 0, first
         while at < last:
@@ -200,14 +228,20 @@ class LiveModel:
         return ended
 
     def _rows_per_stretch(self) -> int:
-        """Return how many rows to learn while signals wait: some milliseconds' worth, however they are learned."""
+        """Return how many rows to learn while signals wait: some milliseconds' worth, however they
+        are learned.
+        """
         rows = max(64, _STRETCH_PRODUCTS // (self.tracker.n_features * self.tracker.n_bits))
-        return min(rows, _STRETCH_ROTATIONS * self.settings.refresh) if self._refreshes_here else rows
+        return (
+            min(rows, _STRETCH_ROTATIONS * self.settings.refresh) if self._refreshes_here else rows
+        )
 
     def _find_turn(self) -> None:
         """Find the rotation for the covariance of now; nothing else decides it."""
         if self.rotation is not None:
-            self.turn = self.rotation.rotation_of(self.tracker.covariance, Draws(self.settings.seed, "rotation"))
+            self.turn = self.rotation.rotation_of(
+                self.tracker.covariance, Draws(self.settings.seed, "rotation")
+            )
             self._forget_now()
 
     def _forget_now(self) -> None:
@@ -218,7 +252,11 @@ class LiveModel:
 
     def _refresh_where_due(self) -> None:
         was_ready, self._ready = self._ready, self.tracker.ready
-        if self._refreshes_here and self._ready and (not was_ready or self.n_seen % self.settings.refresh == 0):
+        if (
+            self._refreshes_here
+            and self._ready
+            and (not was_ready or self.n_seen % self.settings.refresh == 0)
+        ):
             self._find_turn()
 
     def _vectors_to_next_event(self, *, emit: bool, epochs: bool) -> int:
@@ -227,7 +265,8 @@ class LiveModel:
         if self._refreshes_here:
             waits.append(self.settings.refresh - n % self.settings.refresh if self._ready else 1)
         if emit and self.epoch is None and not isinstance(self.tracker, OPASTTracker):
-            waits.append(self.tracker.vectors_to_next_change())  # the model that codes is another one from there on
+            # the model that codes is another one from there on
+            waits.append(self.tracker.vectors_to_next_change())
         if epochs and self.epoch is not None:
             if self.warming_up:
                 waits.append(_WARM_UP * self.tracker.n_bits - n)
@@ -260,10 +299,14 @@ class LiveModel:
         return self._watched
 
     def _follow(self, rows: npt.NDArray[np.float32], words: Words) -> None:
-        """Write codes, if words have room for them, and learn: each vector is coded before it is learned from."""
+        """Write codes, if words have room for them, and learn: each vector is coded before it is
+        learned from.
+        """
         if isinstance(self.tracker, OPASTTracker):
             frozen = self._signs() if words.shape[1] and self.epoch is not None else None
-            self.tracker.follow(rows, words, frozen=frozen, rotation=self.turn, refresh=self._refresh_inside)
+            self.tracker.follow(
+                rows, words, frozen=frozen, rotation=self.turn, refresh=self._refresh_inside
+            )
             return
         if words.shape[1]:
             self._signs().write(rows, words)

@@ -8,13 +8,16 @@ import numpy.typing as npt
 from bitkin.hashers.projection.statistics.row_sample import row_hashes
 
 PROBE_ROWS = 16
-_BLOCK = 64  # one vector of every 64 takes the place of another: a vector stays for about 16 · 64 = 1,024
+# one vector of every 64 takes the place of another: a vector stays for about 16 · 64 = 1,024
+_BLOCK = 64
 
 
 class Probe:
-    """16 vectors of about the last 1,000; which ones depends on their positions alone, however the stream is cut.
+    """16 vectors of about the last 1,000; which ones depends on their positions alone, however the
+    stream is cut.
 
-    The first 16 vectors fill it. After that one vector of each 64, at a place drawn by hash, replaces one drawn so too.
+    The first 16 vectors fill it. After that one vector of each 64, at a place drawn by hash,
+    replaces one drawn so too.
 
     Parameters
     ----------
@@ -25,7 +28,9 @@ class Probe:
         What was kept of them.
     """
 
-    def __init__(self, n_features: int, n_seen: int = 0, rows: npt.NDArray[np.float32] | None = None) -> None:
+    def __init__(
+        self, n_features: int, n_seen: int = 0, rows: npt.NDArray[np.float32] | None = None
+    ) -> None:
         self._rows = np.zeros((PROBE_ROWS, n_features), dtype=np.float32)
         self._n_seen = n_seen
         if rows is not None:
@@ -48,9 +53,12 @@ class Probe:
 
 
 def _changes(first: int, stop: int) -> tuple[list[int], list[int]]:
-    """Return the positions from `first` to `stop` whose vectors are kept, in order, and the slots they take."""
+    """Return the positions from `first` to `stop` whose vectors are kept, in order, and the slots
+    they take.
+    """
     filling = list(range(first, min(stop, PROBE_ROWS)))
-    blocks = np.arange(max(1, first // _BLOCK), -(-stop // _BLOCK))  # what is left of the first block has no part
+    # what is left of the first block has no part
+    blocks = np.arange(max(1, first // _BLOCK), -(-stop // _BLOCK))
     drawn = row_hashes(blocks, 0)
     positions = blocks * _BLOCK + (drawn % np.uint64(_BLOCK)).astype(np.int64)
     slots = (drawn >> np.uint64(32)) % np.uint64(PROBE_ROWS)
@@ -59,5 +67,7 @@ def _changes(first: int, stop: int) -> tuple[list[int], list[int]]:
 
 
 def _next_change(position: int) -> int:
-    """Return the first position from `position` on whose vector is kept: within two blocks there is one."""
+    """Return the first position from `position` on whose vector is kept: within two blocks there is
+    one.
+    """
     return _changes(position, max(position, _BLOCK) + 2 * _BLOCK)[0][0]

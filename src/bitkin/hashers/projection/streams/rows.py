@@ -1,4 +1,6 @@
-"""Rows of a stream: dense, float32, normalized where the hasher normalizes, and told apart from what cannot be used."""
+"""Rows of a stream: dense, float32, normalized where the hasher normalizes, and told apart from
+what cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ Maker = TypeVar("Maker")  # whatever made some codes
 
 
 def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[Rows, Flags | None]]:
-    """Yield blocks of a batch as rows to learn from, and which of the block's rows these are; None: all of them.
+    """Yield blocks of a batch as rows to learn from, and which of the block's rows these are; None:
+    all of them.
 
     Left out is what has numbers that are not finite in float32.
     """
@@ -43,7 +46,9 @@ def one_block(batch: Batch) -> bool:
 
 
 def require_finite(batch: Batch, position: int) -> None:
-    """Raise for the first row with a number that is not finite in float32; `position` is that of the first row."""
+    """Raise for the first row with a number that is not finite in float32; `position` is that of
+    the first row.
+    """
     numbers = batch.data if issparse(batch) else batch
     with np.errstate(over="ignore"):
         found = first_not_finite(batch if numbers.dtype == np.float32 else batch.astype(np.float32))
@@ -53,7 +58,8 @@ def require_finite(batch: Batch, position: int) -> None:
     value = batch[row, column]
     what = f"{value} is beyond float32" if np.isfinite(value) else in_words(float(value))
     raise InvalidInputError(
-        f"X: {what} at row {row}, column {column}, vector {position + row:,} of the stream. Nothing of it was learned. "
+        f"X: {what} at row {row}, column {column}, vector {position + row:,} of the stream. "
+        "Nothing of it was learned. "
         "Drop such vectors first, or leave out strict=True to have them skipped and counted."
     )
 
@@ -69,7 +75,8 @@ class Skipped:
         if not self._warned:
             self._warned = True
             warn_caller(
-                "Vectors that are not finite in float32 were skipped: nothing is learned from them and their codes are "
+                "Vectors that are not finite in float32 were skipped: nothing is learned from them "
+                "and their codes are "
                 "empty. `n_skipped_` counts them; strict=True makes them an error."
             )
         return int(np.count_nonzero(~usable))
@@ -80,8 +87,8 @@ def aligned(
 ) -> Iterator[tuple[Maker, Words, Flags | None]]:
     """Yield parts with rows of zeros, marked empty, where vectors were left out.
 
-    Such a row belongs to the epoch at its time, however the stream is cut: where an epoch ended with the vector before,
-    to the next. `now` is the one after all rows, with no words.
+    Such a row belongs to the epoch at its time, however the stream is cut: where an epoch ended
+    with the vector before, to the next. `now` is the one after all rows, with no words.
     """
     if usable is None:
         yield from ((model, words, None) for model, words in parts)
@@ -92,7 +99,8 @@ def aligned(
     first, done = 0, 0
     for part, (model, words) in enumerate(parts):
         done += len(words)
-        # By its place, not by its model: where nothing was learned in an epoch, the next one has the same.
+        # By its place, not by its model: where nothing was learned in an epoch, the next one has
+        # the same.
         stop = len(usable) if part == len(parts) - 1 else int(places[done - 1]) + 1
         if stop > first:
             whole = np.zeros((stop - first, words.shape[1]), dtype=WORD)
@@ -106,7 +114,8 @@ def one_row(x: Any) -> Any:
     row = as_batch(x, "x")
     if row.shape[0] != 1:
         raise InvalidInputError(
-            f"x must be one vector, (n_features,) or (1, n_features), got {row.shape}. Use sketch_stream for many."
+            f"x must be one vector, (n_features,) or (1, n_features), got {row.shape}. Use "
+            "sketch_stream for many."
         )
     return row
 
@@ -118,9 +127,13 @@ def as_batch(item: Any, name: str = "vectors") -> Any:
     try:
         array = np.asanyarray(item)  # a masked array stays one, and is refused
     except ValueError:
-        raise InvalidInputError(f"{name} must hold numbers, all rows of one length, got something else.") from None
+        raise InvalidInputError(
+            f"{name} must hold numbers, all rows of one length, got something else."
+        ) from None
     if array.ndim not in (1, 2):
-        raise InvalidInputError(f"{name} must be vectors (n_features,) or batches (n, n_features), got {array.shape}.")
+        raise InvalidInputError(
+            f"{name} must be vectors (n_features,) or batches (n, n_features), got {array.shape}."
+        )
     return array.reshape(1, -1) if array.ndim == 1 else array
 
 
@@ -129,7 +142,9 @@ def _block_rows(batch: Batch) -> int:
 
 
 def _finite(rows: Rows) -> bool:
-    """Whether all numbers are; of a single vector a product with itself tells so in a fifth of the time."""
+    """Whether all numbers are; of a single vector a product with itself tells so in a fifth of the
+    time.
+    """
     return all_finite(rows) if len(rows) == 1 else first_not_finite(rows) is None
 
 

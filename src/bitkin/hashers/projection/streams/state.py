@@ -1,7 +1,9 @@
-"""The state of a live model in a file, so that it goes on to the last bit as if nothing had happened.
+"""The state of a live model in a file, so that it goes on to the last bit as if nothing had
+happened.
 
-A file of a live hasher holds the model of now, as any hasher's, and beside it tensors whose names begin with `stream.`:
-arrays of the tracker, the rotation, the epoch, the probe, and `stream.state`, which is JSON.
+A file of a live hasher holds the model of now, as any hasher's, and beside it tensors whose names
+begin with `stream.`: arrays of the tracker, the rotation, the epoch, the probe, and `stream.state`,
+which is JSON.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ _VERSION = 2
 _STATE = "stream.state"
 _COUNTS = ("n_epochs", "epoch_start", "n_skipped")
 _MOST = 2**62
-_ROUNDED = 1e-4  # products of orthonormal directions in float32 are nearer than this, however they are added up
-_GIVEN = {"center", "forgetting", "sketch_size", "chunk_rows"}  # what a tracker's numbers repeat of its projection
+# products of orthonormal directions in float32 are nearer than this, however they are added up
+_ROUNDED = 1e-4
+# what a tracker's numbers repeat of its projection
+_GIVEN = {"center", "forgetting", "sketch_size", "chunk_rows"}
 
 
 def live_tensors(live: LiveModel | None) -> dict[str, npt.NDArray[Any]]:
@@ -64,28 +68,40 @@ def live_tensors(live: LiveModel | None) -> dict[str, npt.NDArray[Any]]:
 
 
 def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | None:
-    """Return the live model that a file holds, if any; `hasher` is complete but for it, and has the model of now."""
+    """Return the live model that a file holds, if any; `hasher` is complete but for it, and has the
+    model of now.
+    """
     tensor = stored.optional_tensor(_STATE, np.uint8, (None,))
     if tensor is None:
         return None
     state = _decoded(tensor, stored.name)
     if state.get("version") != _VERSION:
         raise CorruptFileError(
-            f"{stored.name} holds a stream of version {state.get('version')!r}, and this bitkin reads {_VERSION}. "
+            f"{stored.name} holds a stream of version {state.get('version')!r}, and this bitkin "
+            f"reads {_VERSION}. "
             "Write it again with the same version of bitkin."
         )
     now = hasher._model
     try:
-        hasher.refresh, hasher.epochs = refresh_count(state["refresh"]), epochs_rule(state["epochs"])
+        hasher.refresh, hasher.epochs = (
+            refresh_count(state["refresh"]),
+            epochs_rule(state["epochs"]),
+        )
         live = hasher._new_live(hasher.n_features_in_)
         tracker = _tracker_from(stored, live.tracker, state["tracker"])
-        for name, most in (("n_epochs", _MOST), ("epoch_start", tracker.n_seen), ("n_skipped", _MOST)):
+        for name, most in (
+            ("n_epochs", _MOST),
+            ("epoch_start", tracker.n_seen),
+            ("n_skipped", _MOST),
+        ):
             setattr(live, name, whole_number(state[name], name, low=0, high=most))
         warming_up, live.captured_at_start = state["warming_up"], state["captured_at_start"]
         if type(warming_up) is not bool:
             raise InvalidInputError(f"warming_up must be true or false, got {warming_up!r}.")
         if not (type(live.captured_at_start) is float and 0 <= live.captured_at_start < math.inf):
-            raise InvalidInputError(f"captured_at_start must be a share, got {live.captured_at_start!r}.")
+            raise InvalidInputError(
+                f"captured_at_start must be a share, got {live.captured_at_start!r}."
+            )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CorruptFileError):
             raise
@@ -104,7 +120,9 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
         raise InvalidInputError("stream.probe must be finite, got NaN or infinity.")
     epoch = None
     if live.epoch is not None:
-        mean = stored.tensor("stream.epoch_mean", np.float64, (d,)) if live.settings.center else None
+        mean = (
+            stored.tensor("stream.epoch_mean", np.float64, (d,)) if live.settings.center else None
+        )
         components = stored.tensor("stream.epoch", np.float32, (d, c))
         # An epoch that began before anything was learned is what is warming up.
         epoch = SignModel(components, mean, live.settings.normalize, random=warming_up)
@@ -113,8 +131,12 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
     return live
 
 
-def _require_same_model(now: SignModel, tracker: Tracker, turn: npt.NDArray[np.float64] | None) -> None:
-    """Raise unless the model of now is what its tracker and its rotation make, but for how a machine may round."""
+def _require_same_model(
+    now: SignModel, tracker: Tracker, turn: npt.NDArray[np.float64] | None
+) -> None:
+    """Raise unless the model of now is what its tracker and its rotation make, but for how a
+    machine may round.
+    """
     if now.mean is not None and not np.array_equal(now.mean, tracker.mean):
         raise InvalidInputError("stream.tracker.mean must be the mean of the model.")
     if "directions" not in tracker.state()[1]:
@@ -137,7 +159,9 @@ def _decoded(tensor: npt.NDArray[np.uint8], name: str) -> dict[str, Any]:
 
 
 def _tracker_from(stored: StoredFile, fresh: Tracker, numbers: Any) -> Tracker:
-    """Return the tracker of a file: its arrays are those of a fresh one, but for rows it may hold back."""
+    """Return the tracker of a file: its arrays are those of a fresh one, but for rows it may hold
+    back.
+    """
     known, arrays = fresh.state()
     if not isinstance(numbers, dict) or set(numbers) != set(known):
         raise InvalidInputError(f"a tracker has the numbers {', '.join(known)}")

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 
 def follow_streams(projection: Projection, rotation: Rotation | None) -> bool:
-    """Whether two slots can learn vector by vector: directions that move, and a rotation that needs no rows."""
+    """Whether two slots can learn vector by vector: directions that move, and a rotation that needs
+    no rows.
+    """
     turns = rotation is None or isinstance(rotation, CovarianceRotation)
     return isinstance(projection, StreamingProjection) and turns
 
@@ -51,7 +53,8 @@ def _why_not_follow(hasher: Any) -> str | None:
     if hasattr(hasher, "spec_"):
         return "it is a snapshot, or was fitted without a stream to follow, and stays as it is."
     return (
-        "to go on learning takes projection='opast' or 'frequent-directions' and rotation='unifdiag', 'isohash', "
+        "to go on learning takes projection='opast' or 'frequent-directions' and "
+        "rotation='unifdiag', 'isohash', "
         f"'random' or None, got projection={hasher.projection!r} and rotation={hasher.rotation!r}."
     )
 
@@ -60,7 +63,9 @@ _where_streams = unless(_why_not_follow)  # a method exists only where there is 
 
 
 class Streaming(TakesVectors):
-    """Learning vector by vector, codes on the way, epochs and drift: the part of `ProjectionHash` that streams."""
+    """Learning vector by vector, codes on the way, epochs and drift: the part of `ProjectionHash`
+    that streams.
+    """
 
     spec_: CodeSpec
     n_features_in_: int
@@ -86,10 +91,12 @@ class Streaming(TakesVectors):
 
     @_where_streams
     def partial_fit(self, X: Any, y: Any = None, *, strict: bool = False) -> Self:
-        """Learn from more rows; any cut of the same rows into calls gives the same model to the last bit.
+        """Learn from more rows; any cut of the same rows into calls gives the same model to the
+        last bit.
 
-        Rows that are not finite are skipped, counted in `n_skipped_` and warned of; with `strict` they are an error,
-        and nothing of `X` is learned. So are they always in a `VectorSource`, which checks its rows itself.
+        Rows that are not finite are skipped, counted in `n_skipped_` and warned of; with `strict`
+        they are an error, and nothing of `X` is learned. So are they always in a `VectorSource`,
+        which checks its rows itself.
         """
         if isinstance(X, VectorSource):
             self._learn_source(X)
@@ -100,8 +107,8 @@ class Streaming(TakesVectors):
         if one_block(batch):
             self._learn_batch(live, batch)
         else:
-            # A later block may fail, by an interrupt or where warnings are errors; beside so many rows
-            # a copy is cheap.
+            # A later block may fail, by an interrupt or where warnings are errors; beside so many
+            # rows a copy is cheap.
             trial = self._trial()
             trial._learn_batch(trial._require_live(), batch)
             self._accept(trial)
@@ -109,10 +116,12 @@ class Streaming(TakesVectors):
 
     @_where_streams
     def sketch(self, x: Any, *, strict: bool = False) -> Codes:
-        """Return the code of one vector, (n_features,) or (1, n_features), and learn from the vector after that.
+        """Return the code of one vector, (n_features,) or (1, n_features), and learn from the
+        vector after that.
 
-        The code is the current epoch's, under its fingerprint; with `epochs=None` it is that of the model just before,
-        under none. A vector that is not finite has an empty code and is not learned from, or is an error with `strict`.
+        The code is the current epoch's, under its fingerprint; with `epochs=None` it is that of the
+        model just before, under none. A vector that is not finite has an empty code and is not
+        learned from, or is an error with `strict`.
         """
         return next(self._coded(one_row(x), strict, Skipped()))
 
@@ -120,17 +129,21 @@ class Streaming(TakesVectors):
     def sketch_stream(self, vectors: Any, *, strict: bool = False) -> Iterator[Codes]:
         """Yield the codes of a stream as `sketch` makes them, learning on the way.
 
-        `vectors` is an iterable of vectors or of batches, and the codes of each are yielded before the next is asked
-        for; or an array, a CSR matrix, a data frame or a `VectorSource`, whose codes come some thousand rows at a time.
-        All rows of one `Codes` belong to one epoch: where one ends, the codes of a batch come in two. Rows and codes
-        stay aligned: a vector that is not finite has an empty row, under the epoch at its time.
+        `vectors` is an iterable of vectors or of batches, and the codes of each are yielded before
+        the next is asked for; or an array, a CSR matrix, a data frame or a `VectorSource`, whose
+        codes come some thousand rows at a time. All rows of one `Codes` belong to one epoch: where
+        one ends, the codes of a batch come in two. Rows and codes stay aligned: a vector that is
+        not finite has an empty row, under the epoch at its time.
 
-        Learning happens as codes are asked for. Where an error ends the stream, all earlier vectors have been learned.
+        Learning happens as codes are asked for. Where an error ends the stream, all earlier vectors
+        have been learned.
         """
         return self._sketched(self._stream_batches(vectors), strict)
 
     def snapshot(self) -> ProjectionHash:
-        """Return the model as it is now, as a hasher of its own that never changes; its fingerprint is that of now."""
+        """Return the model as it is now, as a hasher of its own that never changes; its fingerprint
+        is that of now.
+        """
         check_is_fitted(self)
         return self._frozen_hasher(self._model)
 
@@ -139,12 +152,15 @@ class Streaming(TakesVectors):
         """Let the model of now make all further codes, and return it as `snapshot` does."""
         live = self._require_live()
         if live.settings.epochs is None:
-            raise InvalidInputError("epochs=None means that there are none. Make the hasher with epochs='request'.")
+            raise InvalidInputError(
+                "epochs=None means that there are none. Make the hasher with epochs='request'."
+            )
         return self._frozen_hasher(live.begin_epoch())
 
     @_where_streams
     def drift(self, since: ProjectionHash | None = None) -> Drift:
-        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of the same shape.
+        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of
+        the same shape.
 
         Without `since` it is since the current epoch began.
         """
@@ -152,16 +168,22 @@ class Streaming(TakesVectors):
         if since is None:
             if live.epoch is None:
                 raise InvalidInputError(
-                    "since must be a snapshot of this hasher, got None, and with epochs=None there is no epoch to "
+                    "since must be a snapshot of this hasher, got None, and with epochs=None there "
+                    "is no epoch to "
                     "stand for it. Keep hasher.snapshot() of an earlier time."
                 )
             return live.drift(live.epoch)
         model = getattr(since, "_model", None)
         shape = (live.tracker.n_features, live.tracker.n_bits)
         if model is None or model.components.shape != shape:
-            got = f"a {type(since).__name__}" if model is None else "one of {} and {}".format(*model.components.shape)
+            got = (
+                f"a {type(since).__name__}"
+                if model is None
+                else "one of {} and {}".format(*model.components.shape)
+            )
             raise InvalidInputError(
-                f"since must be a snapshot of this hasher, or a fitted ProjectionHash of {shape[0]} features and "
+                "since must be a snapshot of this hasher, or a fitted ProjectionHash of "
+                f"{shape[0]} features and "
                 f"{shape[1]} bits as well, got {got}."
             )
         require_columns(fitted_names(since), fitted_names(self), "since", "this hasher")
@@ -172,12 +194,16 @@ class Streaming(TakesVectors):
         """The current epoch: the snapshot whose codes `sketch` returns."""
         live = self._require_live()
         if live.epoch is None:
-            raise AttributeError("epoch_ does not exist with epochs=None: a model that moves makes the codes.")
+            raise AttributeError(
+                "epoch_ does not exist with epochs=None: a model that moves makes the codes."
+            )
         return self._frozen_hasher(live.epoch)
 
     @property
     def n_epochs_(self) -> int:
-        """Epochs begun so far; of a stream that no `fit` began, the first one has random directions."""
+        """Epochs begun so far; of a stream that no `fit` began, the first one has random
+        directions.
+        """
         return self._require_live().n_epochs
 
     @property
@@ -193,7 +219,9 @@ class Streaming(TakesVectors):
     def _require_live(self) -> LiveModel:
         if self._live is None:
             check_is_fitted(self)
-            raise AttributeError("This hasher was not fitted by a projection that follows a stream.")
+            raise AttributeError(
+                "This hasher was not fitted by a projection that follows a stream."
+            )
         return self._live
 
     def _require_width(self, source: VectorSource) -> None:
@@ -220,7 +248,9 @@ class Streaming(TakesVectors):
         self._accept(trial)
 
     def _batches_of(self, source: VectorSource) -> Iterator[Batch]:
-        """Yield the batches of a source that the stream may begin with: its columns are the hasher's then."""
+        """Yield the batches of a source that the stream may begin with: its columns are the
+        hasher's then.
+        """
         for _, batch in source.batches():
             if self._live is None:
                 with self._or_stay():
@@ -229,16 +259,23 @@ class Streaming(TakesVectors):
             yield batch
 
     def _trial(self) -> Self:
-        """Return a copy that learns in the place of this hasher, which stays as it is until it accepts the copy."""
+        """Return a copy that learns in the place of this hasher, which stays as it is until it
+        accepts the copy.
+        """
         trial = object.__new__(type(self))
-        trial.__dict__.update(self.__dict__, _live=copy.deepcopy(self._live), _copied_from=self._progress())
+        trial.__dict__.update(
+            self.__dict__, _live=copy.deepcopy(self._live), _copied_from=self._progress()
+        )
         return trial
 
     def _require_unchanged_since(self, trial: Self) -> None:
-        """Raise where this hasher has learned something since a trial was copied: accepting that would lose it."""
+        """Raise where this hasher has learned something since a trial was copied: accepting that
+        would lose it.
+        """
         if self._progress() != trial._copied_from:
             raise InvalidInputError(
-                "vectors must not let the hasher learn while they are read: it would forget that again. Let it learn "
+                "vectors must not let the hasher learn while they are read: it would forget that "
+                "again. Let it learn "
                 "before or after."
             )
 
@@ -251,14 +288,21 @@ class Streaming(TakesVectors):
     def _progress(self) -> tuple[int, int, int, int]:
         """Return what changes whenever something is learned, skipped or begun."""
         live = self._live
-        return (id(live), 0, 0, 0) if live is None else (id(live), live.n_seen, live.n_skipped, live.n_epochs)
+        return (
+            (id(live), 0, 0, 0)
+            if live is None
+            else (id(live), live.n_seen, live.n_skipped, live.n_epochs)
+        )
 
     def _stream_batches(self, vectors: Any) -> Iterator[Any]:
         """Return the batches of what `sketch_stream` takes."""
-        whole = issparse(vectors) or hasattr(vectors, "__array__") or isinstance(vectors, VectorSource)
+        whole = (
+            issparse(vectors) or hasattr(vectors, "__array__") or isinstance(vectors, VectorSource)
+        )
         if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
             raise InvalidInputError(
-                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of vectors or batches, "
+                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of "
+                "vectors or batches, "
                 f"got {type(vectors).__name__}."
             )
         if isinstance(vectors, VectorSource):
@@ -279,7 +323,9 @@ class Streaming(TakesVectors):
     def _coded_by_models(
         self, live: LiveModel, batch: Batch, strict: bool, skipped: Skipped
     ) -> Iterator[tuple[SignModel | None, Codes]]:
-        """Yield what `_coded` does of what `_started` returned, each with the epoch's model that made it."""
+        """Yield what `_coded` does of what `_started` returned, each with the epoch's model that
+        made it.
+        """
         if strict:
             require_finite(batch, live.n_seen + live.n_skipped)
         for rows, usable in stream_rows(batch, live.settings.normalize):
@@ -305,6 +351,12 @@ class Streaming(TakesVectors):
                 self.__dict__.update(before)
                 raise
             return live, batch
-        if type(X) is np.ndarray and X.dtype.kind in "fiu" and X.ndim == 2 and X.shape[1] == self.n_features_in_:
-            return live, X  # what most streams are made of, without the 100 µs that all other checks take
+        if (
+            type(X) is np.ndarray
+            and X.dtype.kind in "fiu"
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+        ):
+            # what most streams are made of, without the 100 µs that all other checks take
+            return live, X
         return live, self._checked(X, reset=False)

@@ -16,7 +16,8 @@ from bitkin.io.vectors.limits import load_extra, require_honest_size
 from bitkin.io.vectors.rows import number_dtype, row_shape
 from bitkin.io.vectors.stored import StoredSource
 
-# A chunk of rows larger than the cache would be unpacked again for every batch in it; h5py's own is 1 MB.
+# A chunk of rows larger than the cache would be unpacked again for every batch in it; h5py's own is
+# 1 MB.
 CHUNK_CACHE = 32 * 2**20
 
 # HDF5 takes some 2 kB for every chunk that one reading touches, be it written or not.
@@ -28,7 +29,9 @@ _FEW_CHUNKS = 1 << 18
 class Hdf5Rows(StoredSource):
     """The rows of one 2-D dataset, read a batch at a time."""
 
-    def __init__(self, path: Path, dataset: str | None = None, batch_rows: int | None = None) -> None:
+    def __init__(
+        self, path: Path, dataset: str | None = None, batch_rows: int | None = None
+    ) -> None:
         name = str(path)
         self._stamp = stamp_of(path)
         with _open_hdf5(path) as file:
@@ -64,7 +67,9 @@ def _open_hdf5(path: Path) -> Iterator[Any]:
         try:
             file = h5py.File(path, "r", rdcc_nbytes=CHUNK_CACHE)
         except OSError as failure:
-            if isinstance(failure, PermissionError | FileNotFoundError) or "unable to lock" in str(failure):
+            if isinstance(failure, PermissionError | FileNotFoundError) or "unable to lock" in str(
+                failure
+            ):
                 raise FileAccessError(f"{path} cannot be read: {failure}.") from failure
             raise
         with file:
@@ -84,32 +89,39 @@ def _only_matrix(file: Any, name: str) -> str:
     file.visititems(note)
     if len(matrices) != 1:
         raise InvalidInputError(
-            f"{name} must hold one 2-D dataset, got {len(matrices)}. Name one with dataset=; it has {datasets}."
+            f"{name} must hold one 2-D dataset, got {len(matrices)}. Name one with dataset=; it "
+            f"has {datasets}."
         )
     return matrices[0]
 
 
 def _chunking(dataset: Any) -> tuple[int, int]:
-    """Return how many rows a chunk has, and how many chunks a row; all rows are one where nothing is cut."""
+    """Return how many rows a chunk has, and how many chunks a row; all rows are one where nothing
+    is cut.
+    """
     if not dataset.chunks:
         return max(1, dataset.shape[0]), 1
     return max(1, dataset.chunks[0]), -(-dataset.shape[1] // max(1, dataset.chunks[1]))
 
 
 def _require_honest_sizes(dataset: Any, file_bytes: int, name: str) -> None:
-    """Raise where rows, a chunk, which is unpacked whole, or the number of chunks are out of proportion to the file."""
+    """Raise where rows, a chunk, which is unpacked whole, or the number of chunks are out of
+    proportion to the file.
+    """
     for sizes in (dataset.shape, dataset.chunks or ()):
         require_honest_size(dataset.dtype.itemsize * math.prod(sizes), file_bytes, name)
     chunk_rows, across = _chunking(dataset)
     if across > _MOST_CHUNKS_A_ROW:
         raise InvalidInputError(
-            f"{name} cuts every row into {across:,} chunks, and {_MOST_CHUNKS_A_ROW:,} are the most. Write it again "
+            f"{name} cuts every row into {across:,} chunks, and {_MOST_CHUNKS_A_ROW:,} are the "
+            "most. Write it again "
             "with larger chunks."
         )
     n_chunks = -(-dataset.shape[0] // chunk_rows) * across if dataset.chunks else 1
     if n_chunks > max(_FEW_CHUNKS, file_bytes):
         raise CorruptFileError(
-            f"{name} announces {n_chunks:,} chunks in a file of {file_bytes:,} bytes: almost all of them were never "
+            f"{name} announces {n_chunks:,} chunks in a file of {file_bytes:,} bytes: almost all "
+            "of them were never "
             "written. Write it again with its own number of rows, or with larger chunks."
         )
 
@@ -117,9 +129,13 @@ def _require_honest_sizes(dataset: Any, file_bytes: int, name: str) -> None:
 def _dataset(file: Any, key: str, name: str) -> Any:
     """Return a dataset whose numbers are in this very file."""
     if key not in file or not hasattr(file[key], "shape"):
-        raise InvalidInputError(f"dataset must name a dataset of {name}, got {key!r}. It has {list(file)}.")
+        raise InvalidInputError(
+            f"dataset must name a dataset of {name}, got {key!r}. It has {list(file)}."
+        )
     found = file[key]
     # A link out of the file leads to what the user never named.
     if found.file.filename != file.filename or found.external or found.is_virtual:
-        raise InvalidInputError(f"{name}, dataset {key!r} keeps its numbers in another file. Copy it into one file.")
+        raise InvalidInputError(
+            f"{name}, dataset {key!r} keeps its numbers in another file. Copy it into one file."
+        )
     return found

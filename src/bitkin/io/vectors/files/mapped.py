@@ -1,4 +1,6 @@
-"""Memory maps of whole files, read by plain reads: pages of a map that are touched count as the process's memory."""
+"""Memory maps of whole files, read by plain reads: pages of a map that are touched count as the
+process's memory.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class MappedRows(FixedRows):
 
 
 def is_whole_map(array: Any) -> bool:
-    """Whether `array` is a read-only map of all rows in a file that is still there; a part of a map is not."""
+    """Whether `array` is a read-only map of all rows in a file that is still there; a part of a map
+    is not.
+    """
     return (
         isinstance(array, np.memmap)
         and array.ndim == 2
@@ -51,10 +55,14 @@ def is_whole_map(array: Any) -> bool:
 
 
 def _same_rows(array: np.memmap[Any, Any]) -> bool:
-    """Whether the file of that name still holds what was mapped: another one may have taken its place."""
+    """Whether the file of that name still holds what was mapped: another one may have taken its
+    place.
+    """
     some = np.linspace(0, len(array) - 1, min(len(array), 64)).astype(np.int64)
     try:
-        now = np.memmap(str(array.filename), dtype=array.dtype, mode="r", offset=array.offset, shape=array.shape)
+        now = np.memmap(
+            str(array.filename), dtype=array.dtype, mode="r", offset=array.offset, shape=array.shape
+        )
     except (OSError, ValueError):
         return False
     return bool((now[some].view(np.uint8) == array[some].view(np.uint8)).all())

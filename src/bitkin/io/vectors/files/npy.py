@@ -31,11 +31,15 @@ def open_npy(path: Path, batch_rows: int | None = None) -> StoredSource:
 class NpyRows(FixedRows):
     """An .npy array in C order: its rows follow one another."""
 
-    def __init__(self, path: Path, stamp: Stamp, header: NpyHeader, batch_rows: int | None = None) -> None:
+    def __init__(
+        self, path: Path, stamp: Stamp, header: NpyHeader, batch_rows: int | None = None
+    ) -> None:
         n, d = row_shape(header.shape, str(path), CorruptFileError)
         dtype = number_dtype(header.dtype, str(path))
         width = d * header.dtype.itemsize
-        super().__init__(path, stamp, (n, d), dtype, offset=header.offset, width=width, batch_rows=batch_rows)
+        super().__init__(
+            path, stamp, (n, d), dtype, offset=header.offset, width=width, batch_rows=batch_rows
+        )
         self._stored = header.dtype
 
     def _blank(self, n: int) -> npt.NDArray[Any]:
@@ -46,9 +50,13 @@ class NpyRows(FixedRows):
 
 
 class FortranRows(NpyRows):
-    """An .npy array in Fortran order: its columns follow one another, so a batch is one short read a column."""
+    """An .npy array in Fortran order: its columns follow one another, so a batch is one short read
+    a column.
+    """
 
-    def __init__(self, path: Path, stamp: Stamp, header: NpyHeader, batch_rows: int | None = None) -> None:
+    def __init__(
+        self, path: Path, stamp: Stamp, header: NpyHeader, batch_rows: int | None = None
+    ) -> None:
         super().__init__(path, stamp, header, batch_rows)
         self.gap = max(1, self.batch_rows // 2)
 
@@ -59,5 +67,7 @@ class FortranRows(NpyRows):
                 for at in range(first, stop, rows):
                     columns = np.empty((d, min(stop, at + rows) - at), dtype=self._stored)
                     for j in range(d):
-                        file.read_into(self._offset + (j * n + at) * self._stored.itemsize, columns[j])
+                        file.read_into(
+                            self._offset + (j * n + at) * self._stored.itemsize, columns[j]
+                        )
                     yield at, columns.T

@@ -1,4 +1,6 @@
-"""The header of an .npy array: parsed here, so that nothing is allocated or unpickled on a file's word."""
+"""The header of an .npy array: parsed here, so that nothing is allocated or unpickled on a file's
+word.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy_header(prefix: bytes, size: int, name: str) -> NpyHeader:
-    """Parse the header at the start of `prefix`; the array must take exactly `size` bytes, header included."""
+    """Parse the header at the start of `prefix`; the array must take exactly `size` bytes, header
+    included.
+    """
     header = parse_npy_header(prefix, name)
     if header.offset + header.n_bytes != size:
         raise CorruptFileError(
-            f"{name} must have {header.offset + header.n_bytes} bytes for {header.dtype} of shape {header.shape}, "
+            f"{name} must have {header.offset + header.n_bytes} bytes for {header.dtype} of shape "
+            f"{header.shape}, "
             f"got {size}."
         )
     return header
@@ -53,7 +58,9 @@ def parse_npy_header(prefix: bytes, name: str) -> NpyHeader:
     begin = 10 if major == 1 else 12
     offset = begin + int.from_bytes(prefix[8:begin], "little")
     if offset > min(len(prefix), PREFIX_BYTES):
-        raise CorruptFileError(f"{name} must have a whole header of at most {MAX_HEADER} bytes, got {offset - begin}.")
+        raise CorruptFileError(
+            f"{name} must have a whole header of at most {MAX_HEADER} bytes, got {offset - begin}."
+        )
     return _fields(prefix[begin:offset], offset, name)
 
 
@@ -65,12 +72,18 @@ def _fields(text: bytes, offset: int, name: str) -> NpyHeader:
         raise CorruptFileError(f"{name} has an unreadable .npy header: {text[:60]!r}.") from None
     whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
     if not whole or not isinstance(fortran_order, bool):
-        raise CorruptFileError(f"{name} must have a shape of whole numbers in its .npy header, got {str(shape)[:60]}.")
+        raise CorruptFileError(
+            f"{name} must have a shape of whole numbers in its .npy header, got {str(shape)[:60]}."
+        )
     if isinstance(descr, str) and descr.lstrip("|<>=").startswith("O"):
-        raise InvalidInputError(f"{name} holds Python objects as a pickle, which bitkin never loads. Save numbers.")
+        raise InvalidInputError(
+            f"{name} holds Python objects as a pickle, which bitkin never loads. Save numbers."
+        )
     if not isinstance(descr, str) or not _DESCR.fullmatch(descr):
         raise InvalidInputError(f"{name} must hold plain numbers, got type {str(descr)[:60]}.")
     try:
         return NpyHeader(shape, fortran_order, np.dtype(descr), offset)
     except TypeError:
-        raise CorruptFileError(f"{name} has an unknown type in its .npy header: {descr!r}.") from None
+        raise CorruptFileError(
+            f"{name} has an unknown type in its .npy header: {descr!r}."
+        ) from None

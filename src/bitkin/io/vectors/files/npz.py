@@ -32,27 +32,38 @@ _SPARSE_PARTS = {
     "coo": ("data", "row", "col"),
 }
 _FEW_ROWS = 1 << 22  # take 32 MB as CSR, however empty they are
-_ROWS_A_BYTE = 8  # of the file: an entry, of 12 bytes and more before it is packed, may come with dozens of empty rows
+# of the file: an entry, of 12 bytes and more before it is packed, may come with dozens of empty
+# rows
+_ROWS_A_BYTE = 8
 
 
 def open_npz(path: Path, dataset: str | None = None, batch_rows: int | None = None) -> StoredSource:
-    """Open the sparse matrix, the only 2-D array, or the array named `dataset` of an .npz archive."""
+    """Open the sparse matrix, the only 2-D array, or the array named `dataset` of an .npz
+    archive.
+    """
     with ZipArrays(path) as archive:
         if {"format", "shape", "data"} <= set(archive.keys):
             if dataset is not None:
-                raise InvalidInputError(f"{path} holds one sparse matrix: leave dataset out, got {dataset!r}.")
+                raise InvalidInputError(
+                    f"{path} holds one sparse matrix: leave dataset out, got {dataset!r}."
+                )
             return ArraySource(_sparse_matrix(archive), str(path), batch_rows)
         key = _only_matrix(archive) if dataset is None else dataset
         header = archive.header(key)
-        if header.fortran_order:  # unpacking runs forwards only, and would start over for every column
-            return ArraySource(as_rows(archive.array(key), f"{path}, array {key!r}"), str(path), batch_rows)
+        # unpacking runs forwards only, and would start over for every column
+        if header.fortran_order:
+            return ArraySource(
+                as_rows(archive.array(key), f"{path}, array {key!r}"), str(path), batch_rows
+            )
         return NpzRows(path, archive.stamp, header, key, batch_rows)
 
 
 class NpzRows(NpyRows):
     """A dense array of an .npz archive, unpacked as it is read."""
 
-    def __init__(self, path: Path, stamp: Stamp, header: NpyHeader, key: str, batch_rows: int | None = None) -> None:
+    def __init__(
+        self, path: Path, stamp: Stamp, header: NpyHeader, key: str, batch_rows: int | None = None
+    ) -> None:
         super().__init__(path, stamp, header, batch_rows)
         self._key = key
 
@@ -71,11 +82,13 @@ def _only_matrix(archive: ZipArrays) -> str:
         try:
             if len(archive.header(key).shape) == 2:
                 found.append(key)
-        except InvalidInputError:  # objects or records: not vectors, and no reason to refuse the others
+        # objects or records: not vectors, and no reason to refuse the others
+        except InvalidInputError:
             continue
     if len(found) != 1:
         raise InvalidInputError(
-            f"{archive.path} must hold one 2-D array, got {len(found)}. Name one with dataset=; it has {archive.keys}."
+            f"{archive.path} must hold one 2-D array, got {len(found)}. Name one with dataset=; it "
+            f"has {archive.keys}."
         )
     return found[0]
 
@@ -89,10 +102,16 @@ def _sparse_matrix(archive: ZipArrays) -> scipy.sparse.csr_array:
     if kind not in _SPARSE_PARTS or shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise CorruptFileError(f"{path} is not a sparse matrix of scipy.sparse.save_npz.")
     n, d = row_shape(tuple(shape.tolist()), str(path), CorruptFileError)
-    names = ("data", "coords") if kind == "coo" and "coords" in archive.keys else _SPARSE_PARTS[kind]
+    names = (
+        ("data", "coords") if kind == "coo" and "coords" in archive.keys else _SPARSE_PARTS[kind]
+    )
     if missing := set(names) - set(archive.keys):
-        raise CorruptFileError(f"{path} lacks {sorted(missing)} of a sparse matrix in {kind} format.")
-    require_fits_memory(8 * (n + 1) + sum(archive.header(name).n_bytes for name in names), str(path))
+        raise CorruptFileError(
+            f"{path} lacks {sorted(missing)} of a sparse matrix in {kind} format."
+        )
+    require_fits_memory(
+        8 * (n + 1) + sum(archive.header(name).n_bytes for name in names), str(path)
+    )
     if kind != "csr":  # which has a number for every row
         _require_file_for_rows(n, archive.stamp.size, kind, str(path))
     data, *places = map(archive.array, names)
@@ -103,7 +122,8 @@ def _sparse_matrix(archive: ZipArrays) -> scipy.sparse.csr_array:
     failures = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)
     with failure_is_corruption(path, *failures):
         if kind == "dia" and places[0].size and np.abs(places[0].astype(np.float64)).max() >= 2**31:
-            raise ValueError("offsets of diagonals must be below 2**31")  # SciPy would cut them to 32 bits
+            # SciPy would cut them to 32 bits
+            raise ValueError("offsets of diagonals must be below 2**31")
         parts: tuple[Any, ...] = (data, *places)
         if kind == "coo":
             parts = (data, tuple(places[0] if names[1] == "coords" else places))
@@ -111,9 +131,12 @@ def _sparse_matrix(archive: ZipArrays) -> scipy.sparse.csr_array:
 
 
 def _require_file_for_rows(n: int, n_bytes: int, kind: str, name: str) -> None:
-    """Raise where rows are only announced: as CSR every one of them takes memory, and a small file must not fill it."""
+    """Raise where rows are only announced: as CSR every one of them takes memory, and a small file
+    must not fill it.
+    """
     if n > max(_FEW_ROWS, _ROWS_A_BYTE * n_bytes):
         raise InvalidInputError(
-            f"{name} announces {n:,} rows, almost all of them empty, in a file of {n_bytes:,} bytes. "
+            f"{name} announces {n:,} rows, almost all of them empty, in a file of {n_bytes:,} "
+            "bytes. "
             f"Save it in CSR format instead of {kind}, or leave empty rows out."
         )

@@ -25,17 +25,24 @@ from bitkin.io.vectors.stored import StoredSource
 class ParquetRows(StoredSource):
     """The lists of one column of a .parquet file, read a batch at a time."""
 
-    def __init__(self, path: Path, column: str | None = None, batch_rows: int | None = None) -> None:
+    def __init__(
+        self, path: Path, column: str | None = None, batch_rows: int | None = None
+    ) -> None:
         name = str(path)
         with _open_parquet(path) as (parquet, file):
             self._stamp = file.stamp
             self._column = _list_column(parquet.schema_arrow, column, name)
-            groups = [parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)]
+            groups = [
+                parquet.metadata.row_group(i).num_rows
+                for i in range(parquet.metadata.num_row_groups)
+            ]
             kind = parquet.schema_arrow.field(self._column).type
             _require_honest_sizes(file, self._column, kind)
             d = _dimension(parquet, self._column, kind, name)
         shape = row_shape((sum(groups), d), name)
-        super().__init__(name, shape, number_dtype(_numpy_type(kind.value_type), name), batch_rows=batch_rows)
+        super().__init__(
+            name, shape, number_dtype(_numpy_type(kind.value_type), name), batch_rows=batch_rows
+        )
         # A row group is only read from its start.
         self.gap = max([1, *groups])
         self._path = path
@@ -63,18 +70,22 @@ class ParquetRows(StoredSource):
         where = f"{self.name}, column {self._column!r}"
         if lists.null_count:
             row = first + int(np.argmax(np.asarray(lists.is_null())))
-            raise InvalidInputError(f"{where} must have a list in every row, got null in row {row}.")
+            raise InvalidInputError(
+                f"{where} must have a list in every row, got null in row {row}."
+            )
         lengths = np.asarray(lists.value_lengths())
         if (lengths != d).any():
             at = int(np.argmax(lengths != d))
             raise InvalidInputError(
-                f"{where} must have lists of {d}, as in row 0, got {lengths[at]} in row {first + at}."
+                f"{where} must have lists of {d}, as in row 0, got {lengths[at]} in row "
+                f"{first + at}."
             )
         values = lists.flatten()
         if values.null_count:
             at = int(np.argmax(np.asarray(values.is_null())))
             raise InvalidInputError(
-                f"{where} must have numbers only, got null in row {first + at // d}, column {at % d}."
+                f"{where} must have numbers only, got null in row {first + at // d}, column "
+                f"{at % d}."
             )
         return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(lists), d)
 
@@ -83,8 +94,12 @@ class ParquetRows(StoredSource):
 def _open_parquet(path: Path, stamp: Stamp | None = None) -> Iterator[tuple[Any, StableFile]]:
     arrow = load_extra("pyarrow", ".parquet")
     reader = load_extra("pyarrow.parquet", ".parquet")
-    with StableFile(path, stamp) as file, failure_is_corruption(path, arrow.ArrowException, OSError, ValueError):
-        # A small buffer and no reading ahead: else a whole column of a row group, perhaps of the file, is in memory.
+    with (
+        StableFile(path, stamp) as file,
+        failure_is_corruption(path, arrow.ArrowException, OSError, ValueError),
+    ):
+        # A small buffer and no reading ahead: else a whole column of a row group, perhaps of the
+        # file, is in memory.
         parquet = reader.ParquetFile(file.buffered, buffer_size=2**20, pre_buffer=False)
         try:
             yield parquet, file
@@ -99,11 +114,14 @@ def _list_column(schema: Any, column: str | None, name: str) -> str:
         return lists[0]
     if column is None:
         raise InvalidInputError(
-            f"{name} must have one list column, got {len(lists)}. Name one with column=; it has {list(kinds)}."
+            f"{name} must have one list column, got {len(lists)}. Name one with column=; it has "
+            f"{list(kinds)}."
         )
     if column not in lists:
         found = f"a column of {kinds[column]}" if column in kinds else "no such column"
-        raise InvalidInputError(f"column must name a list column of {name}, got {column!r}: {found}. It has {lists}.")
+        raise InvalidInputError(
+            f"column must name a list column of {name}, got {column!r}: {found}. It has {lists}."
+        )
     return column
 
 
@@ -135,5 +153,9 @@ def _dimension(parquet: Any, column: str, kind: Any, name: str) -> int:
         if lists.num_rows and lists.column(0).null_count == 0:
             return int(lists.column(0).value_lengths()[0].as_py())
         if lists.num_rows:
-            raise InvalidInputError(f"{name}, column {column!r} must have a list in every row, got null in row 0.")
-    raise InvalidInputError(f"{name} has no rows: without one the length of its lists is not known.")
+            raise InvalidInputError(
+                f"{name}, column {column!r} must have a list in every row, got null in row 0."
+            )
+    raise InvalidInputError(
+        f"{name} has no rows: without one the length of its lists is not known."
+    )

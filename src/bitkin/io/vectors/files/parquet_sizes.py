@@ -1,7 +1,9 @@
-"""How many numbers a .parquet file announces, by its own headers, read before pyarrow allocates on their word.
+"""How many numbers a .parquet file announces, by its own headers, read before pyarrow allocates on
+their word.
 
-A number that repeats takes no room in a page, so a file of a kilobyte may hold a list of a billion zeros. Headers are
-Thrift structures in the compact protocol; what cannot be parsed here is left for pyarrow to refuse.
+A number that repeats takes no room in a page, so a file of a kilobyte may hold a list of a billion
+zeros. Headers are Thrift structures in the compact protocol; what cannot be parsed here is left for
+pyarrow to refuse.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple
 from bitkin.errors import CorruptFileError
 from bitkin.io.stable import StableFile
 
-# Which fields of a structure are wanted, by number; the value is what is wanted of a structure within.
+# Which fields of a structure are wanted, by number; the value is what is wanted of a structure
+# within.
 _Wanted = dict[int, Any]
 _CHUNK: _Wanted = {3: {3: None, 5: None, 7: None, 9: None, 11: None}}
 _FOOTER: _Wanted = {4: {1: _CHUNK}}
@@ -47,7 +50,8 @@ def announced_by(file: StableFile, column: str) -> Announced:
             walked += max(0, size)
             if walked > file_bytes:
                 raise CorruptFileError(
-                    f"{file.path}, column {column!r} has pages of {walked:,} bytes in a file of {file_bytes:,} bytes."
+                    f"{file.path}, column {column!r} has pages of {walked:,} bytes in a file of "
+                    f"{file_bytes:,} bytes."
                 )
             found = _walk(file, start, start + size)
             n_values += max(found.n_values, _count(meta, 5))
@@ -56,7 +60,9 @@ def announced_by(file: StableFile, column: str) -> Announced:
 
 
 def _extent(meta: dict[int, Any]) -> tuple[int, int]:
-    """Return where the pages of a chunk begin and their bytes; its dictionary comes first, where there is one."""
+    """Return where the pages of a chunk begin and their bytes; its dictionary comes first, where
+    there is one.
+    """
     start, dictionary = _count(meta, 9), _count(meta, 11)
     return dictionary if 0 < dictionary < start else start, _count(meta, 7)
 
@@ -64,17 +70,23 @@ def _extent(meta: dict[int, Any]) -> tuple[int, int]:
 def _walk(file: StableFile, at: int, stop: int) -> Announced:
     n_values, largest = 0, 0
     while 0 <= at < stop:
-        page = _parse(file.read(at, _SMALL_HEADER), _PAGE) or _parse(file.read(at, _LARGE_HEADER), _PAGE)
+        page = _parse(file.read(at, _SMALL_HEADER), _PAGE) or _parse(
+            file.read(at, _LARGE_HEADER), _PAGE
+        )
         if page is None:
             break
-        n_values += sum(_count(_structure(page, kind), 1) for kind in (5, 8))  # of pages of either version
-        largest = max(largest, _count(page, 2), 4 * _count(_structure(page, 7), 1))  # a dictionary has values too
+        # of pages of either version
+        n_values += sum(_count(_structure(page, kind), 1) for kind in (5, 8))
+        # a dictionary has values too
+        largest = max(largest, _count(page, 2), 4 * _count(_structure(page, 7), 1))
         at += page[_LENGTH] + _count(page, 3)
     return Announced(n_values, largest)
 
 
 def _parse(data: bytes, wanted: _Wanted) -> dict[int, Any] | None:
-    """Return the wanted fields of a structure, and under `_LENGTH` its bytes; None where it cannot be parsed."""
+    """Return the wanted fields of a structure, and under `_LENGTH` its bytes; None where it cannot
+    be parsed.
+    """
     reader = _Compact(data)
     try:
         fields = reader.structure(wanted)
@@ -102,7 +114,9 @@ def _count(fields: dict[int, Any], number: int) -> int:
 
 
 class _Compact:
-    """Parses one structure of Thrift's compact protocol; raises IndexError or ValueError where that cannot be."""
+    """Parses one structure of Thrift's compact protocol; raises IndexError or ValueError where that
+    cannot be.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data

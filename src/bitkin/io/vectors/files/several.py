@@ -16,24 +16,33 @@ from bitkin.io.vectors.stored import StoredSource
 
 
 class SeveralSources(StoredSource):
-    """The rows of several stored sources, one source after another; types widen to one that holds all."""
+    """The rows of several stored sources, one source after another; types widen to one that holds
+    all.
+    """
 
     def __init__(self, sources: Sequence[StoredSource], batch_rows: int | None = None) -> None:
         head = sources[0]
         for other in sources[1:]:
             if other.shape[1] != head.shape[1]:
                 raise InvalidInputError(
-                    f"Files read as one must have the same number of columns: {head.name} has {head.shape[1]}, "
+                    f"Files read as one must have the same number of columns: {head.name} has "
+                    f"{head.shape[1]}, "
                     f"{other.name} has {other.shape[1]}."
                 )
             if other.sparse != head.sparse:
                 raise InvalidInputError(
-                    f"Files read as one must be all dense or all sparse: {head.name} and {other.name} differ."
+                    f"Files read as one must be all dense or all sparse: {head.name} and "
+                    f"{other.name} differ."
                 )
         name = f"{head.name} and {len(sources) - 1} more"
         dtype = np.result_type(*(source.dtype for source in sources))
-        # What the files themselves hold a row decides, so that one file and its halves get the same batches.
-        rows = max(1, sum(source.batch_rows * len(source) for source in sources) // max(1, sum(map(len, sources))))
+        # What the files themselves hold a row decides, so that one file and its halves get the same
+        # batches.
+        rows = max(
+            1,
+            sum(source.batch_rows * len(source) for source in sources)
+            // max(1, sum(map(len, sources))),
+        )
         super().__init__(
             name,
             (sum(map(len, sources)), head.shape[1]),
@@ -61,14 +70,18 @@ class SeveralSources(StoredSource):
                         yield self._firsts[which] + at, self._widened(piece, which, at)
 
     def _widened(self, piece: Batch, which: int, at: int) -> Batch:
-        """Return a piece of one source, from its row `at` on, in the type that holds all: most do, float64 may not."""
+        """Return a piece of one source, from its row `at` on, in the type that holds all: most do,
+        float64 may not.
+        """
         wide = piece.astype(self.dtype, copy=False)
         changed = first_changed(piece, wide)
         if changed is not None:
             row, column, value = changed
             raise InvalidInputError(
-                f"{self._sources[which].name} must fit {self.dtype}, the type that all files read as one have, got "
-                f"{value!s} at row {at + row}, column {column}. Convert the files to one type first."
+                f"{self._sources[which].name} must fit {self.dtype}, the type that all files read "
+                "as one have, got "
+                f"{value!s} at row {at + row}, column {column}. Convert the files to one type "
+                "first."
             )
         return wide
 

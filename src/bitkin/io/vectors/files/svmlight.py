@@ -1,6 +1,8 @@
-"""Sparse vectors in svmlight text (.svm, .svmlight, .libsvm, also packed as .gz), parsed a batch at a time.
+"""Sparse vectors in svmlight text (.svm, .svmlight, .libsvm, also packed as .gz), parsed a batch at
+a time.
 
-One pass at opening counts rows and columns and notes where every 1024th row begins, so any row is near a known place.
+One pass at opening counts rows and columns and notes where every 1024th row begins, so any row is
+near a known place.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.vectors.stored import StoredSource
 
 STRIDE = 1024
-_LONGER = 64  # times a batch's usual size is the most it takes, where all its rows are as long as the longest
+# times a batch's usual size is the most it takes, where all its rows are as long as the longest
+_LONGER = 64
 
 
 class Survey(NamedTuple):
@@ -48,7 +51,9 @@ def open_svmlight(
     zero_based: bool | str = "auto",
     batch_rows: int | None = None,
 ) -> list[SvmlightRows]:
-    """Open svmlight files that belong together: they share the number of columns and the number of the first one."""
+    """Open svmlight files that belong together: they share the number of columns and the number of
+    the first one.
+    """
     if zero_based not in (True, False, "auto"):
         raise InvalidInputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
     surveys = [_survey(path) for path in paths]
@@ -58,8 +63,14 @@ def open_svmlight(
     widest = max(surveys, key=lambda survey: -1 if survey.highest is None else survey.highest)
     needed = 0 if widest.highest is None else widest.highest + 1 - first_column
     if n_features is None and needed == 0:
-        raise InvalidInputError(f"{paths[0]} has no index:value pair: its width is not known. Give n_features=.")
-    d = needed if n_features is None else whole_number(n_features, "n_features", low=1, high=MAX_COLUMNS)
+        raise InvalidInputError(
+            f"{paths[0]} has no index:value pair: its width is not known. Give n_features=."
+        )
+    d = (
+        needed
+        if n_features is None
+        else whole_number(n_features, "n_features", low=1, high=MAX_COLUMNS)
+    )
     if d < needed:
         raise InvalidInputError(f"n_features must be at least {needed} for {widest.path}, got {d}.")
     return [SvmlightRows(survey, d, first_column, batch_rows) for survey in surveys]
@@ -70,14 +81,18 @@ class SvmlightRows(StoredSource):
 
     gap = STRIDE
 
-    def __init__(self, survey: Survey, n_columns: int, first_column: int, batch_rows: int | None = None) -> None:
-        # Twelve bytes in memory for an entry that takes about as much as text.
-        # Long lines may come one after another: a batch of them is not to be many times larger than it should.
+    def __init__(
+        self, survey: Survey, n_columns: int, first_column: int, batch_rows: int | None = None
+    ) -> None:
+        # Twelve bytes in memory for an entry that takes about as much as text. Long lines may come
+        # one after another: a batch of them is not to be many times larger than it should.
         row_bytes = max(survey.n_bytes / max(1, survey.n_rows), 12 * survey.most_entries / _LONGER)
         shape = (survey.n_rows, n_columns)
         dtype = np.dtype(np.float64)
         name = str(survey.path)
-        super().__init__(name, shape, dtype, sparse=True, row_bytes=row_bytes, batch_rows=batch_rows)
+        super().__init__(
+            name, shape, dtype, sparse=True, row_bytes=row_bytes, batch_rows=batch_rows
+        )
         self._survey = survey
         self._first_column = first_column
 
@@ -121,8 +136,12 @@ def _survey(path: Path) -> Survey:
         return Survey(path, file.stamp, n_rows, n_bytes, most_entries, lowest, highest, marks)
 
 
-def _content(text: IO[bytes], name: str, line_number: int = 1) -> Iterator[tuple[str, tuple[int, int], bytes]]:
-    """Yield what names a line in messages, its place (byte, line number) and its features, for lines with content."""
+def _content(
+    text: IO[bytes], name: str, line_number: int = 1
+) -> Iterator[tuple[str, tuple[int, int], bytes]]:
+    """Yield what names a line in messages, its place (byte, line number) and its features, for
+    lines with content.
+    """
     offset = text.tell()
     while line := text.readline(MAX_LINE):
         where = f"{name}, line {line_number}"
@@ -137,7 +156,10 @@ def _content(text: IO[bytes], name: str, line_number: int = 1) -> Iterator[tuple
 
 @contextmanager
 def _open_text(path: Path, stamp: Stamp | None = None) -> Iterator[tuple[Any, StableFile]]:
-    with StableFile(path, stamp) as file, failure_is_corruption(path, OSError, EOFError, zlib.error):
+    with (
+        StableFile(path, stamp) as file,
+        failure_is_corruption(path, OSError, EOFError, zlib.error),
+    ):
         if path.suffix.lower() != ".gz":
             yield file.buffered, file
             return

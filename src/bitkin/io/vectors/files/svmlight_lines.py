@@ -1,7 +1,7 @@
 """The lines of svmlight text: `label index:value index:value … # comment`.
 
-Labels, `qid:` and comments are dropped; a line without a label (multilabel files have them) is fine. Column numbers
-must grow along a line, as in scikit-learn. Blank lines are no rows.
+Labels, `qid:` and comments are dropped; a line without a label (multilabel files have them) is
+fine. Column numbers must grow along a line, as in scikit-learn. Blank lines are no rows.
 """
 
 from __future__ import annotations
@@ -28,21 +28,29 @@ _PAIRS = re.compile(rb"(?:\d{1,10}:[^\s:_]+(?: |$))*")
 
 
 def features_of(line: bytes, where: str) -> bytes | None:
-    """Return the `index:value` tokens of a line, as it has them, or None for a line without content."""
+    """Return the `index:value` tokens of a line, as it has them, or None for a line without
+    content.
+    """
     text = line.partition(b"#")[0].strip()
     if not text:
         return None
     head, rest = _first_token(text)
     if b":" not in head:
         if not _LABEL.fullmatch(head):
-            raise CorruptFileError(f"{where} must start with a number as its label, got {line[:40]!r}.")
+            raise CorruptFileError(
+                f"{where} must start with a number as its label, got {line[:40]!r}."
+            )
         text = rest
     return _first_token(text)[1] if text.startswith(b"qid:") else text
 
 
 def column_range(features: bytes, where: str) -> tuple[int, int]:
-    """Return the first and the last column of a line; columns grow along it, which is checked when it is parsed."""
-    return column_of(_first_token(features)[0], where), column_of(features.rsplit(None, 1)[-1], where)
+    """Return the first and the last column of a line; columns grow along it, which is checked when
+    it is parsed.
+    """
+    return column_of(_first_token(features)[0], where), column_of(
+        features.rsplit(None, 1)[-1], where
+    )
 
 
 def _first_token(text: bytes) -> tuple[bytes, bytes]:
@@ -51,7 +59,9 @@ def _first_token(text: bytes) -> tuple[bytes, bytes]:
 
 
 def _parts(features: bytes) -> Iterator[list[bytes]]:
-    """Yield the tokens of a line, not all at once where it is long: each is a few Python objects while it is parsed."""
+    """Yield the tokens of a line, not all at once where it is long: each is a few Python objects
+    while it is parsed.
+    """
     if len(features) <= _LONG_LINE:
         yield features.split()
         return
@@ -64,7 +74,9 @@ def column_of(token: bytes, where: str) -> int:
     """Return the column number of one `index:value` token."""
     index = token.partition(b":")[0]
     if not index.isdigit() or len(index) > 10 or b":" not in token or int(index) >= MAX_COLUMNS:
-        raise CorruptFileError(f"{where} must hold index:value pairs, index below 2**31 - 1, got {token[:40]!r}.")
+        raise CorruptFileError(
+            f"{where} must hold index:value pairs, index below 2**31 - 1, got {token[:40]!r}."
+        )
     return int(index)
 
 
@@ -90,7 +102,9 @@ class RowBuilder:
         self._ends.append(len(self._columns))
 
     def _add_some(self, tokens: list[bytes], before: int, where: str) -> int:
-        """Append a part of a row, whose column numbers are above `before`, and return its last one."""
+        """Append a part of a row, whose column numbers are above `before`, and return its last
+        one.
+        """
         text = b" ".join(tokens)
         if not _PAIRS.fullmatch(text):
             raise CorruptFileError(f"{where} must hold index:value pairs, got {text[:60]!r}.")
@@ -102,7 +116,9 @@ class RowBuilder:
             raise CorruptFileError(f"{where} must hold index:value pairs: {failure}.") from None
         if columns[0] <= before or columns != sorted(set(columns)):
             raise CorruptFileError(f"{where} must have growing column numbers, got {text[:60]!r}.")
-        if not (self._first_column <= columns[0] and columns[-1] < self._n_columns + self._first_column):
+        if not (
+            self._first_column <= columns[0] and columns[-1] < self._n_columns + self._first_column
+        ):
             raise CorruptFileError(
                 f"{where} must have column numbers from {self._first_column} to "
                 f"{self._n_columns + self._first_column - 1}, got {columns[0]} to {columns[-1]}."
@@ -114,6 +130,8 @@ class RowBuilder:
         """Return the rows added since the last call, columns counted from 0."""
         values: npt.NDArray[np.float64] = np.array(self._values, dtype=np.float64)
         columns = (np.array(self._columns, dtype=np.int64) - self._first_column).astype(np.int32)
-        rows = csr_array((values, columns, np.array(self._ends)), shape=(len(self), self._n_columns))
+        rows = csr_array(
+            (values, columns, np.array(self._ends)), shape=(len(self), self._n_columns)
+        )
         self._columns, self._values, self._ends = array("q"), array("d"), [0]
         return rows

@@ -1,4 +1,6 @@
-"""Vectors in .fvecs, .bvecs and .ivecs files: every row is its dimension as int32, then its numbers."""
+"""Vectors in .fvecs, .bvecs and .ivecs files: every row is its dimension as int32, then its
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from bitkin.io.stable import StableFile, Stamp
 from bitkin.io.vectors.files.fixed_rows import FixedRows
 from bitkin.io.vectors.rows import number_dtype
 
-VECS_TYPES: dict[str, np.dtype[Any]] = {".fvecs": np.dtype("<f4"), ".bvecs": np.dtype("u1"), ".ivecs": np.dtype("<i4")}
+VECS_TYPES: dict[str, np.dtype[Any]] = {
+    ".fvecs": np.dtype("<f4"),
+    ".bvecs": np.dtype("u1"),
+    ".ivecs": np.dtype("<i4"),
+}
 
 
 def open_vecs(path: Path, batch_rows: int | None = None) -> VecsRows:
@@ -26,11 +32,15 @@ def open_vecs(path: Path, batch_rows: int | None = None) -> VecsRows:
         raise InvalidInputError(f"{path} is empty: without a row its dimension is not known.")
     d = int.from_bytes(head, "little", signed=True)
     if len(head) < 4 or d < 1:
-        raise CorruptFileError(f"{path} must start with a dimension of 1 or more as 4 bytes, got {head!r}.")
+        raise CorruptFileError(
+            f"{path} must start with a dimension of 1 or more as 4 bytes, got {head!r}."
+        )
     width = 4 + d * stored.itemsize
     if stamp.size % width:
         whole = max(1, stamp.size // width) * width
-        raise CorruptFileError(f"{path} must have {whole} bytes, rows of {width} for dimension {d}, got {stamp.size}.")
+        raise CorruptFileError(
+            f"{path} must have {whole} bytes, rows of {width} for dimension {d}, got {stamp.size}."
+        )
     return VecsRows(path, stamp, (stamp.size // width, d), stored, batch_rows)
 
 
@@ -38,7 +48,12 @@ class VecsRows(FixedRows):
     """The rows of a .fvecs, .bvecs or .ivecs file."""
 
     def __init__(
-        self, path: Path, stamp: Stamp, shape: tuple[int, int], stored: np.dtype[Any], batch_rows: int | None = None
+        self,
+        path: Path,
+        stamp: Stamp,
+        shape: tuple[int, int],
+        stored: np.dtype[Any],
+        batch_rows: int | None = None,
     ) -> None:
         width = 4 + shape[1] * stored.itemsize
         dtype = number_dtype(stored, str(path))
@@ -53,5 +68,7 @@ class VecsRows(FixedRows):
         if (dimensions != self.shape[1]).any():
             at = int(np.argmax(dimensions != self.shape[1]))
             got = f"{dimensions[at]} in row {first + at}"
-            raise CorruptFileError(f"{self.name} must have dimension {self.shape[1]} in every row, got {got}.")
+            raise CorruptFileError(
+                f"{self.name} must have dimension {self.shape[1]} in every row, got {got}."
+            )
         return np.ascontiguousarray(read[:, 4:]).view(self._stored)

@@ -1,4 +1,6 @@
-"""The arrays of an .npz archive: sizes are proven before anything is read into memory, pickles never loaded."""
+"""The arrays of an .npz archive: sizes are proven before anything is read into memory, pickles
+never loaded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from bitkin.io.stable import StableFile, Stamp, as_bytes, failure_is_corruption
 from bitkin.io.vectors.files.npy_header import PREFIX_BYTES, NpyHeader, read_npy_header
 from bitkin.io.vectors.limits import MAX_RATIO, require_fits_memory, too_large
 
-_ZIP_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError)
+_ZIP_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,
+)
 
 
 class ZipArrays:
@@ -33,13 +43,17 @@ class ZipArrays:
         except BitkinError:
             self._file.close()
             raise
-        self.keys = [name.removesuffix(".npy") for name in self._archive.namelist() if name.endswith(".npy")]
+        self.keys = [
+            name.removesuffix(".npy") for name in self._archive.namelist() if name.endswith(".npy")
+        ]
 
     def header(self, key: str) -> NpyHeader:
         """Return the header of one array, which its member's size must fit."""
         info = self._info(key)
         with failure_is_corruption(self.path, *_ZIP_FAILURES), self._archive.open(info) as member:
-            return read_npy_header(member.read(PREFIX_BYTES), info.file_size, f"{self.path}, array {key!r}")
+            return read_npy_header(
+                member.read(PREFIX_BYTES), info.file_size, f"{self.path}, array {key!r}"
+            )
 
     def array(self, key: str) -> npt.NDArray[Any]:
         """Return one whole array."""
@@ -56,14 +70,22 @@ class ZipArrays:
 
     def _info(self, key: str) -> zipfile.ZipInfo:
         if key not in self.keys:
-            raise InvalidInputError(f"dataset must be one of {self.keys} in {self.path}, got {key!r}.")
+            raise InvalidInputError(
+                f"dataset must be one of {self.keys} in {self.path}, got {key!r}."
+            )
         info = self._archive.getinfo(f"{key}.npy")
-        if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise CorruptFileError(f"{self.path}, array {key!r}, is encrypted or packed in a way NumPy never writes.")
+        if info.flag_bits & 1 or info.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ):
+            raise CorruptFileError(
+                f"{self.path}, array {key!r}, is encrypted or packed in a way NumPy never writes."
+            )
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else MAX_RATIO
         if info.compress_size > self.stamp.size or info.file_size > info.compress_size * ratio:
             raise CorruptFileError(
-                f"{self.path}, array {key!r}, claims {info.file_size} bytes packed in {info.compress_size} bytes of a "
+                f"{self.path}, array {key!r}, claims {info.file_size} bytes packed in "
+                f"{info.compress_size} bytes of a "
                 f"file of {self.stamp.size} bytes."
             )
         return info
@@ -72,7 +94,10 @@ class ZipArrays:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._archive.close()
         self._file.close()
@@ -96,7 +121,9 @@ class ZipMember:
             while done < len(view):
                 count = self._member.readinto(view[done : done + 2**20])
                 if not count:
-                    raise EOFError(f"an array ends at byte {offset + done}, expected {offset + len(view)}")
+                    raise EOFError(
+                        f"an array ends at byte {offset + done}, expected {offset + len(view)}"
+                    )
                 done += count
         self._archive._file.require_unchanged()
 
@@ -104,6 +131,9 @@ class ZipMember:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._member.close()

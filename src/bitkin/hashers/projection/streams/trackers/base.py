@@ -17,9 +17,11 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Tracker(ABC):
-    """Follows a subspace: fed vectors one after another, it knows the directions along which they vary most.
+    """Follows a subspace: fed vectors one after another, it knows the directions along which they
+    vary most.
 
-    Any cut of the same vectors into batches gives the same state to the last bit. One thread at a time.
+    Any cut of the same vectors into batches gives the same state to the last bit. One thread at a
+    time.
     """
 
     n_features: int
@@ -38,7 +40,9 @@ class Tracker(ABC):
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether directions were learned from vectors; until then they are random and the mean is zero."""
+        """Whether directions were learned from vectors; until then they are random and the mean is
+        zero.
+        """
 
     @property
     @abstractmethod
@@ -53,7 +57,9 @@ class Tracker(ABC):
     @property
     @abstractmethod
     def covariance(self) -> npt.NDArray[np.float64]:
-        """Second moment of the projected vectors about the mean, float64 (n_bits, n_bits), a copy, symmetric."""
+        """Second moment of the projected vectors about the mean, float64 (n_bits, n_bits), a copy,
+        symmetric.
+        """
 
     @property
     @abstractmethod
@@ -75,16 +81,22 @@ class Tracker(ABC):
         """Take in rows, float32 (n, n_features), C-contiguous and finite, one after another."""
 
     def vectors_to_next_change(self) -> int:
-        """Return how many more vectors it takes until directions and mean may be others: 1 or more."""
+        """Return how many more vectors it takes until directions and mean may be others: 1 or
+        more.
+        """
         return 1
 
     @abstractmethod
     def settle(self) -> None:
-        """Learn from vectors that wait for more of them to come. The stream may go on, but is another one then."""
+        """Learn from vectors that wait for more of them to come. The stream may go on, but is
+        another one then.
+        """
 
     @abstractmethod
     def state(self) -> tuple[Numbers, Arrays]:
-        """Return everything `from_state` needs to go on to the last bit: plain numbers, and copies of arrays."""
+        """Return everything `from_state` needs to go on to the last bit: plain numbers, and copies
+        of arrays.
+        """
 
     @classmethod
     @abstractmethod
@@ -101,8 +113,11 @@ def random_basis(n_features: int, n_bits: int, draws: Draws) -> npt.NDArray[np.f
         return np.linalg.qr(draws.normals((n_features, n_bits)))[0].astype(np.float32)
 
 
-def restored(arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | None = None) -> npt.NDArray[Any]:
-    """Return a copy of an array of a state, of the type and shape of `like` or with so many `rows` instead.
+def restored(
+    arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | None = None
+) -> npt.NDArray[Any]:
+    """Return a copy of an array of a state, of the type and shape of `like` or with so many `rows`
+    instead.
 
     Kernels do not check what they are given, so it is done here.
     """
@@ -110,7 +125,8 @@ def restored(arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | N
     array = arrays.get(name, like[:0])
     if array.dtype != like.dtype or array.shape != shape:
         raise InvalidInputError(
-            f"arrays must have {name!r} of {like.dtype} and shape {shape}, got {array.dtype} and {array.shape}."
+            f"arrays must have {name!r} of {like.dtype} and shape {shape}, got {array.dtype} and "
+            f"{array.shape}."
         )
     return np.array(array, order="C")
 
@@ -121,16 +137,22 @@ def require_orthonormal(columns: npt.NDArray[Any], name: str, *, within: float) 
     with threads.blas_in_one_thread(), np.errstate(all="ignore"):
         off = np.abs(wide.T @ wide - np.eye(wide.shape[1])).max(initial=0.0)
     if not off <= within:
-        raise InvalidInputError(f"{name} must have orthonormal columns, got inner products that are off by {off:g}.")
+        raise InvalidInputError(
+            f"{name} must have orthonormal columns, got inner products that are off by {off:g}."
+        )
 
 
 def require_semidefinite(matrix: npt.NDArray[np.float64], name: str, *, within: float) -> None:
     """Raise unless a matrix is symmetric to the last bit, and no eigenvalue is far below zero.
 
-    `within` is how far it may be, as a share of the largest number on the diagonal: rounding leaves some.
+    `within` is how far it may be, as a share of the largest number on the diagonal: rounding leaves
+    some.
     """
     largest = float(matrix.diagonal().max(initial=0.0))
-    sound = np.array_equal(matrix, matrix.T) and float(np.abs(matrix).max(initial=0.0)) <= (1 + within) * largest
+    sound = (
+        np.array_equal(matrix, matrix.T)
+        and float(np.abs(matrix).max(initial=0.0)) <= (1 + within) * largest
+    )
     if sound and largest > 0:
         try:
             with threads.blas_in_one_thread():

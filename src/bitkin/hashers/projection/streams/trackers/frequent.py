@@ -27,13 +27,15 @@ from bitkin.randomness import Draws
 Rows = npt.NDArray[np.float32]
 
 _MOST_SEEN = 2**62
-_LARGEST = 1e60  # of what a sketch of float32 rows may hold: squares of it are far from beyond float64
+# of what a sketch of float32 rows may hold: squares of it are far from beyond float64
+_LARGEST = 1e60
 
 
 class FrequentDirectionsTracker(Tracker):
     """Online sketching; see `bitkin.projections.FrequentDirections` for what it does.
 
-    Rows wait until a chunk is full. What the tracker tells is about whole chunks, until `settle` takes in the rest.
+    Rows wait until a chunk is full. What the tracker tells is about whole chunks, until `settle`
+    takes in the rest.
 
     Parameters
     ----------
@@ -50,7 +52,14 @@ class FrequentDirectionsTracker(Tracker):
     """
 
     def __init__(
-        self, n_features: int, n_bits: int, *, sketch_size: int, chunk_rows: int, center: bool, draws: Draws
+        self,
+        n_features: int,
+        n_bits: int,
+        *,
+        sketch_size: int,
+        chunk_rows: int,
+        center: bool,
+        draws: Draws,
     ) -> None:
         self.n_features, self.n_bits = n_features, n_bits
         self.chunk_rows, self.center = chunk_rows, bool(center)
@@ -91,8 +100,14 @@ class FrequentDirectionsTracker(Tracker):
 
     @property
     def covariance(self) -> Floats:
-        """Second moment of the projected chunks as the sketch has it: diagonal, and at most what it truly is."""
-        return np.diag(self._leading()[0] / self._n) if self.ready else np.zeros((self.n_bits, self.n_bits))
+        """Second moment of the projected chunks as the sketch has it: diagonal, and at most what it
+        truly is.
+        """
+        return (
+            np.diag(self._leading()[0] / self._n)
+            if self.ready
+            else np.zeros((self.n_bits, self.n_bits))
+        )
 
     @property
     def total_variance(self) -> float:
@@ -101,9 +116,15 @@ class FrequentDirectionsTracker(Tracker):
 
     @property
     def recent_covariance(self) -> Floats:
-        """Second moment of the last chunk about the mean of all, projected onto the directions of now."""
+        """Second moment of the last chunk about the mean of all, projected onto the directions of
+        now.
+        """
         with threads.blas_in_one_thread():
-            projected = (self._last - self._mean) @ self._leading()[1] if self.ready else np.empty((0, self.n_bits))
+            projected = (
+                (self._last - self._mean) @ self._leading()[1]
+                if self.ready
+                else np.empty((0, self.n_bits))
+            )
             moment = projected.T @ projected / max(1, len(projected))
         return (moment + moment.T) / 2
 
@@ -135,10 +156,17 @@ class FrequentDirectionsTracker(Tracker):
             self._absorb(chunk)
 
     def merge(self, other: FrequentDirectionsTracker) -> FrequentDirectionsTracker:
-        """Return the tracker of both streams, as if settled; associative up to rounding and what sketches lose."""
-        if (other.n_features, other.n_bits, other.center) != (self.n_features, self.n_bits, self.center):
+        """Return the tracker of both streams, as if settled; associative up to rounding and what
+        sketches lose.
+        """
+        if (other.n_features, other.n_bits, other.center) != (
+            self.n_features,
+            self.n_bits,
+            self.center,
+        ):
             raise InvalidInputError(
-                f"other must follow {self.n_features} features by {self.n_bits} bits, center={self.center}, got "
+                f"other must follow {self.n_features} features by {self.n_bits} bits, "
+                f"center={self.center}, got "
                 f"{other.n_features} features, {other.n_bits} bits, center={other.center}."
             )
         both, theirs = self.from_state(*self.state()), other.from_state(*other.state())
@@ -204,7 +232,9 @@ class FrequentDirectionsTracker(Tracker):
         self._last = chunk
 
     def _join(self, rows: Floats, mean: Floats, n: int, total: float) -> None:
-        """Add rows about their own mean that stand for `n` rows, and the shift between that mean and ours."""
+        """Add rows about their own mean that stand for `n` rows, and the shift between that mean
+        and ours.
+        """
         self._found = None
         if not n:
             return
@@ -221,7 +251,9 @@ class FrequentDirectionsTracker(Tracker):
         self._n += n
 
     def _leading(self) -> tuple[Floats, Floats]:
-        """Return the largest eigenvalues of the sketch's scatter, and their directions; found once a chunk."""
+        """Return the largest eigenvalues of the sketch's scatter, and their directions; found once
+        a chunk.
+        """
         if self._found is None:
             rows = np.zeros((max(self.n_bits, len(self._sketch.rows)), self.n_features))
             rows[: len(self._sketch.rows)] = self._sketch.rows

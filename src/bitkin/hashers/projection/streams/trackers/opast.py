@@ -25,13 +25,15 @@ from bitkin.randomness import Draws
 
 _N_FIRST = 8  # so that one wild vector among the first cannot be their median
 _MOST_SEEN = 2**62
-_LARGEST = 1e60  # of what a sound state holds: squares of float32 numbers, in any units, times a weight
+# of what a sound state holds: squares of float32 numbers, in any units, times a weight
+_LARGEST = 1e60
 
 
 class FrozenSigns:
     """A model that stands still while another learns: bits are signs of x · components − offset.
 
-    Sums are made in one order whatever the batch, so that the same vector always gets the same code.
+    Sums are made in one order whatever the batch, so that the same vector always gets the same
+    code.
     """
 
     def __init__(self, components: npt.NDArray[np.float32], offset: npt.NDArray[Any]) -> None:
@@ -41,12 +43,17 @@ class FrozenSigns:
         self._room = np.zeros((n_blocks, width), dtype=np.float32), np.empty(n_directions)
 
     def write(self, rows: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]) -> None:
-        """Write the codes of rows, float32 (n, n_features), C-contiguous and finite, to `words`, uint64 (n, words)."""
-        streaming.signs_into(read_only(rows), read_only(self.blocks), read_only(self.offset), *self._room, words)
+        """Write the codes of rows, float32 (n, n_features), C-contiguous and finite, to `words`,
+        uint64 (n, words).
+        """
+        streaming.signs_into(
+            read_only(rows), read_only(self.blocks), read_only(self.offset), *self._room, words
+        )
 
 
 class OPASTTracker(Tracker):
-    """Orthonormal projection approximation subspace tracking; see `bitkin.projections.OPAST` for what it does.
+    """Orthonormal projection approximation subspace tracking; see `bitkin.projections.OPAST` for
+    what it does.
 
     Parameters
     ----------
@@ -60,7 +67,9 @@ class OPASTTracker(Tracker):
         For the basis to start from.
     """
 
-    def __init__(self, n_features: int, n_bits: int, *, forgetting: float, center: bool, draws: Draws) -> None:
+    def __init__(
+        self, n_features: int, n_bits: int, *, forgetting: float, center: bool, draws: Draws
+    ) -> None:
         self.n_features, self.n_bits = n_features, n_bits
         self.forgetting, self.center = float(forgetting), bool(center)
         self._model: streaming.Model
@@ -76,7 +85,9 @@ class OPASTTracker(Tracker):
 
     @property
     def n_clipped(self) -> int:
-        """How many of them were farther than ten times the root mean square distance and were pulled back to it."""
+        """How many of them were farther than ten times the root mean square distance and were
+        pulled back to it.
+        """
         return int(self._model.counts[streaming.CLIPPED])
 
     @property
@@ -91,12 +102,16 @@ class OPASTTracker(Tracker):
 
     @property
     def mean(self) -> npt.NDArray[np.float64]:
-        """Weighted mean of the stream, float64 (n_features,), a copy; zeros until ready and without centring."""
+        """Weighted mean of the stream, float64 (n_features,), a copy; zeros until ready and without
+        centring.
+        """
         return self._model.mean.copy()
 
     @property
     def covariance(self) -> npt.NDArray[np.float64]:
-        """Second moment of the projected stream about its mean, carried along as the basis moves."""
+        """Second moment of the projected stream about its mean, carried along as the basis
+        moves.
+        """
         covariance: npt.NDArray[np.float64] = self._average(self._model.moment, streaming.WEIGHT)
         return covariance
 
@@ -108,13 +123,17 @@ class OPASTTracker(Tracker):
     @property
     def recent_covariance(self) -> npt.NDArray[np.float64]:
         """Like `covariance`, of about the last 1,024 vectors."""
-        covariance: npt.NDArray[np.float64] = self._average(self._model.recent, streaming.RECENT_WEIGHT)
+        covariance: npt.NDArray[np.float64] = self._average(
+            self._model.recent, streaming.RECENT_WEIGHT
+        )
         return covariance
 
     @property
     def recent_total_variance(self) -> float:
         """Like `total_variance`, of about the last 1,024 vectors."""
-        return float(self._average(self._model.numbers[streaming.RECENT_TOTAL], streaming.RECENT_WEIGHT))
+        return float(
+            self._average(self._model.numbers[streaming.RECENT_TOTAL], streaming.RECENT_WEIGHT)
+        )
 
     def update(self, rows: npt.NDArray[np.float32]) -> None:
         """Take in rows, float32 (n, n_features), C-contiguous and finite, one after another."""
@@ -129,12 +148,14 @@ class OPASTTracker(Tracker):
         rotation: npt.NDArray[np.float64] | None = None,
         refresh: int = 0,
     ) -> None:
-        """Take in rows as `update` does, and write the code of each to its row of `words` before it is learned from.
+        """Take in rows as `update` does, and write the code of each to its row of `words` before it
+        is learned from.
 
-        `words` is uint64 (n, words a code), or of no columns where no codes are wanted. Codes are those of `frozen`
-        or, without it, of the model as it moves. `rotation`, float64 (n_bits, n_bits), C-contiguous, turns the moving
-        model's; every `refresh` vectors (0: never), counted from the first one, and once when the first vectors have
-        been learned from, it is overwritten with what `UnifDiag` makes of `covariance`.
+        `words` is uint64 (n, words a code), or of no columns where no codes are wanted. Codes are
+        those of `frozen` or, without it, of the model as it moves. `rotation`, float64 (n_bits,
+        n_bits), C-contiguous, turns the moving model's; every `refresh` vectors (0: never), counted
+        from the first one, and once when the first vectors have been learned from, it is
+        overwritten with what `UnifDiag` makes of `covariance`.
         """
         done = 0
         while not self.ready and done < len(rows):
@@ -152,16 +173,26 @@ class OPASTTracker(Tracker):
         return 1 if self._held is None else len(self._held) - self._n_held
 
     def settle(self) -> None:
-        """Learn from the first vectors, though they are fewer than usual; not where all are the same."""
+        """Learn from the first vectors, though they are fewer than usual; not where all are the
+        same.
+        """
         if self._held is not None and self._differ(self._held[: self._n_held]):
             self._start(self._held[: self._n_held])
 
     def state(self) -> tuple[Numbers, Arrays]:
         """Return everything `from_state` needs to go on to the last bit."""
-        numbers: Numbers = {"forgetting": self.forgetting, "center": int(self.center), "n_held": self._n_held}
+        numbers: Numbers = {
+            "forgetting": self.forgetting,
+            "center": int(self.center),
+            "n_held": self._n_held,
+        }
         arrays: Arrays = {
             "directions": self.directions,
-            **{name: array.copy() for name, array in self._model._asdict().items() if name != "blocks"},
+            **{
+                name: array.copy()
+                for name, array in self._model._asdict().items()
+                if name != "blocks"
+            },
         }
         if self._held is not None:
             arrays["held"] = self._held[: self._n_held].copy()
@@ -182,11 +213,15 @@ class OPASTTracker(Tracker):
         if tracker._model.numbers[streaming.SCALE]:
             tracker._held = None
         else:
-            tracker._held[: tracker._n_held] = restored(arrays, "held", tracker._held, rows=tracker._n_held)
+            tracker._held[: tracker._n_held] = restored(
+                arrays, "held", tracker._held, rows=tracker._n_held
+            )
         tracker._room = streaming.room_for(tracker.n_features, tracker.n_bits)
         return tracker
 
-    def _fresh(self, basis: npt.NDArray[np.float32]) -> tuple[streaming.Model, npt.NDArray[np.float32]]:
+    def _fresh(
+        self, basis: npt.NDArray[np.float32]
+    ) -> tuple[streaming.Model, npt.NDArray[np.float32]]:
         """Return a model that has learned nothing, and room for the first vectors."""
         c = self.n_bits
         model = streaming.Model(
@@ -201,7 +236,9 @@ class OPASTTracker(Tracker):
         return model, np.empty((_N_FIRST, self.n_features), dtype=np.float32)
 
     def _average(self, sums: Any, weight: int) -> Any:
-        """Return sums divided by their weight, in the units of the stream; zero before there is any."""
+        """Return sums divided by their weight, in the units of the stream; zero before there is
+        any.
+        """
         if not self.ready:
             return 0.0 * sums
         return sums / self._model.numbers[weight] / self._model.numbers[streaming.SCALE] ** 2
@@ -223,7 +260,9 @@ class OPASTTracker(Tracker):
         frozen.write(rows, words)
 
     def _hold(self, rows: npt.NDArray[np.float32]) -> bool:
-        """Keep the first vectors back until they tell how large vectors are; return whether that is now."""
+        """Keep the first vectors back until they tell how large vectors are; return whether that is
+        now.
+        """
         held = self._held
         if held is None:
             return False
@@ -290,7 +329,12 @@ def _weight_of(n: int, forgetting: float) -> float:
 def _require_sound(model: streaming.Model, directions: npt.NDArray[np.float32]) -> None:
     """Raise for what no stream leads to and kernels would stumble over: they do not check."""
     seen, clipped = (int(count) for count in model.counts)
-    whole_number(clipped, "clipped vectors", low=0, high=whole_number(seen, "seen vectors", low=0, high=_MOST_SEEN))
+    whole_number(
+        clipped,
+        "clipped vectors",
+        low=0,
+        high=whole_number(seen, "seen vectors", low=0, high=_MOST_SEEN),
+    )
     require_orthonormal(directions, "directions", within=0.1)
     for name in ("inverse", "moment", "recent", "mean", "numbers"):
         if not (np.abs(getattr(model, name)) <= _LARGEST).all():
@@ -300,8 +344,12 @@ def _require_sound(model: streaming.Model, directions: npt.NDArray[np.float32]) 
         for name in ("numbers", "inverse", "moment", "recent", "mean"):
             if getattr(model, name).any():
                 raise InvalidInputError(f"{name} must be zero where nothing has been learned.")
-    elif (np.delete(model.numbers, totals) < 1 / _LARGEST).any() or (model.numbers[totals] < 0).any():
-        raise InvalidInputError("numbers must not be negative, and scale, reference and weights must be above zero.")
+    elif (np.delete(model.numbers, totals) < 1 / _LARGEST).any() or (
+        model.numbers[totals] < 0
+    ).any():
+        raise InvalidInputError(
+            "numbers must not be negative, and scale, reference and weights must be above zero."
+        )
     elif not model.inverse.diagonal().max() > 0:
         raise InvalidInputError("inverse must have a diagonal above zero.")
     # Forgetting lets rounding grow in Z, in moments it does not.

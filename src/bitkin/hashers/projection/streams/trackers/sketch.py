@@ -10,10 +10,12 @@ from bitkin.arrays import Floats
 
 
 class FrequentDirectionsSketch:
-    """Rows that stand for all rows added: ‖AᵀA − BᵀB‖₂ ≤ ‖A − A_k‖²_F / (size − k) for every k < size.
+    """Rows that stand for all rows added: ‖AᵀA − BᵀB‖₂ ≤ ‖A − A_k‖²_F / (size − k) for every k <
+    size.
 
-    "Simple and deterministic matrix sketching" (Liberty, 2013), with room for twice `size` rows, so that they are
-    shrunk rarely: by the squared singular value after the `size`-th, which leaves `size` rows.
+    "Simple and deterministic matrix sketching" (Liberty, 2013), with room for twice `size` rows, so
+    that they are shrunk rarely: by the squared singular value after the `size`-th, which leaves
+    `size` rows.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ class FrequentDirectionsSketch:
             at = stop
 
     def _shrink(self) -> None:
-        # By the eigenvectors of the small B Bᵀ: an error of 2⁻⁵³ of the largest eigenvalue is far below the bound.
+        # By the eigenvectors of the small B Bᵀ: an error of 2⁻⁵³ of the largest eigenvalue is far
+        # below the bound.
         with threads.blas_in_one_thread():
             values, left = scipy.linalg.eigh(self._room @ self._room.T, check_finite=False)
             values, left = np.maximum(values[::-1], 0.0), left[:, ::-1]
