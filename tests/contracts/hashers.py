@@ -16,34 +16,51 @@ def _all_rows(**parameters: Any) -> bitkin.projections.Nystrom:
     return bitkin.projections.Nystrom(samples=1.0, features=0.9, **parameters)
 
 
-ROTATIONS: tuple[Any, ...] = (
-    None,
-    "itq",
-    "unifdiag",
-    bitkin.rotations.UnifDiag(start="random"),
-    "isohash",
-    "random",
-)
+def _projection_hashes() -> list[Hasher]:
+    """Projections and rotations in pairs: each of them at least once, with a partner of its own.
 
-
-def _streams() -> list[Hasher]:
-    """Those that can go on learning, and one that cannot; of one bit where two features must do."""
-    chunks = bitkin.projections.FrequentDirections(chunk_rows=20)
-    forgetting = bitkin.projections.OPAST(forgetting=0.99)
+    The slots know nothing of each other, so the whole grid would prove no more than this.
+    scikit-learn's checks have data of three features, so those instances have one or two bits.
+    """
+    # Models that `fit` makes and nothing changes after that.
+    fitted: list[tuple[Any, Any, dict[str, Any]]] = [
+        ("random", None, {"n_bits": 65, "center": False}),
+        ("random", "itq", {"n_bits": 13, "normalize": True, "random_state": 3}),
+        ("pca", "itq", {"n_bits": 2}),
+        (
+            bitkin.projections.PCA(solver="randomized"),
+            "isohash",
+            {"n_bits": 5, "normalize": True, "random_state": 3},
+        ),
+        (_all_rows(sampling="norms"), "unifdiag", {"n_bits": 2, "random_state": 3}),
+        (
+            _all_rows(orthonormalize=False),
+            bitkin.rotations.UnifDiag(start="random"),
+            {"n_bits": 5, "center": False},
+        ),
+        (bitkin.projections.Nystrom(samples=0.5, features=0.6), "random", {"n_bits": 5}),
+        # A streaming projection with a rotation that cannot follow a stream.
+        ("opast", "itq", {"n_bits": 1}),
+    ]
+    # Models that can continue to learn after `fit`.
+    following: list[tuple[Any, Any, dict[str, Any]]] = [
+        ("opast", "unifdiag", {"n_bits": 1}),
+        (
+            bitkin.projections.FrequentDirections(chunk_rows=20),
+            "random",
+            {"n_bits": 1, "random_state": 3},
+        ),
+        ("opast", None, {"n_bits": 5, "center": False, "refresh": 1, "epochs": None}),
+        (
+            bitkin.projections.OPAST(forgetting=0.99),
+            "isohash",
+            {"n_bits": 5, "normalize": True, "epochs": 50},
+        ),
+        ("frequent-directions", "unifdiag", {"n_bits": 5, "epochs": 0.1}),
+    ]
     return [
-        bitkin.ProjectionHash(n_bits=1, projection="opast", rotation="unifdiag"),
-        bitkin.ProjectionHash(n_bits=1, projection="opast", rotation="itq"),
-        bitkin.ProjectionHash(n_bits=1, projection=chunks, rotation="random", random_state=3),
-        bitkin.ProjectionHash(
-            n_bits=5, projection="opast", rotation="unifdiag", refresh=1, epochs=None
-        ),
-        bitkin.ProjectionHash(
-            n_bits=5, projection=forgetting, rotation="isohash", normalize=True, epochs=50
-        ),
-        bitkin.ProjectionHash(
-            n_bits=5, projection="opast", rotation=None, center=False, epochs=0.1
-        ),
-        bitkin.ProjectionHash(n_bits=5, projection="frequent-directions", rotation="unifdiag"),
+        bitkin.ProjectionHash(projection=projection, rotation=rotation, **parameters)
+        for projection, rotation, parameters in fitted + following
     ]
 
 
@@ -53,26 +70,7 @@ INSTANCES: dict[str, list[Hasher]] = {
         bitkin.MinHash(n_hashes=65, bits_per_symbol=1, method="independent"),
         bitkin.MinHash(n_hashes=13, bits_per_symbol=17, random_state=3),
     ],
-    "ProjectionHash": [
-        bitkin.ProjectionHash(n_bits=8, projection="random", rotation=None),
-        bitkin.ProjectionHash(n_bits=65, projection="random", rotation=None, center=False),
-        bitkin.ProjectionHash(n_bits=13, projection="random", normalize=True, random_state=3),
-        bitkin.ProjectionHash(n_bits=2, center=False),
-        bitkin.ProjectionHash(n_bits=2, normalize=True, random_state=3),
-        bitkin.ProjectionHash(n_bits=2, projection=bitkin.projections.PCA(solver="randomized")),
-        bitkin.ProjectionHash(n_bits=2, projection=_all_rows(sampling="norms"), random_state=3),
-        bitkin.ProjectionHash(n_bits=2, projection=_all_rows(orthonormalize=False), center=False),
-        *(
-            bitkin.ProjectionHash(n_bits=n_bits, projection=projection, rotation=rotation)
-            for n_bits, nystrom in (
-                (2, _all_rows()),
-                (5, bitkin.projections.Nystrom(samples=0.5, features=0.6)),
-            )
-            for projection in ("pca", nystrom, "random")
-            for rotation in ROTATIONS
-        ),
-        *_streams(),
-    ],
+    "ProjectionHash": _projection_hashes(),
     "WTAHash": [
         bitkin.WTAHash(n_hashes=8, window=2),
         bitkin.WTAHash(

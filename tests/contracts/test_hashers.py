@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ import bitkin
 from bitkin import Codes
 from bitkin.errors import BitkinError, CodeMismatchError, CorruptFileError, InvalidInputError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.registry import projection_for, rotation_for
 from bitkin.io import open_vectors
 from tests.contracts.hashers import (
     INSTANCES,
@@ -46,6 +48,23 @@ def vectors(n: int = 300, d: int = 11, seed: int = 0) -> npt.NDArray[np.float32]
 
 def test_every_exported_hasher_has_instances_here() -> None:
     assert {kind.__name__ for kind in exported()} == set(INSTANCES)
+
+
+@pytest.mark.parametrize(
+    ("slot", "room", "base", "lookup"),
+    [
+        ("projection", bitkin.projections, bitkin.projections.Projection, projection_for),
+        ("rotation", bitkin.rotations, bitkin.rotations.Rotation, rotation_for),
+    ],
+    ids=["projections", "rotations"],
+)
+def test_every_exported_projection_and_rotation_is_part_of_an_instance(
+    slot: str, room: Any, base: type, lookup: Callable[[Any], Any]
+) -> None:
+    public = [getattr(room, name) for name in room.__all__]
+    wanted = {one for one in public if issubclass(one, base) and not inspect.isabstract(one)}
+    used = {type(lookup(getattr(hasher, slot))) for hasher in INSTANCES["ProjectionHash"]}
+    assert wanted <= used, f"add an instance with {wanted - used} to tests/contracts/hashers.py"
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
