@@ -165,8 +165,8 @@ def named(*ids: str) -> Collection:
         (
             InvalidInputError,
             "k must be a whole number, got 'longlong",
-            lambda: filled().search(CODES, LONG),
-        ),  # type: ignore[arg-type]
+            lambda: filled().search(CODES, LONG),  # type: ignore[arg-type]
+        ),
         (
             InvalidInputError,
             "labels must be strings of parts",
@@ -180,8 +180,8 @@ def named(*ids: str) -> Collection:
         (
             InvalidInputError,
             "sep must be a string",
-            lambda: Taxonomy.from_labels(["a"], sep=[LONG]),
-        ),  # type: ignore[arg-type]
+            lambda: Taxonomy.from_labels(["a"], sep=[LONG]),  # type: ignore[arg-type]
+        ),
     ],
 )
 def test_a_message_is_short_whatever_it_is_about(

@@ -70,9 +70,9 @@ def test_bad_vectors_are_one_clear_error(compare: Any, x: Any, y: Any, words: st
         ),
         (lambda: theory.conjunction_jaccard(0.5, -1, 5, 2), "size_a must be at least 0, got -1"),
         (
-            lambda: theory.conjunction_jaccard(0.5, 5, 2.5, 2),
+            lambda: theory.conjunction_jaccard(0.5, 5, 2.5, 2),  # type: ignore[call-overload]
             "size_b must be whole numbers, got 2.5",
-        ),  # type: ignore[call-overload]
+        ),
         (lambda: theory.conjunction_jaccard(0.5, 5, 5, 0), "p must be at least 1, got 0"),
         (lambda: theory.band_probability(-0.1, 5, 5), "similarity must be from 0 to 1, got -0.1"),
         (lambda: theory.band_probability("0.5", 5, 5), "similarity must hold integers or floats"),  # type: ignore[call-overload]

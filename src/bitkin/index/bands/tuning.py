@@ -171,8 +171,10 @@ def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
     others: list[_Trial] = []
     for layouts in _layouts(spec):
         tabled = with_tables(
-            rows, lambda segment, layout=layouts[0]: band_tables(segment, layout), few=0
-        )  # type: ignore[misc]
+            rows,
+            lambda segment, layout=layouts[0]: band_tables(segment, layout),  # type: ignore[misc]
+            few=0,
+        )
         for layout in layouts:
             budgets = [math.ceil(share * len(scan)) for share in _BUDGETS]
             low, high = 0, len(budgets)
