@@ -80,42 +80,21 @@ class Codes:
         if flags is not None and words[flags].any():
             words = words.copy()
             words[flags] = 0
-        self._set(words, spec, flags, fingerprint)
-
-    def _set(
-        self,
-        words: npt.NDArray[np.uint64],
-        spec: CodeSpec,
-        empty: npt.NDArray[np.bool_] | None,
-        fingerprint: str | None,
-    ) -> None:
-        words = words.view()
-        words.flags.writeable = False
-        if empty is not None:
-            empty = empty.view() if empty.any() else None
-        if empty is not None:
-            empty.flags.writeable = False
-        parts = {
-            "words": words,
-            "spec": spec,
-            "empty": empty,
-            "fingerprint": fingerprint,
-            "_source": None,
-        }
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
+        _fill(self, words, spec, flags, fingerprint)
 
     @classmethod
-    def _from_parts(
+    def from_parts(
         cls,
         words: npt.NDArray[np.uint64],
         spec: CodeSpec,
-        empty: npt.NDArray[np.bool_] | None,
-        fingerprint: str | None,
+        empty: npt.NDArray[np.bool_] | None = None,
+        fingerprint: str | None = None,
     ) -> Codes:
-        """Wrap parts that already keep the promises of this class."""
+        """Wrap parts that already keep the promises of this class, without a check or a copy: for
+        what bitkin made itself.
+        """
         codes = cls.__new__(cls)
-        codes._set(words, spec, empty, fingerprint)
+        _fill(codes, words, spec, empty, fingerprint)
         return codes
 
     @classmethod
@@ -206,7 +185,7 @@ class Codes:
         empty = None
         if any(part.empty is not None for part in parts):
             empty = np.concatenate([part.empty_rows() for part in parts])
-        return cls._from_parts(words, parts[0].spec, empty, known.pop() if known else None)
+        return cls.from_parts(words, parts[0].spec, empty, known.pop() if known else None)
 
     def symbols(self) -> npt.NDArray[Any]:
         """Unpack to (n, n_symbols), in the smallest of uint8, uint16, uint32 that holds a
@@ -254,7 +233,7 @@ class Codes:
             raise InvalidInputError(
                 f"fingerprint must be a string or None, got {shown(fingerprint)}."
             )
-        return Codes._from_parts(self.words, self.spec, self.empty, fingerprint)
+        return Codes.from_parts(self.words, self.spec, self.empty, fingerprint)
 
     @property
     def nbytes(self) -> int:
@@ -283,7 +262,7 @@ class Codes:
         words = stored.tensor("words", np.uint64, shape)
         empty = stored.optional_tensor("empty", np.bool_, (len(words),))
         stored.require_no_more_tensors()
-        codes = cls._from_parts(words, spec, empty, stored.fingerprint)
+        codes = cls.from_parts(words, spec, empty, stored.fingerprint)
         object.__setattr__(codes, "_source", stored)
         if not stored.mapped:
             codes._require_clean(stored.name)
@@ -324,7 +303,7 @@ class Codes:
                 f"codes take a row, a slice, or a flat list or mask of rows, got {shown(rows)}."
             )
         empty = None if self.empty is None else self.empty[rows]
-        return Codes._from_parts(
+        return Codes.from_parts(
             np.ascontiguousarray(self.words[rows]), self.spec, empty, self.fingerprint
         )
 
@@ -436,6 +415,31 @@ def spec_from_file(stored: StoredFile) -> CodeSpec:
         return CodeSpec(stored.parameter("n_symbols"), stored.parameter("bits_per_symbol"))
     except InvalidInputError as error:
         raise CorruptFileError(f"{stored.name} has an impossible code spec: {error}") from None
+
+
+def _fill(
+    codes: Codes,
+    words: npt.NDArray[np.uint64],
+    spec: CodeSpec,
+    empty: npt.NDArray[np.bool_] | None,
+    fingerprint: str | None,
+) -> None:
+    """Set the attributes of new codes, which nothing can set later."""
+    words = words.view()
+    words.flags.writeable = False
+    if empty is not None:
+        empty = empty.view() if empty.any() else None
+    if empty is not None:
+        empty.flags.writeable = False
+    parts = {
+        "words": words,
+        "spec": spec,
+        "empty": empty,
+        "fingerprint": fingerprint,
+        "_source": None,
+    }
+    for name, value in parts.items():
+        object.__setattr__(codes, name, value)
 
 
 def _unpickle(

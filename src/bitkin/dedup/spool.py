@@ -59,7 +59,7 @@ class SetSpool:
         members = np.empty(0, dtype=np.uint64)
         if self.n_bytes:  # nothing cannot be mapped
             members = np.asarray(np.memmap(self._file, dtype=np.uint64, mode="r"))
-        return Sets._from_parts(members, offsets, distinct=True)
+        return Sets.from_parts(members, offsets, distinct=True)
 
     def close(self) -> None:
         """Delete the file."""

@@ -103,7 +103,7 @@ def sets_of_piece(piece: Piece) -> Sets:
             if piece.strings
             else _members_of_numbers(lists, piece)
         )
-    return Sets._from_parts(members, offsets)
+    return Sets.from_parts(members, offsets)
 
 
 def row_cuts(batch: Any) -> list[tuple[int, int]]:
@@ -118,7 +118,7 @@ def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
     """Return rows `first` to `stop` of a batch as sets of the columns that are not zero."""
     if not issparse(batch):
         rows, columns = np.nonzero(batch[first:stop])
-        return Sets._from_parts(
+        return Sets.from_parts(
             columns.astype(np.uint64), np.searchsorted(rows, np.arange(stop - first + 1))
         )
     begin, end = batch.indptr[first], batch.indptr[stop]
@@ -127,7 +127,7 @@ def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
     if np.count_nonzero(values) < len(values):
         held = values != 0
         columns, offsets = columns[held], np.concatenate(([0], np.cumsum(held)))[offsets]
-    return Sets._from_parts(columns.astype(np.uint64), offsets)
+    return Sets.from_parts(columns.astype(np.uint64), offsets)
 
 
 def _listed(sets: list[Any], first: int) -> list[Any]:

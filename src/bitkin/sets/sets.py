@@ -54,34 +54,21 @@ class Sets:
     def __init__(self, members: npt.ArrayLike, offsets: npt.ArrayLike) -> None:
         members_array = _require_members(members)
         offsets_array = _require_offsets(offsets, len(members_array))
-        self._set(members_array, offsets_array, distinct=False)
-
-    def _set(
-        self, members: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], *, distinct: bool
-    ) -> None:
-        parts: dict[str, Any] = {
-            "members": members.view(),
-            "offsets": offsets.view(),
-            "_distinct": distinct,
-        }
-        for name in ("members", "offsets"):
-            parts[name].flags.writeable = False
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
+        _fill(self, members_array, offsets_array, distinct=False)
 
     @classmethod
-    def _from_parts(
+    def from_parts(
         cls,
         members: npt.NDArray[np.uint64],
         offsets: npt.NDArray[np.int64],
         *,
         distinct: bool = False,
     ) -> Sets:
-        """Wrap arrays that already keep the promises of this class; `distinct`: sorted, every
-        member once.
+        """Wrap arrays that already keep the promises of this class, without a check or a copy: for
+        what bitkin made itself. `distinct`: every set is sorted and has each member once.
         """
         sets = cls.__new__(cls)
-        sets._set(members, offsets, distinct=distinct)
+        _fill(sets, members, offsets, distinct=distinct)
         return sets
 
     @classmethod
@@ -94,7 +81,7 @@ class Sets:
         offsets = np.zeros(sum(map(len, parts)) + 1, dtype=np.int64)
         np.cumsum(np.concatenate([offsets[:0], *(part.sizes() for part in parts)]), out=offsets[1:])
         members = np.concatenate([np.empty(0, dtype=np.uint64), *(part.members for part in parts)])
-        return cls._from_parts(members, offsets, distinct=all(part._distinct for part in parts))
+        return cls.from_parts(members, offsets, distinct=all(part.is_unique for part in parts))
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return how many members each set holds, repeated ones included: int64 (n,)."""
@@ -104,7 +91,7 @@ class Sets:
         """Return the same sets with every member once, ascending: what exact comparisons work
         on.
         """
-        if self._distinct:
+        if self.is_unique:
             return self
         from bitkin.kernels.blocks import read_only
         from bitkin.kernels.sets import gather_sets_into, sort_distinct_into
@@ -123,7 +110,7 @@ class Sets:
             kept = work[: distinct[-1]]
             gather_sets_into(read_only(members), offsets[:-1], kept, read_only(distinct))
             members = kept.copy()  # lets the longer array go
-        return Sets._from_parts(members, distinct, distinct=True)
+        return Sets.from_parts(members, distinct, distinct=True)
 
     def jaccard_of_pairs(
         self, first: npt.ArrayLike, second: npt.ArrayLike
@@ -154,6 +141,13 @@ class Sets:
 
         threads.run(compare, range(0, len(a), step))
         return out
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether these sets are known to have every member once, ascending, as `unique` leaves
+        them.
+        """
+        return self._distinct
 
     @property
     def nbytes(self) -> int:
@@ -188,7 +182,7 @@ class Sets:
 
             members = np.empty(offsets[-1], dtype=np.uint64)
             gather_sets_into(self.members, read_only(starts), members, read_only(offsets))
-        return Sets._from_parts(members, offsets, distinct=self._distinct)
+        return Sets.from_parts(members, offsets, distinct=self.is_unique)
 
     def __iter__(self) -> Iterator[npt.NDArray[np.uint64]]:
         """Yield the members of every set."""
@@ -220,6 +214,25 @@ class Sets:
     def __repr__(self) -> str:
         sets = "1 set" if len(self) == 1 else f"{len(self):,} sets"
         return f"Sets({sets}, {len(self.members):,} members)"
+
+
+def _fill(
+    sets: Sets,
+    members: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    *,
+    distinct: bool,
+) -> None:
+    """Set the attributes of new sets, which nothing can set later."""
+    parts: dict[str, Any] = {
+        "members": members.view(),
+        "offsets": offsets.view(),
+        "_distinct": distinct,
+    }
+    for name in ("members", "offsets"):
+        parts[name].flags.writeable = False
+    for name, value in parts.items():
+        object.__setattr__(sets, name, value)
 
 
 def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]]:

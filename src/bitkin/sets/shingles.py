@@ -152,4 +152,4 @@ def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tup
         read_only(out_offsets),
     )
     keyed_offsets = np.zeros(1, dtype=np.int64) if key is None else out_offsets
-    return Sets._from_parts(members, out_offsets), Sets._from_parts(keyed, keyed_offsets)
+    return Sets.from_parts(members, out_offsets), Sets.from_parts(keyed, keyed_offsets)

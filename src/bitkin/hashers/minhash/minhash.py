@@ -314,7 +314,7 @@ class MinHash(Hasher):
             empty[rows] = sets.sizes() == 0
 
         threads.run(hash_rows, row_cuts(batch))
-        return Codes._from_parts(words, self.spec_, empty, None)
+        return Codes.from_parts(words, self.spec_, empty, None)
 
     def _codes_of(self, sets: Sets) -> Codes:
         words = self._room(len(sets))
@@ -324,7 +324,7 @@ class MinHash(Hasher):
             self._hash_into(sets.members, sets.offsets[first : stop + 1], words[first:stop])
 
         threads.run(hash_sets, cuts(sets.offsets, _MEMBERS_PER_PIECE))
-        return Codes._from_parts(words, self.spec_, sets.sizes() == 0, None)
+        return Codes.from_parts(words, self.spec_, sets.sizes() == 0, None)
 
     def _room(self, n: int) -> npt.NDArray[np.uint64]:
         return np.empty((n, self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)

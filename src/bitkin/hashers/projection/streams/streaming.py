@@ -336,7 +336,7 @@ class Streaming(TakesVectors):
             now = live.epoch, np.empty((0, self.spec_.plane_words), dtype=WORD)
             for model, words, empty in aligned(parts, usable, now):
                 fingerprint = None if model is None else model.fingerprint
-                yield model, Codes._from_parts(words[:, None, :], self.spec_, empty, fingerprint)
+                yield model, Codes.from_parts(words[:, None, :], self.spec_, empty, fingerprint)
 
     def _started(self, X: Any) -> tuple[LiveModel, Batch]:
         """Return the live model, made now where there is none, and `X` as a batch of its width."""
