@@ -21,9 +21,9 @@ from bitkin import ProjectionHash, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection import registry as slots
 from bitkin.hashers.projection.given import hasher_of_directions
-from bitkin.hashers.projection.projections import PCA, limits, spectra
+from bitkin.hashers.projection.projections import PCA, limits
 from bitkin.hashers.projection.rotations import ITQ, IsoHash, Projected, UnifDiag
-from bitkin.hashers.projection.statistics import RowSample
+from bitkin.hashers.projection.statistics import RowSample, spectra
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
@@ -183,7 +183,7 @@ def test_lanczos_finds_the_same_directions(
 ) -> None:
     X = bags(*shape)
     dense = pca(10, center=center).fit(X)
-    monkeypatch.setattr("bitkin.hashers.projection.projections.spectra.DENSE_SIDE", 100)
+    monkeypatch.setattr("bitkin.hashers.projection.statistics.spectra.DENSE_SIDE", 100)
     monkeypatch.setattr("bitkin.hashers.projection.projections.pca.MOST_SPARSE_FEATURES", 100)
     by_lanczos = pca(10, center=center).fit(X)
     assert np.allclose(np.abs(by_lanczos.components_), np.abs(dense.components_), atol=1e-5)

@@ -14,8 +14,8 @@ from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
 from bitkin.epochs.state import State, begun, new_ids, scorer_in, with_codes
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.epoch_codes import EpochCodes
 from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
 from bitkin.io.vectors.batch import plain_batch
 from bitkin.notices import warn_caller
 from bitkin.rescoring.estimate import Corrections, Scorer

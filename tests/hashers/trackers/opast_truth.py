@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.hashers.projection.projections import OPAST
-from bitkin.hashers.projection.streams.trackers import OPASTTracker, Tracker
+from bitkin.hashers.projection.trackers import OPASTTracker, Tracker
 from bitkin.kernels import streaming
 from bitkin.randomness import Draws
 

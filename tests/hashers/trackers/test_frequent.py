@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projections import FrequentDirections
-from bitkin.hashers.projection.streams.trackers import FrequentDirectionsTracker
-from bitkin.hashers.projection.streams.trackers.sketch import FrequentDirectionsSketch
+from bitkin.hashers.projection.trackers import FrequentDirectionsTracker
+from bitkin.hashers.projection.trackers.sketch import FrequentDirectionsSketch
 from bitkin.randomness import Draws
 from tests.hashers.trackers.opast_truth import captured, deviation, same_state, stream
 

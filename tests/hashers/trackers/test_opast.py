@@ -11,7 +11,7 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projections import OPAST
 from bitkin.hashers.projection.rotations import UnifDiag
-from bitkin.hashers.projection.streams.trackers import FrozenSigns, OPASTTracker
+from bitkin.hashers.projection.trackers import FrozenSigns, OPASTTracker
 from tests.hashers.trackers.opast_truth import (
     captured,
     deviation,

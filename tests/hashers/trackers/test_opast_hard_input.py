@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitkin.hashers.projection.streams.trackers import OPASTTracker
+from bitkin.hashers.projection.trackers import OPASTTracker
 from tests.hashers.trackers.opast_truth import captured, deviation, same_state, stream, tracker_of
 
 

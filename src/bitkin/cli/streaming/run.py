@@ -19,7 +19,7 @@ from bitkin.cli.streaming.news import News
 from bitkin.cli.streaming.state import Position, save_state
 from bitkin.cli.streaming.vectors_in import NAME, Block
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
+from bitkin.hashers.projection.epoch_codes import EpochCodes
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash

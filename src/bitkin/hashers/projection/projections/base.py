@@ -20,7 +20,7 @@ from bitkin.io.vectors.batch import row_slice
 from bitkin.randomness import Draws
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection.streams.trackers import Tracker
+    from bitkin.hashers.projection.trackers import Tracker
 
 _PIECE_NUMBERS = 1 << 22  # of a sparse batch that is made dense at a time
 

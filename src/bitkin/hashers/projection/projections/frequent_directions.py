@@ -11,7 +11,7 @@ from bitkin.hashers.projection.projections.limits import require_memory
 from bitkin.randomness import Draws
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection.streams.trackers import FrequentDirectionsTracker
+    from bitkin.hashers.projection.trackers import FrequentDirectionsTracker
 
 
 class FrequentDirections(StreamingProjection):
@@ -56,7 +56,7 @@ class FrequentDirections(StreamingProjection):
         self, n_features: int, n_bits: int, *, center: bool, draws: Draws
     ) -> FrequentDirectionsTracker:
         """Return a tracker that has seen nothing yet."""
-        from bitkin.hashers.projection.streams.trackers import FrequentDirectionsTracker
+        from bitkin.hashers.projection.trackers import FrequentDirectionsTracker
 
         self.require_parameters()
         require_more_features(n_features, n_bits, "frequent directions")

@@ -27,9 +27,9 @@ from bitkin.hashers.projection.projections.sampling import (
     uniform_features,
     uniform_rows,
 )
-from bitkin.hashers.projection.projections.spectra import leading_combinations, orthonormal, settled
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.statistics.row_sample import RowSample, row_count
+from bitkin.hashers.projection.statistics.spectra import leading_combinations, orthonormal, settled
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
 from bitkin.randomness import Draws
 

@@ -10,7 +10,7 @@ from bitkin.hashers.projection.projections.base import StreamingProjection, requ
 from bitkin.randomness import Draws
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection.streams.trackers import OPASTTracker
+    from bitkin.hashers.projection.trackers import OPASTTracker
 
 
 class OPAST(StreamingProjection):
@@ -63,7 +63,7 @@ class OPAST(StreamingProjection):
 
     def tracker(self, n_features: int, n_bits: int, *, center: bool, draws: Draws) -> OPASTTracker:
         """Return a tracker that has seen nothing yet, on a random basis."""
-        from bitkin.hashers.projection.streams.trackers import OPASTTracker  # which loads Numba
+        from bitkin.hashers.projection.trackers import OPASTTracker  # which loads Numba
 
         self.require_parameters()
         require_more_features(n_features, n_bits, "OPAST")

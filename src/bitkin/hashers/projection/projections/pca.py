@@ -21,16 +21,16 @@ from bitkin.hashers.projection.projections.randomized import (
     sketch_of,
     sketched_directions,
 )
-from bitkin.hashers.projection.projections.spectra import (
+from bitkin.hashers.projection.statistics.centred_rows import CentredRows
+from bitkin.hashers.projection.statistics.moments import Moments
+from bitkin.hashers.projection.statistics.products import column_sums
+from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
+from bitkin.hashers.projection.statistics.spectra import (
     leading_directions,
     leading_eigenvectors,
     settled,
     settled_covariance,
 )
-from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.statistics.moments import Moments
-from bitkin.hashers.projection.statistics.products import column_sums
-from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
 from bitkin.io.vectors.batch import stack
 from bitkin.randomness import Draws

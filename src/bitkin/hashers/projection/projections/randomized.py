@@ -6,8 +6,8 @@ import numpy as np
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.hashers.projection.projections.spectra import orthonormal
 from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
+from bitkin.hashers.projection.statistics.spectra import orthonormal
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.randomness import Draws
 

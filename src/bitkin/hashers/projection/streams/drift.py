@@ -11,7 +11,7 @@ from bitkin import threads
 from bitkin.arrays import Floats
 from bitkin.code_spec import WORD
 from bitkin.hashers.projection.sign_model import SignModel
-from bitkin.hashers.projection.streams.trackers import FrozenSigns, Tracker
+from bitkin.hashers.projection.trackers import FrozenSigns, Tracker
 from bitkin.hashers.projection.training import prepared
 
 

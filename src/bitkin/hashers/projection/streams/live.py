@@ -23,7 +23,7 @@ from bitkin.hashers.projection.streams.drift import Drift, Earlier, RecentStream
 from bitkin.hashers.projection.streams.probe import Probe
 from bitkin.hashers.projection.streams.rows import stream_rows
 from bitkin.hashers.projection.streams.settings import Settings
-from bitkin.hashers.projection.streams.trackers import FrozenSigns, OPASTTracker, Tracker
+from bitkin.hashers.projection.trackers import FrozenSigns, OPASTTracker, Tracker
 from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 

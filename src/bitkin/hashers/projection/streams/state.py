@@ -26,7 +26,7 @@ from bitkin.io.layout import damaged
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
     from bitkin.hashers.projection.streams.live import LiveModel
-    from bitkin.hashers.projection.streams.trackers import Tracker
+    from bitkin.hashers.projection.trackers import Tracker
     from bitkin.io.reader import StoredFile
 
 _VERSION = 2
@@ -109,7 +109,7 @@ def live_from_file(stored: StoredFile, hasher: ProjectionHash) -> LiveModel | No
     d, c = tracker.n_features, tracker.n_bits
     turn = None if live.turn is None else np.array(stored.tensor("stream.turn", np.float64, (c, c)))
     if turn is not None:
-        from bitkin.hashers.projection.streams.trackers.base import (
+        from bitkin.hashers.projection.trackers.base import (
             require_orthonormal,  # with it comes Numba, 100 MB that others need not
         )
 

@@ -33,7 +33,7 @@ class EpochCodes:
     Examples
     --------
     >>> import numpy as np, bitkin
-    >>> from bitkin.hashers.projection.streams.epoch_codes import EpochCodes
+    >>> from bitkin.hashers.projection.epoch_codes import EpochCodes
     >>> X = np.random.default_rng(0).standard_normal((100, 20), dtype=np.float32)
     >>> hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=60).fit(X)
     >>> for snapshot, codes, rows in EpochCodes(hasher).of(X):

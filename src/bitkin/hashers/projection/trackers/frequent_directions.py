@@ -11,9 +11,9 @@ from bitkin import threads
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections.spectra import leading_eigenvectors, orthonormal, signed
 from bitkin.hashers.projection.statistics.products import column_sums
-from bitkin.hashers.projection.streams.trackers.base import (
+from bitkin.hashers.projection.statistics.spectra import leading_eigenvectors, orthonormal, signed
+from bitkin.hashers.projection.trackers.base import (
     Arrays,
     Numbers,
     Tracker,
@@ -21,7 +21,7 @@ from bitkin.hashers.projection.streams.trackers.base import (
     require_orthonormal,
     restored,
 )
-from bitkin.hashers.projection.streams.trackers.sketch import FrequentDirectionsSketch
+from bitkin.hashers.projection.trackers.sketch import FrequentDirectionsSketch
 from bitkin.randomness import Draws
 
 Rows = npt.NDArray[np.float32]

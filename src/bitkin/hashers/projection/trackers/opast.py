@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.streams.trackers.base import (
+from bitkin.hashers.projection.trackers.base import (
     Arrays,
     Numbers,
     Tracker,
