@@ -69,7 +69,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timer]:
     """A timer whose signal is ours, with work cut small for three threads."""
     monkeypatch.setattr(scan, "_SMALL_SCAN", 0)
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-    monkeypatch.setattr(memory, "_FEW", 30)
+    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(3)
     clock = Timer(seed=1)
     report = sys.unraisablehook

@@ -79,9 +79,9 @@ class Model:
 
     def _estimate(self, queries: Floats, X: Floats) -> Floats:
         scorer = scorer_for(self.hasher, self.metric)
-        codes, numbers = scorer.rows(X, "X")
+        codes, numbers = scorer.encode(X, "X")
         places = np.tile(np.arange(len(X)), (len(queries), 1))
-        return scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
+        return scorer.scores(scorer.prepare_queries(queries), codes.words[:, 0], numbers, places)
 
     def _exact(self, queries: Floats, X: Floats) -> Floats:
         found = nearest(X, queries, len(X), self.metric)

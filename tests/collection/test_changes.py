@@ -396,17 +396,17 @@ def test_verify_finds_what_does_not_fit() -> None:
     collection = empty()
     collection.add(X)
     collection.verify()
-    state: Any = collection._state
-    state.kept.vectors_by_slot.column.array[5, 5] = np.nan
+    now: Any = collection._snapshot
+    now.kept.vectors.column.array[5, 5] = np.nan
     with pytest.raises(CorruptFileError, match="vectors that are not finite"):
         collection.verify()
-    state.kept.vectors_by_slot.column.array[5, 5] = 0
-    state.kept.corrections_by_slot.array[5, 1] = np.inf
+    now.kept.vectors.column.array[5, 5] = 0
+    now.kept.corrections.array[5, 1] = np.inf
     with pytest.raises(CorruptFileError, match="corrections that are not finite"):
         collection.verify()
     named = empty(ids="str")
     named.add(X[:3], ids=["a", "b", "c"])
-    table: Any = named._state.ids
-    table._numbers["a"] = 1
+    table: Any = named._snapshot.ids
+    table._row_ids["a"] = 1
     with pytest.raises(CorruptFileError, match="ids belong to others"):
         named.verify()

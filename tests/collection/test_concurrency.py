@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin import Collection, ProjectionHash, rescore
+from bitkin import Collection, ProjectionHash
 from bitkin.collection import memory
 from bitkin.index.multi import cost as multi_cost
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
+from bitkin.rescoring.exact import nearest_by_vectors
 from tests.collection.model import rows_like
 from tests.collection.stress import stress
 
@@ -50,7 +51,7 @@ def test_every_answer_is_that_of_one_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # so that rows move and strings get other numbers all the time
-    monkeypatch.setattr(memory, "_FEW", 30)
+    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(2)
     stress(
         n_answers=300,
@@ -89,9 +90,9 @@ def test_a_search_goes_on_over_the_rows_it_began_with(monkeypatch: pytest.Monkey
     def waiting(*arguments: object, **options: object) -> object:
         began.set()
         assert go_on.wait(30)
-        return rescore(*arguments, **options)  # type: ignore[arg-type]
+        return nearest_by_vectors(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("bitkin.collection.funnel.rescore", waiting)
+    monkeypatch.setattr("bitkin.rescoring.funnel.nearest_by_vectors", waiting)
     with ThreadPoolExecutor(1) as pool:
         searching = pool.submit(collection.search, X[:4], 3)
         assert began.wait(30)

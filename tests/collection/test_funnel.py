@@ -13,6 +13,7 @@ import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
+from bitkin.rescoring import shortlist
 from tests.collection.model import Model, require_same, rows_like
 
 X, Q = rows_like(203, 17), rows_like(9, 17, seed=1)
@@ -110,14 +111,20 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
+    nearest_first, no_neighbors = shortlist.nearest_first, shortlist.no_neighbors
 
-    def counted(shortlist: Any, *arguments: Any, k: int, **options: Any) -> Any:
+    def counted(ids: Any, distances: Any, k: int) -> Any:
         widths.append(k)
-        return bitkin.rescore(shortlist, *arguments, k=k, **options)
+        return nearest_first(ids, distances, k)
 
-    monkeypatch.setattr("bitkin.collection.funnel.rescore", counted)
+    def counted_empty(n_queries: int, k: int, *dtype: Any) -> Any:
+        widths.append(k)
+        return no_neighbors(n_queries, k, *dtype)
+
+    monkeypatch.setattr("bitkin.rescoring.exact.nearest_first", counted)
+    monkeypatch.setattr("bitkin.rescoring.estimate.no_neighbors", counted_empty)
     hits = filled(PCA).search(Q, 100_000, stage=stage)
-    assert max(widths, default=203) == 203
+    assert widths == {"codes": [], "estimate": [203], "exact": [203, 203]}[stage]
     assert hits.ids.shape == hits.distances.shape == (9, 100_000)
     require_same(hits, Model(PCA, rows=dict(enumerate(X))).search(Q, 203, stage, COVERS_ALL))
 
@@ -160,7 +167,7 @@ def test_equal_vectors_come_in_order_of_id_at_every_stage() -> None:
 def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     collection = filled(PCA)
     whole = collection.search(Q, 3)
-    monkeypatch.setattr("bitkin.collection.funnel.PAIRS_AT_ONCE", 410)
+    monkeypatch.setattr("bitkin.rescoring.funnel.PAIRS_AT_ONCE", 410)
     assert np.array_equal(collection.search(Q, 3).ids, whole.ids)
 
 

@@ -37,7 +37,7 @@ def several_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     early.
     """
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-    monkeypatch.setattr(memory, "_FEW", 30)
+    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     bitkin.set_threads(2)
     yield

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array, issparse
 
-from bitkin.collection.kept_vectors import KINDS, no_vectors
-from bitkin.collection.memory import MemoryRows
-from bitkin.collection.scaled_vectors import ScaledVectors
-from bitkin.collection.shortlisted import ShortlistedVectors
-from bitkin.collection.slots import Slots
+from bitkin.collection.vectors import KINDS, ScaledVectors, no_vectors
 
 X = (
     np.random.default_rng(0).standard_normal((65, 7))
@@ -28,7 +24,7 @@ def test_what_is_gathered_is_what_was_put(kind: str, sparse: bool) -> None:
     older = kept
     for first in range(0, 65, 13):
         batch = csr_array(X[first : first + 13]) if sparse else X[first : first + 13]
-        kept = kept.with_rows(kept.accepted(batch, "vectors", first))
+        kept = kept.with_rows(kept.accept(batch, "vectors", first))
         if first == 26:
             older = kept
     slots = np.array([64, 0, 3, 3, 17])
@@ -38,7 +34,7 @@ def test_what_is_gathered_is_what_was_put(kind: str, sparse: bool) -> None:
     assert (kept.n_features, kept.dtype) == (7, found.dtype)
     wanted = {"float32": 0.0, "csr": 0.0, "float16": 0.002, "int8": np.abs(X).max() / 250}[kind]
     assert np.abs(dense - X[slots]).max() <= wanted
-    taken = kept.taken(slots)
+    taken = kept.take(slots)
     same = taken.gather(np.arange(5)) != found
     assert not (same.nnz if issparse(same) else same.any())
     assert taken.nbytes < kept.nbytes
@@ -53,21 +49,3 @@ def test_scaled_numbers_are_within_half_a_step(rows: np.ndarray) -> None:
     step = np.abs(rows).max(axis=1) / 127
     wrong = np.abs(kept.gather(np.arange(3)).astype(np.float64) - rows).max(axis=1)
     assert (wrong <= 0.5 * step * 1.001 + 1e-40).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_shortlist_is_a_source_of_vectors(kind: str) -> None:
-    kept = no_vectors(kind, 7)
-    kept = kept.with_rows(kept.accepted(X, "vectors", 0))
-    slots = Slots().with_rows(np.arange(100, 165), np.arange(65))
-    numbers = np.array([150, 101, 101, 164])
-    source = ShortlistedVectors(MemoryRows(kept, None, slots, 65), numbers)
-    assert source.shape == (4, 7)
-    wanted = kept.gather(numbers - 100)
-    for found in (source.gather([0, 1, 2, 3]), next(iter(source.batches()))[1]):
-        same = found != wanted
-        assert not (same.nnz if issparse(same) else same.any())
-    assert [(first, batch.shape) for first, batch in source.batches(rows=3)] == [
-        (0, (3, 7)),
-        (3, (1, 7)),
-    ]

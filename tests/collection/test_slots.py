@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitkin.collection.column import Column
-from bitkin.collection.slots import Slots
+from bitkin.collection.rows import Column, RowSlots
 
 numbers = st.lists(st.integers(0, 60), max_size=20, unique=True)
 
@@ -16,7 +15,7 @@ numbers = st.lists(st.integers(0, 60), max_size=20, unique=True)
 def test_the_newest_slot_of_every_number_is_found_and_older_maps_stay_what_they_were(
     writes: list[list[int]],
 ) -> None:
-    slots, n = Slots(), 0
+    slots, n = RowSlots(), 0
     truth: dict[int, int] = {}
     history = [(slots, dict(truth))]
     for write in writes:
@@ -27,12 +26,12 @@ def test_the_newest_slot_of_every_number_is_found_and_older_maps_stay_what_they_
         history.append((slots, dict(truth)))
     asked = np.arange(-1, 62)
     for kept, held in history:
-        assert kept.of(asked).tolist() == [held.get(number, -1) for number in asked.tolist()]
+        assert kept.lookup(asked).tolist() == [held.get(number, -1) for number in asked.tolist()]
 
 
 def test_runs_stay_few_whatever_the_order_of_numbers() -> None:
     rng = np.random.default_rng(0)
-    slots, most = Slots(), 0
+    slots, most = RowSlots(), 0
     for at, some in enumerate(np.split(rng.permutation(4096), 1024)):
         slots = slots.with_rows(some.astype(np.int64), np.arange(4 * at, 4 * at + 4))
         most = max(most, len(slots.runs))
@@ -40,13 +39,13 @@ def test_runs_stay_few_whatever_the_order_of_numbers() -> None:
 
 
 def test_rows_one_by_one_in_order_stay_in_one_run_and_are_seldom_moved() -> None:
-    slots = Slots()
+    slots = RowSlots()
     arrays: list[np.ndarray] = []
     for number in range(2000):
         slots = slots.with_rows(np.array([number]), np.array([number]))
         assert len(slots.runs) == 1
-        if not arrays or arrays[-1] is not slots.runs[0].numbers.array:
-            arrays.append(slots.runs[0].numbers.array)
+        if not arrays or arrays[-1] is not slots.runs[0].row_ids.array:
+            arrays.append(slots.runs[0].row_ids.array)
     assert len(arrays) < 60
 
 

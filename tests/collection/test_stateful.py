@@ -106,7 +106,7 @@ def test_any_order_of_calls(few_dead: int, monkeypatch: pytest.MonkeyPatch) -> N
     from hypothesis.stateful import run_state_machine_as_test
 
     # with 0, compaction comes by itself all the time
-    monkeypatch.setattr(bitkin.collection.memory, "_FEW", few_dead)
+    monkeypatch.setattr(bitkin.collection.memory, "_FEW_DEAD_ROWS", few_dead)
     run_state_machine_as_test(
         Calls, settings=settings(max_examples=15, stateful_step_count=20, deadline=None)
     )

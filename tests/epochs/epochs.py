@@ -37,9 +37,9 @@ def estimates(
 ) -> npt.NDArray[np.float64]:
     """Estimate every distance under one model, squared for l2: (n_queries, n_rows)."""
     scorer = scorer_for(hasher, metric)
-    codes, numbers = scorer.rows(rows, "rows")
+    codes, numbers = scorer.encode(rows, "rows")
     places = np.tile(np.arange(len(rows)), (len(queries), 1))
-    return scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
+    return scorer.scores(scorer.prepare_queries(queries), codes.words[:, 0], numbers, places)
 
 
 def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = "l2") -> Neighbors:

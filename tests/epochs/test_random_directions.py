@@ -53,9 +53,9 @@ def started() -> ProjectionHash:
 def scored(model: SignModel, rows: Any, queries: Any, *, random: bool) -> float:
     """Return the 10-in-100 recall of estimates of all rows by one of the two factors."""
     scorer = Scorer(SignModel(model.components, model.mean, model.normalize, random=random), "l2")
-    codes, numbers = scorer.rows(rows, "rows")
+    codes, numbers = scorer.encode(rows, "rows")
     places = np.tile(np.arange(len(rows)), (len(queries), 1))
-    scores = scorer.scores(scorer.questions(queries), codes.words[:, 0], numbers, places)
+    scores = scorer.scores(scorer.prepare_queries(queries), codes.words[:, 0], numbers, places)
     return recall(
         np.argsort(scores, axis=1, kind="stable")[:, :100], nearest(rows, queries, 10).ids
     )

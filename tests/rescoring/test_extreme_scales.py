@@ -397,7 +397,9 @@ def test_a_mean_of_any_length_is_taken_out_of_the_queries(exponent: int, metric:
     rng = np.random.default_rng(0)
     components = rng.standard_normal((20, 9)).astype(np.float32)
     mean, Q = rng.standard_normal(20), rng.standard_normal((7, 20)).astype(np.float32)
-    asked = Scorer(SignModel(components, np.ldexp(mean, exponent), False), metric).questions(Q)
+    asked = Scorer(SignModel(components, np.ldexp(mean, exponent), False), metric).prepare_queries(
+        Q
+    )
     wide = Q.astype(np.float64)
     if metric == "cosine":
         wide /= np.linalg.norm(wide, axis=1, keepdims=True)

@@ -17,8 +17,9 @@ from bitkin.evaluate import nearest, recall
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.rescoring import estimate
-from bitkin.rescoring.corrections import encoded, scorer_for
-from bitkin.rescoring.nearest_first import nearest_first, reported
+from bitkin.rescoring.corrections import encode_with_corrections, scorer_for
+from bitkin.rescoring.estimate import distances_from_scores
+from bitkin.rescoring.shortlist import nearest_first
 from tests.hashers.sources import once
 
 METRICS = ["l2", "cosine", "ip"]
@@ -159,12 +160,12 @@ def test_codes_made_beside_corrections_are_those_of_the_hasher_in_any_batches() 
     X = rows_like_real_ones(50)
     hasher = ProjectionHash(11).fit(X)
     scorer = scorer_for(hasher, "l2")
-    codes, numbers = encoded(scorer, X)
+    codes, numbers = encode_with_corrections(scorer, X)
     assert codes == hasher.encode(X)
-    small, their_numbers = encoded(scorer, bitkin.io.open_vectors(X, batch_rows=7))
+    small, their_numbers = encode_with_corrections(scorer, bitkin.io.open_vectors(X, batch_rows=7))
     assert small == codes
     np.testing.assert_allclose(their_numbers, numbers, rtol=1e-5)
-    nothing, none = encoded(scorer, X[:0])
+    nothing, none = encode_with_corrections(scorer, X[:0])
     assert len(nothing) == 0
     assert nothing.fingerprint == hasher.fingerprint_
     assert none.shape == (0, 2)
@@ -324,11 +325,11 @@ def test_the_best_k_are_the_first_of_a_sort_by_distance_and_id(seed: int, k: int
 def test_the_nearest_by_score_are_the_first_of_a_sort_of_all_scores(
     metric: str, n_queries: int, m: int, k: int, pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimate, "_PAIRS_A_PIECE", pairs)  # the cut into pieces changes nothing
+    monkeypatch.setattr(estimate, "_PAIRS_PER_PIECE", pairs)  # the cut into pieces changes nothing
     X = rows_like_real_ones(40)[np.arange(60) % 40]  # every third row twice: ties
     scorer = scorer_for(ProjectionHash(13).fit(X), metric)
-    codes, numbers = scorer.rows(X, "X")
-    asked = scorer.questions(rows_like_real_ones(n_queries, seed=1))
+    codes, numbers = scorer.encode(X, "X")
+    asked = scorer.prepare_queries(rows_like_real_ones(n_queries, seed=1))
     rng = np.random.default_rng(m)
     places = np.stack(
         [rng.permutation(np.append(np.arange(60), [-1] * 8))[:m] for _ in range(n_queries)]
@@ -350,10 +351,16 @@ def test_scores_are_reported_as_distances_and_never_below_0() -> None:
     scores = np.array([[-4.0, 0.0, 9.0, 1e90, np.inf]])
     found = Neighbors(np.arange(5)[None], scores)
     infinity = float("inf")
-    assert reported(found, "l2").distances.tolist() == [[0.0, 0.0, 3.0, infinity, infinity]]
-    assert reported(found, "cosine").distances.tolist() == [[0.0, 0.0, 9.0, infinity, infinity]]
-    assert reported(found, "ip").distances.tolist() == [[-4.0, 0.0, 9.0, infinity, infinity]]
-    assert reported(found, "l2").distances.dtype == np.float32
+    assert distances_from_scores(found, "l2").distances.tolist() == [
+        [0.0, 0.0, 3.0, infinity, infinity]
+    ]
+    assert distances_from_scores(found, "cosine").distances.tolist() == [
+        [0.0, 0.0, 9.0, infinity, infinity]
+    ]
+    assert distances_from_scores(found, "ip").distances.tolist() == [
+        [-4.0, 0.0, 9.0, infinity, infinity]
+    ]
+    assert distances_from_scores(found, "l2").distances.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ import bitkin
 from bitkin import FlatIndex, ProjectionHash
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest
-from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.shortlist import Shortlist
 
 N = 90
@@ -49,40 +48,23 @@ def same(a: bitkin.Neighbors, b: bitkin.Neighbors) -> bool:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([10, 100, 10**12]), st.integers(0, 9))
 def test_a_shortlist_knows_every_id_once_and_where_it_stands(seed: int, most: int, m: int) -> None:
     ids = np.random.default_rng(seed).integers(-2, most, (3, m))
-    shortlist = Shortlist.of(ids)
+    shortlist = Shortlist.from_hits(ids)
     assert shortlist.wanted.tolist() == sorted({int(i) for i in ids.ravel() if i >= 0})
     assert np.array_equal(shortlist.spread(shortlist.wanted), np.maximum(ids, -1))
 
 
-def test_a_shortlist_renumbered_has_the_same_places_and_is_taken_as_it_is() -> None:
-    shortlist = Shortlist.of(np.array([[70, 5, -1], [5, 9, 70]]))
-    numbered = shortlist.renumbered()
-    assert numbered.ids.tolist() == [[2, 0, -1], [0, 1, 2]]
-    assert numbered.wanted.tolist() == [0, 1, 2]
-    assert Shortlist.of(numbered) is numbered
-    assert np.array_equal(numbered.spread(shortlist.wanted), shortlist.ids)
+def test_a_shortlist_says_where_in_it_every_id_stands() -> None:
+    shortlist = Shortlist.from_ids(np.array([[70, 5, -1], [5, 9, 70]]))
+    assert shortlist.wanted.tolist() == [5, 9, 70]
+    assert shortlist.places.tolist() == [[2, 0, -1], [0, 1, 2]]
+    assert shortlist.spread(np.array([50, 90, 700])).tolist() == [[700, 50, -1], [50, 90, 700]]
 
 
 def test_ids_beyond_those_that_are_marked_are_sorted_with_the_same_result() -> None:
     ids = np.random.default_rng(3).integers(-1, 40, (2, 30))
-    small, large = Shortlist.of(ids), Shortlist.of(np.where(ids < 0, -1, ids + 2**40))
-    assert np.array_equal(small.at, large.at)
+    small, large = Shortlist.from_hits(ids), Shortlist.from_hits(np.where(ids < 0, -1, ids + 2**40))
+    assert np.array_equal(small.places, large.places)
     assert np.array_equal(small.wanted + 2**40, large.wanted)
-
-
-def test_questions_asked_beforehand_give_what_their_queries_give() -> None:
-    questions = scorer_for(HASHER, "l2").questions(Q)
-    given: dict[str, Any] = {
-        "stage": "estimate",
-        "hasher": HASHER,
-        "codes": CODES,
-        "corrections": NUMBERS,
-    }
-    assert same(bitkin.rescore(EVERY, questions, **given), bitkin.rescore(EVERY, Q, **given))
-    with pytest.raises(
-        InvalidInputError, match="queries must be one a row of hits, got 4 for 3 rows"
-    ):
-        bitkin.rescore(EVERY[:3], questions, **given)
 
 
 def test_corrections_of_empty_rows_may_be_anything_and_stay_as_they_are() -> None:

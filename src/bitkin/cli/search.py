@@ -127,10 +127,9 @@ def search(
         inputs = [index, queries, model, allow, corrections, ids, *files]
         require_other_file(out, [path for path in inputs if path is not None])
 
-    from bitkin.collection.funnel import Funnel
-    from bitkin.collection.padding import require_result_fits
-    from bitkin.collection.stages import steps_to
-    from bitkin.collection.timings import Timings
+    from bitkin.collection.results import require_result_fits
+    from bitkin.rescoring.corrections import scorer_for
+    from bitkin.rescoring.funnel import Funnel, Timings, steps_to
 
     opened = load_index(index)
     allowed = None if allow is None else read_ids(allow)
@@ -141,7 +140,9 @@ def search(
     steps = steps_to(
         last, able, K if k is None else k, OVERSAMPLE if oversample is None else oversample
     )
-    funnel = Funnel(steps, hasher, "l2" if metric is None else metric)
+    metric = "l2" if metric is None else metric
+    scores = any(step.stage == "estimate" for step in steps)
+    funnel = Funnel(steps, scorer_for(hasher, metric) if scores else None, metric)
     at_once = min(_QUERIES_AT_ONCE, funnel.queries_at_once(len(opened)))
     if hasher is None:
         asked = asking.stored_codes(queries, options, at_once)
@@ -153,7 +154,7 @@ def search(
 
     def find(batch: Any, codes: Codes, timings: Timings) -> report.Found:
         if radius is None:
-            return funnel.nearest(rows, batch, codes, allowed, timings)
+            return funnel.nearest(rows, batch, codes, allowed, timings=timings)
         start = time.perf_counter()
         found = opened.search_radius(codes, radius, allow=allowed)
         timings.add("codes", start, len(codes) * len(opened), len(found.ids))

@@ -12,24 +12,27 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
-from bitkin.collection import searching
-from bitkin.collection.encoder import Encoder
-from bitkin.collection.incoming import Incoming, read
-from bitkin.collection.kept import NewRows
-from bitkin.collection.memory import MemoryStore
+from bitkin.collection.encoding import Encoder
+from bitkin.collection.ids import list_some_ids
+from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
 from bitkin.collection.results import Hits, Records
-from bitkin.collection.settings import MOST, Settings, new_index, require_absent
-from bitkin.collection.soundness import require_sound
-from bitkin.collection.stages import steps_to
-from bitkin.collection.state import State
-from bitkin.collection.store import Store
-from bitkin.collection.string_ids import some_ids
-from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
+from bitkin.collection.search import find_nearest
+from bitkin.collection.settings import (
+    MOST_NEIGHBORS,
+    CollectionSettings,
+    new_index,
+    require_absent,
+)
+from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
+from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.limits import next_ids
+from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
+from bitkin.rescoring.funnel import Funnel, steps_to
 
+_ROWS_VERIFIED_AT_ONCE = 1 << 14
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
 
 
@@ -48,7 +51,7 @@ class Collection:
     Notes
     -----
     A row takes its code, 8 bytes of corrections where the estimate is possible, its vector as it is
-    kept, and about 24 bytes of numbers; a string id takes about 100 bytes more. Space of removed
+    kept, and about 24 bytes of row ids; a string id takes about 100 bytes more. Space of removed
     rows is given back by `compact`, and by itself when more rows are dead than alive.
 
     Examples
@@ -79,10 +82,10 @@ class Collection:
     (1, 20)
     """
 
-    def __init__(self, encoder: Encoder, settings: Settings, store: Store) -> None:
+    def __init__(self, encoder: Encoder, settings: CollectionSettings, store: MemoryStore) -> None:
         self._encoder = encoder
         self._settings = settings
-        self._store: Store | None = store
+        self._store: MemoryStore | None = store
         self._writer = WriterLock()
 
     @classmethod
@@ -122,7 +125,7 @@ class Collection:
             "estimate" needs a ProjectionHash with orthonormal directions or a random projection,
             "exact" needs vectors.
         oversample : int, default 10
-            Codes keep k · oversample · 10 rows a query for the next stage, the estimate keeps k ·
+            Codes keep k · oversample · 10 rows per query for the next stage, the estimate keeps k ·
             oversample.
         index : {"flat", "multi", "bands"} or an index without rows, default "flat"
             How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken
@@ -135,8 +138,8 @@ class Collection:
             path, "path", "collections live in memory. Those on disk come with a later one."
         )
         require_absent(fields, "fields", _LATER)
-        settings = Settings(vectors, metric, ids, stage, oversample)
-        encoder = Encoder.of(hasher, metric)
+        settings = CollectionSettings(vectors, metric, ids, stage, oversample)
+        encoder = Encoder.from_hasher(hasher, metric)
         settings.last_stage(None, encoder)
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
@@ -170,28 +173,23 @@ class Collection:
         A string that is removed and added again has its old place, unless the space of removed rows
         was given back in between: then it comes last.
         """
-        state = self._state
-        return state.ids.of(state.rows.ids())
+        now = self._snapshot
+        return now.ids.from_row_ids(now.coded.ids())
 
     @property
     def nbytes(self) -> int:
         """Bytes held for codes, vectors, corrections and ids, room for more rows included, but not
         the hasher.
         """
-        state = self._state
-        return (
-            sum(segment.nbytes for segment in state.rows.segments)
-            + state.kept.nbytes
-            + state.ids.nbytes
-        )
+        return self._snapshot.nbytes
 
     def add(self, vectors: Any, *, ids: Any = None, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
 
         Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a
         MinHash takes. An id that is there already is a DuplicateIdError; `upsert` replaces instead.
-        String ids must be given. Ids are one a row, in the order of the rows: sets and dictionaries
-        are refused. One bad vector, and nothing is added.
+        String ids must be given. Ids are one per row, in the order of the rows: sets and
+        dictionaries are refused. One bad vector, and nothing is added.
         """
         require_absent(metadata, "metadata", _LATER)
         return self._put(vectors, ids, replaces=False)
@@ -209,19 +207,19 @@ class Collection:
 
     def remove(self, ids: Any) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed."""
-        given = self._state.ids.checked(ids)
+        given = self._snapshot.ids.check(ids)
         with self._writer:
-            store = self._open
-            store.remove(np.unique(_present(store.state, given)))
+            store = self._open_store
+            store.remove(np.unique(_require_present(store.snapshot, given)))
 
     def get(self, ids: Any) -> Records:
         """Return what is kept of rows, in the order of `ids`; an unknown id is an
         UnknownIdError.
         """
-        state = self._state
-        numbers = _present(state, state.ids.checked(ids))
-        vectors = None if self._settings.vectors is None else state.kept.vectors(numbers)
-        return Records(state.ids.of(numbers), vectors, state.codes(numbers))
+        now = self._snapshot
+        row_ids = _require_present(now, now.ids.check(ids))
+        vectors = None if self._settings.vectors is None else now.vectors(row_ids)
+        return Records(now.ids.from_row_ids(row_ids), vectors, now.coded.codes(row_ids))
 
     def search(
         self,
@@ -243,41 +241,59 @@ class Collection:
         MinHash) are never found, and such queries find nothing.
         """
         require_absent(where, "where", _LATER)
-        k = whole_number(k, "k", low=1, high=MOST)
-        over = self._settings.oversample if oversample is None else oversample
-        over = whole_number(over, "oversample", low=1, high=MOST)
-        last = self._settings.last_stage(stage, self._encoder)
-        state = self._state
-        numbers = None
+        settings = self._settings
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+        if oversample is None:
+            oversample = settings.oversample
+        else:
+            oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
+        last = settings.last_stage(stage, self._encoder)
+        now = self._snapshot
+        allowed = None
         if allow is not None:
-            numbers = state.ids.numbers(state.ids.checked(allow, "allow"))
-            numbers = numbers[numbers >= 0]
-        steps = steps_to(last, self._settings.able(self._encoder), k, over)
-        return searching.nearest(
-            state, self._encoder, steps, queries, numbers, self._settings.metric
-        )
+            allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
+            allowed = allowed[allowed >= 0]
+        steps = steps_to(last, settings.possible_stages(self._encoder), k, oversample)
+        funnel = Funnel(steps, self._encoder.scorer, settings.metric)
+        return find_nearest(now, self._encoder, funnel, queries, allowed)
 
     def count(self) -> int:
         """Return how many rows there are."""
-        return len(self._state)
+        return len(self._snapshot)
 
     def __len__(self) -> int:
         return self.count()
 
     def __contains__(self, id: object) -> bool:
-        state = self._state
-        if not state.ids.is_one(id):
+        now = self._snapshot
+        if not now.ids.is_id(id):
             return False
-        return bool(state.rows.present(state.ids.numbers(state.ids.checked([id])))[0])
+        return bool(now.coded.present(now.ids.row_ids(now.ids.check([id])))[0])
 
     def verify(self) -> None:
         """Check everything that can be checked; raise CorruptFileError on the first flaw."""
-        require_sound(self._state, self._settings, self._encoder)
+        now = self._snapshot
+        verify_rows(now.coded)
+        row_ids = now.coded.ids()
+        if not np.array_equal(now.ids.row_ids(now.ids.from_row_ids(row_ids)), row_ids):
+            raise CorruptFileError(
+                "the collection has rows whose ids belong to others. Build it again."
+            )
+        for first in range(0, len(row_ids), _ROWS_VERIFIED_AT_ONCE):
+            some = row_ids[first : first + _ROWS_VERIFIED_AT_ONCE]
+            if now.kept.vectors is not None and first_not_finite(now.vectors(some)) is not None:
+                raise CorruptFileError(
+                    "the collection has vectors that are not finite. Build it again."
+                )
+            if now.kept.corrections is not None and not np.isfinite(now.corrections(some)).all():
+                raise CorruptFileError(
+                    "the collection has corrections that are not finite. Build it again."
+                )
 
     def compact(self) -> None:
         """Give the space of removed rows, and the room for more, back."""
         with self._writer:
-            self._open.compact()
+            self._open_store.compact()
 
     def close(self) -> None:
         """Let go of everything; what is asked of the collection afterwards is an error. Closing
@@ -307,61 +323,60 @@ class Collection:
         )
         spec = self._encoder.hasher.spec_
         return (
-            f"Collection({self.count():,} rows, {spec} codes, {vectors}, {self.metric}, stage "
-            f"{self.stage!r}, "
-            f"{self.nbytes:,} bytes)"
+            f"Collection({self.count():,} rows, {spec} codes, {vectors}, {self.metric}, "
+            f"stage {self.stage!r}, {self.nbytes:,} bytes)"
         )
 
     @property
-    def _open(self) -> Store:
+    def _open_store(self) -> MemoryStore:
         store = self._store
         if store is None:
             raise InvalidInputError("the collection is closed. Create another one.")
         return store
 
     @property
-    def _state(self) -> State:
-        return self._open.state
+    def _snapshot(self) -> CollectionSnapshot:
+        return self._open_store.snapshot
 
     def _put(self, vectors: Any, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         require_order(ids)
-        keeps = self._settings.vectors is not None
-        new = read(vectors, self._encoder, self._open.accepted if keeps else None)
-        given = self._state.ids.given(len(new.codes), ids)
+        kept = self._snapshot.kept.vectors
+        new = self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
+        given = self._snapshot.ids.check_new(len(new.codes), ids)
         with self._writer:
-            return _written(self._open, new, given, replaces)
+            store = self._open_store
+            now = store.snapshot
+            if given is None:
+                given = next_ids(len(new.codes), now.coded.next_id)
+            elif not replaces:
+                _require_absent_ids(now, given)
+            store.put(NewRows(now.ids.register(given), *new))
+        return given
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"encoder": self._encoder, "settings": self._settings, "rows": self._open.packed()}
+        rows = self._open_store.packed()
+        return {"encoder": self._encoder, "settings": self._settings, "rows": rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["encoder"], state["settings"], MemoryStore(state["rows"]))  # type: ignore[misc]
 
 
-def _present(state: State, given: npt.NDArray[Any]) -> Ids:
-    """Return the row numbers of checked ids, all of which must be there."""
-    numbers = state.ids.numbers(given)
-    there = state.rows.present(numbers)
+def _require_present(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> Ids:
+    """Return the row ids of checked ids, all of which must be there."""
+    row_ids = snapshot.ids.row_ids(given)
+    there = snapshot.coded.present(row_ids)
     if not there.all():
         raise UnknownIdError(
-            f"ids must be in the collection; not there: {some_ids(given[~there])}."
+            f"ids must be in the collection; not there: {list_some_ids(given[~there])}."
         )
-    return numbers
+    return row_ids
 
 
-def _written(
-    store: Store, new: Incoming, given: npt.NDArray[Any] | None, replaces: bool
-) -> npt.NDArray[Any]:
-    """Give rows their ids, those given or the next numbers, and keep them."""
-    state = store.state
-    if given is None:
-        given = next_ids(len(new.codes), state.rows.next_id)
-    elif not replaces:
-        there = state.rows.present(state.ids.numbers(given))
-        if there.any():
-            raise DuplicateIdError(
-                f"ids must be new, already in the collection: {some_ids(given[there])}. Use upsert "
-                "to replace rows."
-            )
-    store.put(NewRows(state.ids.entered(given), new.codes, new.vectors, new.corrections))
-    return given
+def _require_absent_ids(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> None:
+    """Raise where any of checked ids is there already."""
+    there = snapshot.coded.present(snapshot.ids.row_ids(given))
+    if there.any():
+        raise DuplicateIdError(
+            f"ids must be new, already in the collection: {list_some_ids(given[there])}. Use "
+            "upsert to replace rows."
+        )

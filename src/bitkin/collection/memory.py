@@ -1,138 +1,159 @@
-"""Rows in memory. Every write makes a new state and puts it in the place of the old one by a single
-assignment.
+"""Rows in memory: the store behind a collection, and its snapshots.
+
+This is the seam for other stores. `Collection` checks and encodes; a store keeps rows. Every change
+(`put`, `remove`, `compact`) is one transaction, made by one writer at a time: it builds a new
+snapshot and puts it in the place of the old one by a single assignment. A search reads one
+snapshot, by row id, and so needs no lock. A store on disk commits a transaction where this one
+assigns, and its snapshots read vectors and corrections in a read transaction of their own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from bitkin.arrays import Batch, Ids
-from bitkin.collection.column import Column
-from bitkin.collection.kept import NewRows, RowIds
-from bitkin.collection.kept_vectors import KeptVectors
-from bitkin.collection.slots import Slots
-from bitkin.collection.state import State
+from bitkin.arrays import Batch, Ids, Words
+from bitkin.codes import Codes
+from bitkin.collection.ids import CollectionIds
+from bitkin.collection.rows import Column, RowSlots
+from bitkin.collection.vectors import KeptVectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
+from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import Corrections
 
-_FEW = 1024  # dead rows are not worth the work
+_FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
+
+
+class NewRows(NamedTuple):
+    """Rows to be kept, all checked; n of them."""
+
+    row_ids: Ids
+    """All different; one that is there already is replaced."""
+    codes: Codes
+    vectors: list[Batch] | None
+    """Batches of n rows together, in the form that the kept vectors accept."""
+    corrections: Corrections | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MemoryRows:
+class KeptRows:
     """Vectors and corrections by slot, as far as a collection has them; those of removed rows until
     it is compacted.
     """
 
-    vectors_by_slot: KeptVectors | None
-    corrections_by_slot: Column | None
-    slots: Slots = field(default_factory=Slots)
-    n: int = 0
+    vectors: KeptVectors | None
+    corrections: Column | None
+    slots: RowSlots = field(default_factory=RowSlots)
+    n_slots: int = 0
     """Slots used."""
-
-    @property
-    def kept_vectors(self) -> KeptVectors:
-        """The vectors, where they are kept."""
-        if self.vectors_by_slot is None:
-            raise InvalidInputError(
-                "vectors must be kept to be read, but this collection has vectors=None."
-            )
-        return self.vectors_by_slot
-
-    @property
-    def n_features(self) -> int:
-        """Length of a vector."""
-        return self.kept_vectors.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of vectors."""
-        return self.kept_vectors.dtype
-
-    @property
-    def sparse(self) -> bool:
-        """Whether vectors come as CSR."""
-        return self.kept_vectors.sparse
 
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
-        of_vectors = 0 if self.vectors_by_slot is None else self.vectors_by_slot.nbytes
-        of_corrections = (
-            0 if self.corrections_by_slot is None else self.corrections_by_slot.array.nbytes
-        )
+        of_vectors = 0 if self.vectors is None else self.vectors.nbytes
+        of_corrections = 0 if self.corrections is None else self.corrections.array.nbytes
         return of_vectors + of_corrections + self.slots.nbytes
 
-    def vectors(self, numbers: Ids) -> Batch:
-        """Return the vectors of rows that are there."""
-        return self.kept_vectors.gather(self.slots.of(numbers))
-
-    def corrections(self, numbers: Ids) -> Corrections:
-        """Return the corrections of rows that are there."""
-        if self.corrections_by_slot is None:
-            raise InvalidInputError(
-                "corrections must be kept to be read, but this collection has none."
-            )
-        corrections: Corrections = self.corrections_by_slot.array[self.slots.of(numbers)]
-        return corrections
-
-    def with_rows(self, rows: NewRows) -> MemoryRows:
-        """Return these rows and new ones; what was under the same numbers is out of reach then."""
-        vectors, numbers = self.vectors_by_slot, self.corrections_by_slot
-        if vectors is None and numbers is None:
+    def with_rows(self, rows: NewRows) -> KeptRows:
+        """Return these rows and new ones; what was under the same ids is out of reach then."""
+        vectors, corrections = self.vectors, self.corrections
+        if vectors is None and corrections is None:
             return self
         if vectors is not None:
             for batch in rows.vectors or []:
                 vectors = vectors.with_rows(batch)
-        if numbers is not None and rows.corrections is not None:
-            numbers = numbers.with_rows(rows.corrections)
-        stop = self.n + len(rows.numbers)
-        return MemoryRows(
-            vectors, numbers, self.slots.with_rows(rows.numbers, np.arange(self.n, stop)), stop
-        )
+        if corrections is not None and rows.corrections is not None:
+            corrections = corrections.with_rows(rows.corrections)
+        stop = self.n_slots + len(rows.row_ids)
+        slots = self.slots.with_rows(rows.row_ids, np.arange(self.n_slots, stop))
+        return KeptRows(vectors, corrections, slots, stop)
 
-    def only(self, numbers: Ids, renumbered: Ids) -> MemoryRows:
-        """Return the rows of some numbers alone, under new numbers."""
-        if self.vectors_by_slot is None and self.corrections_by_slot is None:
+    def keep_only(self, row_ids: Ids, renumbered: Ids) -> KeptRows:
+        """Return some rows alone, under new row ids."""
+        if self.vectors is None and self.corrections is None:
             return self
-        slots = self.slots.of(numbers)
-        vectors = None if self.vectors_by_slot is None else self.vectors_by_slot.taken(slots)
+        old = self.slots.lookup(row_ids)
+        vectors = None if self.vectors is None else self.vectors.take(old)
         corrections = None
-        if self.corrections_by_slot is not None:
-            corrections = Column(self.corrections_by_slot.array[slots], len(slots))
-        return MemoryRows(
-            vectors, corrections, Slots().with_rows(renumbered, np.arange(len(slots))), len(slots)
-        )
+        if self.corrections is not None:
+            corrections = Column(self.corrections.array[old], len(old))
+        slots = RowSlots().with_rows(renumbered, np.arange(len(old)))
+        return KeptRows(vectors, corrections, slots, len(old))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CollectionSnapshot:
+    """Everything a collection is at one moment. It never changes, so a search needs no lock."""
+
+    index: RowIndex
+    """How codes are searched; it holds none itself."""
+    coded: Snapshot
+    """Codes by row id: what the index searches, and which rows there are."""
+    ids: CollectionIds
+    kept: KeptRows
+
+    def __len__(self) -> int:
+        return len(self.coded)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for codes, vectors, corrections and ids, room for more rows included."""
+        of_codes = sum(segment.nbytes for segment in self.coded.segments)
+        return of_codes + self.kept.nbytes + self.ids.nbytes
+
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
+        are.
+        """
+        return self.index._k_nearest(self.coded, queries, k, allow, least)
+
+    def words(self, row_ids: Ids) -> Words:
+        """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
+        return self.coded.codes(row_ids).words[:, 0]
+
+    def corrections(self, row_ids: Ids) -> Corrections:
+        """Return the corrections of rows that are there, in that order."""
+        if self.kept.corrections is None:
+            raise InvalidInputError(
+                "corrections must be kept to be read, but this collection has none."
+            )
+        found: Corrections = self.kept.corrections.array[self.kept.slots.lookup(row_ids)]
+        return found
+
+    def vectors(self, row_ids: Ids) -> Batch:
+        """Return the vectors of rows that are there, in that order."""
+        if self.kept.vectors is None:
+            raise InvalidInputError(
+                "vectors must be kept to be read, but this collection has vectors=None."
+            )
+        return self.kept.vectors.gather(self.kept.slots.lookup(row_ids))
 
 
 class MemoryStore:
-    """A `Store` that lives as long as its process.
+    """Rows that live as long as their process.
 
     Parameters
     ----------
-    state : State
-        The rows to begin with; what it keeps is `MemoryRows`.
+    snapshot : CollectionSnapshot
+        The rows to begin with.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, snapshot: CollectionSnapshot) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
-        rows = replace(
-            state.rows, segments=tuple(segment.sealed() for segment in state.rows.segments)
-        )
-        self._become(replace(state, rows=rows))
+        segments = tuple(segment.sealed() for segment in snapshot.coded.segments)
+        self._commit(replace(snapshot, coded=replace(snapshot.coded, segments=segments)))
 
     @classmethod
     def empty(
         cls,
         index: RowIndex,
         fingerprint: str,
-        ids: RowIds,
+        ids: CollectionIds,
         vectors: KeptVectors | None,
         *,
         corrections: bool,
@@ -143,64 +164,54 @@ class MemoryStore:
         hasher whose codes are to come. Without `vectors` none are kept, and without `corrections`
         rows come without them.
         """
-        kept = MemoryRows(vectors, Column.empty(np.float32, 2) if corrections else None)
-        return cls(State(index, Snapshot(index.spec, fingerprint), ids, kept))
+        kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
+        return cls(CollectionSnapshot(index, Snapshot(index.spec, fingerprint), ids, kept))
 
     @property
-    def state(self) -> State:
-        """All rows as of now."""
-        return self._state
-
-    def accepted(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch of vectors in the form in which they are kept; raise where that cannot
-        be.
-        """
-        return self._kept.kept_vectors.accepted(batch, name, first)
+    def snapshot(self) -> CollectionSnapshot:
+        """All rows as they are now."""
+        return self._snapshot
 
     def put(self, rows: NewRows) -> None:
-        """Add rows, and replace those whose numbers are there: all of it or nothing."""
-        state = self._state
-        old = rows.numbers[state.rows.present(rows.numbers)]
-        codes = with_rows(without_ids(state.rows, old), rows.codes, rows.numbers)
-        self._become(replace(state, rows=tidied(codes), kept=self._kept.with_rows(rows)))
+        """Add rows, and replace those whose row ids are there: all of it or nothing."""
+        now = self._snapshot
+        old = rows.row_ids[now.coded.present(rows.row_ids)]
+        coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
+        self._commit(replace(now, coded=tidied(coded), kept=now.kept.with_rows(rows)))
 
-    def remove(self, numbers: Ids) -> None:
+    def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
-        state = self._state
-        self._become(replace(state, rows=tidied(without_ids(state.rows, numbers))))
+        now = self._snapshot
+        self._commit(replace(now, coded=tidied(without_ids(now.coded, row_ids))))
 
     def compact(self) -> None:
         """Give the space of removed rows back."""
-        self._become(self.packed())
+        self._commit(self.packed())
 
-    def packed(self) -> State:
-        """Return the rows of now in as little memory as they need, sharing nothing that a writer
+    def packed(self) -> CollectionSnapshot:
+        """Return the current rows in as little memory as they need, sharing nothing that a writer
         changes.
         """
-        state = self._state
-        return _compacted(replace(state, rows=in_one_segment(state.rows)))
+        now = self._snapshot
+        return _without_dead_rows(replace(now, coded=in_one_segment(now.coded)))
 
-    @property
-    def _kept(self) -> MemoryRows:
-        return cast(MemoryRows, self._state.kept)
-
-    def _become(self, state: State) -> None:
-        """Take a new state, with room for removed rows given back where more are dead than
-        alive.
+    def _commit(self, new: CollectionSnapshot) -> None:
+        """Make a snapshot the current one; where more rows are dead than alive, give their space
+        back first.
         """
-        held = max(cast(MemoryRows, state.kept).n, len(state.ids))
-        if held - len(state) > max(_FEW, len(state)):
-            state = _compacted(state)
-        self._state = replace(state, rows=state.index._settled(state.rows))
+        held = max(new.kept.n_slots, len(new.ids))
+        if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
+            new = _without_dead_rows(new)
+        self._snapshot = replace(new, coded=new.index._settled(new.coded))
 
 
-def _compacted(state: State) -> State:
+def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:
     """Return the same rows, without ids, vectors and corrections of removed ones."""
-    numbers = state.rows.ids()
-    ids, renumbered = state.ids.only(numbers)
-    rows = state.rows
-    if not np.array_equal(renumbered, numbers):
-        rows = with_rows(Snapshot(rows.spec, rows.fingerprint), rows.codes(numbers), renumbered)
-    return replace(
-        state, rows=rows, ids=ids, kept=cast(MemoryRows, state.kept).only(numbers, renumbered)
-    )
+    coded = snapshot.coded
+    row_ids = coded.ids()
+    ids, renumbered = snapshot.ids.keep_only(row_ids)
+    if not np.array_equal(renumbered, row_ids):
+        empty = Snapshot(coded.spec, coded.fingerprint)
+        coded = with_rows(empty, coded.codes(row_ids), renumbered)
+    kept = snapshot.kept.keep_only(row_ids, renumbered)
+    return replace(snapshot, coded=coded, ids=ids, kept=kept)

@@ -1,13 +1,25 @@
-"""What a collection returns: plain arrays, one row a query or one an id."""
+"""What a collection returns: plain arrays, one row per query or one per id."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Batch
+from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
+from bitkin.index.results import Neighbors
+from bitkin.index.rows.limits import require_fitting
+from bitkin.rescoring.funnel import Step
+
+_ID_BYTES = 8
+_DISTANCES: dict[str, np.dtype[Any]] = {
+    "codes": np.dtype(np.int32),
+    "estimate": np.dtype(np.float32),
+    "exact": np.dtype(np.float64),
+}
 
 
 class Hits(NamedTuple):
@@ -44,3 +56,29 @@ class Records(NamedTuple):
     """n rows."""
     metadata: None = None
     """Nothing yet: collections have no metadata in this version."""
+
+
+def require_result_fits(n_queries: int, last: Step) -> None:
+    """Raise where the result of the last stage alone would not fit this machine's memory."""
+    require_fitting(n_queries, last.keep, _ID_BYTES + _DISTANCES[last.stage].itemsize)
+
+
+def join_parts(parts: list[Neighbors], last: Step, spec: CodeSpec) -> Neighbors:
+    """Join the results of blocks of queries, padded to the k columns of the last stage.
+
+    Padding is id −1, farther than everything.
+    """
+    if len(parts) == 1 and parts[0].ids.shape[1] == last.keep:
+        return parts[0]
+    n_queries = sum(len(part.ids) for part in parts)
+    require_result_fits(n_queries, last)
+    farther: Any = spec.n_symbols + 1 if last.stage == "codes" else np.inf
+    ids = np.full((n_queries, last.keep), -1, dtype=np.int64)
+    distances = np.full((n_queries, last.keep), farther, dtype=_DISTANCES[last.stage])
+    first = 0
+    for part in parts:
+        some = np.s_[first : first + len(part.ids), : part.ids.shape[1]]
+        ids[some] = part.ids
+        distances[some] = part.distances
+        first += len(part.ids)
+    return Neighbors(ids, distances)

@@ -11,17 +11,15 @@ from typing import Any
 
 from bitkin.checks import one_of, whole_number
 from bitkin.code_spec import CodeSpec
-from bitkin.collection.encoder import Encoder
-from bitkin.collection.integer_ids import IntegerIds
-from bitkin.collection.kept import RowIds
-from bitkin.collection.kept_vectors import KINDS, KeptVectors, no_vectors
-from bitkin.collection.stages import STAGES, best_of
-from bitkin.collection.string_ids import StringIds
+from bitkin.collection.encoding import Encoder
+from bitkin.collection.ids import CollectionIds, IntegerIds, StringIds
+from bitkin.collection.vectors import KINDS, KeptVectors, no_vectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
+from bitkin.rescoring.funnel import STAGES
 from bitkin.rescoring.pair_distances import METRICS
 
-MOST = 2**31 - 1
+MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them
 INDEXES = {
     "flat": ("bitkin.index.flat.flat_index", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),
@@ -30,7 +28,7 @@ INDEXES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CollectionSettings:
     """The arguments of `Collection.create` that later calls ask for, each of them possible by
     itself.
     """
@@ -46,53 +44,52 @@ class Settings:
             one_of(self.vectors, "vectors", KINDS)
         one_of(self.metric, "metric", METRICS)
         one_of(self.ids, "ids", ("int", "str"))
-        whole_number(self.oversample, "oversample", low=1, high=MOST)
+        whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         if self.stage is not None:
             one_of(self.stage, "stage", STAGES)
 
-    def able(self, encoder: Encoder) -> frozenset[str]:
+    def possible_stages(self, encoder: Encoder) -> frozenset[str]:
         """Return the stages that a search can have."""
-        estimate, exact = encoder.scorer is not None, self.vectors is not None
-        return frozenset(
-            {"codes"} | ({"estimate"} if estimate else set()) | ({"exact"} if exact else set())
-        )
+        possible = {"codes"}
+        if encoder.scorer is not None:
+            possible.add("estimate")
+        if self.vectors is not None:
+            possible.add("exact")
+        return frozenset(possible)
 
     def last_stage(self, stage: Any, encoder: Encoder) -> str:
         """Return the stage asked for, or the one this was made with, or the best; raise where it is
         not possible.
         """
-        able = self.able(encoder)
+        possible = self.possible_stages(encoder)
         last = self.stage if stage is None else one_of(stage, "stage", STAGES)
         if last is None:
-            return best_of(able)
-        if last == "exact" and last not in able:
+            return max(possible, key=STAGES.index)
+        if last == "exact" and last not in possible:
             raise InvalidInputError(
                 "stage must not be 'exact' in a collection with vectors=None, which keeps none to "
-                "measure. Create it "
-                "with vectors='float32'."
+                "measure. Create it with vectors='float32'."
             )
-        if last not in able:
+        if last not in possible:
             raise InvalidInputError(
                 f"stage must not be 'estimate' in this collection: {encoder.why_not}"
             )
         return last
 
-    def new_ids(self) -> RowIds:
-        """Return ids of the kind wanted, of which there are none yet."""
+    def new_ids(self) -> CollectionIds:
+        """Return an empty table of ids of the kind wanted."""
         return IntegerIds() if self.ids == "int" else StringIds()
 
     def new_vectors(self, encoder: Encoder) -> KeptVectors | None:
-        """Return vectors of the kind wanted, of which there are none yet; None where none are
-        kept.
-        """
+        """Return an empty store of vectors of the kind wanted; None where none are kept."""
         if self.vectors is None:
             return None
         n_features = getattr(encoder.hasher, "n_features_in_", None)
         if n_features is None:
             raise InvalidInputError(
                 f"vectors must be None for a {type(encoder.hasher).__name__} that was fitted "
-                "without a matrix: sets "
-                f"have no vectors to keep. Fit it on a matrix to keep vectors={self.vectors!r}."
+                "without a matrix: sets have no vectors to keep. Fit it on a matrix to keep "
+                f"vectors={self.vectors!r}."
             )
         return no_vectors(self.vectors, n_features)
 

@@ -135,7 +135,7 @@ class Epoch:
 
     def nearest(self, queries: Batch, n_candidates: int, allow: Ids | None) -> Neighbors:
         """Return the nearest rows of every query by codes, in that order, with their scores."""
-        asked = self.scorer.questions(queries)
+        asked = self.scorer.prepare_queries(queries)
         found = scan.k_nearest(self.rows, asked.codes, min(n_candidates, len(self)), allow).ids
         there = found >= 0
         ids = found[there]

@@ -25,10 +25,9 @@ from bitkin.index.rows.limits import given_ids, is_id
 from bitkin.index.rows.snapshot import some_of
 from bitkin.io.reader import StoredFile
 from bitkin.locks import WriterLock
-from bitkin.rescoring.corrections import encoded
+from bitkin.rescoring.corrections import encode_with_corrections, require_corrections
 from bitkin.rescoring.estimate import Corrections
 from bitkin.rescoring.pair_distances import METRICS
-from bitkin.rescoring.scored_rows import require_corrections
 
 
 class EpochRows(NamedTuple):
@@ -148,7 +147,7 @@ class EpochIndex:
         learned one.
         """
         scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
-        codes, numbers = encoded(scorer, vectors)
+        codes, numbers = encode_with_corrections(scorer, vectors)
         given = given_ids(len(codes), ids)
         with self._writer:
             state = begun(self._state, scorer)
@@ -250,7 +249,7 @@ class EpochIndex:
                 f"into must be another snapshot than the one to retire, {fingerprint}."
             )
         try:
-            codes, numbers = encoded(scorer, vectors)
+            codes, numbers = encode_with_corrections(scorer, vectors)
         except InvalidInputError as flaw:
             raise InvalidInputError(f"{flaw}{_about_skipped(old)}") from flaw
         there = old.rows.ids()

@@ -24,7 +24,7 @@ from bitkin.index.rows.files import parameters_of, rows_from, tensors_of
 from bitkin.io.layout import Header, damaged
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import Chunks, write_file
-from bitkin.rescoring.estimate import Scorer, below_squares
+from bitkin.rescoring.estimate import Scorer, are_no_squares
 from bitkin.rescoring.pair_distances import METRICS
 
 
@@ -148,7 +148,7 @@ def require_sound(epoch: Epoch, name: str) -> None:
     """Raise unless all corrections are finite, and squares not below 0."""
     numbers = epoch.kept.numbers[: epoch.kept.n]
     if not np.isfinite(numbers).all() or (
-        epoch.scorer.metric == "l2" and below_squares(numbers).any()
+        epoch.scorer.metric == "l2" and are_no_squares(numbers).any()
     ):
         raise damaged(name, "has corrections that are not finite, or squares below 0")
 

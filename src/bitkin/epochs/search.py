@@ -15,7 +15,8 @@ from bitkin.index.results import Neighbors
 from bitkin.index.rows.limits import require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import row_slice
-from bitkin.rescoring.nearest_first import nearest_first, reported
+from bitkin.rescoring.estimate import distances_from_scores
+from bitkin.rescoring.shortlist import nearest_first
 
 _PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
 
@@ -48,4 +49,4 @@ def _nearest(
     found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
     nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
     ids, scores = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
-    return reported(nearest_first(ids, scores, k), metric)
+    return distances_from_scores(nearest_first(ids, scores, k), metric)

@@ -1,5 +1,5 @@
-"""Which fitted hashers can be scored, and the two numbers a vector that make their codes into
-distances.
+"""Which fitted hashers can be scored, and the two numbers per vector that make their codes into
+distances: made here, and checked where a caller gives them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bitkin.arrays import Batch
+from bitkin.arrays import Batch, Ids
 from bitkin.checks import one_of
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
@@ -19,16 +19,17 @@ from bitkin.estimators.feature_names import fitted_names
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.io.vectors import open_vectors
-from bitkin.rescoring.estimate import Corrections, Scorer
+from bitkin.rescoring.estimate import Corrections, Scorer, are_no_squares
 from bitkin.rescoring.pair_distances import METRICS
 
-_ORTHONORMAL = 1e-3  # how far PᵀP may be from 1: a tracked subspace is within 1e-4
+# How far PᵀP may be from the identity: a tracked subspace is within 1e-4.
+_ORTHONORMAL_WITHIN = 1e-3
 # Models never change, and the product takes longer than a search for one query.
 _known_orthonormal: WeakKeyDictionary[SignModel, bool] = WeakKeyDictionary()
 
 
 def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Corrections:
-    """Return the two numbers a vector that, beside its code, give estimates of distances: float32
+    """Return the two numbers per vector that, beside its code, give estimates of distances: float32
     (n, 2).
 
     They are what `rescore` and `EpochIndex.add_codes` take. Where codes leave before vectors are
@@ -62,7 +63,7 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
     >>> kept.shape, bool(np.allclose(kept[:, 0], ((X - hasher.mean_) ** 2).sum(axis=1)))
     ((1000, 2), True)
     """
-    return encoded(scorer_for(hasher, metric), vectors)[1]
+    return encode_with_corrections(scorer_for(hasher, metric), vectors)[1]
 
 
 def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
@@ -73,32 +74,31 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
     if not isinstance(hasher, ProjectionHash):
         raise InvalidInputError(
             f"{name} must be a fitted ProjectionHash, got {type(hasher).__name__}. Codes of other "
-            "hashers are compared "
-            "by the symbols that differ, or rescored with stage='exact'."
+            "hashers are compared by the symbols that differ, or rescored with stage='exact'."
         )
     check_is_fitted(hasher)
     model = hasher._model
-    if not model.random and not _orthonormal(model):
+    if not model.random and not _is_orthonormal(model):
         raise InvalidInputError(
             f"{name} must have orthonormal directions or a random projection for its codes to be "
-            "scored, got "
-            f"{hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or "
-            "FrequentDirections, or rescore with "
-            "stage='exact'."
+            f"scored, got {hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or "
+            "FrequentDirections, or rescore with stage='exact'."
         )
     return Scorer(model, metric, fitted_names(hasher))
 
 
-def encoded(scorer: Scorer, vectors: Any, name: str = "vectors") -> tuple[Codes, Corrections]:
+def encode_with_corrections(
+    scorer: Scorer, vectors: Any, name: str = "vectors"
+) -> tuple[Codes, Corrections]:
     """Return codes and corrections of vectors in any form, read in batches."""
-    parts = [scorer.rows(batch, name, first) for first, batch in batches_for(scorer, vectors, name)]
-    nothing = Codes.from_symbols(np.empty((0, scorer.model.spec.n_symbols), dtype=bool), 1)
-    codes = Codes.concatenate([nothing, *(part for part, _ in parts)]).with_fingerprint(
-        scorer.model.fingerprint
-    )
-    return codes, np.concatenate(
-        [np.empty((0, 2), dtype=np.float32), *(numbers for _, numbers in parts)]
-    )
+    parts = [
+        scorer.encode(batch, name, first) for first, batch in batches_for(scorer, vectors, name)
+    ]
+    no_codes = Codes.from_symbols(np.empty((0, scorer.model.spec.n_symbols), dtype=bool), 1)
+    no_corrections = np.empty((0, 2), dtype=np.float32)
+    codes = Codes.concatenate([no_codes, *(codes for codes, _ in parts)])
+    kept = np.concatenate([no_corrections, *(kept for _, kept in parts)])
+    return codes.with_fingerprint(scorer.model.fingerprint), kept
 
 
 def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, Batch]]:
@@ -116,10 +116,59 @@ def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, 
     return source.batches()
 
 
-def _orthonormal(model: SignModel) -> bool:
+def _is_orthonormal(model: SignModel) -> bool:
     if model not in _known_orthonormal:
         wide = model.components.astype(np.float64)
         _known_orthonormal[model] = bool(
-            np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL
+            np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL_WITHIN
         )
     return _known_orthonormal[model]
+
+
+def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:
+    """Return corrections of a metric, two finite numbers per code; those of empty rows do not
+    matter, and become 0.
+    """
+    given = as_corrections(corrections)
+    require_two_per_row(given, len(codes))
+    return require_sound(given.copy(), codes, metric, np.arange(len(codes)))
+
+
+def as_corrections(corrections: Any) -> Corrections:
+    """Return what a caller gives as corrections, in float32."""
+    try:
+        return np.asarray(corrections, dtype=np.float32, order="C")
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            "corrections must be numbers, as bitkin.corrections makes them."
+        ) from None
+
+
+def require_two_per_row(given: Corrections, n_rows: int) -> None:
+    """Raise unless corrections are two numbers for each of `n_rows` codes."""
+    if given.shape != (n_rows, 2):
+        wanted = f"({n_rows}, 2)" if given.ndim else "(n, 2)"
+        raise InvalidInputError(
+            f"corrections must have shape {wanted}, two numbers a code, got {given.shape}. "
+            "Make them with bitkin.corrections from the same vectors as the codes."
+        )
+
+
+def require_sound(given: Corrections, codes: Codes, metric: str, rows: Ids) -> Corrections:
+    """Return corrections of codes, which are `rows` of what was given: finite, and zeros where a
+    code is empty.
+    """
+    if codes.empty is not None:
+        given = np.where(codes.empty[:, None], np.float32(0), given)
+    if not np.isfinite(given).all():
+        at = int(np.argmin(np.isfinite(given).all(axis=1)))
+        raise InvalidInputError(
+            f"corrections must be finite, got {given[at].tolist()} in row {rows[at]}."
+        )
+    if metric == "l2" and are_no_squares(given).any():
+        at = int(np.argmax(are_no_squares(given)))
+        raise InvalidInputError(
+            f"corrections must be those of l2, squares first, got {given[at].tolist()} in row "
+            f"{rows[at]}. Make them with metric='l2'."
+        )
+    return given

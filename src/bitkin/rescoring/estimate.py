@@ -2,22 +2,22 @@
 a distance.
 
 A code keeps the signs s of y = Pᵀ(x − μ). For any v with z = Pᵀv, ⟨x − μ, v⟩ ≈ f · g · ⟨s, z⟩,
-right for v = x − μ. Principal directions are orthonormal and what they leave out hardly matters: f
-= ‖y‖² / √(‖y‖₁‖y‖). Random ones see an even share of every vector: f = ‖x − μ‖² / √(‖y‖₁‖y‖). The
+exact for v = x − μ. Principal directions are orthonormal and what they leave out hardly matters:
+f = ‖y‖² / √(‖y‖₁‖y‖). Random ones see an even share of every vector: f = ‖x − μ‖² / √(‖y‖₁‖y‖). The
 query's part is g = √(‖z‖ / ‖z‖₁). With all of it on the side of the row, f = ‖y‖² / ‖y‖₁, rows that
-their signs fit badly get large factors, and their errors bring them to the top; the query, which is
-like the rows that matter, knows as well how far signs fit here, and halves rank better. The other
+their signs fit badly get large factors, and their errors bring them to the top; the query resembles
+the rows that matter, so its own fit says as much, and sharing the factor ranks better. The other
 number of a row is what its metric needs exactly:
 
-    l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩   keeps ‖x − μ‖², f
-    ip      ⟨x, q⟩ = a ⟨x, μ⟩ + ⟨x − μ, q − aμ⟩, a = ⟨q, μ⟩ / ‖μ‖²                   keeps ⟨x, μ⟩, f
-    cosine  the same of x / ‖x‖ and q / ‖q‖                     keeps ⟨x, μ⟩ / ‖x‖, f / ‖x‖
+    l2      ‖x − q‖² = ‖x − μ‖² + ‖q − μ‖² − 2 ⟨x − μ, q − μ⟩        keeps ‖x − μ‖², f
+    ip      ⟨x, q⟩ = a ⟨x, μ⟩ + ⟨x − μ, q − aμ⟩, a = ⟨q, μ⟩ / ‖μ‖²    keeps ⟨x, μ⟩, f
+    cosine  the same of x / ‖x‖ and q / ‖q‖                          keeps ⟨x, μ⟩ / ‖x‖, f / ‖x‖
 
 So the part of a query along the mean, which is the same for all rows and often the largest, is
 never estimated.
 
-Squares and products of short vectors would vanish in float32, where they are kept. So l2 keeps −‖x
-− μ‖ for a square below 2⁻¹²⁶, which its sign tells apart, and a mean shorter than 2⁻⁶⁴ stands in
+Squares and products of short vectors would vanish in float32, in which they are kept. So l2 keeps
+−‖x − μ‖ for a square below 2⁻¹²⁶, recognised by its sign, and a mean shorter than 2⁻⁶⁴ enters
 ⟨x, μ⟩ multiplied by a power of two; a ⟨x, μ⟩ is the same for every multiple of μ.
 
 Distances are those of the vectors as they are given, also where the hasher scales them to length 1,
@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Batch, Floats, Ids, Words
+from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import SignModel
@@ -46,17 +47,17 @@ from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.kernels.selection import nearest_into
-from bitkin.rescoring.nearest_first import nobody
+from bitkin.rescoring.shortlist import no_neighbors
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
-SHORTEST_SQUARE = 2.0**-126  # float32 loses digits below
+SMALLEST_SQUARE = 2.0**-126  # float32 loses digits below
 LONGEST_ROOT = np.float32(2.0**-63)
-_PAIRS_A_PIECE = 1 << 14  # scored by one thread at a time
+_PAIRS_PER_PIECE = 1 << 14  # scored by one thread at a time
 
 
-class Questions(NamedTuple):
+class PreparedQueries(NamedTuple):
     """What a model makes of queries: their codes, and what their estimates are computed from."""
 
     codes: Codes
@@ -77,35 +78,48 @@ class Scorer:
     feature_names: Columns | None = None
     """Of the columns that the model was fitted on, where they had names."""
 
-    def rows(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
+    def encode(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
         its first row.
         """
         projected = self.model.project(batch, name)
-        numbers = self._corrections(projected, batch, name, first)
-        return Codes.from_symbols(projected >= 0, 1, fingerprint=self.model.fingerprint), numbers
+        return self._pack_signs(projected), self._corrections(projected, batch, name, first)
 
     def corrections(self, batch: Batch, name: str, first: int | Ids = 0) -> Corrections:
-        """Return what `rows` does, without the codes; `first` may be the numbers of all rows."""
+        """Return what `encode` does, without the codes; `first` may be the numbers of all rows."""
         return self._corrections(self.model.project(batch, name), batch, name, first)
+
+    def _pack_signs(self, projected: Projections) -> Codes:
+        """Return the codes of projected rows: their signs, 0 counting as positive."""
+        spec = self.model.spec
+        words = np.zeros((len(projected), 1, spec.plane_words), dtype=WORD)
+        words[:, 0].view(np.uint8)[:, : spec.plane_bytes] = np.packbits(projected >= 0, axis=1)
+        words.flags.writeable = False
+        return Codes.from_parts(words, spec, None, self.model.fingerprint)
 
     def _corrections(
         self, projected: npt.NDArray[np.float32], batch: Batch, name: str, first: int | Ids
     ) -> Corrections:
-        model, y = self.model, projected.astype(np.float64)
+        model = self.model
+        y = projected.astype(np.float64)
         hashed = prepared(batch, model.normalize, name, first)
+        # f = ‖y‖² / √(‖y‖₁‖y‖), with ‖x − μ‖² above the line for random directions.
         squares = CentredRows(hashed, self._mean).lengths_squared()
-        of_signs, of_rows = np.abs(y).sum(axis=1), np.square(y).sum(axis=1)
-        factor = _ratio(squares if model.random else of_rows, np.sqrt(of_signs) * of_rows**0.25)
+        sums_of_sizes = np.abs(y).sum(axis=1)
+        sums_of_squares = np.square(y).sum(axis=1)
+        factor = _divide(
+            squares if model.random else sums_of_squares,
+            np.sqrt(sums_of_sizes) * sums_of_squares**0.25,
+        )
         lengths = _lengths(batch, name)
-        if model.normalize:
+        if model.normalize:  # x = r · u: inner products are r times those of u
             factor *= lengths
         if self.metric == "l2":
-            kept = _with_short_roots(lengths**2 if model.normalize else squares)
+            kept = _with_roots_of_small(lengths**2 if model.normalize else squares)
         else:
             kept = _times(hashed, model.scaled_mean[0]) * (lengths if model.normalize else 1.0)
         if self.metric == "cosine":
-            kept, factor = _ratio(kept, lengths), _ratio(factor, lengths)
+            kept, factor = _divide(kept, lengths), _divide(factor, lengths)
         with np.errstate(over="ignore"):
             numbers: Corrections = np.stack([kept, factor], axis=1).astype(np.float32)
         if not np.isfinite(numbers).all():
@@ -117,86 +131,98 @@ class Scorer:
             )
         return numbers
 
-    def questions(self, batch: Batch, name: str = "queries") -> Questions:
-        """Return what the estimates of a batch of queries are computed from."""
+    def prepare_queries(self, batch: Batch, name: str = "queries") -> PreparedQueries:
+        """Return the codes of a batch of queries, and what their estimates are computed from.
+
+        The kernel makes of them, for a row with corrections (c, f) and signs s, the score
+
+            constant + onto · c + root · √c + factor · f · ⟨s, projected⟩,
+
+        where the root is needed by l2 of normalized vectors alone.
+        """
         model, mean = self.model, self._mean
         projected = model.project(batch, name)
         seen = projected.astype(np.float64)
         terms = np.zeros((len(projected), 4))
         constant, onto, root, factor = terms.T
         if self.metric == "l2" and not model.normalize:
-            constant[:], onto[:], factor[:] = (
-                CentredRows(prepared(batch, False, name), mean).lengths_squared(),
-                1,
-                -2,
-            )
+            # ‖q − μ‖² + c − 2 f g ⟨s, Pᵀ(q − μ)⟩
+            constant[:] = CentredRows(prepared(batch, False, name), mean).lengths_squared()
+            onto[:] = 1
+            factor[:] = -2
         else:
             seen += model.offset  # from Pᵀ(q − μ) to Pᵀq
             lengths = _lengths(batch, name)
             if model.normalize:
                 seen *= lengths[:, None]
             if self.metric == "l2":
-                along = _times(prepared(batch, False, name), mean)
-                constant[:], onto[:], root[:], factor[:] = lengths**2, 1, -2 * along, -2
+                # ‖q‖² + r² − 2 r ⟨μ, q⟩ − 2 r f g ⟨s, Pᵀq⟩ for x = r · u, where c = r²
+                constant[:] = lengths**2
+                onto[:] = 1
+                root[:] = -2 * _times(prepared(batch, False, name), mean)
+                factor[:] = -2
             else:
+                # −(a c + f g ⟨s, Pᵀ(q − aμ)⟩), a = ⟨q, μ⟩ / ‖μ‖²; cosine: 1 − the same of q / ‖q‖
                 scaled, _ = model.scaled_mean
                 along = _times(prepared(batch, False, name), scaled)
                 if self.metric == "cosine":
                     constant[:] = 1
-                    seen, along = _ratio(seen, lengths[:, None]), _ratio(along, lengths)
-                share = _ratio(along, np.square(scaled).sum())
+                    seen, along = _divide(seen, lengths[:, None]), _divide(along, lengths)
+                share = _divide(along, np.square(scaled).sum())
                 # a · Pᵀμ is the same for every multiple of μ
                 seen -= share[:, None] * model.scaled_offset
-                onto[:], factor[:] = -share, -1
+                onto[:] = -share
+                factor[:] = -1
+        # g = √(‖z‖ / ‖z‖₁), the query's part of the correction
         sizes = np.abs(seen)
-        factor *= np.sqrt(_ratio(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
+        factor *= np.sqrt(_divide(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
         # Sums over a float32 table must neither overflow nor vanish; a power of two changes no
         # digit.
         exponents = np.frexp(sizes.max(axis=1, initial=0.0))[1]
         factor[:] = np.ldexp(factor, exponents)
-        codes = Codes.from_symbols(projected >= 0, 1, fingerprint=model.fingerprint)
-        return Questions(codes, np.ldexp(seen, -exponents[:, None]).astype(np.float32), terms)
+        small = np.ldexp(seen, -exponents[:, None]).astype(np.float32)
+        return PreparedQueries(self._pack_signs(projected), small, terms)
 
     def scores(
-        self, asked: Questions, words: Words, corrections: Corrections, places: Ids
+        self, queries: PreparedQueries, words: Words, corrections: Corrections, places: Ids
     ) -> Floats:
         """Return what ranks row `places[i, k]` for query i: its estimated distance, squared for l2;
         infinity at −1.
 
-        `words` is uint64 (n, words a row), `corrections` float32 (n, 2), `places` int64 (q, m);
+        `words` is uint64 (n, words per row), `corrections` float32 (n, 2), `places` int64 (q, m);
         float64 (q, m) comes back, since float32 would make ties of what is beyond its range.
-        Squares estimated below 0 are left so, which keeps the order; `reported` makes distances of
-        scores.
+        Squares estimated below 0 are left so, which keeps the order; `distances_from_scores` makes
+        distances of them.
         """
         out: Floats = np.empty(places.shape)
 
         def keep(some: slice, scores: Floats) -> None:
             out[some] = scores
 
-        _score(asked, words, self._squared(corrections), places, keep)
+        _score(queries, words, self._squared(corrections), places, keep)
         return out
 
     def nearest(
         self,
-        asked: Questions,
+        queries: PreparedQueries,
         words: Words,
         corrections: Corrections,
         places: Ids,
         ids: Ids,
         k: int,
     ) -> Neighbors:
-        """Return the best k of every query by `scores`, which come with them, ties by lower id; ids
-        (q, m), −1 nobody.
+        """Return the best k of every query by `scores`, which come with them, ties by lower id.
 
-        Scores are ranked while they are in cache, and never all there.
+        `ids` is (q, m), −1 for no match. Scores are ranked while they are in cache, and never all
+        there.
         """
-        best = nobody(len(places), k)
+        best = no_neighbors(len(places), k)
         ids = read_only(ids)
 
         def rank(some: slice, scores: Floats) -> None:
             nearest_into(read_only(scores), ids[some], best.distances[some], best.ids[some])
 
-        _score(asked, words, self._squared(corrections), places, rank)
+        _score(queries, words, self._squared(corrections), places, rank)
         return best
 
     @property
@@ -204,7 +230,7 @@ class Scorer:
         return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
 
     def _squared(self, corrections: Corrections) -> Corrections | Floats:
-        """Return corrections with the squares of what is kept as a root; only then are they
+        """Return corrections whose roots of small squares are squares again; only then in
         float64.
         """
         if self.metric != "l2" or corrections[:, 0].min(initial=0.0) >= 0:
@@ -214,14 +240,25 @@ class Scorer:
         return wide
 
 
-def below_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
-    """Tell of corrections of l2 which ones can be neither a square nor the root of a short one."""
+def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
+    """Tell which corrections of l2 are neither a square nor the root of a small one."""
     flags: npt.NDArray[np.bool_] = corrections[:, 0] < -LONGEST_ROOT
     return flags
 
 
+def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
+    """Return estimates as they are reported: float32, roots of squares, no l2 or cosine distance
+    below 0.
+    """
+    distances = found.distances if metric == "ip" else np.maximum(found.distances, 0)
+    with np.errstate(over="ignore"):
+        return Neighbors(
+            found.ids, (np.sqrt(distances) if metric == "l2" else distances).astype(np.float32)
+        )
+
+
 def _score(
-    asked: Questions,
+    queries: PreparedQueries,
     words: Words,
     corrections: Corrections | Floats,
     places: Ids,
@@ -229,9 +266,9 @@ def _score(
 ) -> None:
     """Call `use` with some queries and their scores, one thread each, until all are done."""
     n_words, n_places = words.shape[1], places.shape[1]
-    step = max(1, _PAIRS_A_PIECE // max(1, n_places))
+    step = max(1, _PAIRS_PER_PIECE // max(1, n_places))
     words, corrections, places = read_only(words), read_only(corrections), read_only(places)
-    projected, terms = read_only(asked.projected), read_only(asked.terms)
+    projected, terms = read_only(queries.projected), read_only(queries.terms)
 
     def score(first: int) -> None:
         some = slice(first, min(first + step, len(places)))
@@ -249,10 +286,10 @@ def _score(
     threads.run(score, range(0, len(places), step))
 
 
-def _with_short_roots(squares: Floats) -> Floats:
+def _with_roots_of_small(squares: Floats) -> Floats:
     """Return squares, and −√ of those that float32 cannot hold; 0 stays."""
-    short = (squares > 0) & (squares < SHORTEST_SQUARE)
-    return np.where(short, -np.sqrt(squares), squares) if short.any() else squares
+    small = (squares > 0) & (squares < SMALLEST_SQUARE)
+    return np.where(small, -np.sqrt(squares), squares) if small.any() else squares
 
 
 def _lengths(batch: Batch, name: str) -> Floats:
@@ -266,7 +303,7 @@ def _times(batch: Batch, vector: Floats) -> Floats:
     return CentredRows(batch, np.zeros(len(vector))).times(vector[:, None])[:, 0]
 
 
-def _ratio(above: Floats, below: Floats | np.floating) -> Floats:
+def _divide(above: Floats, below: Floats | np.floating) -> Floats:
     """Divide, `below` being of no more dimensions; by nothing is 0: a row of zeros, or one that
     lies on the mean.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,31 +13,34 @@ from bitkin.arrays import Batch, Floats, Ids
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors import VectorSource
-from bitkin.rescoring.nearest_first import nearest_first
 from bitkin.rescoring.pair_distances import Exponents, Measured, pair_distances
-from bitkin.rescoring.shortlist import Shortlist
+from bitkin.rescoring.shortlist import Shortlist, nearest_first
 
-_GATHERED = 1 << 23  # numbers of stored rows held at a time
-_LEAST = -4096  # below the power of two of any product
-_PIECE = 1 << 17  # numbers compared by one thread at a time: they stay in its cache
+Gather = Callable[[Ids], Batch]
+"""Returns the vectors of some rows, each wanted once and in ascending order."""
+
+_NUMBERS_AT_ONCE = 1 << 23  # of stored rows, held at a time
+_LEAST_EXPONENT = -4096  # below the power of two of any product
+_NUMBERS_PER_PIECE = 1 << 17  # compared by one thread at a time: they stay in its cache
+_SPARSE_ROWS_PER_PIECE = 512
 
 
 def nearest_by_vectors(
     ids: Ids,
-    source: VectorSource,
+    rows: Ids,
+    gather: Gather,
     queries: Batch,
-    places: Ids,
     metric: str,
     k: int,
     scale: Floats | None = None,
 ) -> Neighbors:
     """Return the best k of every query, nearest first, ties by lower id.
 
-    Id `ids[i, j]` is row `places[i, j]`. l2 is not squared; cosine is 1 − cosine, 1 from a row of
-    zeros; ip is negated. `scale`, one per row, multiplies rows. Distances beyond float64 rank by
-    what they are, and are reported as infinity or 0.
+    Id `ids[i, j]` is row `rows[i, j]`; both are −1 for no match. l2 is not squared; cosine is 1 −
+    cosine, 1 from a row of zeros; ip is negated. `scale`, one per row, multiplies rows. Distances
+    beyond float64 rank by what they are, and are reported as infinity or 0.
     """
-    measured = _exact_distances(source, queries, places, metric, scale)
+    measured = _exact_distances(rows, gather, queries, metric, scale)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
     # No power of two brings all distances of a query into the range of float64: rank them first.
@@ -59,7 +63,7 @@ def _ranks(values: Floats, exponents: Exponents) -> Floats:
     there = np.isfinite(values)
     mantissas, sizes = np.frexp(np.where(there, values, 0.0))
     # A number below 0 is the smaller the larger its power of two is.
-    sizes = np.sign(mantissas) * (sizes + exponents - _LEAST)
+    sizes = np.sign(mantissas) * (sizes + exponents - _LEAST_EXPONENT)
     sizes[~there] = np.inf
     order = np.lexsort((mantissas, sizes))
     sizes, mantissas = (
@@ -74,29 +78,30 @@ def _ranks(values: Floats, exponents: Exponents) -> Floats:
 
 
 def _exact_distances(
-    source: VectorSource, queries: Batch, places: Ids, metric: str, scale: Floats | None
+    rows: Ids, gather: Gather, queries: Batch, metric: str, scale: Floats | None
 ) -> Measured:
-    """Return the distance of query i from row `places[i, k]`: (q, m), infinity where that is −1."""
-    out = np.full(places.shape, np.inf)
+    """Return the distance of query i from row `rows[i, k]`: (q, m), infinity where that is −1."""
+    out = np.full(rows.shape, np.inf)
     exponents: Exponents | None = None
-    step = max(1, _GATHERED // max(1, places.shape[1] * source.shape[1]))
-    for first in range(0, len(places), step):
+    step = max(1, _NUMBERS_AT_ONCE // max(1, rows.shape[1] * queries.shape[1]))
+    for first in range(0, len(rows), step):
         some = slice(first, first + step)
-        shortlist = Shortlist.of(places[some])
-        rows = source.gather(shortlist.wanted)
+        shortlist = Shortlist.from_ids(rows[some])
+        stored = gather(shortlist.wanted)
         if scale is not None:
-            rows = _times(rows, scale[shortlist.wanted], shortlist.wanted)
-        asked, columns = np.nonzero(shortlist.at >= 0)
-        measured = _measured(rows, shortlist.at[asked, columns], queries[some], asked, metric)
-        out[first + asked, columns] = measured.values
+            stored = _scale_rows(stored, scale[shortlist.wanted], shortlist.wanted)
+        query_of, columns = np.nonzero(shortlist.places >= 0)
+        row_of = shortlist.places[query_of, columns]
+        measured = _measure_pairs(stored, row_of, queries[some], query_of, metric)
+        out[first + query_of, columns] = measured.values
         if measured.exponents is not None:
-            exponents = np.zeros(places.shape, dtype=np.intc) if exponents is None else exponents
-            exponents[first + asked, columns] = measured.exponents
+            exponents = np.zeros(rows.shape, dtype=np.intc) if exponents is None else exponents
+            exponents[first + query_of, columns] = measured.exponents
     return Measured(out, exponents)
 
 
 def require_scale(scale: Any, source: VectorSource) -> Floats | None:
-    """Return a scale a row, from one number or as many as there are rows; None stays None."""
+    """Return a scale per row, from one number or as many as there are rows; None stays None."""
     if scale is None:
         return None
     if source.sparse:
@@ -119,12 +124,13 @@ def require_scale(scale: Any, source: VectorSource) -> Floats | None:
     return np.broadcast_to(numbers, len(source))
 
 
-def _times(rows: Batch, scales: Floats, row_numbers: Ids) -> Batch:
+def _scale_rows(rows: Batch, scales: Floats, row_ids: Ids) -> Batch:
+    """Return every row times its scale; what overflows is refused."""
     with np.errstate(over="ignore"):
         scaled = rows * scales[:, None]
     finite = np.isfinite(scaled).all(axis=1)
     if not finite.all():
-        row = row_numbers[int(np.argmin(finite))]
+        row = row_ids[int(np.argmin(finite))]
         raise InvalidInputError(
             f"vectors times scale must be finite, got inf in row {row}. Give smaller numbers, or a "
             "smaller scale."
@@ -132,18 +138,19 @@ def _times(rows: Batch, scales: Floats, row_numbers: Ids) -> Batch:
     return scaled
 
 
-def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str) -> Measured:
+def _measure_pairs(
+    rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str
+) -> Measured:
     """Return the distance of row `row_of[i]` from query `query_of[i]`, for all i."""
     out = np.empty(len(row_of))
     sparse = issparse(rows) and issparse(queries)
-    held = _wide(queries, sparse)
-    step = 512 if sparse else max(1, _PIECE // rows.shape[1])
+    wide_queries = _as_float64(queries, sparse)
+    step = _SPARSE_ROWS_PER_PIECE if sparse else max(1, _NUMBERS_PER_PIECE // rows.shape[1])
 
     def measure(first: int) -> Exponents | None:
         some = slice(first, first + step)
-        out[some], exponents = pair_distances(
-            _wide(rows[row_of[some]], sparse), held, query_of[some], metric
-        )
+        wide_rows = _as_float64(rows[row_of[some]], sparse)
+        out[some], exponents = pair_distances(wide_rows, wide_queries, query_of[some], metric)
         return exponents
 
     pieces = range(0, len(out), step)
@@ -157,7 +164,7 @@ def _measured(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: s
     return Measured(out, every)
 
 
-def _wide(batch: Batch, sparse: bool) -> Any:
+def _as_float64(batch: Batch, sparse: bool) -> Any:
     """Return a batch in float64: CSR where both sides are, else dense."""
     if issparse(batch) and not sparse:
         batch = batch.toarray()

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.arrays import Batch
+from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
-from bitkin.codes import Codes
+from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.limits import require_fitting
-from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import stack
-from bitkin.rescoring.corrections import batches_for, scorer_for
-from bitkin.rescoring.estimate import Corrections, Questions, Scorer
+from bitkin.rescoring.corrections import (
+    as_corrections,
+    batches_for,
+    require_sound,
+    require_two_per_row,
+    scorer_for,
+)
+from bitkin.rescoring.estimate import Corrections, Scorer, distances_from_scores
 from bitkin.rescoring.exact import nearest_by_vectors, require_scale
-from bitkin.rescoring.nearest_first import nobody, reported
 from bitkin.rescoring.pair_distances import METRICS
-from bitkin.rescoring.scored_rows import scored_rows
-from bitkin.rescoring.shortlist import Shortlist, rows_of
+from bitkin.rescoring.shortlist import Shortlist, no_neighbors, rows_of
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
 
@@ -42,12 +47,12 @@ def rescore(
     scale: float | npt.ArrayLike | None = None,
     ids: npt.ArrayLike | None = None,
 ) -> Neighbors:
-    """Score a shortlist anew and return the best k of it: nearest first, ties by lower id.
+    """Score a shortlist again and return the best k of it: nearest first, ties by lower id.
 
     Parameters
     ----------
     hits : Neighbors or whole numbers (q, m)
-        The shortlist of every query by id, from any index; −1 is nobody and stays last, at
+        The shortlist of every query by id, from any index; −1 is no match and stays last, at
         infinity.
     queries : array, CSR matrix or data frame (q, n_features)
         The queries themselves, not their codes.
@@ -62,10 +67,10 @@ def rescore(
     hasher : ProjectionHash
         The fitted hasher that made the codes.
     codes : Codes or index
-        n rows; empty ones are nobody. Of an index, such as FlatIndex, the codes of one moment are
-        taken, all at once: ids that it no longer has drop out, as nobody, whatever a writer does
-        meanwhile. A row that was replaced since `corrections` were made has another code than they
-        are for: keep both together, as a Collection does.
+        n rows; empty ones are never returned. Of an index, such as FlatIndex, the codes of one
+        moment are taken, all at once: ids that it no longer has drop out, as −1, whatever a writer
+        does meanwhile. A row that was replaced since `corrections` were made has another code than
+        they are for: keep both together, as a Collection does.
     corrections : float32 (n, 2)
         As `bitkin.corrections` makes them. Beside an index row i is of id i, or of `ids[i]`; there
         may be more rows than the index has.
@@ -118,39 +123,26 @@ def rescore(
         raise InvalidInputError(
             "scale must be left out for stage='estimate': it is that of vectors."
         )
-    shortlist = Shortlist.of(hits)
+    shortlist = Shortlist.from_hits(hits)
     k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
     require_fitting(len(shortlist.ids), k, pair_bytes=16)
     if stage == "exact":
-        source = open_vectors(vectors, name="vectors")
-        asked = _queries(queries, source, len(shortlist.ids))
-        places = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
-        scales = require_scale(scale, source)
-        if asked is None:
-            return nobody(0, k)
-        return nearest_by_vectors(shortlist.ids, source, asked, places, metric, k, scales)
-    scorer = scorer_for(hasher, metric)
-    questions = queries if isinstance(queries, Questions) else _questions(scorer, queries)
-    _require_rows(0 if questions is None else len(questions.codes), len(shortlist.ids))
-    rows = scored_rows(shortlist, codes, corrections, ids, scorer.model, metric)
-    if questions is None:
-        return reported(nobody(0, k), metric)
-    ids_left = (
-        shortlist.ids
-        if rows.places is shortlist.at
-        else np.where(rows.places < 0, -1, shortlist.ids)
+        return _rescore_by_vectors(shortlist, queries, k, metric, vectors, scale, ids)
+    return _rescore_by_estimate(
+        shortlist, queries, k, scorer_for(hasher, metric), codes, corrections, ids
     )
-    return reported(scorer.nearest(questions, *rows, ids_left, k), metric)
 
 
-def _questions(scorer: Scorer, queries: Any) -> Questions | None:
-    """Return what the estimates of queries are computed from, or None of none."""
-    batches = [batch for _, batch in batches_for(scorer, queries, "queries")]
-    return scorer.questions(stack(batches)) if batches else None
-
-
-def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
-    """Return all queries as one batch, or None of none."""
+def _rescore_by_vectors(
+    shortlist: Shortlist,
+    queries: Any,
+    k: int,
+    metric: str,
+    vectors: Any,
+    scale: Any,
+    ids: npt.ArrayLike | None,
+) -> Neighbors:
+    source = open_vectors(vectors, name="vectors")
     asked = open_vectors(queries, name="queries")
     asked.require_columns(source.feature_names, source.name)
     if asked.shape[1] != source.shape[1]:
@@ -158,8 +150,79 @@ def _queries(queries: Any, source: VectorSource, wanted: int) -> Batch | None:
             f"queries must have {source.shape[1]} features, as vectors have, got {asked.shape[1]}."
         )
     batches = [batch for _, batch in asked.batches()]
-    _require_rows(sum(batch.shape[0] for batch in batches), wanted)
-    return stack(batches) if batches else None
+    _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
+    rows = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
+    scales = require_scale(scale, source)
+    if not batches:
+        return no_neighbors(0, k)
+    return nearest_by_vectors(shortlist.ids, rows, source.gather, stack(batches), metric, k, scales)
+
+
+def _rescore_by_estimate(
+    shortlist: Shortlist,
+    queries: Any,
+    k: int,
+    scorer: Scorer,
+    codes: Any,
+    corrections: Any,
+    ids: npt.ArrayLike | None,
+) -> Neighbors:
+    batches = [batch for _, batch in batches_for(scorer, queries, "queries")]
+    _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
+    taken, kept, row_of = _shortlisted_rows(shortlist, codes, corrections, ids, scorer)
+    if not batches:
+        return distances_from_scores(no_neighbors(0, k), scorer.metric)
+    places = shortlist.places if row_of is None else shortlist.spread(row_of)
+    known_ids = shortlist.ids if row_of is None else np.where(places < 0, -1, shortlist.ids)
+    prepared = scorer.prepare_queries(stack(batches))
+    found = scorer.nearest(prepared, taken.words[:, 0], kept, places, known_ids, k)
+    return distances_from_scores(found, scorer.metric)
+
+
+def _shortlisted_rows(
+    shortlist: Shortlist, codes: Any, corrections: Any, ids: npt.ArrayLike | None, scorer: Scorer
+) -> tuple[Codes, Corrections, Ids | None]:
+    """Return codes and corrections of shortlisted rows, and which of them each id in
+    `shortlist.wanted` has.
+
+    Empty rows have none, −1, nor have ids that an index no longer holds; None stands for 0, 1, 2, …
+    """
+    given = as_corrections(corrections)
+    wanted, model = shortlist.wanted, scorer.model
+    known = np.ones(len(wanted), dtype=bool)
+    if isinstance(codes, RowIndex):
+        snapshot = codes._snapshot  # once: what a writer does from here on is not seen
+        no_words = np.empty(
+            (0, snapshot.spec.bits_per_symbol, snapshot.spec.plane_words), dtype=np.uint64
+        )
+        require_comparable(
+            model.spec,
+            model.fingerprint,
+            Codes(no_words, snapshot.spec, fingerprint=snapshot.fingerprint),
+            "codes",
+        )
+        require_two_per_row(given, len(given))
+        known = snapshot.present(wanted)
+        rows = rows_of(wanted[known], ids, len(given), "corrections")
+        taken = snapshot.codes(wanted[known])
+    else:
+        all_codes = require_codes(codes, "codes")
+        require_comparable(model.spec, model.fingerprint, all_codes, "codes")
+        require_two_per_row(given, len(all_codes))
+        rows = rows_of(wanted, ids, len(all_codes), "codes")
+        taken = all_codes if _are_all(rows, all_codes) else all_codes[rows]
+    kept = given if _are_all(rows, given) else given[rows]
+    kept = require_sound(kept, taken, scorer.metric, rows)
+    if known.all() and taken.empty is None:
+        return taken, kept, None
+    row_of = np.full(len(wanted), -1, dtype=np.int64)
+    row_of[known] = np.where(taken.empty_rows(), -1, np.arange(len(taken)))
+    return taken, kept, row_of
+
+
+def _are_all(rows: Ids, values: Sized) -> bool:
+    """Whether rows are all that there are, in their order: then nothing has to be copied."""
+    return len(rows) == len(values) and bool((rows == np.arange(len(rows))).all())
 
 
 def _require_rows(n_queries: int, wanted: int) -> None:

@@ -1,5 +1,6 @@
-"""Shortlists: ids a query, and the rows they stand for, each looked up once however many queries
-share it.
+"""Shortlists: some ids per query, the rows they stand for, and the best of them once scored.
+
+Every row is looked up once, however many queries share it.
 """
 
 from __future__ import annotations
@@ -9,39 +10,41 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import threads
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, require_unmasked
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.index.rows.snapshot import some_of
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.selection import nearest_into
 
-# times as many ids as pairs: past that, marking ids takes more time and memory than sorting pairs
-_SPARSE = 8
-_FEW_IDS = 1 << 18  # marked faster than the thousand of a lone query are sorted
+# Ids below this many times the number of pairs are marked in an array of flags; with larger ones
+# that would take more time and memory than sorting the pairs does.
+_MARKED_IDS_PER_PAIR = 8
+_ALWAYS_MARKED_IDS = 1 << 18  # so few flags are set and read faster than a thousand ids are sorted
+_PAIRS_PER_PIECE = 1 << 16  # ranked by one thread at a time
 
 
 class Shortlist(NamedTuple):
     """The ids of a shortlist, and where in it they stand."""
 
     ids: Ids
-    """int64 (q, m); −1 is nobody."""
+    """int64 (q, m); −1 is no match."""
     wanted: Ids
-    """Every id in it once, ascending, without nobody."""
-    at: Ids
-    """int64 (q, m): which of `wanted` a place holds; −1 is nobody. Where `wanted` is 0, 1, 2, …, it
-    is `ids` itself.
+    """Every id in it once, ascending, without −1."""
+    places: Ids
+    """int64 (q, m): which of `wanted` stands here; −1 where no match does. Where `wanted` is 0, 1,
+    2, …, it is `ids` itself.
     """
 
     @classmethod
-    def of(cls, hits: Any) -> Shortlist:
-        """Take what a search found, or a table of ids; a shortlist is taken as it is."""
-        if isinstance(hits, Shortlist):
-            return hits
+    def from_hits(cls, hits: Any) -> Shortlist:
+        """Check what a caller gives as a shortlist: what a search found, or a table of ids."""
         if isinstance(hits, RaggedNeighbors):
             raise InvalidInputError(
                 "hits must be Neighbors, got RaggedNeighbors of a radius search. Search for the k "
-                "nearest instead, or "
-                "give the ids of one query as hits.ids[None, a:b]."
+                "nearest instead, or give the ids of one query as hits.ids[None, a:b]."
             )
         require_unmasked(hits, "hits")
         ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
@@ -55,18 +58,19 @@ class Shortlist(NamedTuple):
         ids = np.ascontiguousarray(ids, dtype=np.int64)
         if ids.min(initial=0) < -1:
             ids = np.maximum(ids, -1)
+        return cls.from_ids(ids)
+
+    @classmethod
+    def from_ids(cls, ids: Ids) -> Shortlist:
+        """Take checked ids, int64 (q, m), none below −1."""
         return cls(ids, *_distinct(ids))
 
-    def renumbered(self) -> Shortlist:
-        """Return the same places with numbers for ids: i is the i-th of `wanted`."""
-        return Shortlist(self.at, np.arange(len(self.wanted)), self.at)
-
     def spread(self, rows: Ids) -> Ids:
-        """Return (q, m) from the row of every id in `wanted`; −1 is nobody, in and out."""
+        """Return (q, m) from the row of every id in `wanted`; −1 is no match, in and out."""
         if rows is self.wanted:
             return self.ids
-        # Nobody is at −1, which is the last one.
-        placed: Ids = np.append(rows, -1)[self.at]
+        # No match is −1, and so takes the last entry.
+        placed: Ids = np.append(rows, -1)[self.places]
         return placed
 
 
@@ -79,8 +83,7 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
             beyond = wanted[wanted >= n_rows]
             raise UnknownIdError(
                 f"hits must be rows of {name}, which has {n_rows}, got {some_of(beyond)}. Give ids "
-                "where ids are not "
-                "row numbers."
+                "where ids are not row numbers."
             )
         return wanted
     numbers = id_array(ids)
@@ -103,20 +106,43 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
     return order[at]
 
 
+def no_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike = np.float64) -> Neighbors:
+    """Return id −1 at infinity everywhere: what `nearest_into` begins with."""
+    return Neighbors(
+        np.full((n_queries, k), -1, dtype=np.int64), np.full((n_queries, k), np.inf, dtype=dtype)
+    )
+
+
+def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neighbors:
+    """Return the best k of every row, nearest first, ties by lower id; id −1 ends up last."""
+    best = no_neighbors(len(ids), k, distances.dtype)
+    step = max(1, _PAIRS_PER_PIECE // max(1, ids.shape[1]))
+
+    def select(first: int) -> None:
+        some = slice(first, first + step)
+        nearest_into(
+            read_only(distances[some]), read_only(ids[some]), best.distances[some], best.ids[some]
+        )
+
+    threads.run(select, range(0, len(ids), step))
+    return best
+
+
 def _distinct(ids: Ids) -> tuple[Ids, Ids]:
     """Return all ids from 0 on, once and ascending, and which of them every place holds."""
-    most = int(ids.max(initial=-1))
-    if most < max(_FEW_IDS, _SPARSE * ids.size):
-        marked = np.zeros(most + 2, dtype=bool)  # one more, where −1 goes
+    largest = int(ids.max(initial=-1))
+    if largest < max(_ALWAYS_MARKED_IDS, _MARKED_IDS_PER_PAIR * ids.size):
+        marked = np.zeros(largest + 2, dtype=bool)  # one more, where −1 goes
         marked[ids] = True
         wanted = np.flatnonzero(marked[:-1])
-        if len(wanted) == most + 1:
+        if len(wanted) == largest + 1:
             return wanted, ids
-        number_of = np.empty(most + 2, dtype=np.int64)  # only what is wanted is written, and read
-        number_of[wanted], number_of[-1] = np.arange(len(wanted)), -1
-        return wanted, number_of[ids]
+        place_of = np.empty(largest + 2, dtype=np.int64)  # only what is wanted is written, and read
+        place_of[wanted] = np.arange(len(wanted))
+        place_of[-1] = -1
+        return wanted, place_of[ids]
     there = ids >= 0
     wanted, inverse = np.unique(ids[there], return_inverse=True)
-    at = np.full(ids.shape, -1, dtype=np.int64)
-    at[there] = inverse.ravel()
-    return wanted, at
+    places = np.full(ids.shape, -1, dtype=np.int64)
+    places[there] = inverse.ravel()
+    return wanted, places

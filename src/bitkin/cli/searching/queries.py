@@ -13,9 +13,9 @@ from bitkin.cli.arguments import open_files
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
-    from bitkin.collection.timings import Timings
     from bitkin.hashers.base import Hasher
     from bitkin.io.vectors import VectorSource
+    from bitkin.rescoring.funnel import Timings
 
 
 class FileOptions(NamedTuple):

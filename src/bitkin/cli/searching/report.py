@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bitkin.code_spec import CodeSpec
-    from bitkin.collection.stages import Step
-    from bitkin.collection.timings import Timings
     from bitkin.index.results import Neighbors, RaggedNeighbors
+    from bitkin.rescoring.funnel import Step, Timings
 
     Found = Neighbors | RaggedNeighbors
 
@@ -35,9 +34,9 @@ def rows_of(result: Found) -> Iterator[tuple[list[int], list[Any]]]:
 
 def write_nearest(path: Path, found: list[Neighbors], last: Step, spec: CodeSpec) -> None:
     """Write the k nearest of all queries to an .npz file."""
-    from bitkin.collection.padding import padded
+    from bitkin.collection.results import join_parts
 
-    ids, distances = padded([(part.ids, part.distances) for part in found], last, spec)
+    ids, distances = join_parts(found, last, spec)
     _write(path, ids=ids, distances=distances)
 
 

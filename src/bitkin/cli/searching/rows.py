@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bitkin.codes import Codes
-from bitkin.collection.shortlisted import ShortlistedVectors
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.snapshot import some_of
 
 if TYPE_CHECKING:
-    from bitkin.arrays import Batch, Ids
+    from bitkin.arrays import Batch, Ids, Words
     from bitkin.index.base import RowIndex
     from bitkin.index.results import Neighbors
     from bitkin.io.vectors import VectorSource
@@ -77,7 +76,6 @@ class FileVectors:
     def __init__(self, source: VectorSource, ids: Ids | None, index: RowIndex) -> None:
         self._rows_of = RowsOfIds(ids, len(source), index, source.name, "vectors")
         self._source = source
-        self.n_features, self.dtype, self.sparse = source.shape[1], source.dtype, source.sparse
 
     def vectors(self, numbers: Ids) -> Batch:
         """Return the vectors of ids that are there, in that order."""
@@ -134,9 +132,9 @@ class FileRows:
         snapshot, allowed = self._index._question(queries, allow)
         return self._index._k_nearest(snapshot, queries, k, allowed, least)
 
-    def codes(self, numbers: Ids) -> Codes:
-        """Return the codes of ids, in that order."""
-        return self._index.codes(numbers)
+    def words(self, numbers: Ids) -> Words:
+        """Return the codes of ids, in that order, as uint64 (n, words per row)."""
+        return self._index.codes(numbers).words[:, 0]
 
     def corrections(self, numbers: Ids) -> Corrections:
         """Return the corrections of ids, in that order."""
@@ -144,8 +142,8 @@ class FileRows:
             raise InvalidInputError("--corrections must be given for stage estimate.")
         return self._corrections.corrections(numbers)
 
-    def vectors(self, numbers: Ids) -> VectorSource:
-        """Return the vectors of ids, in that order, to be read as far as they are needed."""
+    def vectors(self, numbers: Ids) -> Batch:
+        """Return the vectors of ids, in that order."""
         if self._vectors is None:
             raise InvalidInputError("--vectors must be given for stage exact.")
-        return ShortlistedVectors(self._vectors, numbers)
+        return self._vectors.vectors(numbers)

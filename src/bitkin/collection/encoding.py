@@ -1,0 +1,132 @@
+"""Vectors on their way in: the frozen hasher of a collection, and what it makes of rows and
+queries.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from bitkin.arrays import Batch
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher, naming_batch
+from bitkin.hashers.minhash.minhash import MinHash
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate import Corrections, PreparedQueries, Scorer
+from bitkin.sets.members import is_matrix
+
+Accept = Callable[[Batch, str, int], Batch]
+
+
+class EncodedRows(NamedTuple):
+    """What is to be kept of n rows."""
+
+    codes: Codes
+    vectors: list[Batch] | None
+    corrections: Corrections | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Encoder:
+    """A hasher of our own, and the scorer of its codes where they can be scored."""
+
+    hasher: Hasher
+    scorer: Scorer | None
+    why_not: str = ""
+    """Why codes cannot be scored."""
+
+    @classmethod
+    def from_hasher(cls, hasher: Any, metric: str) -> Encoder:
+        """Freeze a fitted hasher: what is done to it later, such as another `fit`, does not reach
+        the encoder.
+        """
+        own = freeze_hasher(hasher)
+        try:
+            return cls(own, scorer_for(own, metric))
+        except InvalidInputError as error:
+            return cls(own, None, str(error))
+
+    def takes(self, vectors: Any) -> bool:
+        """Whether these are vectors; a MinHash also takes sets, which are none."""
+        return not isinstance(self.hasher, MinHash) or is_matrix(vectors)
+
+    def encode_rows(self, vectors: Any, accept: Accept | None) -> EncodedRows:
+        """Read, check and encode vectors, all of them before anything changes.
+
+        `accept` turns a batch into what is kept of it, None keeps nothing.
+        """
+        if not self.takes(vectors):
+            if accept is not None:
+                raise InvalidInputError(
+                    "vectors must be a matrix, got sets, of which no vectors can be kept. Create "
+                    "the collection with vectors=None, or give a CSR matrix."
+                )
+            return EncodedRows(self.hasher.encode(vectors), None, None)
+        source = self._open(vectors, "vectors")
+        codes, kept, corrections = [self._no_codes()], [], [np.empty((0, 2), dtype=np.float32)]
+        for first, batch in source.batches():
+            if self.scorer is None:
+                codes.append(self.hasher.encode_batch(batch, source.name, first))
+            else:
+                some, numbers = self.scorer.encode(batch, source.name, first)
+                codes.append(some)
+                corrections.append(numbers)
+            if accept is not None:
+                kept.append(accept(batch, source.name, first))
+        return EncodedRows(
+            Codes.concatenate(codes),
+            None if accept is None else kept,
+            None if self.scorer is None else np.concatenate(corrections),
+        )
+
+    def open_queries(self, queries: Any) -> VectorSource:
+        """Open queries of the length that the hasher was fitted on."""
+        return self._open(queries, "queries")
+
+    def encode_queries(
+        self, batch: Batch, name: str, first: int, *, prepare: bool
+    ) -> tuple[Codes, PreparedQueries | None]:
+        """Return the codes of a batch of queries and, to `prepare` estimates, what those need."""
+        if self.scorer is None or not prepare:
+            return self.hasher.encode_batch(batch, name, first), None
+        with naming_batch(name, first):
+            prepared = self.scorer.prepare_queries(batch, name)
+        return prepared.codes, prepared
+
+    def _open(self, vectors: Any, name: str) -> VectorSource:
+        source = open_vectors(vectors, name=name)
+        self.hasher.require_features(source)
+        return source
+
+    def _no_codes(self) -> Codes:
+        spec = self.hasher.spec_
+        nothing = np.empty((0, spec.n_symbols), dtype=np.uint8)
+        return Codes.from_symbols(
+            nothing, spec.bits_per_symbol, fingerprint=self.hasher.fingerprint_
+        )
+
+
+def freeze_hasher(hasher: Any) -> Hasher:
+    """Return a fitted hasher that nobody else has."""
+    if not isinstance(hasher, Hasher):
+        raise InvalidInputError(
+            "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got "
+            f"{type(hasher).__name__}."
+        )
+    try:
+        check_is_fitted(hasher)
+    except NotFittedError:
+        raise InvalidInputError(
+            f"hasher must be fitted, got {hasher!r}, which is not. Call its fit with vectors like "
+            "those to come."
+        ) from None
+    return hasher.snapshot() if isinstance(hasher, ProjectionHash) else copy.deepcopy(hasher)

@@ -1,0 +1,203 @@
+"""Ids as a caller knows them, whole numbers or strings, and the row ids that they stand for.
+
+Inside, rows are known by row ids, int64. Ids that are whole numbers are row ids themselves. A
+string gets a row id when it is first seen, and keeps it as long as its table lives. So the table
+only grows, and readers need no lock: a string that is not in a reader's snapshot, because it came
+later or was removed before, has a row id that is not there either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.arrays import Ids
+from bitkin.checks import id_array, require_order, shown
+from bitkin.errors import DuplicateIdError, InvalidInputError
+from bitkin.index.rows.limits import given_ids, is_id
+
+Names = npt.NDArray[np.object_]
+
+
+class CollectionIds(Protocol):
+    """How ids, as a caller knows them, and row ids belong together."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    def __len__(self) -> int:
+        """Return how many ids are held here, those of removed rows included."""
+
+    def is_id(self, value: object) -> bool:
+        """Whether a value can be an id."""
+
+    def check(self, ids: Any, name: str = "ids") -> npt.NDArray[Any]:
+        """Return ids as a 1-D array, in the order given."""
+
+    def check_new(self, n_rows: int, ids: Any) -> npt.NDArray[Any] | None:
+        """Return the ids that a caller gave for so many rows, all different; None where they are to
+        be made here.
+
+        It may run any code of the caller's, so it comes before the writer's lock is taken.
+        """
+
+    def row_ids(self, ids: npt.NDArray[Any]) -> Ids:
+        """Return the row id of every id, −1 where it cannot be there."""
+
+    def register(self, ids: npt.NDArray[Any]) -> Ids:
+        """Return the row id of every id, a new one where it never came. For the writer alone."""
+
+    def from_row_ids(self, row_ids: Ids) -> npt.NDArray[Any]:
+        """Return the id of every row id, and the padding of this kind of ids for −1."""
+
+    def keep_only(self, row_ids: Ids) -> tuple[CollectionIds, Ids]:
+        """Return the ids of some rows alone, in ascending order, and the row ids that they have
+        then.
+        """
+
+
+class IntegerIds:
+    """Whole numbers from 0 to 2**63 − 1: they are row ids themselves."""
+
+    nbytes = 0
+
+    def __len__(self) -> int:
+        return 0  # none is held here
+
+    def is_id(self, value: object) -> bool:
+        """Whether a value can be an id."""
+        return is_id(value)
+
+    def check(self, ids: Any, name: str = "ids") -> Ids:
+        """Return ids as a 1-D array, in the order given."""
+        return id_array(ids, name, any_order=True)
+
+    def check_new(self, n_rows: int, ids: Any) -> Ids | None:
+        """Return the ids that a caller gave for so many rows, all different; None where none were
+        given.
+        """
+        return given_ids(n_rows, ids)
+
+    def row_ids(self, ids: Ids) -> Ids:
+        """Return the row id of every id."""
+        return ids
+
+    def register(self, ids: Ids) -> Ids:
+        """Return the row id of every id, a new one where it never came. For the writer alone."""
+        return ids
+
+    def from_row_ids(self, row_ids: Ids) -> Ids:
+        """Return the id of every row id; −1, the padding, stays."""
+        return row_ids
+
+    def keep_only(self, row_ids: Ids) -> tuple[IntegerIds, Ids]:
+        """Return the ids of some rows alone, in ascending order, and the row ids that they have
+        then.
+        """
+        return self, row_ids
+
+
+class StringIds:
+    """Strings, numbered in the order in which they came."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = list(names)
+        self._row_ids = {name: row_id for row_id, name in enumerate(self._names)}
+        self._text_bytes = sum(map(sys.getsizeof, self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for the strings and the table of their row ids."""
+        return self._text_bytes + sys.getsizeof(self._names) + sys.getsizeof(self._row_ids)
+
+    def is_id(self, value: object) -> bool:
+        """Whether a value can be an id."""
+        return isinstance(value, str)
+
+    def check(self, ids: Any, name: str = "ids") -> Names:
+        """Return ids as a 1-D array of strings, in the order given."""
+        require_order(ids, name, any_order=True)
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            raise InvalidInputError(
+                f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list."
+            )
+        listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        if not isinstance(listed, list):  # of an array without dimensions
+            raise InvalidInputError(
+                f"{name} must be 1-dimensional, got one {shown(listed)}. Wrap a single id in a "
+                "list."
+            )
+        for position, value in enumerate(listed):
+            if not isinstance(value, str):
+                raise InvalidInputError(
+                    f"{name} must be strings in a collection with ids='str', got {shown(value)} at "
+                    f"position {position}."
+                )
+        # subclasses, such as NumPy's, become plain strings
+        return _array_of(map(str, listed), len(listed))
+
+    def check_new(self, n_rows: int, ids: Any) -> Names:
+        """Return the ids that a caller gave for so many rows, all different; none can be made
+        here.
+        """
+        if ids is None:
+            raise InvalidInputError(
+                "ids must be given, one string a row, in a collection with ids='str'."
+            )
+        names = self.check(ids)
+        if len(names) != n_rows:
+            raise InvalidInputError(f"ids must be one a row, got {len(names)} for {n_rows} rows.")
+        if len(set(names)) < n_rows:
+            twice = [name for name, count in Counter(names).items() if count > 1]
+            raise DuplicateIdError(
+                f"ids must differ, given more than once: {list_some_ids(twice)}."
+            )
+        return names
+
+    def row_ids(self, ids: Names) -> Ids:
+        """Return the row id of every id, −1 where it never came."""
+        return np.fromiter((self._row_ids.get(name, -1) for name in ids), np.int64, len(ids))
+
+    def register(self, ids: Names) -> Ids:
+        """Return the row id of every id, a new one where it never came. For the writer alone."""
+        for name in ids:
+            if name not in self._row_ids:
+                # first, or a reader could learn a row id that has no name yet
+                self._names.append(name)
+                self._row_ids[name] = len(self._names) - 1
+                self._text_bytes += sys.getsizeof(name)
+        return self.row_ids(ids)
+
+    def from_row_ids(self, row_ids: Ids) -> Names:
+        """Return the id of every row id; −1, the padding, becomes None."""
+        names = self._names
+        flat = (None if row_id < 0 else names[row_id] for row_id in row_ids.reshape(-1).tolist())
+        return _array_of(flat, row_ids.size).reshape(row_ids.shape)
+
+    def keep_only(self, row_ids: Ids) -> tuple[StringIds, Ids]:
+        """Return the ids of some rows alone, in ascending order, and the row ids that they have
+        then.
+        """
+        return StringIds(self.from_row_ids(row_ids)), np.arange(len(row_ids))
+
+
+def list_some_ids(ids: Any) -> str:
+    """Write the first few ids for a message."""
+    listed = list(ids)
+    text = ", ".join(shown(value) if isinstance(value, str) else str(value) for value in listed[:5])
+    return text if len(listed) <= 5 else f"{text} and {len(listed) - 5} more"
+
+
+def _array_of(values: Iterable[Any], n: int) -> Names:
+    array = np.empty(n, dtype=object)
+    array[:] = list(values)
+    return array

@@ -1,0 +1,292 @@
+"""How vectors are kept for the exact stage: float32 or float16, int8 with a scale, or sparse.
+
+Vectors stand in slots, which `rows.py` finds by row id. All kinds grow at their end, like a
+`Column`, and never change otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from bitkin.arrays import Batch, FloatRows, Ids
+from bitkin.collection.rows import Column
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.training import prepared
+from bitkin.io.vectors.batch import first_not_finite, plain_batch
+
+KINDS = ("float32", "float16", "int8", "csr")
+# Steps that the largest number of a row has at least, wherever it is kept in a smaller type.
+_LEAST_STEPS = 64
+_LARGEST_STEP = 127  # of int8, on either side of 0
+_SMALLEST_SCALE = np.float32(2.0**-141)  # float32 keeps smaller ones with less than 8 bits
+
+
+class KeptVectors(Protocol):
+    """Vectors by slot. They never change, and only the newest may be grown."""
+
+    @property
+    def n_features(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what `gather` returns."""
+
+    @property
+    def sparse(self) -> bool:
+        """Whether `gather` returns CSR."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+
+    def accept(self, batch: Batch, name: str, first: int) -> Batch:
+        """Return a batch in the form that `with_rows` takes; raise where it cannot be kept so."""
+
+    def with_rows(self, batch: Batch) -> Self:
+        """Return these vectors and an accepted batch behind them."""
+
+    def gather(self, slots: Ids) -> Batch:
+        """Return the vectors in some slots, in that order."""
+
+    def take(self, slots: Ids) -> Self:
+        """Return those in some slots alone, in that order and to the last bit, without room for
+        more.
+        """
+
+
+def no_vectors(kind: str, n_features: int) -> KeptVectors:
+    """Return an empty store of vectors of a kind."""
+    if kind == "csr":
+        return SparseVectors.empty(n_features)
+    if kind == "int8":
+        return ScaledVectors.empty(n_features)
+    return DenseVectors.empty(np.dtype(kind), n_features)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DenseVectors:
+    """Vectors kept as float32 or float16: one row of numbers per slot."""
+
+    column: Column
+    sparse = False
+
+    @classmethod
+    def empty(cls, dtype: np.dtype[Any], n_features: int) -> Self:
+        """Return an empty store."""
+        return cls(Column.empty(dtype, n_features))
+
+    @property
+    def n_features(self) -> int:
+        """Length of a vector."""
+        return int(self.column.array.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+        return self.column.array.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        return self.column.array.nbytes
+
+    def accept(self, batch: Batch, name: str, first: int) -> Batch:
+        """Return a batch as dense rows of the type that is kept; numbers beyond it are refused."""
+        return _narrow(_as_float32(batch, name, first), self.dtype, name, first)
+
+    def with_rows(self, batch: Batch) -> DenseVectors:
+        """Return these vectors and an accepted batch behind them."""
+        return DenseVectors(self.column.with_rows(batch))
+
+    def gather(self, slots: Ids) -> Batch:
+        """Return the vectors in some slots, in that order."""
+        return self.column.array[slots]
+
+    def take(self, slots: Ids) -> DenseVectors:
+        """Return those in some slots alone."""
+        return DenseVectors(Column(self.gather(slots), len(slots)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScaledVectors:
+    """Vectors kept as int8: whole numbers from −127 to 127; times the scale of their slot, they are
+    the vector to within half the scale.
+    """
+
+    steps: Column
+    scales: Column
+    dtype = np.dtype(np.float32)
+    sparse = False
+
+    @classmethod
+    def empty(cls, n_features: int) -> Self:
+        """Return an empty store."""
+        return cls(Column.empty(np.int8, n_features), Column.empty(np.float32))
+
+    @property
+    def n_features(self) -> int:
+        """Length of a vector."""
+        return int(self.steps.array.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        return self.steps.array.nbytes + self.scales.array.nbytes
+
+    def accept(self, batch: Batch, name: str, first: int) -> Batch:
+        """Return a batch as dense rows of float32; rows whose largest step is beyond that are
+        refused.
+        """
+        rows = _as_float32(batch, name, first)
+        scales = _scales_of(rows)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(scales * np.float32(_LARGEST_STEP)))
+        if len(bad):
+            row = int(bad[0])
+            column = int(np.abs(rows[row]).argmax())
+            raise InvalidInputError(
+                f"{name} must stay below {np.finfo(np.float32).max} when rounded to int8 steps, "
+                f"got {rows[row, column]} at row {first + row}, column {column}. Scale the data "
+                "down, or keep vectors='float32'."
+            )
+        lost = np.flatnonzero((scales < _SMALLEST_SCALE) & rows.any(axis=1))
+        if len(lost):
+            row = int(lost[0])
+            raise InvalidInputError(
+                f"{name} must have larger numbers to be kept as int8 steps, got "
+                f"{np.abs(rows[row]).max()} as the largest of row {first + row}. Scale the data "
+                "up, or keep vectors='float32'."
+            )
+        return rows
+
+    def with_rows(self, batch: Batch) -> ScaledVectors:
+        """Return these vectors and an accepted batch behind them."""
+        steps, scales = _round_to_steps(batch)
+        return ScaledVectors(self.steps.with_rows(steps), self.scales.with_rows(scales))
+
+    def gather(self, slots: Ids) -> Batch:
+        """Return the vectors in some slots, in that order: steps times scales."""
+        return self.steps.array[slots] * self.scales.array[slots][:, None]
+
+    def take(self, slots: Ids) -> ScaledVectors:
+        """Return those in some slots alone."""
+        n = len(slots)
+        return ScaledVectors(
+            Column(self.steps.array[slots], n), Column(self.scales.array[slots], n)
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseVectors:
+    """Vectors kept as CSR, float32: slot s holds `values[ends[s] : ends[s + 1]]`, in `columns` of
+    the same places.
+    """
+
+    n_features: int
+    values: Column
+    columns: Column
+    ends: Column
+    dtype = np.dtype(np.float32)
+    sparse = True
+
+    @classmethod
+    def empty(cls, n_features: int) -> Self:
+        """Return an empty store."""
+        ends = Column.empty(np.int64).with_rows(np.zeros(1, dtype=np.int64))
+        return cls(n_features, Column.empty(np.float32), Column.empty(np.int32), ends)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        return sum(column.array.nbytes for column in (self.values, self.columns, self.ends))
+
+    def accept(self, batch: Batch, name: str, first: int) -> Batch:
+        """Return a batch as CSR rows of float32; numbers beyond that are refused."""
+        small = prepared(batch, False, name, first)
+        return plain_batch(small if issparse(small) else csr_array(small), self.dtype)
+
+    def with_rows(self, batch: Batch) -> SparseVectors:
+        """Return these vectors and an accepted batch behind them."""
+        ends = self.ends.rows[-1] + batch.indptr[1:].astype(np.int64)
+        return SparseVectors(
+            self.n_features,
+            self.values.with_rows(batch.data),
+            self.columns.with_rows(batch.indices),
+            self.ends.with_rows(ends),
+        )
+
+    def gather(self, slots: Ids) -> Batch:
+        """Return the vectors in some slots, in that order."""
+        begins = self.ends.array[slots]
+        counts = self.ends.array[slots + 1] - begins
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(begins - ends[:-1], counts) + np.arange(ends[-1])
+        parts = (self.values.array[places], self.columns.array[places], ends)
+        return plain_batch(csr_array(parts, shape=(len(slots), self.n_features)), self.dtype)
+
+    def take(self, slots: Ids) -> SparseVectors:
+        """Return those in some slots alone."""
+        rows = self.gather(slots)
+        columns = (rows.data, rows.indices, rows.indptr.astype(np.int64))
+        return SparseVectors(self.n_features, *(Column(column, len(column)) for column in columns))
+
+
+def _as_float32(batch: Batch, name: str, first: int) -> Batch:
+    """Return a batch as dense rows of float32; numbers beyond that are refused."""
+    small = prepared(batch, False, name, first)
+    return small.toarray() if issparse(small) else small
+
+
+def _narrow(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch:
+    """Return dense float32 rows in a smaller type; numbers beyond its range are refused."""
+    with np.errstate(over="ignore"):
+        small = batch.astype(dtype, copy=False)
+    found = None if small is batch else first_not_finite(small)
+    if found is not None:
+        row, column, _ = found
+        raise InvalidInputError(
+            f"{name} must fit {dtype}, which ends at {np.finfo(dtype).max}, got "
+            f"{batch[row, column]} at row {first + row}, column {column}. Scale the data down, or "
+            "keep vectors='float32'."
+        )
+    if small is not batch:
+        _require_digits(batch, small, name, first)
+    return small
+
+
+def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
+    """Raise for a row that loses more than int8 steps would: numbers below the range of `small`
+    become 0.
+    """
+    largest = np.abs(batch).max(axis=1, initial=0.0)
+    lost = np.flatnonzero(
+        (largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _LEAST_STEPS)
+    )
+    if len(lost):
+        raise InvalidInputError(
+            f"{name} must have larger numbers to be kept as {small.dtype}, which takes steps of "
+            f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} "
+            f"is {largest[lost[0]]}. Scale the data up, set such rows to 0, or keep "
+            "vectors='float32'."
+        )
+
+
+def _round_to_steps(batch: FloatRows) -> tuple[Any, Any]:
+    """Return rows as whole numbers and a scale each; a row of zeros has the scale 0."""
+    scales = _scales_of(batch)
+    steps = np.zeros(batch.shape, dtype=np.float32)
+    np.divide(batch, scales[:, None], out=steps, where=scales[:, None] > 0)
+    return np.clip(np.rint(steps), -_LARGEST_STEP, _LARGEST_STEP).astype(np.int8), scales
+
+
+def _scales_of(batch: FloatRows) -> FloatRows:
+    """Return the step of every row."""
+    scales: FloatRows = (np.abs(batch).max(axis=1, initial=0.0) / np.float32(_LARGEST_STEP)).astype(
+        np.float32
+    )
+    return scales

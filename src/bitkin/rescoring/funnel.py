@@ -1,0 +1,182 @@
+"""The funnel: all rows by their codes, the best of them by the estimate, the best of those by the
+vectors themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from bitkin.arrays import Batch, Ids, Words
+from bitkin.codes import Codes
+from bitkin.errors import InvalidInputError
+from bitkin.index.results import Neighbors
+from bitkin.rescoring.estimate import (
+    Corrections,
+    PreparedQueries,
+    Scorer,
+    distances_from_scores,
+)
+from bitkin.rescoring.exact import nearest_by_vectors
+from bitkin.rescoring.shortlist import Shortlist
+
+STAGES = ("codes", "estimate", "exact")
+CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
+PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
+
+
+class Step(NamedTuple):
+    """A stage, and how many rows per query it keeps."""
+
+    stage: str
+    keep: int
+
+
+def steps_to(last: str, possible: frozenset[str], k: int, oversample: int) -> tuple[Step, ...]:
+    """Return the possible stages up to `last`: codes keep k · oversample · 10, the estimate
+    k · oversample, the last one k.
+    """
+    if last == "codes":
+        return (Step(last, k),)
+    keeps = {"codes": k * oversample * CODES_PER_ESTIMATE, "estimate": k * oversample}
+    before = [stage for stage in STAGES[: STAGES.index(last)] if stage in possible]
+    return (*(Step(stage, keeps[stage]) for stage in before), Step(last, k))
+
+
+class SearchedRows(Protocol):
+    """Rows by id, all as of one moment, however they are kept.
+
+    A collection in memory is one, an index in a file with vectors in others another.
+    """
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes, nearest first, ties by lower id.
+
+        An index that may miss rows may return fewer than k, but not fewer than `least` while there
+        are as many.
+        """
+
+    def words(self, row_ids: Ids) -> Words:
+        """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
+
+    def corrections(self, row_ids: Ids) -> Corrections:
+        """Return the corrections of rows that are there, in that order."""
+
+    def vectors(self, row_ids: Ids) -> Batch:
+        """Return the vectors of rows that are there, in that order."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """What one stage has done, for all queries together."""
+
+    seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+
+
+@dataclass(slots=True)
+class Timings:
+    """What every stage has done; "encode" is what makes codes of queries."""
+
+    stages: dict[str, Timing] = field(default_factory=dict)
+
+    def add(self, stage: str, since: float, rows_in: int, rows_out: int) -> float:
+        """Note that a stage ends now, and return the time."""
+        now = time.perf_counter()
+        timing = self.stages.setdefault(stage, Timing())
+        timing.seconds += now - since
+        timing.rows_in += rows_in
+        timing.rows_out += rows_out
+        return now
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """Stages in their order, the first of them "codes", and what they need.
+
+    Parameters
+    ----------
+    steps : tuple of Step
+    scorer : Scorer or None
+        Needed where the estimate is among the stages.
+    metric : {"l2", "cosine", "ip"}
+    """
+
+    steps: tuple[Step, ...]
+    scorer: Scorer | None
+    metric: str
+
+    @property
+    def estimates(self) -> bool:
+        """Whether the estimate is among the stages."""
+        return any(step.stage == "estimate" for step in self.steps)
+
+    def queries_at_once(self, n_rows: int) -> int:
+        """Return how many queries keep the shortlists of a block small."""
+        return max(1, PAIRS_AT_ONCE // max(1, min(self.steps[0].keep, n_rows)))
+
+    def nearest(
+        self,
+        rows: SearchedRows,
+        batch: Batch,
+        codes: Codes,
+        allow: Ids | None,
+        *,
+        prepared: PreparedQueries | None = None,
+        timings: Timings | None = None,
+    ) -> Neighbors:
+        """Return the nearest rows of a batch of queries, as many columns as the last stage keeps.
+
+        There are no more columns than rows, but always one. `batch` is None where all that is known
+        of queries is their codes. `prepared` is what the estimate makes of the batch, computed here
+        if it is needed and not given.
+        """
+        since = time.perf_counter()
+        n_rows = len(rows)
+        found = rows.nearest(
+            codes, _columns(self.steps[0], n_rows), allow, least=self.steps[-1].keep
+        )
+        if timings is not None:
+            since = timings.add("codes", since, len(codes) * n_rows, _count(found))
+        for step in self.steps[1:]:
+            before = found
+            k = _columns(step, found.ids.shape[1])
+            if step.stage == "exact":
+                found = nearest_by_vectors(
+                    found.ids, found.ids, rows.vectors, batch, self.metric, k
+                )
+            else:
+                found = self._estimate(rows, batch, prepared, found.ids, k)
+            if timings is not None:
+                since = timings.add(step.stage, since, _count(before), _count(found))
+        return found
+
+    def _estimate(
+        self, rows: SearchedRows, batch: Batch, prepared: PreparedQueries | None, ids: Ids, k: int
+    ) -> Neighbors:
+        if self.scorer is None:
+            raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
+        if prepared is None:
+            prepared = self.scorer.prepare_queries(batch)
+        # Every row is fetched once, however many queries share it.
+        shortlist = Shortlist.from_ids(ids)
+        words = rows.words(shortlist.wanted)
+        corrections = rows.corrections(shortlist.wanted)
+        found = self.scorer.nearest(prepared, words, corrections, shortlist.places, ids, k)
+        return distances_from_scores(found, self.metric)
+
+
+def _columns(step: Step, n_rows: int) -> int:
+    """Return how many rows per query a stage returns: no more than there are, but one at least."""
+    return max(1, min(step.keep, n_rows))
+
+
+def _count(found: Neighbors) -> int:
+    return int(np.count_nonzero(found.ids >= 0))
