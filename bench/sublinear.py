@@ -125,7 +125,7 @@ def together(
 def beside_faiss(index: MultiIndex, codes: Codes, queries: Codes) -> None:
     """All neighbours within the radius that holds the tenth of the median query."""
     radius = int(np.median(index.search(queries, K).distances[:, -1]))
-    n_tables = len(index._snapshot.segments[0].tables.chunks.lengths)  # type: ignore[union-attr]
+    n_tables = len(index.snapshot.segments[0].tables.chunks.lengths)  # type: ignore[union-attr]
     peer = faiss.IndexBinaryMultiHash(codes.spec.n_bits, n_tables, codes.spec.n_bits // n_tables)
     peer.add(codes.to_bytes())
     peer.nflip = radius // n_tables

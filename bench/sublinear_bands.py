@@ -103,7 +103,7 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
             for budget in BUDGETS_OF_MANY if many else BUDGETS:
                 index = BandIndex(rows.spec, symbols * bits, probes=probes, budget=budget)
                 # tables do not depend on probes and budget: built once a width
-                index._snapshot = tabled._snapshot
+                index.adopt(tabled.snapshot)
                 name = f"band_bits={symbols * bits} probes={probes} budget={budget}"
 
                 def search(index: BandIndex = index) -> tuple[Any, Any]:
@@ -111,7 +111,7 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
 
                 run = truth.judge(Run("bands", name, search, index.nbytes / len(rows)))
                 run.candidates = float(
-                    index._nearest_and_looked(index._snapshot, queries, K, None, least=1)[1].mean()
+                    index._nearest_and_looked(index.snapshot, queries, K, None, least=1)[1].mean()
                 )
                 yield run
                 if run.own > ENOUGH or run.candidates < budget / 2:

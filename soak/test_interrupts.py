@@ -130,7 +130,7 @@ def test_interrupts_of_an_index_lose_nothing(name: str, share: float, timer: Tim
         elif kind == 2:
             act = partial(index.search, queries, 5)
         else:
-            first = index._snapshot.next_id
+            first = index.snapshot.next_id
             after.update(zip(range(first, first + len(some)), some.tolist(), strict=True))
             act = partial(index.add, codes[some])
         interrupted = timer.during(act)

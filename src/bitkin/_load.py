@@ -50,4 +50,4 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
             "newer one may."
         )
     home = importlib.import_module(_MODULES[stored.class_name])
-    return getattr(home, stored.class_name)._from_file(stored)
+    return getattr(home, stored.class_name).from_stored(stored)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,7 @@ class Codes:
         if flags is not None and words[flags].any():
             words = words.copy()
             words[flags] = 0
-        _fill(self, words, spec, flags, fingerprint)
+        _set_parts(self, words, spec, flags, fingerprint)
 
     @classmethod
     def from_parts(
@@ -89,12 +89,13 @@ class Codes:
         spec: CodeSpec,
         empty: npt.NDArray[np.bool_] | None = None,
         fingerprint: str | None = None,
+        source: StoredFile | None = None,
     ) -> Codes:
         """Wrap parts that already keep the promises of this class, without a check or a copy: for
-        what bitkin made itself.
+        what bitkin made itself, or read from the file `source`.
         """
         codes = cls.__new__(cls)
-        _fill(codes, words, spec, empty, fingerprint)
+        _set_parts(codes, words, spec, empty, fingerprint, source)
         return codes
 
     @classmethod
@@ -256,16 +257,16 @@ class Codes:
         write_file(path, "Codes", parameters, self.fingerprint, tensors)
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> Codes:
+    def from_stored(cls, stored: StoredFile) -> Codes:
+        """Return the codes that a file holds."""
         spec = spec_from_file(stored)
         shape = (None, spec.bits_per_symbol, spec.plane_words)
         words = stored.tensor("words", np.uint64, shape)
         empty = stored.optional_tensor("empty", np.bool_, (len(words),))
         stored.require_no_more_tensors()
-        codes = cls.from_parts(words, spec, empty, stored.fingerprint)
-        object.__setattr__(codes, "_source", stored)
+        codes = cls.from_parts(words, spec, empty, stored.fingerprint, stored)
         if not stored.mapped:
-            codes._require_clean(stored.name)
+            _require_clean(codes, stored.name)
         return codes
 
     def verify(self) -> None:
@@ -274,15 +275,7 @@ class Codes:
         """
         if self._source is not None:
             self._source.verify()
-        self._require_clean("the codes in memory" if self._source is None else self._source.name)
-
-    def _require_clean(self, name: str) -> None:
-        if _has_unused_bits(self.words, self.spec) or (
-            self.empty is not None and self.words[self.empty].any()
-        ):
-            raise CorruptFileError(
-                f"{name} holds codes with bits set where none may be. It was not written by bitkin."
-            )
+        _require_clean(self, "the codes in memory" if self._source is None else self._source.name)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -394,7 +387,21 @@ def require_codes(codes: Any, name: str) -> Codes:
     return codes
 
 
-def require_comparable(spec: CodeSpec, fingerprint: str | None, codes: Codes, name: str) -> None:
+class CodeOrigin(Protocol):
+    """Whatever says which codes it holds: `Codes`, an index, a snapshot of its rows."""
+
+    @property
+    def spec(self) -> CodeSpec:
+        """The shape of the codes."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The hasher that made the codes; None where it is not known."""
+
+
+def require_comparable(
+    spec: CodeSpec, fingerprint: str | None, codes: CodeOrigin, name: str
+) -> None:
     """Raise unless `codes` have this spec and no other known fingerprint."""
     if codes.spec != spec:
         raise CodeMismatchError(
@@ -417,14 +424,17 @@ def spec_from_file(stored: StoredFile) -> CodeSpec:
         raise CorruptFileError(f"{stored.name} has an impossible code spec: {error}") from None
 
 
-def _fill(
+def _set_parts(
     codes: Codes,
     words: npt.NDArray[np.uint64],
     spec: CodeSpec,
     empty: npt.NDArray[np.bool_] | None,
     fingerprint: str | None,
+    source: StoredFile | None = None,
 ) -> None:
-    """Set the attributes of new codes, which nothing can set later."""
+    """Give codes, which refuse to be changed, their parts; no flags are kept where no row is
+    empty.
+    """
     words = words.view()
     words.flags.writeable = False
     if empty is not None:
@@ -436,10 +446,20 @@ def _fill(
         "spec": spec,
         "empty": empty,
         "fingerprint": fingerprint,
-        "_source": None,
+        "_source": source,
     }
     for name, value in parts.items():
         object.__setattr__(codes, name, value)
+
+
+def _require_clean(codes: Codes, name: str) -> None:
+    """Raise where codes from a file have bits that no symbol, or no row that is not empty, has."""
+    if _has_unused_bits(codes.words, codes.spec) or (
+        codes.empty is not None and codes.words[codes.empty].any()
+    ):
+        raise CorruptFileError(
+            f"{name} holds codes with bits set where none may be. It was not written by bitkin."
+        )
 
 
 def _unpickle(

@@ -76,7 +76,7 @@ def stress(
                 there.update(zip(ids.tolist(), some[: len(ids)].tolist(), strict=True))
                 write = partial(index.upsert, rows[some[: len(ids)]], ids)
             else:
-                start = index._snapshot.next_id
+                start = index.snapshot.next_id
                 there.update(zip(range(start, start + len(some)), some.tolist(), strict=True))
                 write = partial(index.add, rows[some])
             history.append(

@@ -146,11 +146,11 @@ def test_large_tables_of_any_width_give_what_no_tables_give(
     queries = Codes.concatenate([queries, rows[:50]])
     index = BandIndex(rows.spec, band_bits, probes=5)
     index.add(rows)
-    assert index._snapshot.segments[0].tables is not None
+    assert index.snapshot.segments[0].tables is not None
     monkeypatch.setattr(band_index, "FEW_ROWS", 10**6)
     plain = BandIndex(rows.spec, band_bits, probes=5)
     plain.add(rows)
-    assert plain._snapshot.segments[0].tables is None
+    assert plain.snapshot.segments[0].tables is None
     for k in (1, 20):
         require_same(index.search(queries, k), plain.search(queries, k))
     assert index.count_candidates(queries).tolist() == plain.count_candidates(queries).tolist()
@@ -275,7 +275,7 @@ def test_with_a_budget_the_rows_of_nearest_sketches_are_compared(
     # all are finalists
     require_same(every, band_truth.nearest(rows, np.arange(400), queries, 4, 8, allow=allow))
     few = BandIndex(rows.spec, 8, budget=100)
-    few._snapshot = index._snapshot
+    few.adopt(index.snapshot)
     # all are looked at: only the finalists are few
     monkeypatch.setattr(BandSearch, "_budget", lambda *_: 10**6)
     found = few.search(queries, 4, allow=allow)
@@ -371,7 +371,7 @@ def test_files_with_impossible_settings_are_refused(wrong: dict[str, Any], tmp_p
     }
     from bitkin.index.rows.files import tensors_of
 
-    write_file(tmp_path / "bands", "BandIndex", settings_of_file, None, tensors_of(index._snapshot))
+    write_file(tmp_path / "bands", "BandIndex", settings_of_file, None, tensors_of(index.snapshot))
     with pytest.raises(CorruptFileError, match="impossible settings of bands"):
         BandIndex.load(tmp_path / "bands")
 

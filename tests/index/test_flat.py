@@ -297,7 +297,7 @@ def test_many_small_merges_leave_few_segments() -> None:
     for i in range(200):
         index.merge(built(rows[i], [i]))
     assert index.codes(range(200)) == rows
-    assert len(index._snapshot.segments) < 5
+    assert len(index.snapshot.segments) < 5
 
 
 def test_a_large_merge_shares_the_rows() -> None:
@@ -305,7 +305,7 @@ def test_a_large_merge_shares_the_rows() -> None:
     index, other = built(rows[:10]), built(rows[10:], range(10, 10_000))
     index.merge(other)
     assert index.codes(range(10_000)) == rows
-    assert np.shares_memory(index._snapshot.segments[-1].blocks, other._snapshot.segments[0].blocks)
+    assert np.shares_memory(index.snapshot.segments[-1].blocks, other.snapshot.segments[0].blocks)
 
 
 def test_rows_removed_and_added_across_words_of_marks() -> None:

@@ -105,7 +105,7 @@ def test_answers_are_those_of_the_scan(
     with pytest.MonkeyPatch.context() as patch:
         patched(patch).setattr(multi_cost, "_SHARES", shares)
         index, flat = both(rows, rng.permutation(3 * n)[:n])
-        assert (index._snapshot.segments[0].tables is None) == (n < BLOCK)
+        assert (index.snapshot.segments[0].tables is None) == (n < BLOCK)
         require_same_answers(index, flat, queries)
 
 
@@ -268,7 +268,7 @@ def test_rows_come_into_tables_as_they_grow_and_few_stay_outside(
     for part in np.array_split(np.arange(len(rows)), 61):
         index.add(rows[part])
         flat.add(rows[part])
-        segments = index._snapshot.segments
+        segments = index.snapshot.segments
         outside = [each.n - (each.tables.n if each.tables else 0) for each in segments]
         assert len(segments) <= tabled.MOST_SEGMENTS
         assert sum(outside) <= sum(max(BLOCK, each.n // 16) for each in segments)
@@ -291,7 +291,7 @@ def test_a_saved_index_comes_back_with_tables_and_takes_more_rows(
         back.verify()
         assert type(back) is MultiIndex
         assert (back.spec, back.fingerprint, len(back)) == (index.spec, "f", 1300)
-        assert back._snapshot.segments[0].tables is not None
+        assert back.snapshot.segments[0].tables is not None
         require_same_answers(back, flat, rows[:4])
     more = clustered(rng, 1000, 70, 2)
     assert np.array_equal(back.add(more), flat.add(more))
@@ -314,10 +314,10 @@ def test_a_pickled_index_has_tables_of_its_own(few_rows: pytest.MonkeyPatch) -> 
 def test_a_search_answers_from_the_snapshot_it_took(few_rows: pytest.MonkeyPatch) -> None:
     rows = clustered(np.random.default_rng(0), 3 * BLOCK, 64, 1)
     index, flat = both(rows)
-    before = index._snapshot
+    before = index.snapshot
     index.remove(range(100))
     index.add(rows[:700])
-    assert same(index._k_nearest(before, rows[:5], 9, None, least=9), flat.search(rows[:5], 9))
+    assert same(index.nearest_in(before, rows[:5], 9, None, least=9), flat.search(rows[:5], 9))
 
 
 def test_bad_input_is_refused() -> None:

@@ -28,7 +28,7 @@ def test_mapped_files_stay_mapped_however_many_there_are(name: str, tmp_path: Pa
     ids = index.add(more)
     scan.add(more)
     assert (
-        sum(segment.source is not None for segment in index._snapshot.segments) == MOST_SEGMENTS + 2
+        sum(segment.source is not None for segment in index.snapshot.segments) == MOST_SEGMENTS + 2
     )
     assert index.search(more, k=1).ids[:, 0].tolist() == ids.tolist()
     assert len(index) == len(scan)
@@ -41,5 +41,5 @@ def test_many_segments_in_memory_become_one() -> None:
     rng = np.random.default_rng(0)
     for first in range(2 * MOST_SEGMENTS + 3, 0, -1):
         index.add(random_codes(rng, 3000, 20), 10**5 * first + np.arange(3000))
-    assert len(index._snapshot.segments) <= MOST_SEGMENTS
+    assert len(index.snapshot.segments) <= MOST_SEGMENTS
     assert len(index) == 3000 * (2 * MOST_SEGMENTS + 3)

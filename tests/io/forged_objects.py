@@ -152,7 +152,7 @@ def load_signed(path: Path) -> Any:
     if stored.class_name not in _SIGNED_BY_NAME:
         stored.fingerprint = RightFingerprint(stored.fingerprint)
     kind = getattr(importlib.import_module(_MODULES[stored.class_name]), stored.class_name)
-    return kind._from_file(stored)
+    return kind.from_stored(stored)
 
 
 def good_objects(folder: Path) -> dict[str, Parts]:
@@ -390,7 +390,7 @@ def _use_index(index: Any, again: Path) -> None:
     index.search(queries, 3)
     index.search_radius(queries, 1)
     index.verify()
-    if int(index._snapshot.next_id) < 2**62:
+    if int(index.snapshot.next_id) < 2**62:
         index.remove(index.add(queries)[:1])
         index.search(queries, 3)
     index.save(again)

@@ -56,7 +56,7 @@ def same_index(a: FlatIndex, b: FlatIndex) -> bool:
         and a.fingerprint == b.fingerprint
         and np.array_equal(a.ids, b.ids)
         and a.codes(a.ids) == b.codes(b.ids)
-        and a._snapshot.next_id == b._snapshot.next_id
+        and a.snapshot.next_id == b.snapshot.next_id
     )
 
 

@@ -54,7 +54,7 @@ def test_tables_list_every_row_once_in_the_slot_of_its_key(
     index = FlatIndex(codes.spec)
     index.add(codes)
     layout = BandLayout(codes.spec, band_bits)
-    arrays = band_tables(index._snapshot.segments[0], layout).arrays
+    arrays = band_tables(index.snapshot.segments[0], layout).arrays
     keys = np.empty((len(codes), layout.bands), dtype=np.uint64)
     keys_into(read_only(codes.words), layout.r, keys)
     for band in range(layout.bands):

@@ -35,7 +35,7 @@ SPECS = [
 def segment_of(codes: Codes) -> Segment:
     index = FlatIndex(codes.spec)
     index.add(codes)
-    return index._snapshot.segments[0]
+    return index.snapshot.segments[0]
 
 
 def bits_of(symbols: npt.NDArray[np.uint64], bits_per_symbol: int) -> npt.NDArray[np.uint64]:

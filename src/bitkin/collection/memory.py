@@ -110,7 +110,7 @@ class CollectionSnapshot:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
         are.
         """
-        return self.index._k_nearest(self.coded, queries, k, allow, least)
+        return self.index.nearest_in(self.coded, queries, k, allow, least)
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
@@ -202,7 +202,7 @@ class MemoryStore:
         held = max(new.kept.n_slots, len(new.ids))
         if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
             new = _without_dead_rows(new)
-        self._snapshot = replace(new, coded=new.index._settled(new.coded))
+        self._snapshot = replace(new, coded=new.index.prepare(new.coded))
 
 
 def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:

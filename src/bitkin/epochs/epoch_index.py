@@ -306,10 +306,11 @@ class EpochIndex:
         the file must stay as it is while the index is in use. Without it everything is read and
         verified.
         """
-        return cls._from_file(read_index(path, cls.__name__, mmap))
+        return cls.from_stored(read_index(path, cls.__name__, mmap))
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> EpochIndex:
+    def from_stored(cls, stored: StoredFile) -> EpochIndex:
+        """Return the index that a file holds."""
         metric, next_id, epochs = epoch_files.restore(stored)
         index = cls.__new__(cls)
         index._start(metric, State(epochs, next_id))

@@ -91,7 +91,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
 
     @classmethod
     @abstractmethod
-    def _from_file(cls, stored: StoredFile) -> Hasher:
+    def from_stored(cls, stored: StoredFile) -> Hasher:
         """Return the fitted hasher that a file holds."""
 
     @abstractmethod

@@ -35,20 +35,29 @@ class RowIndex(ABC):
     """Codes by id, added, replaced, removed, merged, saved and loaded; how they are searched is
     left to the classes.
 
-    A class answers `_k_nearest` and `_within_radius` from a snapshot. One that builds something
-    over the rows does so in `_settled`, which sees every snapshot before anyone else does, and one
+    A class answers `nearest_in` and `within_radius_in` from a snapshot. One that builds something
+    over the rows does so in `prepare`, which sees every snapshot before anyone else does, and one
     with settings of its own keeps them in files by `_settings` and `_from_settings`.
+
+    Collections keep their rows themselves and use an index as the way to search them: they call
+    `prepare` and `nearest_in` with snapshots of their own.
     """
 
     def __init__(self, spec: CodeSpec) -> None:
-        self._start(Snapshot(require_spec(spec)))
+        self.adopt(Snapshot(require_spec(spec)))
 
-    def _start(self, snapshot: Snapshot) -> None:
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Hold these rows and no others; for an index that nobody else uses yet."""
         self._writer = WriterLock()
-        self._snapshot = self._settled(snapshot)
+        self._snapshot = self.prepare(snapshot)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All rows as they are now: it never changes, a writer puts another one in its place."""
+        return self._snapshot
 
     @abstractmethod
-    def _k_nearest(
+    def nearest_in(
         self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> Neighbors:
         """Return the k nearest rows of every query, nearest first, ties by lower id.
@@ -58,16 +67,28 @@ class RowIndex(ABC):
         """
 
     @abstractmethod
-    def _within_radius(
+    def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
     ) -> RaggedNeighbors:
         """Return all rows within `radius`, at most `n_symbols`, of every query, nearest first, ties
         by lower id.
         """
 
-    def _settled(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot as this class wants it before it is searched."""
+    def prepare(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with what searching it needs, such as tables over its rows."""
         return snapshot
+
+    def check_queries(
+        self, queries: Codes, allow: npt.ArrayLike | None
+    ) -> tuple[Snapshot, Ids | None]:
+        """Refuse queries that cannot be compared with the rows; return the current snapshot, and
+        `allow` as ids.
+        """
+        snapshot = self._snapshot
+        require_comparable(
+            snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries"
+        )
+        return snapshot, None if allow is None else id_array(allow, "allow", any_order=True)
 
     def _settings(self) -> dict[str, Any]:
         """Return what a file says of this index beside its rows."""
@@ -133,7 +154,7 @@ class RowIndex(ABC):
                         f"ids must be new, already in the index: {some_of(numbers[there])}. "
                         "Use upsert to replace codes."
                     )
-            self._snapshot = self._settled(with_rows(snapshot, codes, numbers))
+            self._snapshot = self.prepare(with_rows(snapshot, codes, numbers))
         return numbers
 
     def upsert(self, codes: Codes, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -148,7 +169,7 @@ class RowIndex(ABC):
         with self._writer:
             snapshot = self._snapshot_for(codes)
             old = numbers[snapshot.present(numbers)]
-            self._snapshot = self._settled(with_rows(without_ids(snapshot, old), codes, numbers))
+            self._snapshot = self.prepare(with_rows(without_ids(snapshot, old), codes, numbers))
         return numbers
 
     def remove(self, ids: npt.ArrayLike) -> None:
@@ -157,7 +178,7 @@ class RowIndex(ABC):
         with self._writer:
             snapshot = self._snapshot
             snapshot.require_present(numbers)
-            self._snapshot = self._settled(tidied(without_ids(snapshot, numbers)))
+            self._snapshot = self.prepare(tidied(without_ids(snapshot, numbers)))
 
     def merge(self, other: RowIndex) -> None:
         """Add all codes of another index under the ids they have there; those of a large one are
@@ -167,15 +188,11 @@ class RowIndex(ABC):
             raise InvalidInputError(
                 f"other must be an index of codes, such as FlatIndex, got {type(other).__name__}."
             )
-        theirs = other._snapshot
+        theirs = other.snapshot
         their_ids = theirs.ids()
         with self._writer:
             mine = self._snapshot
-            nothing = np.empty(
-                (0, theirs.spec.bits_per_symbol, theirs.spec.plane_words), dtype=np.uint64
-            )
-            probe = Codes(nothing, theirs.spec, fingerprint=theirs.fingerprint)
-            require_comparable(mine.spec, mine.fingerprint, probe, "other")
+            require_comparable(mine.spec, mine.fingerprint, theirs, "other")
             shared = their_ids[mine.present(their_ids)]
             if len(shared):
                 raise DuplicateIdError(
@@ -191,12 +208,12 @@ class RowIndex(ABC):
                     fingerprint=mine.fingerprint or theirs.fingerprint,
                     next_id=max(mine.next_id, theirs.next_id),
                 )
-            self._snapshot = self._settled(both)
+            self._snapshot = self.prepare(both)
 
     def compact(self) -> None:
         """Give the space of removed codes back, and put all rows in order of id."""
         with self._writer:
-            self._snapshot = self._settled(in_one_segment(self._snapshot))
+            self._snapshot = self.prepare(in_one_segment(self._snapshot))
 
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest codes of every query, nearest first, ties by lower id.
@@ -206,9 +223,9 @@ class RowIndex(ABC):
         returned; ids in it that are not in the index are passed over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
-        snapshot, allowed = self._question(queries, allow)
+        snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
-        return self._k_nearest(snapshot, queries, k, allowed, least=k)
+        return self.nearest_in(snapshot, queries, k, allowed, least=k)
 
     def search_radius(
         self, queries: Codes, radius: int, *, allow: npt.ArrayLike | None = None
@@ -217,8 +234,8 @@ class RowIndex(ABC):
         lower id.
         """
         radius = whole_number(radius, "radius", low=0)
-        snapshot, allowed = self._question(queries, allow)
-        return self._within_radius(snapshot, queries, min(radius, self.spec.n_symbols), allowed)
+        snapshot, allowed = self.check_queries(queries, allow)
+        return self.within_radius_in(snapshot, queries, min(radius, self.spec.n_symbols), allowed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all codes in order of id to `path`: aside first, then in place at once."""
@@ -237,13 +254,14 @@ class RowIndex(ABC):
         file must stay as it is while the index is in use. Without it everything is read and
         verified.
         """
-        return cls._from_file(read_index(path, cls.__name__, mmap))
+        return cls.from_stored(read_index(path, cls.__name__, mmap))
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> Self:
+    def from_stored(cls, stored: StoredFile) -> Self:
+        """Return the index that a file holds."""
         rows = rows_from(stored)
         index = cls._from_settings(stored, rows.spec)
-        index._start(rows)
+        index.adopt(rows)
         return index
 
     def verify(self) -> None:
@@ -260,13 +278,6 @@ class RowIndex(ABC):
         require_comparable(snapshot.spec, snapshot.fingerprint, codes, "codes")
         return snapshot
 
-    def _question(self, queries: Codes, allow: npt.ArrayLike | None) -> tuple[Snapshot, Ids | None]:
-        snapshot = self._snapshot
-        require_comparable(
-            snapshot.spec, snapshot.fingerprint, require_codes(queries, "queries"), "queries"
-        )
-        return snapshot, None if allow is None else id_array(allow, "allow", any_order=True)
-
     def __getstate__(self) -> dict[str, Any]:
         unlocked = {name: value for name, value in self.__dict__.items() if name != "_writer"}
         return {**unlocked, "_snapshot": in_one_segment(self._snapshot)}
@@ -275,6 +286,6 @@ class RowIndex(ABC):
         self.__dict__.update(state)
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         snapshot = self._snapshot
-        self._start(
+        self.adopt(
             replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments))
         )

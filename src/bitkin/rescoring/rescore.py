@@ -191,7 +191,7 @@ def _shortlisted_rows(
     wanted, model = shortlist.wanted, scorer.model
     known = np.ones(len(wanted), dtype=bool)
     if isinstance(codes, RowIndex):
-        snapshot = codes._snapshot  # once: what a writer does from here on is not seen
+        snapshot = codes.snapshot  # once: what a writer does from here on is not seen
         no_words = np.empty(
             (0, snapshot.spec.bits_per_symbol, snapshot.spec.plane_words), dtype=np.uint64
         )

@@ -129,8 +129,8 @@ class FileRows:
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""
-        snapshot, allowed = self._index._question(queries, allow)
-        return self._index._k_nearest(snapshot, queries, k, allowed, least)
+        snapshot, allowed = self._index.check_queries(queries, allow)
+        return self._index.nearest_in(snapshot, queries, k, allowed, least)
 
     def words(self, numbers: Ids) -> Words:
         """Return the codes of ids, in that order, as uint64 (n, words per row)."""

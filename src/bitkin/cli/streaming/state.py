@@ -109,7 +109,7 @@ def load_state(path: Path) -> tuple[ProjectionHash | None, Position, dict[str, A
         return None, position, options
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
-    return ProjectionHash._from_file(stored), position, options
+    return ProjectionHash.from_stored(stored), position, options
 
 
 def _record(position: Position, options: dict[str, Any]) -> dict[str, Any]:

@@ -145,7 +145,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         write_file(path, "KernelMap", parameters, self._fingerprint(), tensors)
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> KernelMap:
+    def from_stored(cls, stored: StoredFile) -> KernelMap:
+        """Return the fitted map that a file holds."""
         anchors = _stored_anchors(stored)
         kernel, settings, drawn = map(stored.parameter, ("kernel", "settings", "drawn"))
         try:

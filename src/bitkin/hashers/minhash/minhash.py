@@ -249,7 +249,8 @@ class MinHash(Hasher):
         write_file(path, "MinHash", parameters, self.fingerprint_, names_tensor(self))
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> MinHash:
+    def from_stored(cls, stored: StoredFile) -> MinHash:
+        """Return the fitted hasher that a file holds."""
         hasher = cls(
             stored.parameter("n_hashes"),
             bits_per_symbol=stored.parameter("bits_per_symbol"),

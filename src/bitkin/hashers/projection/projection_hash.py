@@ -177,7 +177,8 @@ class ProjectionHash(Streaming, Hasher):
         save_hasher(self, path)
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> ProjectionHash:
+    def from_stored(cls, stored: StoredFile) -> ProjectionHash:
+        """Return the fitted hasher that a file holds."""
         return load_hasher(cls, stored)
 
     @property

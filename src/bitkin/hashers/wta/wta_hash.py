@@ -179,7 +179,8 @@ class WTAHash(Hasher):
         )
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> WTAHash:
+    def from_stored(cls, stored: StoredFile) -> WTAHash:
+        """Return the fitted hasher that a file holds."""
         given = stored.parameter("given")
         if not isinstance(given, dict) or set(given) != set(cls().get_params()):
             raise damaged(stored.name, "has parameters that are not WTAHash's")

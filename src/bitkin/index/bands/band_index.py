@@ -189,9 +189,9 @@ class BandIndex(RowIndex):
         over.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
-        snapshot, allowed = self._question(queries, allow)
+        snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
-        return self._k_nearest(
+        return self.nearest_in(
             snapshot, queries, k, allowed, least=k if self._score == "distance" else 0
         )
 
@@ -209,7 +209,7 @@ class BandIndex(RowIndex):
         """Return how many rows are candidates of every query, each counted once: int64
         (n_queries,).
         """
-        snapshot, allowed = self._question(queries, allow)
+        snapshot, allowed = self.check_queries(queries, allow)
         asked, search = self._asked(snapshot, queries, allowed)
         counts = np.zeros(len(queries), dtype=np.int64)
         counts[asked] = [
@@ -217,9 +217,12 @@ class BandIndex(RowIndex):
         ]
         return counts
 
-    def _k_nearest(
+    def nearest_in(
         self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> Neighbors:
+        """Return the k nearest candidates of every query; the scan helps where they are fewer than
+        `least`.
+        """
         return self._nearest_and_looked(snapshot, queries, k, allow, least)[0]
 
     def _nearest_and_looked(
@@ -251,9 +254,10 @@ class BandIndex(RowIndex):
         ids[n_found : n_found + len(others)] = others
         distances[n_found : n_found + len(others)] = self.n_bands
 
-    def _within_radius(
+    def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
     ) -> RaggedNeighbors:
+        """Return all candidates within `radius` of every query."""
         asked, search = self._asked(snapshot, queries, allow)
         return ragged(search, asked, len(queries), radius)
 
@@ -271,7 +275,8 @@ class BandIndex(RowIndex):
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
         return f"BandIndex({len(self):,} codes, {self.spec}, {settings})"
 
-    def _settled(self, snapshot: Snapshot) -> Snapshot:
+    def prepare(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with bands over nearly all rows."""
         require_numbers(snapshot)
         return with_tables(snapshot, lambda segment: band_tables(segment, self._layout), FEW_ROWS)
 

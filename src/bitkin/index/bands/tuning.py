@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -166,15 +167,11 @@ def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
     """Return the settings that reach a recall with the fewest rows and keys looked at; else those
     nearest to it.
     """
-    spec, rows = scan.spec, scan._snapshot
+    spec, rows = scan.spec, scan.snapshot
     reached: list[tuple[float, _Trial]] = []
     others: list[_Trial] = []
     for layouts in _layouts(spec):
-        tabled = with_tables(
-            rows,
-            lambda segment, layout=layouts[0]: band_tables(segment, layout),  # type: ignore[misc]
-            few=0,
-        )
+        tabled = with_tables(rows, partial(band_tables, layout=layouts[0]), few=0)
         for layout in layouts:
             budgets = [math.ceil(share * len(scan)) for share in _BUDGETS]
             low, high = 0, len(budgets)

@@ -37,12 +37,14 @@ class FlatIndex(RowIndex):
     [[1, 2]]
     """
 
-    def _k_nearest(
+    def nearest_in(
         self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> Neighbors:
+        """Return the k nearest rows of every query, by a scan of all."""
         return scan.k_nearest(snapshot, queries, k, allow)
 
-    def _within_radius(
+    def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
     ) -> RaggedNeighbors:
+        """Return all rows within `radius` of every query, by a scan of all."""
         return scan.within_radius(snapshot, queries, radius, allow)

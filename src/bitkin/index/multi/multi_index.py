@@ -70,22 +70,26 @@ class MultiIndex(RowIndex):
         what was found.
         """
         k = whole_number(k, "k", low=1, high=2**31 - 1)
-        snapshot, allowed = self._question(queries, allow)
+        snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         return multi_search.k_nearest(snapshot, queries, k, allowed)[1]
 
-    def _settled(self, snapshot: Snapshot) -> Snapshot:
+    def prepare(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with tables over nearly all rows."""
+
         def build(segment: Segment) -> MultiTables:
             return build_tables(segment, snapshot.spec)
 
         return with_tables(snapshot, build, _FEW_ROWS)
 
-    def _k_nearest(
+    def nearest_in(
         self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> Neighbors:
+        """Return the k nearest rows of every query, by tables where that is faster than a scan."""
         return multi_search.k_nearest(snapshot, queries, k, allow)[0]
 
-    def _within_radius(
+    def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
     ) -> RaggedNeighbors:
+        """Return all rows within `radius` of every query, by tables where that is faster."""
         return multi_search.within_radius(snapshot, queries, radius, allow)

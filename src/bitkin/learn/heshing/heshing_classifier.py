@@ -377,7 +377,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         write_model(self, self._model, path)
 
     @classmethod
-    def _from_file(cls, stored: StoredFile) -> HeshingClassifier:
+    def from_stored(cls, stored: StoredFile) -> HeshingClassifier:
+        """Return the fitted classifier that a file holds."""
         from bitkin.learn.heshing.files import parameters_of, read_model
 
         made = cls(**parameters_of(stored))
