@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import Collection, ProjectionHash
-from tests.collection.model import Model, rows_like, without_padding
+from tests.collection.model import Model, rows_like, same
 from tests.index.searchers import Searchers
 
 _PATIENCE = 300  # seconds: only what hangs takes so long
@@ -91,18 +91,10 @@ def stress(
                 truths[version, number] = Model(HASHER, rows=history[version]).search(
                     QUERIES, K, stage, 100, allow
                 )
-            if _same(found, truths[version, number]):
+            if same(found, truths[version, number]):
                 break
         else:
             raise AssertionError(
                 f"no state between write {first} and {last} gives {found.ids.tolist()} by {stage}"
             )
     collection.verify()
-
-
-def _same(found: Any, truth: Any) -> bool:
-    ids, distances = without_padding(found)
-    return ids == truth[0] and all(
-        np.allclose(mine, theirs, rtol=1e-5)
-        for mine, theirs in zip(distances, truth[1], strict=True)
-    )

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import EpochIndex, Neighbors, ProjectionHash
-from bitkin.rescoring.corrections import scorer_for
 from tests.index.searchers import Answer, Searchers
+from tests.truth import estimates
 
 Rows = dict[int, tuple[ProjectionHash, npt.NDArray[np.float32]]]
 
@@ -29,19 +29,6 @@ def turned(n: int, d: int, seed: int) -> npt.NDArray[np.float32]:
     return np.asarray(rows, dtype=np.float32)
 
 
-def estimates(
-    hasher: ProjectionHash,
-    rows: npt.NDArray[np.float32],
-    queries: npt.NDArray[np.float32],
-    metric: str,
-) -> npt.NDArray[np.float64]:
-    """Estimate every distance under one model, squared for l2: (n_queries, n_rows)."""
-    scorer = scorer_for(hasher, metric)
-    codes, numbers = scorer.encode(rows, "rows")
-    places = np.tile(np.arange(len(rows)), (len(queries), 1))
-    return scorer.scores(scorer.prepare_queries(queries), codes.words[:, 0], numbers, places)
-
-
 def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = "l2") -> Neighbors:
     """Estimate every row under its own model, sort by (estimate, id), and cut."""
     ids = np.full((len(queries), k), -1, dtype=np.int64)
@@ -51,7 +38,7 @@ def nearest(rows: Rows, queries: npt.NDArray[np.float32], k: int, metric: str = 
     for hasher in {id(hasher): hasher for hasher, _ in rows.values()}.values():
         own = [column for column, number in enumerate(order) if rows[number][0] is hasher]
         table[:, own] = estimates(
-            hasher, np.stack([rows[order[column]][1] for column in own]), queries, metric
+            hasher, queries, np.stack([rows[order[column]][1] for column in own]), metric
         )
     for q in range(len(queries)):
         best = np.argsort(table[q], kind="stable")[:k]
