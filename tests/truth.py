@@ -132,4 +132,4 @@ def _times(rows: Floats, matrix: Floats) -> Floats:
 def _divided(above: Floats, below: Any) -> Floats:
     """Divide; by nothing is 0."""
     below = np.broadcast_to(below, above.shape)
-    return np.divide(above, below, out=np.zeros(above.shape), where=below != 0)
+    return np.asarray(np.divide(above, below, out=np.zeros(above.shape), where=below != 0))

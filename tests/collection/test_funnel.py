@@ -146,14 +146,6 @@ def test_a_result_beyond_memory_is_refused(
         collection.search(iter([Q[:4], Q[4:]]), 1001, stage=stage)
 
 
-@pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
-def test_no_queries_have_no_rows_of_the_same_types(stage: str) -> None:
-    collection = filled(PCA)
-    some, none = collection.search(Q, 4, stage=stage), collection.search(Q[:0], 4, stage=stage)
-    assert none.ids.shape == none.distances.shape == (0, 4)
-    assert (none.ids.dtype, none.distances.dtype) == (some.ids.dtype, some.distances.dtype)
-
-
 def test_equal_vectors_come_in_order_of_id_at_every_stage() -> None:
     collection = Collection.create(None, PCA)
     collection.add(np.tile(X[:1], (50, 1)), ids=np.random.default_rng(0).permutation(1000)[:50])

@@ -421,16 +421,12 @@ def test_a_wide_band_has_a_limit_of_probes() -> None:
         BandIndex(CodeSpec(64), 32, probes=65_537)
 
 
-def test_bad_questions_are_refused_like_everywhere() -> None:
+def test_a_bad_radius_is_refused_and_nothing_is_found_in_nothing() -> None:
     index = BandIndex(CodeSpec(8), 4)
     query = Codes.from_symbols([[0] * 8], 1)
-    with pytest.raises(InvalidInputError, match="k must be between 1"):
-        index.search(query, 0)
     with pytest.raises(InvalidInputError, match="radius must be at least 0"):
         index.search_radius(query, -1)
-    assert index.search(query, 2).ids.tolist() == [[-1, -1]]
     assert index.search_radius(query, 8).offsets.tolist() == [0, 0]
-    assert index.search(query[:0], 2).ids.shape == (0, 2)
     assert index.count_candidates(query).tolist() == [0]
 
 
