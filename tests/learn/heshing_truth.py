@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import bitkin
-from bitkin.learn.heshing.node_seeds import node_seeds
+from bitkin.learn.heshing.tree import node_seeds
 
 TREE = bitkin.Taxonomy.from_paths(
     [

@@ -10,7 +10,7 @@ import pytest
 
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.errors import InvalidInputError
-from bitkin.learn.heshing.class_labels import in_order, label_array
+from bitkin.learn.heshing.class_labels import sort_labels, to_label_array
 from tests.learn.heshing_truth import TREE, bags
 
 KINDS: dict[str, list[Any]] = {
@@ -76,10 +76,10 @@ def test_an_empty_row_is_as_sure_as_the_prior() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_order_of_labels_does_not_depend_on_the_rows(kind: str) -> None:
-    orders = [in_order(labels) for labels in itertools.permutations(KINDS[kind])]
+    orders = [sort_labels(labels) for labels in itertools.permutations(KINDS[kind])]
     assert all(order == orders[0] for order in orders)
 
 
 def test_no_text_loses_its_end() -> None:
-    assert label_array(["a\0", "a"]).tolist() == ["a\0", "a"]
-    assert label_array(["a", "b"]).dtype == "<U1"
+    assert to_label_array(["a\0", "a"]).tolist() == ["a\0", "a"]
+    assert to_label_array(["a", "b"]).dtype == "<U1"

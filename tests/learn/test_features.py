@@ -9,7 +9,7 @@ from sklearn.utils import murmurhash3_32
 
 from bitkin import Taxonomy, hashed_node_weights, hierarchical_features, theory
 from bitkin.errors import InvalidInputError
-from bitkin.learn.heshing.node_seeds import node_seeds
+from bitkin.learn.heshing.tree import node_seeds
 
 TREE = Taxonomy.from_paths(
     [("r", "a", "x"), ("r", "a", "y"), ("r", "b", "c", "z"), ("r", "w"), ("r", "b")]

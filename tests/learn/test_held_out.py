@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,21 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitkin import HeshingClassifier
-from bitkin.learn.heshing import alpha as alpha_module
-from bitkin.learn.heshing import sgd
-from bitkin.learn.heshing.alpha import choose_alpha
-from bitkin.learn.heshing.held_out import split_rows
-from bitkin.learn.heshing.searched_tree import searched_tree
-from bitkin.learn.heshing.sgd import Labelled, Method, train
+from bitkin.learn.heshing import held_out, sgd
+from bitkin.learn.heshing.held_out import choose_alpha, split_rows
+from bitkin.learn.heshing.sgd import LabelledRows, LearningMethod, TrainingPlan, train
+from bitkin.learn.heshing.tree import build_tree
 from tests.learn.heshing_truth import TREE, bags
 
-METHOD = Method(softmax=False, average=True, alpha=1e-3, mean_square=2.0, intercept=0.0)
-WHOLE_TREE = searched_tree(TREE, np.arange(TREE.n_classes), 0)
+METHOD = LearningMethod(softmax=False, average=True, alpha=1e-3, mean_square=2.0, intercept=0.0)
+WHOLE_TREE = build_tree(TREE, np.arange(TREE.n_classes), 0)
+PLAN = TrainingPlan(WHOLE_TREE, 64, METHOD, beam=None, max_iter=3, seed=0)
 
 
-def numbered(classes: list[int]) -> Labelled:
+def numbered(classes: list[int]) -> LabelledRows:
     """Rows that hold their own numbers."""
-    return Labelled(
+    return LabelledRows(
         np.arange(len(classes), dtype=np.float32)[:, None], np.array(classes, dtype=np.int32)
     )
 
@@ -84,22 +84,22 @@ def test_every_purpose_puts_other_rows_aside() -> None:
 def test_alpha_is_looked_for_downhill(
     errors: Callable[[int], int], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid = [step * METHOD.mean_square for step in alpha_module._STEPS]
+    grid = [step * METHOD.mean_square for step in held_out._STRENGTHS]
     met: list[Any] = []
 
-    def trained(data: Labelled, tree: Any, n_buckets: int, method: Method, **_: Any) -> Any:
+    def trained(plan: TrainingPlan, data: LabelledRows, **_: Any) -> Any:
         met.append(data.batch)
-        return SimpleNamespace(weights=method.alpha)
+        return SimpleNamespace(weights=plan.method.alpha)
 
-    def measured(weights: float, tree: Any, method: Method, data: Labelled, beam: None) -> float:
+    def measured(weights: float, plan: TrainingPlan, data: LabelledRows) -> float:
         met.append(data.batch)
-        assert method.alpha == weights
+        assert plan.method.alpha == weights
         return errors(grid.index(weights)) / 100
 
-    monkeypatch.setattr(alpha_module, "train", trained)
-    monkeypatch.setattr(alpha_module, "error_of", measured)
+    monkeypatch.setattr(held_out, "train", trained)
+    monkeypatch.setattr(held_out, "measure_error", measured)
     data = numbered([0, 1, 2, 3, 4] * 100)
-    assert choose_alpha(data, WHOLE_TREE, 8, METHOD, max_iter=3, beam=None, seed=0) == grid[chosen]
+    assert choose_alpha(PLAN, data) == grid[chosen]
     for learned, held in zip(met[::2], met[1::2], strict=True):
         assert (len(learned), len(held)) == (400, 100)
         assert not set(learned[:, 0]) & set(held[:, 0])
@@ -107,9 +107,7 @@ def test_alpha_is_looked_for_downhill(
 
 def test_rows_that_nothing_can_be_held_out_of_get_the_usual_alpha() -> None:
     data = numbered([0, 1, 2, 3, 4])
-    assert choose_alpha(
-        data, WHOLE_TREE, 8, METHOD, max_iter=3, beam=None, seed=0
-    ) == pytest.approx(2e-4)
+    assert choose_alpha(PLAN, data) == pytest.approx(2e-4)
     X, y = bags(300)
     few = [int(np.flatnonzero(y == label)[0]) for label in TREE.classes]
     model = HeshingClassifier(TREE, n_buckets=64, early_stopping=True).fit(X[few], y[few])
@@ -118,12 +116,11 @@ def test_rows_that_nothing_can_be_held_out_of_get_the_usual_alpha() -> None:
 
 def test_early_stopping_returns_the_best_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = bags(100)
-    data = Labelled(X, TREE.index_of(y).astype(np.int32))
+    data = LabelledRows(X, TREE.index_of(y).astype(np.int32))
     errors = iter([0.5, 0.2, 0.3, 0.2, 0.1])
-    monkeypatch.setattr(sgd, "error_of", lambda *_: next(errors))
-    common: dict[str, Any] = {"beam": None, "seed": 0}
-    stopped = train(data, WHOLE_TREE, 64, METHOD, max_iter=9, held_out=data, **common)
-    two = train(data, WHOLE_TREE, 64, METHOD, max_iter=2, **common)
+    monkeypatch.setattr(sgd, "measure_error", lambda *_: next(errors))
+    stopped = train(replace(PLAN, max_iter=9), data, held_out=data)
+    two = train(replace(PLAN, max_iter=2), data)
     assert len(stopped.losses) == 4
     assert stopped.steps == two.steps == 200
     assert np.array_equal(stopped.weights, two.weights)

@@ -15,7 +15,7 @@ import bitkin
 from bitkin import HeshingClassifier
 from bitkin.errors import CorruptFileError
 from bitkin.learn.heshing.files import write_model
-from bitkin.learn.heshing.model import Model
+from bitkin.learn.heshing.model import HeshingModel
 from tests.learn.heshing_truth import TREE, bags
 
 
@@ -33,7 +33,7 @@ def changed(array: Any, value: float) -> Any:
     return other
 
 
-def with_number(model: Model, place: int, value: float) -> Model:
+def with_number(model: HeshingModel, place: int, value: float) -> HeshingModel:
     """A model whose tables count otherwise: scale, carried, averaged, steps, loss."""
     assert model.tables is not None
     numbers = model.tables.numbers.copy()

@@ -14,10 +14,19 @@ import bitkin
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import hash_pairs_into, place_features_into
-from bitkin.learn.heshing.scoring import Scorer, rows_of
-from bitkin.learn.heshing.searched_tree import searched_tree
-from bitkin.learn.heshing.sgd import Labelled, Method, learn_in_order
-from bitkin.learn.heshing.tables import finished_weights, loss_of, new_tables, steps_of
+from bitkin.learn.heshing.rows import to_kernel_rows
+from bitkin.learn.heshing.scoring import ClassScorer
+from bitkin.learn.heshing.sgd import (
+    LabelledRows,
+    LearningMethod,
+    TrainingPlan,
+    finish_weights,
+    learn_rows,
+    loss_of,
+    start_tables,
+    steps_of,
+)
+from bitkin.learn.heshing.tree import build_tree
 from tests.learn.heshing_truth import TREE, bags, feature_maps, learned_slowly, murmur3
 
 ALL = np.arange(TREE.n_classes)
@@ -69,10 +78,10 @@ def test_scores_are_products_with_the_hashed_features(n_buckets: int) -> None:
     weights = (
         np.random.default_rng(1).standard_normal((TREE.n_levels - 1, n_buckets)).astype(np.float32)
     )
-    scorer = Scorer(searched_tree(TREE, ALL, 5), weights, 1 / math.sqrt(TREE.n_levels), 0.0)
+    scorer = ClassScorer(build_tree(TREE, ALL, 5), weights, 0.0)
     maps = feature_maps(TREE, X.shape[1], n_buckets, 5)
     assert np.allclose(
-        scorer.scores(rows_of(X)), np.einsum("nj,cljb,lb->nc", X, maps, weights), atol=1e-4
+        scorer.scores(to_kernel_rows(X)), np.einsum("nj,cljb,lb->nc", X, maps, weights), atol=1e-4
     )
 
 
@@ -96,13 +105,15 @@ def test_learning_is_its_definition_step_by_step(softmax: bool, alpha: float, sc
     classes = TREE.index_of(y).astype(np.int32)
     alpha *= scale**2
     mean_square = float((X.astype(np.float64) ** 2).sum(axis=1).mean())
-    tree = searched_tree(TREE, ALL, 0)
-    tables = new_tables(TREE.n_levels - 1, 50, average=True)
-    method = Method(softmax, average=True, alpha=alpha, mean_square=mean_square, intercept=0.0)
-    learn_in_order(tables, tree, method, Labelled(X, classes), np.arange(len(X)), None)
+    method = LearningMethod(
+        softmax, average=True, alpha=alpha, mean_square=mean_square, intercept=0.0
+    )
+    plan = TrainingPlan(build_tree(TREE, ALL, 0), 50, method, beam=None, max_iter=1, seed=0)
+    tables = start_tables(np.zeros((TREE.n_levels - 1, 50), dtype=np.float32), average=True)
+    learn_rows(tables, plan, LabelledRows(X, classes), np.arange(len(X)))
     maps = feature_maps(TREE, X.shape[1], 50, 0)
     slow = learned_slowly(maps, X.astype(np.float64), classes, alpha=alpha, softmax=softmax)
-    assert np.allclose(finished_weights(tables), slow, atol=2e-4 * np.abs(slow).max())
+    assert np.allclose(finish_weights(tables), slow, atol=2e-4 * np.abs(slow).max())
     assert steps_of(tables) == len(X)
     assert loss_of(tables) > 0
 
@@ -115,8 +126,8 @@ def test_the_searched_tree_keeps_every_path(seed: int) -> None:
     }
     taxonomy = bitkin.Taxonomy.from_paths([("root", *path, path) for path in sorted(paths)])
     chosen = np.sort(rng.permutation(taxonomy.n_classes)[: rng.integers(1, taxonomy.n_classes + 1)])
-    tree = searched_tree(taxonomy, chosen, 0)
-    whole = searched_tree(taxonomy, np.arange(taxonomy.n_classes), 0)
+    tree = build_tree(taxonomy, chosen, 0)
+    whole = build_tree(taxonomy, np.arange(taxonomy.n_classes), 0)
     seed_of_node = dict(zip(whole.seeds.tolist(), range(len(whole.seeds)), strict=True))
     for c, leaf in enumerate(tree.class_leaves.tolist()):
         path = []
@@ -142,8 +153,8 @@ def test_a_beam_finds_what_a_search_by_hand_finds(beam: int) -> None:
     taxonomy = bitkin.Taxonomy.from_paths(places)
     weights = rng.standard_normal((3, 200)).astype(np.float32)
     X = rng.standard_normal((25, 9)).astype(np.float32)
-    scorer = Scorer(searched_tree(taxonomy, np.arange(36), 0), weights, 0.5, 0.0)
-    found, scores = scorer.best(rows_of(X), 1, beam)
+    scorer = ClassScorer(build_tree(taxonomy, np.arange(36), 0), weights, 0.0)
+    found, scores = scorer.best(to_kernel_rows(X), 1, beam)
     maps = feature_maps(taxonomy, 9, 200, 0)
     levels = np.einsum("nj,cljb,lb->ncl", X, maps, weights).cumsum(axis=2)
     for row in range(25):

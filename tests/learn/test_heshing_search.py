@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.heshing import _keep_best
-from bitkin.learn.heshing.inner_nodes import sure_depth
-from bitkin.learn.heshing.searched_tree import searched_tree
 from bitkin.learn.heshing.settings import FEW_NODES, USUAL_BEAM
-from bitkin.learn.heshing.sgd import Labelled, Method, learn_in_order
-from bitkin.learn.heshing.tables import finished_weights, new_tables
+from bitkin.learn.heshing.sgd import (
+    LabelledRows,
+    LearningMethod,
+    TrainingPlan,
+    finish_weights,
+    learn_rows,
+    start_tables,
+)
+from bitkin.learn.heshing.tree import build_tree, sure_depth
 from tests.learn.heshing_truth import feature_maps, learned_slowly
 
 WIDE = 3 if JIT_DISABLED else 17
@@ -138,11 +143,12 @@ def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> Non
     n = 20 if JIT_DISABLED else 80
     classes = rng.integers(0, 12, n).astype(np.int32)
     X = rng.standard_normal((n, 9)).astype(np.float32)
-    tables = new_tables(3, 200, average=True)
+    tables = start_tables(np.zeros((3, 200), dtype=np.float32), average=True)
     square = float((X.astype(np.float64) ** 2).sum(axis=1).mean())
-    method = Method(softmax, average=True, alpha=1e-2, mean_square=square, intercept=0.0)
-    tree = searched_tree(taxonomy, np.arange(12), 0)
-    learn_in_order(tables, tree, method, Labelled(X, classes), np.arange(n), beam)
+    method = LearningMethod(softmax, average=True, alpha=1e-2, mean_square=square, intercept=0.0)
+    tree = build_tree(taxonomy, np.arange(12), 0)
+    plan = TrainingPlan(tree, 200, method, beam=beam, max_iter=1, seed=0)
+    learn_rows(tables, plan, LabelledRows(X, classes), np.arange(n))
     maps = feature_maps(taxonomy, 9, 200, 0)
     slow = learned_slowly(
         maps,
@@ -153,4 +159,4 @@ def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> Non
         beam=beam,
         paths=taxonomy.class_paths,
     )
-    assert np.allclose(finished_weights(tables), slow, atol=2e-4 * np.abs(slow).max())
+    assert np.allclose(finish_weights(tables), slow, atol=2e-4 * np.abs(slow).max())

@@ -40,7 +40,7 @@ _U4, _U5, _U13, _U15, _U16 = np.uint64(4), np.uint64(5), np.uint64(13), np.uint6
 _U17, _U19, _U31 = np.uint64(17), np.uint64(19), np.uint64(31)
 
 
-class Rows(NamedTuple):
+class HeshingRows(NamedTuple):
     """Rows of features, as in a CSR matrix."""
 
     indptr: npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Tree(NamedTuple):
     """[K]: the leaf of a class."""
 
 
-class Tables(NamedTuple):
+class HeshingTables(NamedTuple):
     """All that learning changes."""
 
     weights: npt.NDArray[np.float32]
@@ -76,7 +76,7 @@ class Tables(NamedTuple):
     """[5]: scale, carried, steps averaged, steps taken, sum of the losses met."""
 
 
-class Work(NamedTuple):
+class HeshingWork(NamedTuple):
     """Room for one row at a time, for one thread."""
 
     keys: npt.NDArray[np.uint32]
@@ -99,9 +99,9 @@ class Work(NamedTuple):
     """[N]: all nodes scored, parents before children."""
 
 
-def work_for(n_nodes: int, longest_row: int) -> Work:
+def work_for(n_nodes: int, longest_row: int) -> HeshingWork:
     """Return room for rows of up to `longest_row` features in a tree of `n_nodes` nodes."""
-    return Work(
+    return HeshingWork(
         keys=np.empty(longest_row + 1, dtype=np.uint32),
         values=np.empty(longest_row + 1, dtype=np.float32),
         buckets=np.empty(longest_row + 1, dtype=np.uint32),

@@ -17,7 +17,7 @@ from bitkin.io.vectors.batch import plain_batch
 from bitkin.io.vectors.rows import as_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import MOST_BUCKETS, place_features_into
-from bitkin.learn.heshing.node_seeds import node_seeds
+from bitkin.learn.heshing.tree import node_seeds
 from bitkin.learn.taxonomy.growing import ROOT
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
 from bitkin.randomness import resolve_seed

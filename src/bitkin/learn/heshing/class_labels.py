@@ -20,14 +20,14 @@ from bitkin.learn.taxonomy.taxonomy import Taxonomy
 _PLAIN = (str, bool, int, float)
 
 
-def object_array(values: Sequence[Any]) -> npt.NDArray[np.object_]:
+def to_object_array(values: Sequence[Any]) -> npt.NDArray[np.object_]:
     """Return a 1-D array of objects; NumPy by itself would make tuples another axis."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
-def label_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
+def to_label_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
     """Return labels as an array of strings or numbers where they are all of one such kind, else of
     objects.
     """
@@ -36,11 +36,11 @@ def label_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
         array = np.array(labels)
         if array.dtype.kind in "Ubif":  # not whole numbers beyond 64 bits
             return array
-    return object_array(labels) if labels else np.empty(0, dtype=object)
+    return to_object_array(labels) if labels else np.empty(0, dtype=object)
 
 
-def row_labels(y: Any, n_rows: int) -> list[Hashable]:
-    """Return the labels of `n_rows` rows."""
+def check_row_labels(y: Any, n_rows: int) -> list[Hashable]:
+    """Return the labels of `n_rows` rows as a list of plain ones."""
     if y is None:
         raise InvalidInputError(
             "HeshingClassifier requires y to be passed, but the target y is None. Give a label a "
@@ -50,8 +50,8 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
         len(set(map(type, y))) > 1
         or any(isinstance(label, tuple) or _ends_in_nul(label) for label in y)
     ):
-        # NumPy would make another axis of tuples, and texts of numbers beside texts
-        y = object_array(y)
+        # NumPy would make another axis of tuples, and texts of numbers that stand beside texts.
+        y = to_object_array(y)
     try:
         flat = column_or_1d(y, warn=True)
         if flat.dtype.kind == "f":
@@ -67,7 +67,7 @@ def row_labels(y: Any, n_rows: int) -> list[Hashable]:
     return labels
 
 
-def in_order(labels: Iterable[Hashable]) -> list[Hashable]:
+def sort_labels(labels: Iterable[Hashable]) -> list[Hashable]:
     """Return the different labels, sorted: as texts or numbers or tuples of them, else by type and
     how they print.
 
@@ -86,10 +86,16 @@ def _ends_in_nul(label: object) -> bool:
     return isinstance(label, (str, bytes)) and label[-1:] in ("\0", b"\0")
 
 
-def require_classes(taxonomy: Taxonomy, labels: Iterable[Hashable], hint: str) -> None:
-    """Raise for labels that are no classes, listing them."""
-    missing = [label for label in dict.fromkeys(labels) if label not in taxonomy]
-    if missing:
+def find_classes(
+    taxonomy: Taxonomy, labels: Sequence[Hashable], hint: str
+) -> npt.NDArray[np.int64]:
+    """Return the numbers of classes in the taxonomy; raise for labels that are none, listing
+    them.
+    """
+    numbers = taxonomy.class_numbers_of(labels)
+    if (numbers < 0).any():
+        missing = dict.fromkeys(labels[row] for row in np.flatnonzero(numbers < 0).tolist())
         raise InvalidInputError(
             f"y must hold classes of the taxonomy, got {some_labels(missing)}. {hint}"
         )
+    return numbers

@@ -20,13 +20,18 @@ from bitkin.estimators.fingerprint import fingerprint
 from bitkin.io.layout import damaged
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
-from bitkin.kernels.heshing import Tables
-from bitkin.learn.heshing.model import Model
-from bitkin.learn.heshing.searched_tree import searched_tree
-from bitkin.learn.heshing.settings import Settings, settings_of
-from bitkin.learn.heshing.sgd import Method
-from bitkin.learn.heshing.tables import are_possible, are_weights, finished_weights, steps_of
-from bitkin.learn.heshing.training_rows import is_usable
+from bitkin.kernels.heshing import HeshingTables
+from bitkin.learn.heshing.model import HeshingModel
+from bitkin.learn.heshing.rows import is_usable
+from bitkin.learn.heshing.settings import HeshingSettings, check_settings
+from bitkin.learn.heshing.sgd import (
+    LearningMethod,
+    are_possible,
+    are_weights,
+    finish_weights,
+    steps_of,
+)
+from bitkin.learn.heshing.tree import build_tree
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
 from bitkin.randomness import resolve_seed
 
@@ -34,15 +39,19 @@ if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
-_PLAIN = [one.name for one in fields(Settings) if one.name not in ("taxonomy", "softmax", "alpha")]
-_MOST_STEPS = 2**53  # counted in float64
+_PLAIN_SETTINGS = [
+    one.name for one in fields(HeshingSettings) if one.name not in ("taxonomy", "softmax", "alpha")
+]
+_MAX_STEPS = 2**53  # counted in float64
 
 
-def write_model(classifier: HeshingClassifier, model: Model, path: str | os.PathLike[str]) -> None:
+def write_model(
+    classifier: HeshingClassifier, model: HeshingModel, path: str | os.PathLike[str]
+) -> None:
     """Write a fitted classifier."""
     settings = model.settings
     parameters = {
-        **{name: getattr(settings, name) for name in _PLAIN},
+        **{name: getattr(settings, name) for name in _PLAIN_SETTINGS},
         "loss": "softmax" if settings.softmax else "hinge",
         "alpha": "auto" if settings.alpha is None else settings.alpha,
         "has_taxonomy": settings.taxonomy is not None,
@@ -56,14 +65,14 @@ def write_model(classifier: HeshingClassifier, model: Model, path: str | os.Path
         "steps": model.steps,
     }
     tensors: dict[str, npt.NDArray[Any]] = {
-        "taxonomy": _as_bytes(model.taxonomy),
+        "taxonomy": _taxonomy_to_bytes(model.taxonomy),
         "class_numbers": model.class_numbers,
         "class_counts": model.class_counts,
         "weights": model.weights,
     }
     if settings.taxonomy not in (None, model.taxonomy):  # classes were added since
-        tensors["given_taxonomy"] = _as_bytes(settings.taxonomy)
-    if model.tables is not None:  # so that partial_fit goes on as if nothing had happened
+        tensors["given_taxonomy"] = _taxonomy_to_bytes(settings.taxonomy)
+    if model.tables is not None:  # so that partial_fit continues as if nothing had happened
         tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
     write_file(
         path,
@@ -74,38 +83,38 @@ def write_model(classifier: HeshingClassifier, model: Model, path: str | os.Path
     )
 
 
-def parameters_of(stored: StoredFile) -> dict[str, Any]:
+def read_parameters(stored: StoredFile) -> dict[str, Any]:
     """Return what the constructor takes, to be checked by `read_model`."""
-    names = [*_PLAIN, "loss", "alpha", "random_state"]
+    names = [*_PLAIN_SETTINGS, "loss", "alpha", "random_state"]
     parameters = {name: stored.parameter(name) for name in names}
     if stored.parameter("has_taxonomy") is True:
         tensor = stored.optional_tensor("given_taxonomy", np.uint8, (None,))
         parameters["taxonomy"] = (
-            _taxonomy(stored) if tensor is None else _from_bytes(stored, tensor)
+            _read_taxonomy(stored) if tensor is None else _taxonomy_from_bytes(stored, tensor)
         )
     return parameters
 
 
-def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, Model]:
+def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, HeshingModel]:
     """Return the number of features and the model of a file, the classifier having the file's
     parameters.
     """
-    taxonomy = _taxonomy(stored)
+    taxonomy = _read_taxonomy(stored)
     try:
-        settings = settings_of(classifier)
+        settings = check_settings(classifier)
         seed = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
         if resolve_seed(classifier.random_state) != seed and classifier.random_state is not None:
             raise InvalidInputError(f"seed must be random_state, got {seed}.")
         n_features = whole_number(
             stored.parameter("n_features"), "n_features", low=1, high=MAX_COLUMNS
         )
-        steps = whole_number(stored.parameter("steps"), "steps", low=0, high=_MOST_STEPS)
-        method = Method(
+        steps = whole_number(stored.parameter("steps"), "steps", low=0, high=_MAX_STEPS)
+        method = LearningMethod(
             softmax=settings.softmax,
             average=settings.average,
-            alpha=_positive(stored, "chosen_alpha"),
-            mean_square=_positive(stored, "mean_square"),
-            intercept=_positive(stored, "intercept") if settings.fit_intercept else 0.0,
+            alpha=_read_positive(stored, "chosen_alpha"),
+            mean_square=_read_positive(stored, "mean_square"),
+            intercept=_read_positive(stored, "intercept") if settings.fit_intercept else 0.0,
         )
         if settings.alpha not in (None, method.alpha):
             raise InvalidInputError(f"chosen_alpha must be alpha, got {method.alpha}.")
@@ -124,31 +133,41 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
         type(loss) is float and math.isfinite(loss) for loss in losses
     ):
         raise damaged(stored.name, "has losses that are not numbers")
-    numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
-    counts = stored.tensor("class_counts", np.int64, (len(numbers),)).copy()
-    in_range = len(numbers) and numbers[0] >= 0 and numbers[-1] < taxonomy.n_classes
-    if not in_range or not is_ascending(numbers, strictly=True):
+    class_numbers = stored.tensor("class_numbers", np.int64, (None,)).copy()
+    counts = stored.tensor("class_counts", np.int64, (len(class_numbers),)).copy()
+    in_range = (
+        len(class_numbers) and class_numbers[0] >= 0 and class_numbers[-1] < taxonomy.n_classes
+    )
+    if not in_range or not is_ascending(class_numbers, strictly=True):
         raise damaged(stored.name, "has classes that its taxonomy does not have")
-    if counts.min() < 0 or counts.max() > _MOST_STEPS // len(counts):
+    if counts.min() < 0 or counts.max() > _MAX_STEPS // len(counts):
         raise damaged(stored.name, "has counts of rows that cannot be")
     weights = stored.tensor("weights", np.float32, (taxonomy.n_levels - 1, n_buckets))
     if not are_weights(weights):
         raise damaged(stored.name, "has weights that are not finite")
-    tree = searched_tree(taxonomy, numbers, seed)
-    tables = _tables(stored, weights, steps, average=method.average)
-    model = Model(
-        settings, seed, taxonomy, numbers, counts, method, tree, steps, losses, tables, weights
+    model = HeshingModel(
+        settings=settings,
+        seed=seed,
+        taxonomy=taxonomy,
+        class_numbers=class_numbers,
+        class_counts=counts,
+        method=method,
+        tree=build_tree(taxonomy, class_numbers, seed),
+        steps=steps,
+        losses=losses,
+        tables=_read_tables(stored, weights, steps, average=method.average),
+        finished=weights,
     )
     if _fingerprint(model) != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return n_features, model
 
 
-def _tables(
+def _read_tables(
     stored: StoredFile, finished: npt.NDArray[np.float32], steps: int, *, average: bool
-) -> Tables | None:
-    """Return the tables of a model that was being fitted in parts, from which `finished` must come,
-    copied.
+) -> HeshingTables | None:
+    """Return the tables of a model that was being fitted in parts, copied; `finished` must come
+    from them.
     """
     shape = finished.shape
     weights = stored.optional_tensor("learned_weights", np.float32, shape)
@@ -156,39 +175,39 @@ def _tables(
         return None
     sums = stored.tensor("learned_sums", np.float32, shape if average else (1, 1))
     numbers = stored.tensor("learned_numbers", np.float64, (5,))
-    tables = Tables(weights.copy(), sums.copy(), numbers.copy())
+    tables = HeshingTables(weights.copy(), sums.copy(), numbers.copy())
     if not are_possible(tables) or steps_of(tables) != steps:
         raise damaged(stored.name, "has counts of learning that cannot be")
     with np.errstate(over="ignore", invalid="ignore"):
-        same = np.array_equal(finished_weights(tables), finished)
+        same = np.array_equal(finish_weights(tables), finished)
     if not same:
         raise damaged(stored.name, "has weights that do not come from what was learned")
     return tables
 
 
-def _as_bytes(taxonomy: Taxonomy) -> npt.NDArray[np.uint8]:
+def _taxonomy_to_bytes(taxonomy: Taxonomy) -> npt.NDArray[np.uint8]:
     return np.frombuffer(json.dumps(taxonomy.to_dict()).encode(), dtype=np.uint8)
 
 
-def _taxonomy(stored: StoredFile) -> Taxonomy:
-    return _from_bytes(stored, stored.tensor("taxonomy", np.uint8, (None,)))
+def _read_taxonomy(stored: StoredFile) -> Taxonomy:
+    return _taxonomy_from_bytes(stored, stored.tensor("taxonomy", np.uint8, (None,)))
 
 
-def _from_bytes(stored: StoredFile, tensor: npt.NDArray[np.uint8]) -> Taxonomy:
+def _taxonomy_from_bytes(stored: StoredFile, tensor: npt.NDArray[np.uint8]) -> Taxonomy:
     try:
         return Taxonomy.from_dict(json.loads(tensor.tobytes()))
     except (ValueError, RecursionError) as error:
         raise damaged(stored.name, f"has no taxonomy that can be read: {error}") from None
 
 
-def _positive(stored: StoredFile, name: str) -> float:
+def _read_positive(stored: StoredFile, name: str) -> float:
     value = stored.parameter(name)
     if type(value) is not float or not (math.isfinite(value) and value > 0):
         raise damaged(stored.name, f"has an impossible {name}")
     return value
 
 
-def _fingerprint(model: Model) -> str:
+def _fingerprint(model: HeshingModel) -> str:
     """Return what tells models apart that predict differently."""
     settings = {
         "seed": model.seed,

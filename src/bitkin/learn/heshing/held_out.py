@@ -1,16 +1,36 @@
-"""Rows put aside to measure on: every class in its share, and none without a row left to learn."""
+"""Rows held out to measure on: for early stopping, and for `alpha="auto"`, the L2 strength with the
+least error on them.
+"""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 
-from bitkin.learn.heshing.sgd import Labelled
+from bitkin.learn.heshing.sgd import (
+    AlphaProgress,
+    LabelledRows,
+    Progress,
+    TrainingPlan,
+    measure_error,
+    train,
+)
 from bitkin.randomness import Draws
+
+USUAL_ALPHA = 1e-4
+"""For rows of length 1; the right strength grows with the square of their length."""
+
+_STRENGTHS = (1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 3e-5, USUAL_ALPHA, 3e-4, 1e-3, 3e-3, 1e-2)
+_TRIAL_ROWS = 20_000  # at most: enough for a choice among strengths a factor of 3 apart
+_TRIAL_PASSES = 5  # at most
+_TRIAL_SHARE = 0.2  # of the rows of a trial, held out
 
 
 def split_rows(
-    data: Labelled, share: float, seed: int, purpose: str, most: int | None = None
-) -> tuple[Labelled, Labelled]:
+    data: LabelledRows, share: float, seed: int, purpose: str, most: int | None = None
+) -> tuple[LabelledRows, LabelledRows]:
     """Return the rows to learn and those held out, drawn at random from at most `most` rows in all.
 
     Rows are put aside evenly along the classes, so that each gives its share, at most half, to
@@ -23,9 +43,54 @@ def split_rows(
     several = np.bincount(classes)[data.classes[order]] > 1
     n_several = int(several.sum())
     n_held = max(1, round(share * n_several)) if n_several else 0
+    # Places (i + ½) · n_several / n_held, rounded down: equally far apart in the rows sorted by
+    # class, so every class meets its share of them.
     places = np.flatnonzero(several)[
         ((np.arange(n_held) + 0.5) * n_several / max(1, n_held)).astype(np.int64)
     ]
     held = np.zeros(len(order), dtype=np.bool_)
     held[places] = True
     return data.take(np.sort(order[~held])), data.take(np.sort(order[held]))
+
+
+def choose_alpha(
+    plan: TrainingPlan, data: LabelledRows, progress: AlphaProgress | None = None
+) -> float:
+    """Return the strength to use, searched downhill from the usual one in steps of about three.
+
+    Strengths are learned with fewer passes than the model will make, and of equal ones the larger
+    is taken. `progress` is called for every trial.
+    """
+    grid = [strength * plan.method.mean_square for strength in _STRENGTHS]
+    start = _STRENGTHS.index(USUAL_ALPHA)
+    learned, held_out = split_rows(data, _TRIAL_SHARE, plan.seed, "alpha", _TRIAL_ROWS)
+    if not len(held_out):
+        return grid[start]
+
+    trials = itertools.count(1)
+
+    def error(place: int) -> float:
+        trial = replace(
+            plan,
+            method=replace(plan.method, alpha=grid[place]),
+            max_iter=min(plan.max_iter, _TRIAL_PASSES),
+        )
+        weights = train(trial, learned, progress=_trial_progress(progress, next(trials))).weights
+        return measure_error(weights, trial, held_out)
+
+    best, least = start, error(start)
+    for direction in (1, -1):
+        place = best + direction
+        while 0 <= place < len(grid):
+            found = error(place)
+            if found > least or (found == least and direction < 0):
+                break
+            best, least, place = place, found, place + direction
+        if best != start:
+            break
+    return grid[best]
+
+
+def _trial_progress(progress: AlphaProgress | None, trial: int) -> Progress | None:
+    """Return what to call while a trial learns."""
+    return None if progress is None else lambda learned, total: progress(trial, learned, total)

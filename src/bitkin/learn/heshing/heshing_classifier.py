@@ -17,15 +17,21 @@ from bitkin.errors import InvalidInputError
 from bitkin.estimators.available import unless
 from bitkin.estimators.feature_names import restore_names
 from bitkin.estimators.vector_input import VectorInput
-from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.kernels.heshing import Rows
-from bitkin.learn.heshing.class_labels import label_array, object_array, row_labels
-from bitkin.learn.heshing.inner_nodes import sure_depth
-from bitkin.learn.heshing.model import Model, continued, first_taxonomy, fitted, started
-from bitkin.learn.heshing.progress import Progress
-from bitkin.learn.heshing.scoring import rows_of
-from bitkin.learn.heshing.settings import margin_of, settings_of
-from bitkin.learn.heshing.training_rows import TrainingRows, gathered, looked_at
+from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.arrays import ArraySource
+from bitkin.kernels.heshing import HeshingRows
+from bitkin.learn.heshing.class_labels import check_row_labels, to_label_array, to_object_array
+from bitkin.learn.heshing.model import (
+    HeshingModel,
+    continue_model,
+    first_taxonomy,
+    fit_model,
+    start_model,
+)
+from bitkin.learn.heshing.rows import TrainingRows, gather_rows, measure_rows, to_kernel_rows
+from bitkin.learn.heshing.settings import check_margin, check_settings
+from bitkin.learn.heshing.sgd import Progress
+from bitkin.learn.heshing.tree import sure_depth
 from bitkin.learn.metrics import flat_error
 from bitkin.learn.taxonomy.labels import plain_labels
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
@@ -50,7 +56,7 @@ class TopClasses(NamedTuple):
 
 
 def _why_no_probabilities(classifier: HeshingClassifier) -> str | None:
-    learned: Model | None = getattr(classifier, "_model", None)
+    learned: HeshingModel | None = getattr(classifier, "_model", None)
     softmax = classifier.loss == "softmax" if learned is None else learned.method.softmax
     return (
         None
@@ -112,7 +118,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         The labels met, those of a taxonomy in its order, else sorted, unlike kinds one after
         another; classes added later come last. Columns of scores are in this order.
     class_counts_ : int64 (n_classes,)
-        Rows learned of each, those held out for early stopping left out.
+        HeshingRows learned of each, those held out for early stopping left out.
     taxonomy_ : Taxonomy
     weights_ : float32 (n_levels − 1, n_buckets)
         One table a level below the root, which is common to all classes. So the T of
@@ -168,7 +174,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     n_iter_: int
     losses_: list[float]
     seed_: int
-    _model: Model
+    _model: HeshingModel
 
     def __init__(
         self,
@@ -206,11 +212,11 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         whole; a label each.
         """
         with self._or_stay():
-            settings = settings_of(self)
+            settings = check_settings(self)
             rows = self._rows_to_learn(X, reset=True)
-            labels = row_labels(y, len(rows))
-            self._take_on(
-                fitted(settings, resolve_seed(self.random_state), rows, labels, self.progress)
+            labels = check_row_labels(y, rows.batch.shape[0])
+            self._set_model(
+                fit_model(settings, resolve_seed(self.random_state), rows, labels, self.progress)
             )
         return self
 
@@ -221,7 +227,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, data frame or VectorSource
-            Rows to learn.
+            HeshingRows to learn.
         y : list of labels
             One a row.
         classes : list of labels, optional
@@ -232,17 +238,19 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         """
         with self._or_stay():
             first = not hasattr(self, "_model")
-            settings = settings_of(self)
+            settings = check_settings(self)
             rows = self._rows_to_learn(X, reset=first)
-            labels = row_labels(y, len(rows))
+            labels = check_row_labels(y, rows.batch.shape[0])
             known = [] if classes is None else plain_labels(classes, "classes")
             if first:
-                taxonomy = settings.taxonomy or first_taxonomy([*known, *labels], paths)
-                model = started(settings, resolve_seed(self.random_state), taxonomy, rows)
+                taxonomy = settings.taxonomy
+                if taxonomy is None:
+                    taxonomy = first_taxonomy([*known, *labels], paths)
+                model = start_model(settings, resolve_seed(self.random_state), taxonomy, rows)
             else:
                 self._require_same_seed()
                 model = replace(self._model, settings=self._model.settings.continued_by(settings))
-            self._take_on(continued(model, rows, labels, known, paths))
+            self._set_model(continue_model(model, rows, labels, known, paths))
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -254,8 +262,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             return self.predict_top(X, 1).labels[:, 0]
         paths = [self._model.taxonomy.path_of(label) for label in self._model.labels]
         # of all there are, not of those found
-        kind = label_array([label for path in paths for label in path]).dtype
-        return object_array([path[-1] for path in self.predict_path(X)]).astype(kind)
+        kind = to_label_array([label for path in paths for label in path]).dtype
+        return to_object_array([path[-1] for path in self.predict_path(X)]).astype(kind)
 
     def predict_path(self, X: Any, min_margin: float | None = None) -> npt.NDArray[np.object_]:
         """Return the labels from the root to the prediction: (n,), a tuple a row; None is the
@@ -266,9 +274,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         check_is_fitted(self)
         model = self._model
         label_paths = [model.taxonomy.path_of(label) for label in model.labels]
-        margin = model.settings.min_margin if min_margin is None else margin_of(min_margin)
+        margin = model.settings.min_margin if min_margin is None else check_margin(min_margin)
         if margin is None:
-            return object_array(
+            return to_object_array(
                 [label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]]
             )
         scorer, prior = model.scorer(), model.log_prior()
@@ -282,7 +290,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             found += [
                 label_paths[best][: depth + 1] for best, depth in zip(classes, depths, strict=True)
             ]
-        return object_array(found)
+        return to_object_array(found)
 
     def predict_top(self, X: Any, k: int) -> TopClasses:
         """Return the `k` best classes of every row, best first; equal ones in the order of their
@@ -326,7 +334,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         weights.
         """
         predicted = self.predict(X).tolist()
-        labels = row_labels(y, len(predicted))
+        labels = check_row_labels(y, len(predicted))
         if sample_weight is None:
             return 1.0 - flat_error(labels, predicted)
         hits = np.array(
@@ -379,11 +387,11 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     @classmethod
     def from_stored(cls, stored: StoredFile) -> HeshingClassifier:
         """Return the fitted classifier that a file holds."""
-        from bitkin.learn.heshing.files import parameters_of, read_model
+        from bitkin.learn.heshing.files import read_model, read_parameters
 
-        made = cls(**parameters_of(stored))
+        made = cls(**read_parameters(stored))
         made.n_features_in_, model = read_model(made, stored)
-        made._take_on(model)
+        made._set_model(model)
         restore_names(made, stored)
         stored.require_no_more_tensors()
         return made
@@ -396,11 +404,11 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
                 f"from it, got {self.random_state}. Set it back, or fit anew."
             )
 
-    def _take_on(self, model: Model) -> None:
+    def _set_model(self, model: HeshingModel) -> None:
         """Make `model` the one that predicts."""
         self._model = model
         self.taxonomy_ = model.taxonomy
-        self.classes_ = label_array(model.labels)
+        self.classes_ = to_label_array(model.labels)
         self.class_counts_ = model.class_counts
         self.alpha_ = model.method.alpha
         self.losses_ = model.losses
@@ -409,23 +417,25 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _rows_to_learn(self, X: Any, *, reset: bool) -> TrainingRows:
         if not isinstance(X, VectorSource):
-            return looked_at(self._checked(X, reset=reset))
+            return measure_rows(self._checked(X, reset=reset))
         if reset:
             self._training_source(X)
         else:
             self.require_features(X)
-        rows = gathered(X)
+        rows = gather_rows(X)
         if reset and not rows.shape[0]:
             raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
-        return looked_at(rows)
+        return measure_rows(rows)
 
-    def _rows(self, X: Any) -> Iterator[Rows]:
+    def _rows(self, X: Any) -> Iterator[HeshingRows]:
         """Yield the rows to predict."""
-        if not isinstance(X, VectorSource):
-            X = open_vectors(self._checked(X, reset=False), name="X")
-        self.require_features(X)
-        for _, batch in X.batches():
-            yield rows_of(batch)
+        if isinstance(X, VectorSource):
+            self.require_features(X)
+            source = X
+        else:
+            source = ArraySource(self._checked(X, reset=False), "X")
+        for _, batch in source.batches():
+            yield to_kernel_rows(batch)
 
     def _best(self, X: Any, k: int) -> Iterator[_Best]:
         """Yield the `k` best classes, by place, their scores, and which rows are empty, batch by
@@ -455,5 +465,5 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         return tags
 
 
-def _without_feature(rows: Rows) -> npt.NDArray[np.bool_]:
+def _without_feature(rows: HeshingRows) -> npt.NDArray[np.bool_]:
     return np.asarray(np.diff(rows.indptr) == 0)

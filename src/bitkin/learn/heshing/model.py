@@ -1,5 +1,5 @@
-"""What a HeshingClassifier has learned, and how it learns: `fitted` starts afresh, `continued` goes
-on.
+"""What a HeshingClassifier has learned, and how it learns: `fit_model` starts from nothing,
+`continue_model` from a model.
 """
 
 from __future__ import annotations
@@ -14,55 +14,58 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import Tables, Tree
-from bitkin.learn.heshing.alpha import USUAL_ALPHA, choose_alpha
-from bitkin.learn.heshing.class_labels import in_order, require_classes
-from bitkin.learn.heshing.held_out import split_rows
-from bitkin.learn.heshing.progress import Progress, choosing_of
-from bitkin.learn.heshing.scoring import Scorer
-from bitkin.learn.heshing.searched_tree import searched_tree
-from bitkin.learn.heshing.settings import Settings
-from bitkin.learn.heshing.sgd import Labelled, Method, learn_in_order, train
-from bitkin.learn.heshing.tables import (
-    copied,
-    deepened,
-    finished_weights,
-    new_tables,
-    resumed_tables,
+from bitkin.kernels.heshing import HeshingTables, Tree
+from bitkin.learn.heshing.class_labels import find_classes, sort_labels
+from bitkin.learn.heshing.held_out import USUAL_ALPHA, choose_alpha, split_rows
+from bitkin.learn.heshing.rows import TrainingRows
+from bitkin.learn.heshing.scoring import ClassScorer
+from bitkin.learn.heshing.settings import HeshingSettings
+from bitkin.learn.heshing.sgd import (
+    AlphaProgress,
+    LabelledRows,
+    LearningMethod,
+    Progress,
+    TrainingPlan,
+    copy_tables,
+    deepen_tables,
+    finish_weights,
+    learn_rows,
+    start_tables,
     steps_of,
+    train,
 )
-from bitkin.learn.heshing.training_rows import TrainingRows
-from bitkin.learn.taxonomy.building import new_root
+from bitkin.learn.heshing.tree import build_tree
+from bitkin.learn.taxonomy.building import name_root
 from bitkin.learn.taxonomy.growing import grow
 from bitkin.learn.taxonomy.labels import plain_paths
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
-_HELD_OUT = 0.1  # of the rows, for early stopping
+_HELD_OUT_SHARE = 0.1  # of the rows, for early stopping
 
 
 @dataclass
-class Model:
+class HeshingModel:
     """A model at one moment; learning makes another and never writes to it.
 
     Tables exist between calls of `partial_fit` only; all else needs just the weights.
     """
 
-    settings: Settings
+    settings: HeshingSettings
     seed: int
     taxonomy: Taxonomy
     class_numbers: npt.NDArray[np.int64]
     """Classes that may be predicted, by their numbers in the taxonomy, ascending."""
     class_counts: npt.NDArray[np.int64]
-    method: Method
+    method: LearningMethod
     tree: Tree
     steps: int
     losses: list[float] = field(default_factory=list)
-    tables: Tables | None = None
+    tables: HeshingTables | None = None
     finished: npt.NDArray[np.float32] | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Be what was pickled, read-only as before: for arrays that can be written kernels would be
-        compiled again.
+        """Restore what was pickled, read-only as before: for arrays that can be written kernels
+        would be compiled again.
         """
         self.__dict__.update(state)
         self.tree = Tree._make(read_only(array) for array in self.tree)
@@ -70,12 +73,12 @@ class Model:
 
     @property
     def weights(self) -> npt.NDArray[np.float32]:
-        """The weights to predict with, read-only; made when they are first wanted."""
+        """The weights to predict with, read-only; made when they are first needed."""
         weights = self.finished
         if weights is None:
             if self.tables is None:
                 raise RuntimeError("a model has weights, or tables to make them of")
-            weights = read_only(finished_weights(self.tables))
+            weights = read_only(finish_weights(self.tables))
             self.finished = weights
         return weights
 
@@ -91,70 +94,70 @@ class Model:
 
     @property
     def beam(self) -> int | None:
-        """How many nodes of a level to go on with; None for all."""
+        """How many nodes of a level to continue with; None for all."""
         return self.settings.beam_for(self.tree)
 
-    def scorer(self) -> Scorer:
+    def scorer(self) -> ClassScorer:
         """Return what predicts."""
-        factor = 1.0 / math.sqrt(self.taxonomy.n_levels)
-        return Scorer(self.tree, self.weights, factor, self.method.intercept)
+        return ClassScorer(self.tree, self.weights, self.method.intercept)
 
     def log_prior(self) -> npt.NDArray[np.float32]:
         """Return the logarithms of the shares of the classes, each counted once more than it
-        came.
+        came: log((n_c + 1) / Σ (n + 1)).
         """
         counts = self.class_counts + 1.0
         prior: npt.NDArray[np.float32] = np.log(counts / counts.sum()).astype(np.float32)
         return prior
 
 
-def fitted(
-    settings: Settings,
+def fit_model(
+    settings: HeshingSettings,
     seed: int,
     rows: TrainingRows,
     labels: Sequence[Hashable],
     progress: Progress | None,
-) -> Model:
+) -> HeshingModel:
     """Return a model of these rows."""
-    different = in_order(labels)
+    different = sort_labels(labels)
     if len(different) < 2:
         raise InvalidInputError(
             f"y must hold at least two classes, got one class, {different[0]!r}, in all rows."
         )
-    taxonomy = settings.taxonomy or Taxonomy.from_classes(different)
-    require_classes(taxonomy, different, "Add them by taxonomy.with_paths.")
-    class_numbers = np.sort(taxonomy.index_of(different))
-    tree = searched_tree(taxonomy, class_numbers, seed)
-    data = Labelled(rows.batch, _places(taxonomy, class_numbers, labels))
-    method = first_method(settings, rows)
-    n_buckets = settings.buckets_for(taxonomy)
-    beam = settings.beam_for(tree)
-    common: dict[str, Any] = {"max_iter": settings.max_iter, "beam": beam, "seed": seed}
+    taxonomy = settings.taxonomy
+    if taxonomy is None:
+        taxonomy = Taxonomy.from_classes(different)
+    hint = "Add them by taxonomy.with_paths."
+    class_numbers = np.sort(find_classes(taxonomy, different, hint))
+    places = np.searchsorted(class_numbers, taxonomy.class_numbers_of(labels))
+    data = LabelledRows(rows.batch, places.astype(np.int32))
+    tree = build_tree(taxonomy, class_numbers, seed)
+    plan = TrainingPlan(
+        tree=tree,
+        n_buckets=settings.buckets_for(taxonomy),
+        method=_first_method(settings, rows),
+        beam=settings.beam_for(tree),
+        max_iter=settings.max_iter,
+        seed=seed,
+    )
     if settings.alpha is None:
-        chosen = choose_alpha(
-            data, tree, n_buckets, method, choosing=choosing_of(progress), **common
-        )
-        method = replace(method, alpha=chosen)
+        alpha = choose_alpha(plan, data, _alpha_progress(progress))
+        plan = replace(plan, method=replace(plan.method, alpha=alpha))
     learned, held_out = data, None
     if settings.early_stopping:
-        learned, put_aside = split_rows(data, _HELD_OUT, seed, "early stopping")
+        learned, put_aside = split_rows(data, _HELD_OUT_SHARE, seed, "early stopping")
         held_out = put_aside if len(put_aside) else None
-    trained = train(
-        learned, tree, n_buckets, method, held_out=held_out, progress=progress, **common
-    )
-    counts = np.bincount(learned.classes, minlength=len(class_numbers)).astype(np.int64)
-    weights = read_only(trained.weights)
-    return Model(
-        settings,
-        seed,
-        taxonomy,
-        class_numbers,
-        counts,
-        method,
-        tree,
-        trained.steps,
-        trained.losses,
-        finished=weights,
+    result = train(plan, learned, held_out, progress)
+    return HeshingModel(
+        settings=settings,
+        seed=seed,
+        taxonomy=taxonomy,
+        class_numbers=class_numbers,
+        class_counts=np.bincount(learned.classes, minlength=len(class_numbers)).astype(np.int64),
+        method=plan.method,
+        tree=tree,
+        steps=result.steps,
+        losses=result.losses,
+        finished=read_only(result.weights),
     )
 
 
@@ -162,72 +165,81 @@ def first_taxonomy(labels: Sequence[Hashable], paths: Any) -> Taxonomy:
     """Return the tree to begin with where none was given: labels below one root, those of `paths`
     where these lead.
     """
-    placed = [] if paths is None else plain_paths(paths)
-    ends = {path[-1] for path in placed}
-    others = [(label,) for label in in_order(labels) if label not in ends]
-    root = new_root(label for (label,) in others)
-    return Taxonomy(
-        grow(root, [*others, *(path[1:] if path[0] == root else path for path in placed)])
-    )
+    given_paths = [] if paths is None else plain_paths(paths)
+    ends = {path[-1] for path in given_paths}
+    others = [(label,) for label in sort_labels(labels) if label not in ends]
+    root = name_root(label for (label,) in others)
+    below = [path[1:] if path[0] == root else path for path in given_paths]
+    return Taxonomy(grow(root, [*others, *below]))
 
 
-def started(settings: Settings, seed: int, taxonomy: Taxonomy, rows: TrainingRows) -> Model:
+def start_model(
+    settings: HeshingSettings, seed: int, taxonomy: Taxonomy, rows: TrainingRows
+) -> HeshingModel:
     """Return a model that has learned nothing and knows no class yet."""
-    nobody = np.empty(0, dtype=np.int64)
-    tables = new_tables(
-        taxonomy.n_levels - 1, settings.buckets_for(taxonomy), average=settings.average
-    )
-    tree = searched_tree(taxonomy, nobody, seed)
-    return Model(
-        settings, seed, taxonomy, nobody, nobody, first_method(settings, rows), tree, 0, [], tables
+    no_class = np.empty(0, dtype=np.int64)
+    shape = (taxonomy.n_levels - 1, settings.buckets_for(taxonomy))
+    return HeshingModel(
+        settings=settings,
+        seed=seed,
+        taxonomy=taxonomy,
+        class_numbers=no_class,
+        class_counts=no_class,
+        method=_first_method(settings, rows),
+        tree=build_tree(taxonomy, no_class, seed),
+        steps=0,
+        tables=start_tables(np.zeros(shape, dtype=np.float32), average=settings.average),
     )
 
 
-def continued(
-    model: Model,
+def continue_model(
+    model: HeshingModel,
     rows: TrainingRows,
     labels: Sequence[Hashable],
     classes: Sequence[Hashable],
     paths: Any = None,
-) -> Model:
+) -> HeshingModel:
     """Return the model after learning rows once, in order; `classes` and those of `paths` may be
     new.
     """
-    taxonomy = model.taxonomy if paths is None else model.taxonomy.with_paths(paths)
-    if model.settings.taxonomy is None:
-        unknown = [
-            (taxonomy.root_label, label) for label in in_order(classes) if label not in taxonomy
-        ]
-        taxonomy = taxonomy.with_paths(unknown) if unknown else taxonomy
+    taxonomy = _extend_taxonomy(model, classes, paths)
     hint = (
         "Give the path of a new class in paths."
-        if model.settings.taxonomy
+        if model.settings.taxonomy is not None
         else "List new classes in classes."
     )
-    require_classes(taxonomy, [*labels, *classes], hint)
-    known = np.union1d(model.class_numbers, taxonomy.index_of([*labels, *classes])).astype(np.int64)
+    named = find_classes(taxonomy, [*labels, *classes], hint)
+    known = np.union1d(model.class_numbers, named).astype(np.int64)
     counts = np.zeros(len(known), dtype=np.int64)
     counts[np.searchsorted(known, model.class_numbers)] = model.class_counts
     model.settings.require_room(taxonomy.n_levels, model.n_buckets)
-    if model.tables is None or len(known) > len(model.class_numbers):
-        # Weights from before a class was known would hold it down in an average, which starts anew,
-        # from the old one.
-        tables = resumed_tables(model.weights.copy(), model.steps, average=model.method.average)
+    has_new_classes = len(known) > len(model.class_numbers)
+    if model.tables is None or has_new_classes:
+        # Weights from before a class was known would hold it down in an average. So that starts
+        # again, from the old average.
+        weights = model.weights.copy()
+        tables = start_tables(weights, steps=model.steps, average=model.method.average)
     else:
-        tables = copied(model.tables)
-    tables = deepened(tables, taxonomy.n_levels - 1)
+        tables = copy_tables(model.tables)
+    tables = deepen_tables(tables, taxonomy.n_levels - 1)
     tree = model.tree
-    if len(known) > len(model.class_numbers) or taxonomy is not model.taxonomy:
-        tree = searched_tree(taxonomy, known, model.seed)
-    data = Labelled(rows.batch, _places(taxonomy, known, labels))
-    learn_in_order(
-        tables, tree, model.method, data, np.arange(len(data)), model.settings.beam_for(tree)
+    if has_new_classes or taxonomy is not model.taxonomy:
+        tree = build_tree(taxonomy, known, model.seed)
+    plan = TrainingPlan(
+        tree=tree,
+        n_buckets=model.n_buckets,
+        method=model.method,
+        beam=model.settings.beam_for(tree),
+        max_iter=1,
+        seed=model.seed,
     )
+    places = np.searchsorted(known, named[: len(labels)]).astype(np.int32)
+    learn_rows(tables, plan, LabelledRows(rows.batch, places), np.arange(len(places)))
     return replace(
         model,
         taxonomy=taxonomy,
         class_numbers=known,
-        class_counts=counts + np.bincount(data.classes, minlength=len(known)),
+        class_counts=counts + np.bincount(places, minlength=len(known)),
         tree=tree,
         steps=steps_of(tables),
         tables=tables,
@@ -235,9 +247,22 @@ def continued(
     )
 
 
-def first_method(settings: Settings, rows: TrainingRows) -> Method:
+def _extend_taxonomy(model: HeshingModel, classes: Sequence[Hashable], paths: Any) -> Taxonomy:
+    """Return the tree of a model with the classes of `paths`, and where the model made its own
+    tree, with unknown `classes` below the root.
+    """
+    taxonomy = model.taxonomy if paths is None else model.taxonomy.with_paths(paths)
+    if model.settings.taxonomy is not None:
+        return taxonomy
+    unknown = [
+        (taxonomy.root_label, label) for label in sort_labels(classes) if label not in taxonomy
+    ]
+    return taxonomy.with_paths(unknown) if unknown else taxonomy
+
+
+def _first_method(settings: HeshingSettings, rows: TrainingRows) -> LearningMethod:
     """Return how to learn rows like these, before `alpha` is chosen by trial."""
-    return Method(
+    return LearningMethod(
         softmax=settings.softmax,
         average=settings.average,
         alpha=USUAL_ALPHA * rows.mean_square if settings.alpha is None else settings.alpha,
@@ -246,8 +271,11 @@ def first_method(settings: Settings, rows: TrainingRows) -> Method:
     )
 
 
-def _places(
-    taxonomy: Taxonomy, class_numbers: npt.NDArray[np.int64], labels: Sequence[Hashable]
-) -> npt.NDArray[np.int32]:
-    """Return for each label its place among the classes of a model."""
-    return np.searchsorted(class_numbers, taxonomy.index_of(labels)).astype(np.int32)
+def _alpha_progress(progress: Progress | None) -> AlphaProgress | None:
+    """Return what to call while alpha is searched: the method `choosing_alpha` of `progress`, where
+    it has one.
+    """
+    method: AlphaProgress | None = getattr(progress, "choosing_alpha", None)
+    if method is not None and not callable(method):
+        raise InvalidInputError(f"progress.choosing_alpha must be a method, got {method!r}.")
+    return method

@@ -1,65 +1,46 @@
-"""Scores and best classes of rows, by a table of weights and the tree above the classes."""
+"""Scores and best classes of rows, by a table of weights and the tree above the classes.
+
+The score of a class is 1/√T · Σ ⟨w, Φ(x, u)⟩ over the nodes u of its path below the root, T levels
+with the root's (the paper's Eq. 1).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
 
 from bitkin import threads
-from bitkin.arrays import Batch
-from bitkin.hashers.projection.training import prepared
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import (
-    Rows,
+    HeshingRows,
     Tree,
     best_classes_into,
     score_classes_into,
     sure_depths_into,
     work_for,
 )
+from bitkin.learn.heshing.rows import longest_row
 
 _BLOCK_ROWS = 256  # a thread's piece; rows do not know of each other, so it changes no result
 
 
-def rows_of(batch: Batch) -> Rows:
-    """Return finite rows as kernels take them; a sparse matrix and its dense copy give the same."""
-    sparse = csr_array(prepared(batch, normalize=False))
-    if issparse(batch) and not sparse.data.all():
-        sparse = sparse.copy()
-        sparse.eliminate_zeros()
-    return Rows(
-        indptr=read_only(sparse.indptr.astype(np.int64, copy=False)),
-        features=read_only(sparse.indices.astype(np.int32, copy=False).view(np.uint32)),
-        values=read_only(sparse.data),
-    )
-
-
-def longest_row(rows: Rows) -> int:
-    """Return the number of features in the longest row."""
-    return int(np.diff(rows.indptr).max(initial=0))
-
-
 @dataclass(frozen=True)
-class Scorer:
+class ClassScorer:
     """All that a prediction needs.
 
     Parameters
     ----------
     tree : Tree
     weights : float32 (n_levels − 1, n_buckets)
-    factor : float
-        1/√T.
     intercept : float
         The value of the constant feature; 0 where there is none.
     """
 
     tree: Tree
     weights: npt.NDArray[np.float32]
-    factor: float
     intercept: float
 
     @property
@@ -67,56 +48,64 @@ class Scorer:
         """How many classes there are to choose from."""
         return len(self.tree.class_leaves)
 
-    def scores(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def scores(self, rows: HeshingRows) -> npt.NDArray[np.float32]:
         """Return the scores of all classes: (n, n_classes)."""
         out = np.empty((len(rows.indptr) - 1, self.n_classes), dtype=np.float32)
         weights = read_only(self.weights)
+        factor = path_factor(weights)
+        longest = longest_row(rows)
 
-        def block(first: int) -> None:
-            part = out[first : first + _BLOCK_ROWS]
-            work = work_for(len(self.tree.seeds), longest_row(rows))
+        def score_block(first: int) -> None:
             score_classes_into(
-                rows, first, self.tree, weights, self.factor, self.intercept, work, part
+                rows,
+                first,
+                self.tree,
+                weights,
+                factor,
+                self.intercept,
+                work_for(len(self.tree.seeds), longest),
+                out[first : first + _BLOCK_ROWS],
             )
 
-        threads.run(block, range(0, len(out), _BLOCK_ROWS))
+        threads.run(score_block, range(0, len(out), _BLOCK_ROWS))
         return out
 
     def best(
-        self, rows: Rows, k: int, beam: int | None
+        self, rows: HeshingRows, k: int, beam: int | None
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes a
-        level only.
+        """Return the `k` best classes, best first, and their scores; below the `beam` best nodes
+        per level only.
 
         Classes that the beam reaches come before all others, so that fewer of them are the first of
         more.
         """
         n = len(rows.indptr) - 1
-        classes, scores = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+        classes = np.empty((n, k), dtype=np.int32)
+        scores = np.empty((n, k), dtype=np.float32)
         weights = read_only(self.weights)
+        factor = path_factor(weights)
         width = beam_width(self.tree, beam)
+        longest = longest_row(rows)
 
-        def block(first: int) -> None:
-            part: Any = slice(first, first + _BLOCK_ROWS)
-            work = work_for(len(self.tree.seeds), longest_row(rows))
+        def rank_block(first: int) -> None:
             best_classes_into(
                 rows,
                 first,
                 self.tree,
                 weights,
-                self.factor,
+                factor,
                 self.intercept,
                 width,
-                work,
-                classes[part],
-                scores[part],
+                work_for(len(self.tree.seeds), longest),
+                classes[first : first + _BLOCK_ROWS],
+                scores[first : first + _BLOCK_ROWS],
             )
 
-        threads.run(block, range(0, n, _BLOCK_ROWS))
+        threads.run(rank_block, range(0, n, _BLOCK_ROWS))
         return classes, scores
 
     def best_and_sure(
-        self, rows: Rows, beam: int | None, margin: float
+        self, rows: HeshingRows, beam: int | None, margin: float
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """Return the best class by the beam, and how many nodes of its path lead all classes
         outside by `margin`.
@@ -124,30 +113,37 @@ class Scorer:
         Every node is scored for it.
         """
         n = len(rows.indptr) - 1
-        classes, depths = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
-        weights, width = read_only(self.weights), beam_width(self.tree, beam)
+        classes = np.empty(n, dtype=np.int32)
+        depths = np.empty(n, dtype=np.int64)
+        weights = read_only(self.weights)
+        factor = path_factor(weights)
+        width = beam_width(self.tree, beam)
+        longest = longest_row(rows)
 
-        def block(first: int) -> None:
-            part: Any = slice(first, first + _BLOCK_ROWS)
-            work = work_for(len(self.tree.seeds), longest_row(rows))
+        def rank_block(first: int) -> None:
             sure_depths_into(
                 rows,
                 first,
                 self.tree,
                 weights,
-                self.factor,
+                factor,
                 self.intercept,
                 width,
                 margin,
-                work,
-                classes[part],
-                depths[part],
+                work_for(len(self.tree.seeds), longest),
+                classes[first : first + _BLOCK_ROWS],
+                depths[first : first + _BLOCK_ROWS],
             )
 
-        threads.run(block, range(0, n, _BLOCK_ROWS))
+        threads.run(rank_block, range(0, n, _BLOCK_ROWS))
         return classes, depths
 
 
+def path_factor(weights: npt.NDArray[np.float32]) -> float:
+    """Return 1/√T: a table has one row for each level but the root's."""
+    return 1.0 / math.sqrt(len(weights) + 1)
+
+
 def beam_width(tree: Tree, beam: int | None) -> int:
-    """Return how many nodes of a level to go on with; None means all."""
+    """Return how many nodes of a level to continue with; None means all."""
     return len(tree.seeds) if beam is None else min(beam, len(tree.seeds))

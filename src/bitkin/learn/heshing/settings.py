@@ -26,11 +26,11 @@ FEW_NODES = 256
 
 _WEIGHT_BYTES = 4
 _MUST_STAY = ("taxonomy", "n_buckets", "max_bytes", "softmax", "alpha", "average", "fit_intercept")
-_SHOWN = {"softmax": "loss"}
+_PUBLIC_NAMES = {"softmax": "loss"}
 
 
 @dataclass(frozen=True)
-class Settings:
+class HeshingSettings:
     """See `HeshingClassifier`; None for `alpha` means "auto"."""
 
     taxonomy: Taxonomy | None
@@ -46,7 +46,7 @@ class Settings:
     early_stopping: bool
 
     def buckets_for(self, taxonomy: Taxonomy) -> int:
-        """Return the number of buckets a level."""
+        """Return the number of buckets per level."""
         if self.max_bytes is None:
             return self.n_buckets
         n_tables = taxonomy.n_levels - 1
@@ -69,30 +69,28 @@ class Settings:
                 "path, or fit anew."
             )
 
-    def continued_by(self, now: Settings) -> Settings:
-        """Return the parameters as they are now; raise where one has changed that the weights
-        depend on.
-        """
+    def continued_by(self, now: HeshingSettings) -> HeshingSettings:
+        """Return the current parameters; raise where one has changed that the weights depend on."""
         for name in _MUST_STAY:
             if getattr(now, name) != getattr(self, name):
                 raise InvalidInputError(
-                    f"{_SHOWN.get(name, name)} must stay what it was when the model was begun, "
-                    "since partial_fit goes "
-                    f"on with its weights, got another. Set it back, or fit anew."
+                    f"{_PUBLIC_NAMES.get(name, name)} must stay what it was when the model was "
+                    "begun, since partial_fit goes on with its weights, got another. Set it back, "
+                    "or fit anew."
                 )
         return now
 
     def beam_for(self, tree: Tree) -> int | None:
-        """Return how many nodes of a level to go on with; None for all. Probabilities are shares of
-        all classes.
+        """Return how many nodes of a level to continue with; None for all, which probabilities
+        need: they are shares of all classes.
         """
         if isinstance(self.beam, str):
             return USUAL_BEAM if len(tree.seeds) > FEW_NODES and not self.softmax else None
         return self.beam
 
 
-def settings_of(classifier: HeshingClassifier) -> Settings:
-    """Return the parameters as they are now, every one of them usable."""
+def check_settings(classifier: HeshingClassifier) -> HeshingSettings:
+    """Return the current parameters of a classifier, every one of them usable."""
     taxonomy = classifier.taxonomy
     if taxonomy is not None and not isinstance(taxonomy, Taxonomy):
         raise InvalidInputError(
@@ -111,37 +109,37 @@ def settings_of(classifier: HeshingClassifier) -> Settings:
     elif beam is not None:
         beam = whole_number(beam, "beam", low=1)
     max_bytes = classifier.max_bytes
-    return Settings(
+    return HeshingSettings(
         taxonomy=taxonomy,
         n_buckets=whole_number(classifier.n_buckets, "n_buckets", low=1, high=MOST_BUCKETS),
         max_bytes=None if max_bytes is None else whole_number(max_bytes, "max_bytes", low=1),
         softmax=one_of(classifier.loss, "loss", ("hinge", "softmax")) == "softmax",
-        alpha=_alpha(classifier.alpha),
+        alpha=_check_alpha(classifier.alpha),
         max_iter=whole_number(classifier.max_iter, "max_iter", low=1),
-        average=_flag(classifier.average, "average"),
-        fit_intercept=_flag(classifier.fit_intercept, "fit_intercept"),
+        average=_check_flag(classifier.average, "average"),
+        fit_intercept=_check_flag(classifier.fit_intercept, "fit_intercept"),
         beam=beam,
-        min_margin=None if classifier.min_margin is None else margin_of(classifier.min_margin),
-        early_stopping=_flag(classifier.early_stopping, "early_stopping"),
+        min_margin=None if classifier.min_margin is None else check_margin(classifier.min_margin),
+        early_stopping=_check_flag(classifier.early_stopping, "early_stopping"),
     )
 
 
-def margin_of(value: Any) -> float:
+def check_margin(value: Any) -> float:
     """Return a usable `min_margin`."""
-    return _number(value, "min_margin", low=0.0)
+    return _check_number(value, "min_margin", low=0.0)
 
 
-def _alpha(value: Any) -> float | None:
+def _check_alpha(value: Any) -> float | None:
     if isinstance(value, str):
         one_of(value, "alpha", ("auto",))
         return None
-    alpha = _number(value, "alpha", low=0.0)
+    alpha = _check_number(value, "alpha", low=0.0)
     if alpha == 0.0:
         raise InvalidInputError("alpha must be above 0, got 0. Pass a small number, such as 1e-9.")
     return alpha
 
 
-def _number(value: Any, name: str, *, low: float) -> float:
+def _check_number(value: Any, name: str, *, low: float) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -151,7 +149,7 @@ def _number(value: Any, name: str, *, low: float) -> float:
     return float(value)
 
 
-def _flag(value: Any, name: str) -> bool:
+def _check_flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidInputError(f"{name} must be True or False, got {value!r}.")
     return bool(value)

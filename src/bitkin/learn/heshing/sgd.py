@@ -1,10 +1,14 @@
-"""Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row a
+"""Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row per
 step.
 
-A step goes no farther than to where the loss of its row would be 0 (the implicit, or proximal,
-method), so its first size needs no tuning and rows may have any scale; it falls with one over the
-root of the steps taken. How far that is holds on average over hashes: where features of one row
+Step t has the size η_t = η₀ / √(1 + α·η₀·t), with η₀ = 4 / mean ‖x‖². It goes no farther than to
+where the loss of its row would be 0 (the implicit, or proximal, method), so η₀ needs no tuning and
+rows may have any scale. How far that is holds on average over hashes: where features of one row
 share a bucket, a step may end a little before or beyond.
+
+After every step weights shrink by 1 / (1 + α·η_t), the L2 penalty. Tables keep them as `scale` ·
+`weights`, so that this is one product, and the sum of the weights after all steps as `sums` +
+`carried` · `weights`, so that the average needs no pass over the table per step either.
 """
 
 from __future__ import annotations
@@ -19,20 +23,28 @@ from scipy.sparse import issparse
 
 from bitkin.arrays import Batch
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import Tables, Tree, learn_rows_into, work_for
-from bitkin.learn.heshing.progress import Progress
-from bitkin.learn.heshing.scoring import Scorer, beam_width, longest_row, rows_of
-from bitkin.learn.heshing.tables import finished_weights, loss_of, new_tables, steps_of
+from bitkin.kernels.heshing import LEAST_SCALE, HeshingTables, Tree, learn_rows_into, work_for
+from bitkin.learn.heshing.rows import longest_row, to_kernel_rows
+from bitkin.learn.heshing.scoring import ClassScorer, beam_width, path_factor
 from bitkin.randomness import Draws
+
+Progress = Callable[[int, int], object]
+"""Called with the rows learned and those to learn in all."""
+AlphaProgress = Callable[[int, int, int], object]
+"""Called with the number of a trial, from 1, the rows it has learned and those it will."""
 
 _FIRST_STEP = 4.0  # over the mean squared length of a row: mostly cut short by the proximal limit
 _CHUNK_ROWS = 4096
-_CHUNK_NUMBERS = 1 << 22
+_CHUNK_VALUES = 1 << 22  # of dense rows
 _PATIENCE = 2  # passes without a better error before training stops early
+
+# rows of a length of 1e-15, the shortest there are, leave some of 1e21
+_LARGEST_WEIGHT = np.float32(2.0**100)
+_SCALE, _CARRIED, _AVERAGED, _STEPS, _LOSS = range(5)  # places in `HeshingTables.numbers`
 
 
 @dataclass(frozen=True)
-class Method:
+class LearningMethod:
     """How to learn, whatever the classes; see `HeshingClassifier`."""
 
     softmax: bool
@@ -43,14 +55,23 @@ class Method:
     intercept: float
     """The value of the constant feature; 0 where there is none."""
 
-    @property
-    def first_step(self) -> float:
-        """The largest step."""
-        return _FIRST_STEP / self.mean_square
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """All that decides what is learned from given rows."""
+
+    tree: Tree
+    n_buckets: int
+    """Weights of a level."""
+    method: LearningMethod
+    beam: int | None
+    """How many nodes of a level to continue with; None for all."""
+    max_iter: int
+    seed: int
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledRows:
     """Rows and their classes, by number."""
 
     batch: Batch
@@ -59,55 +80,13 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> Labelled:
+    def take(self, row_numbers: npt.NDArray[np.int64]) -> LabelledRows:
         """Return some of the rows."""
-        return Labelled(self.batch[numbers], self.classes[numbers])
-
-
-def chunk_rows(batch: Batch) -> int:
-    """Return how many rows to make ready at once."""
-    return (
-        _CHUNK_ROWS
-        if issparse(batch)
-        else max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // batch.shape[1]))
-    )
-
-
-def learn_in_order(
-    tables: Tables,
-    tree: Tree,
-    method: Method,
-    data: Labelled,
-    order: npt.NDArray[np.int64],
-    beam: int | None,
-    told: Callable[[int], object] | None = None,
-) -> None:
-    """Learn rows `order` of `data`, one after another; `told` is called with the rows done."""
-    factor = 1.0 / math.sqrt(len(tables.weights) + 1)
-    step = chunk_rows(data.batch)
-    for first in range(0, len(order), step):
-        part = data.take(order[first : first + step])
-        rows = rows_of(part.batch)
-        learn_rows_into(
-            rows,
-            read_only(part.classes),
-            tree,
-            tables,
-            method.softmax,
-            method.alpha,
-            method.first_step,
-            method.average,
-            factor,
-            method.intercept,
-            beam_width(tree, beam),
-            work_for(len(tree.seeds), longest_row(rows)),
-        )
-        if told is not None:
-            told(first + len(part))
+        return LabelledRows(self.batch[row_numbers], self.classes[row_numbers])
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """What training came to."""
 
     weights: npt.NDArray[np.float32]
@@ -117,63 +96,175 @@ class Trained:
     steps: int
     """Taken until then."""
     losses: list[float]
-    """Mean loss of a row, by pass, each row's before its step."""
+    """Mean loss per row, by pass, each row's before its step."""
+
+
+def start_tables(
+    weights: npt.NDArray[np.float32], *, steps: int = 0, average: bool
+) -> HeshingTables:
+    """Return tables that continue from these weights after so many steps; their average starts
+    here.
+    """
+    sums = np.zeros(weights.shape if average else (1, 1), dtype=np.float32)
+    return HeshingTables(weights, sums, np.array([1.0, 0.0, 0.0, steps, 0.0]))
+
+
+def copy_tables(tables: HeshingTables) -> HeshingTables:
+    """Return tables with memory of their own."""
+    return HeshingTables(tables.weights.copy(), tables.sums.copy(), tables.numbers.copy())
+
+
+def deepen_tables(tables: HeshingTables, n_levels: int) -> HeshingTables:
+    """Return tables for so many levels below the root, which give the same scores; the same tables
+    where they fit.
+    """
+    weights, sums, numbers = tables
+    if n_levels == len(weights):
+        return tables
+    # Scores are 1/√T times a sum over levels. T grows to n_levels + 1, so the weights grow by the
+    # root of the ratio, and new levels add 0.
+    factor = np.float32(math.sqrt((n_levels + 1) / (len(weights) + 1)))
+    more = ((0, n_levels - len(weights)), (0, 0))
+    all_sums = np.pad(sums * factor, more) if sums.shape == weights.shape else sums
+    return HeshingTables(np.pad(weights * factor, more), all_sums, numbers.copy())
+
+
+def finish_weights(tables: HeshingTables) -> npt.NDArray[np.float32]:
+    """Return the weights to predict with: the average of those after every step where it is kept,
+    else the last.
+    """
+    weights, sums, numbers = tables
+    if sums.shape != weights.shape or not numbers[_AVERAGED]:
+        return weights * np.float32(numbers[_SCALE])
+    # (carried · weights + sums) / steps averaged
+    finished = weights * np.float32(numbers[_CARRIED])
+    finished += sums  # in place: tables may be large
+    finished *= np.float32(1.0 / numbers[_AVERAGED])
+    return finished
+
+
+def steps_of(tables: HeshingTables) -> int:
+    """Return how many rows were learned, repeats counted."""
+    return int(tables.numbers[_STEPS])
+
+
+def loss_of(tables: HeshingTables) -> float:
+    """Return the sum of all losses, each as it was before its step."""
+    return float(tables.numbers[_LOSS])
+
+
+def are_possible(tables: HeshingTables) -> bool:
+    """Tell whether learning could have left tables like these."""
+    if not np.isfinite(tables.numbers).all():
+        return False
+    scale, carried, averaged, steps, loss = tables.numbers.tolist()
+    counted = averaged.is_integer() and steps.is_integer() and 0 <= averaged <= steps and loss >= 0
+    # Carried is a sum of one scale per averaged step, and no scale is above 1.
+    scaled = LEAST_SCALE <= scale <= 1 and 0 <= carried <= averaged * (1 + 1e-9)
+    return (
+        counted
+        and scaled
+        and are_weights(tables.weights)
+        and all(np.isfinite(level).all() for level in tables.sums)
+    )
+
+
+def are_weights(weights: npt.NDArray[np.float32]) -> bool:
+    """Tell whether learning could have left weights like these: finite, and far from where float32
+    ends.
+    """
+    return all((np.abs(level) <= _LARGEST_WEIGHT).all() for level in weights)
+
+
+def learn_rows(
+    tables: HeshingTables,
+    plan: TrainingPlan,
+    data: LabelledRows,
+    order: npt.NDArray[np.int64],
+    report: Callable[[int], object] | None = None,
+) -> None:
+    """Learn rows `order` of `data`, one after another; `report` is called with the rows done."""
+    method = plan.method
+    chunk = _chunk_rows(data.batch)
+    for first in range(0, len(order), chunk):
+        part = data.take(order[first : first + chunk])
+        rows = to_kernel_rows(part.batch)
+        learn_rows_into(
+            rows,
+            read_only(part.classes),
+            plan.tree,
+            tables,
+            method.softmax,
+            method.alpha,
+            _FIRST_STEP / method.mean_square,
+            method.average,
+            path_factor(tables.weights),
+            method.intercept,
+            beam_width(plan.tree, plan.beam),
+            work_for(len(plan.tree.seeds), longest_row(rows)),
+        )
+        if report is not None:
+            report(first + len(part))
 
 
 def train(
-    data: Labelled,
-    tree: Tree,
-    n_buckets: int,
-    method: Method,
-    *,
-    max_iter: int,
-    beam: int | None,
-    seed: int,
-    held_out: Labelled | None = None,
+    plan: TrainingPlan,
+    data: LabelledRows,
+    held_out: LabelledRows | None = None,
     progress: Progress | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error
     stops falling.
 
     The pass with the least error then counts, the earliest of equal ones.
     """
-    tables = new_tables(int(tree.levels[-1]) + 1, n_buckets, average=method.average)
-    draws = Draws(seed, "heshing order")
+    n_levels = int(plan.tree.levels[-1]) + 1
+    zeros = np.zeros((n_levels, plan.n_buckets), dtype=np.float32)
+    tables = start_tables(zeros, average=plan.method.average)
+    draws = Draws(plan.seed, "heshing order")
     losses: list[float] = []
     errors: list[float] = []
     best: tuple[npt.NDArray[np.float32], int] | None = None
     n = len(data)
-    for number in range(max_iter):
+    n_in_all = plan.max_iter * n
+    for iteration in range(plan.max_iter):
         loss_before = loss_of(tables)
 
-        def told(done: int, before: int = number * n) -> None:
+        def report(n_done: int, n_before: int = iteration * n) -> None:
             if progress is not None:
-                progress(before + done, max_iter * n)
+                progress(n_before + n_done, n_in_all)
 
-        learn_in_order(tables, tree, method, data, draws.permutation(n), beam, told)
+        learn_rows(tables, plan, data, draws.permutation(n), report)
         losses.append((loss_of(tables) - loss_before) / n)
         if held_out is not None:
-            weights = finished_weights(tables)
-            errors.append(error_of(weights, tree, method, held_out, beam))
+            weights = finish_weights(tables)
+            errors.append(measure_error(weights, plan, held_out))
             if errors[-1] < min(errors[:-1], default=math.inf):
                 best = weights, steps_of(tables)
             if len(errors) - 1 - int(np.argmin(errors)) >= _PATIENCE:
                 break
-    if progress is not None and steps_of(tables) < max_iter * n:
-        progress(max_iter * n, max_iter * n)
-    weights, steps = best or (finished_weights(tables), steps_of(tables))
-    return Trained(weights, steps, losses)
+    if progress is not None and steps_of(tables) < n_in_all:  # stopped early: the rest is done too
+        progress(n_in_all, n_in_all)
+    weights, steps = best or (finish_weights(tables), steps_of(tables))
+    return TrainingResult(weights, steps, losses)
 
 
-def error_of(
-    weights: npt.NDArray[np.float32], tree: Tree, method: Method, data: Labelled, beam: int | None
+def measure_error(
+    weights: npt.NDArray[np.float32], plan: TrainingPlan, data: LabelledRows
 ) -> float:
     """Return the share of rows that these weights put into a wrong class."""
-    scorer = Scorer(tree, weights, 1.0 / math.sqrt(len(weights) + 1), method.intercept)
-    step = chunk_rows(data.batch)
-    wrong = 0
-    for first in range(0, len(data), step):
-        part = data.take(np.arange(first, min(first + step, len(data))))
-        best, _ = scorer.best(rows_of(part.batch), 1, beam)
-        wrong += int((best[:, 0] != part.classes).sum())
-    return wrong / max(1, len(data))
+    scorer = ClassScorer(plan.tree, weights, plan.method.intercept)
+    chunk = _chunk_rows(data.batch)
+    n_wrong = 0
+    for first in range(0, len(data), chunk):
+        part = data.take(np.arange(first, min(first + chunk, len(data))))
+        best, _ = scorer.best(to_kernel_rows(part.batch), 1, plan.beam)
+        n_wrong += int((best[:, 0] != part.classes).sum())
+    return n_wrong / max(1, len(data))
+
+
+def _chunk_rows(batch: Batch) -> int:
+    """Return how many rows to prepare at once."""
+    if issparse(batch):
+        return _CHUNK_ROWS
+    return max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // int(batch.shape[1])))

@@ -1,36 +1,130 @@
-"""A taxonomy to look at: as text for a terminal, as a picture by matplotlib."""
+"""A taxonomy to look at: as text for a terminal, as a picture by matplotlib.
+
+The outline is what of a tree fits on a page: the nodes to draw, and counts of what is left out.
+Levels are opened from the root down while there is room. Where a level does not fit whole, its
+nodes share the room that is left: small families are shown whole, large ones by their first members
+and a count of the others.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bitkin.checks import whole_number
 from bitkin.errors import MissingExtraError
-from bitkin.learn.taxonomy.outline import Entry, outline
+from bitkin.learn.taxonomy.growing import ROOT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
-_LEAST_WIDTH = 20
+_MIN_WIDTH = 20  # of a line, in characters
 _LINE_HEIGHT, _LEVEL_WIDTH = 0.26, 2.1  # inches
 _LONGEST_IN_PICTURE = 26  # characters that fit a level
-_LINK, _COUNT = "#9aa5b1", "#6b7785"
+_LINK_COLOR, _COUNT_COLOR = "#9aa5b1", "#6b7785"
+
+
+@dataclass
+class OutlineEntry:
+    """A node to draw, or several that are only counted."""
+
+    text: str
+    children: list[OutlineEntry] = field(default_factory=list)
+    note: str = ""
+    """How many classes are below it but not drawn."""
+    is_count: bool = False
+
+
+def outline(taxonomy: Taxonomy, most: int) -> OutlineEntry:
+    """Return the root's entry, with at most `most` entries in all."""
+    n_below = _classes_below(taxonomy)
+    top = OutlineEntry(_printable(taxonomy.root_label))
+    level = [(top, ROOT)]
+    room = most - 1
+    while level:
+        families = [(entry, node, _drawn_children(taxonomy, node)) for entry, node in level]
+        families = [family for family in families if family[2]]
+        opened: list[tuple[OutlineEntry, int]] = []
+        # The smallest families first: what they do not need of their share is left to the larger
+        # ones.
+        for place, (entry, node, children) in enumerate(
+            sorted(families, key=lambda family: len(family[2]))
+        ):
+            share = math.ceil(room / (len(families) - place))
+            if share < min(2, len(children)):
+                entry.note = _count(n_below[node + 1], "class", "classes")
+                continue
+            kept = children if len(children) <= share else children[: share - 1]
+            entry.children = [_new_entry(taxonomy, child) for child in kept]
+            opened += zip(entry.children, kept, strict=True)
+            if rest := children[len(kept) :]:
+                classes = _count(sum(n_below[child + 1] for child in rest), "class", "classes")
+                leaves_only = all(not _drawn_children(taxonomy, child) for child in rest)
+                entry.children.append(
+                    OutlineEntry(
+                        f"… {len(rest)} more", note="" if leaves_only else classes, is_count=True
+                    )
+                )
+            room -= len(entry.children)
+        level = opened
+    return top
+
+
+def _printable(label: object) -> str:
+    """Return a label in one line of printable characters."""
+    text = str(label)
+    return text if text.isprintable() and text else repr(label)
+
+
+def _count(n: int, one: str, many: str) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def _new_entry(taxonomy: Taxonomy, node: int) -> OutlineEntry:
+    return OutlineEntry(
+        "(itself)" if taxonomy.node_is_copy[node] else _printable(taxonomy.node_labels[node])
+    )
+
+
+def _drawn_children(taxonomy: Taxonomy, node: int) -> list[int]:
+    """Return the children to draw: a copy is one only where it stands among others, first of
+    them.
+    """
+    start, stop = taxonomy.child_offsets[node + 1 : node + 3].tolist()
+    children: list[int] = taxonomy.child_nodes[start:stop].tolist()
+    copies = [child for child in children if taxonomy.node_is_copy[child]]
+    return (
+        copies + [child for child in children if child not in copies]
+        if len(children) > len(copies)
+        else []
+    )
+
+
+def _classes_below(taxonomy: Taxonomy) -> list[int]:
+    """Return how many classes each node has below it; the root is first."""
+    counts = np.bincount(taxonomy.class_paths.ravel() + 1, minlength=taxonomy.n_nodes + 1)
+    counts[0] = taxonomy.n_classes
+    return [int(count) for count in counts]
 
 
 def tree_text(taxonomy: Taxonomy, max_lines: int, width: int) -> str:
     """Return the tree as lines of at most `width` characters; longer ones end in `…`."""
     top = outline(taxonomy, whole_number(max_lines, "max_lines", low=3))
-    width = whole_number(width, "width", low=_LEAST_WIDTH)
-    return "\n".join(_shortened(line, width) for line in _lines(top))
+    width = whole_number(width, "width", low=_MIN_WIDTH)
+    return "\n".join(_shorten(line, width) for line in _lines(top))
 
 
 def tree_picture(taxonomy: Taxonomy, ax: Axes | None, max_nodes: int) -> Axes:
     """Draw the tree from left to right, on new axes unless some are given, and return them."""
     top = outline(taxonomy, whole_number(max_nodes, "max_nodes", low=3))
-    places = _places(top)
+    places = _place_entries(top)
     n_levels = 1 + max(level for _, level, _, _ in places)
     n_lines = 1 + max(line for _, _, line, _ in places)
     if ax is None:
@@ -41,17 +135,17 @@ def tree_picture(taxonomy: Taxonomy, ax: Axes | None, max_nodes: int) -> Axes:
             ax.plot(
                 [level - 1, bend, bend, level],
                 [line_above, line_above, line, line],
-                color=_LINK,
+                color=_LINK_COLOR,
                 linewidth=1,
             )
         ax.text(
             level,
             line,
-            _shortened(_noted(entry), _LONGEST_IN_PICTURE),
+            _shorten(_with_note(entry), _LONGEST_IN_PICTURE),
             va="center",
             fontsize=9,
             style="italic" if entry.is_count else "normal",
-            color=_COUNT if entry.is_count else "black",
+            color=_COUNT_COLOR if entry.is_count else "black",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
         )
     ax.set_xlim(-0.05, n_levels - 0.05)
@@ -71,12 +165,14 @@ def _new_axes(width: float, height: float) -> Axes:
     return ax
 
 
-def _places(top: Entry) -> list[tuple[Entry, int, float, float]]:
+def _place_entries(top: OutlineEntry) -> list[tuple[OutlineEntry, int, float, float]]:
     """Return every entry with its level, its line and the line of its parent.
 
     Leaves have a line each; the others stand half way between their first and their last child.
     """
-    order: list[tuple[Entry, int, Entry]] = []  # parents before children, in the order of lines
+    order: list[
+        tuple[OutlineEntry, int, OutlineEntry]
+    ] = []  # parents before children, in the order of lines
     stack = [(top, 0, top)]
     while stack:
         entry, level, above = stack.pop()
@@ -92,19 +188,19 @@ def _places(top: Entry) -> list[tuple[Entry, int, float, float]]:
     return [(entry, level, lines[id(entry)], lines[id(above)]) for entry, level, above in order]
 
 
-def _lines(top: Entry) -> Iterator[str]:
+def _lines(top: OutlineEntry) -> Iterator[str]:
     stack = [(top, "", "")]
     while stack:
         entry, lead, indent = stack.pop()
-        yield lead + _noted(entry)
+        yield lead + _with_note(entry)
         below = [(child, f"{indent}├── ", f"{indent}│   ") for child in entry.children[:-1]]
         below += [(child, f"{indent}└── ", f"{indent}    ") for child in entry.children[-1:]]
         stack += reversed(below)
 
 
-def _noted(entry: Entry) -> str:
+def _with_note(entry: OutlineEntry) -> str:
     return f"{entry.text} ({entry.note})" if entry.note else entry.text
 
 
-def _shortened(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -21,7 +21,7 @@ _DEEP = 64
 _COPY: Path = ()
 
 
-class Grown(NamedTuple):
+class TreeParts(NamedTuple):
     """A tree at rest: all that a taxonomy is made of."""
 
     root_label: Hashable
@@ -34,7 +34,7 @@ class Grown(NamedTuple):
     """The node a class's path leads to, before its copies."""
 
 
-def copies_below(tree: Grown) -> dict[int, int]:
+def copies_below(tree: TreeParts) -> dict[int, int]:
     """Return the copy below each node that has one."""
     return {
         parent: node for node, parent in enumerate(tree.node_parents) if tree.node_is_copy[node]
@@ -61,9 +61,9 @@ def too_large(n_classes: int, depth: int) -> InvalidInputError:
 
 
 class GrowingTree:
-    """Takes paths in one at a time; `grown` then extends all classes to one depth."""
+    """Takes paths in one at a time; `freeze` then extends all classes to one depth."""
 
-    def __init__(self, tree: Grown) -> None:
+    def __init__(self, tree: TreeParts) -> None:
         self._root_label = tree.root_label
         self._labels = list(tree.node_labels)
         self._parents = list(tree.node_parents)
@@ -90,7 +90,7 @@ class GrowingTree:
                 f"Give the two different names, such as their paths joined by dots."
             )
 
-    def grown(self) -> Grown:
+    def freeze(self) -> TreeParts:
         """Return the tree, every class extended to the depth of the deepest."""
         depth = max(map(self._level, self._ends.values()))
         if depth == 0:
@@ -104,7 +104,7 @@ class GrowingTree:
             node = end
             while self._level(node) < depth:
                 node = self._child(node, _COPY, name)
-        return Grown(
+        return TreeParts(
             self._root_label,
             tuple(self._labels),
             tuple(self._parents),
@@ -133,14 +133,14 @@ class GrowingTree:
         return [self._root_label, *reversed(labels)]
 
 
-def grow(root_label: Hashable, paths: Iterable[Sequence[Hashable]]) -> Grown:
+def grow(root_label: Hashable, paths: Iterable[Sequence[Hashable]]) -> TreeParts:
     """Return the tree of `paths`, which start below the root."""
-    return extend(Grown(root_label, (), (), (), (), ()), paths)
+    return extend(TreeParts(root_label, (), (), (), (), ()), paths)
 
 
-def extend(tree: Grown, paths: Iterable[Sequence[Hashable]]) -> Grown:
+def extend(tree: TreeParts, paths: Iterable[Sequence[Hashable]]) -> TreeParts:
     """Return `tree` with more paths, which start below the root; what it had keeps its numbers."""
     growing = GrowingTree(tree)
     for path in paths:
         growing.add(path)
-    return growing.grown()
+    return growing.freeze()

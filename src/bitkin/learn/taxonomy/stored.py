@@ -8,13 +8,13 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.learn.taxonomy.growing import ROOT, Grown, copies_below, fits_memory
+from bitkin.learn.taxonomy.growing import ROOT, TreeParts, copies_below, fits_memory
 
 _FIELDS = ("root", "labels", "parents", "copies", "ends")
 _MOST_NESTED = 16
 
 
-def taxonomy_to_dict(tree: Grown) -> dict[str, Any]:
+def taxonomy_to_dict(tree: TreeParts) -> dict[str, Any]:
     """Return the tree as lists; a copy has no label of its own, and a class that of the node it
     ends at.
     """
@@ -28,7 +28,7 @@ def taxonomy_to_dict(tree: Grown) -> dict[str, Any]:
     }
 
 
-def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
+def tree_from_dict(stored: Mapping[str, Any]) -> TreeParts:
     """Return the tree of `taxonomy_to_dict`, proved to be one that paths could have grown."""
     if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
         raise CorruptFileError(f"a stored taxonomy must have the fields {', '.join(_FIELDS)}.")
@@ -44,7 +44,7 @@ def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
         above = root if parent == ROOT else labels[parent]
         labels.append(above if node in copies else _label(stored["labels"][node]))
     classes = tuple(root if end == ROOT else labels[end] for end in ends)
-    tree = Grown(
+    tree = TreeParts(
         root,
         tuple(labels),
         parents,
@@ -59,7 +59,7 @@ def tree_from_dict(stored: Mapping[str, Any]) -> Grown:
     return tree
 
 
-def _holds_together(tree: Grown) -> bool:
+def _holds_together(tree: TreeParts) -> bool:
     """Tell whether classes are different, all equally deep once extended, and reach every node; no
     node is twice.
 

@@ -5,7 +5,7 @@ changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.learn.taxonomy import building
-from bitkin.learn.taxonomy.growing import Grown, copies_below, extend, grow
+from bitkin.learn.taxonomy.growing import TreeParts, copies_below, extend, grow
 from bitkin.learn.taxonomy.labels import Path, plain_label, plain_labels, plain_paths, some_labels
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ class Taxonomy:
     class_depths: _Nodes
     child_offsets: _Integers
     child_nodes: _Nodes
-    _tree: Grown
+    _tree: TreeParts
     _class_numbers: dict[Hashable, int]
 
-    def __init__(self, tree: Grown) -> None:
-        if not isinstance(tree, Grown):
+    def __init__(self, tree: TreeParts) -> None:
+        if not isinstance(tree, TreeParts):
             raise InvalidInputError(
                 f"Taxonomy must be made by from_paths or another from_… constructor, got {tree!r}."
             )
@@ -153,7 +153,7 @@ class Taxonomy:
         """Make a taxonomy of the classes' paths, each a tuple of labels from the top to the class;
         repeats are fine.
         """
-        return cls(grow(*building.rooted(plain_paths(paths))))
+        return cls(grow(*building.split_root(plain_paths(paths))))
 
     @classmethod
     def from_classes(cls, classes: Iterable[Any]) -> Taxonomy:
@@ -161,7 +161,7 @@ class Taxonomy:
         labels = plain_labels(classes, "classes")
         if not labels:
             raise InvalidInputError("classes must hold at least one label, got none.")
-        return cls(grow(building.new_root(labels), [(label,) for label in labels]))
+        return cls(grow(building.name_root(labels), [(label,) for label in labels]))
 
     @classmethod
     def from_labels(cls, labels: Iterable[str], sep: str = ".") -> Taxonomy:
@@ -232,9 +232,7 @@ class Taxonomy:
         `layout="parents"`: the first column a node, the second its parent, empty for a top.
         `header`: the first line names the columns.
         """
-        from bitkin.learn.taxonomy.csv_file import paths_from_csv
-
-        return cls.from_paths(paths_from_csv(path, layout, header, delimiter))
+        return cls.from_paths(building.paths_from_csv(path, layout, header, delimiter))
 
     def with_paths(self, paths: Iterable[Any]) -> Taxonomy:
         """Return a taxonomy with more classes, anywhere; nodes and classes of this one keep their
@@ -291,16 +289,19 @@ class Taxonomy:
         them.
         """
         wanted = plain_labels(labels, "labels")
-        numbers = [self._class_numbers.get(label, -1) for label in wanted]
-        if -1 in numbers:
-            missing = dict.fromkeys(
-                label for label, number in zip(wanted, numbers, strict=True) if number < 0
-            )
+        numbers = self.class_numbers_of(wanted)
+        if (numbers < 0).any():
+            missing = dict.fromkeys(wanted[row] for row in np.flatnonzero(numbers < 0).tolist())
             raise InvalidInputError(
                 f"labels must be classes of the taxonomy, got {some_labels(missing)}. Add classes "
                 "by with_paths."
             )
-        return np.array(numbers, dtype=np.int64)
+        return numbers
+
+    def class_numbers_of(self, labels: Sequence[Hashable]) -> _Integers:
+        """Return the numbers of classes, int64; −1 for a label that is none."""
+        numbers = self._class_numbers
+        return np.array([numbers.get(label, -1) for label in labels], dtype=np.int64)
 
     def __contains__(self, label: object) -> bool:
         """Tell whether `label` is a class."""
@@ -385,7 +386,7 @@ class Taxonomy:
     def __deepcopy__(self, memo: dict[int, Any]) -> Taxonomy:
         return self  # nothing in it changes, and scikit-learn's clone makes many copies
 
-    def __reduce__(self) -> tuple[type[Taxonomy], tuple[Grown]]:
+    def __reduce__(self) -> tuple[type[Taxonomy], tuple[TreeParts]]:
         return Taxonomy, (self._tree,)
 
     def __len__(self) -> int:
@@ -399,7 +400,7 @@ class Taxonomy:
         return self.to_text()
 
 
-def _class_paths(tree: Grown, levels: _Nodes, n_levels: int) -> _Nodes:
+def _class_paths(tree: TreeParts, levels: _Nodes, n_levels: int) -> _Nodes:
     """Return the extended paths of all classes, filled from the leaves up."""
     copy_below = copies_below(tree)
     leaves = []
