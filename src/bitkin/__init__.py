@@ -13,7 +13,17 @@ from bitkin._version import __version__
 from bitkin.interrupts import sealed as _sealed
 
 if TYPE_CHECKING:
-    from bitkin import dedup, errors, evaluate, interop, io, projections, rotations, theory
+    from bitkin import (
+        dedup,
+        errors,
+        evaluate,
+        interop,
+        io,
+        projections,
+        rotations,
+        stream_files,
+        theory,
+    )
     from bitkin._load import load
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
@@ -44,6 +54,8 @@ if TYPE_CHECKING:
     from bitkin.rescoring.rescore import rescore
     from bitkin.sets.sets import Sets
     from bitkin.sets.shingles import shingles
+    from bitkin.stream_files.run import StreamRun
+    from bitkin.stream_files.state import StreamPosition
     from bitkin.threads import get_threads, set_threads
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
@@ -66,6 +78,8 @@ _HOMES = {
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
     "Records": "bitkin.collection.results:Records",
     "Sets": "bitkin.sets.sets:Sets",
+    "StreamPosition": "bitkin.stream_files.state:StreamPosition",
+    "StreamRun": "bitkin.stream_files.run:StreamRun",
     "Taxonomy": "bitkin.learn.taxonomy.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
     "corrections": "bitkin.rescoring.corrections:corrections",
@@ -88,6 +102,7 @@ _HOMES = {
     "rotations": "bitkin.rotations",
     "set_threads": "bitkin.threads:set_threads",
     "shingles": "bitkin.sets.shingles:shingles",
+    "stream_files": "bitkin.stream_files",
     "text_features": "bitkin.learn.texts:text_features",
     "theory": "bitkin.theory",
 }
@@ -111,6 +126,8 @@ __all__ = [
     "RaggedNeighbors",
     "Records",
     "Sets",
+    "StreamPosition",
+    "StreamRun",
     "Taxonomy",
     "WTAHash",
     "__version__",
@@ -134,6 +151,7 @@ __all__ = [
     "rotations",
     "set_threads",
     "shingles",
+    "stream_files",
     "text_features",
     "theory",
 ]

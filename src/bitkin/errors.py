@@ -2,6 +2,7 @@
 
 BitkinError
 ├── InvalidInputError (ValueError)       an argument has a value that cannot be used
+│   ├── ArgumentError (ValueError)       an argument does not go with the others that are given
 │   └── EnvironmentVariableError (ValueError)  an environment variable has one
 ├── CodeMismatchError (ValueError)       codes of different specs or different hashers meet
 ├── DuplicateIdError (ValueError)        an id is given twice, or is already there
@@ -52,6 +53,22 @@ class BitkinError(Exception):
 
 class InvalidInputError(BitkinError, ValueError):
     """An argument has a value that cannot be used."""
+
+
+class ArgumentError(InvalidInputError):
+    """An argument does not go with the others that are given: which one it is, and why.
+
+    The message is "argument: reason". A front end that has names of its own for arguments, such as
+    the command line, takes the two apart.
+    """
+
+    def __init__(self, reason: str, argument: str | None = None) -> None:
+        super().__init__(reason if argument is None else f"{argument}: {reason}")
+        self.reason = reason
+        self.argument = argument
+
+    def __reduce__(self) -> tuple[type[ArgumentError], tuple[str, str | None]]:
+        return type(self), (self.reason, self.argument)
 
 
 class EnvironmentVariableError(InvalidInputError):

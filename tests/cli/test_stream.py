@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pytest
 
 import bitkin
-from bitkin.cli.streaming.epochs_kept import EpochsKept
 from bitkin.io.growing import GrowingFile
+from bitkin.stream_files.epoch_folder import EpochFolder
 from tests.cli.conftest import Outcome, Run
 from tests.cli.streams import files_in, start_stream, stdin_of
 
@@ -243,7 +243,7 @@ def test_a_stream_can_begin_with_a_fitted_model(feed: Feed) -> None:
     )
     bitkin.ProjectionHash(7).fit(X).save("pca")
     require_failure(
-        feed(b"", "-m", "pca", "-o", "new"), "pca holds a model that does not go on learning"
+        feed(b"", "-m", "pca", "-o", "new"), "pca holds a model that does not keep learning"
     )
     require_failure(
         feed(npy(X[:, :12]), "-m", "model", "-o", "new"), "vectors of 13 numbers", "12 columns"
@@ -283,7 +283,7 @@ def test_the_end_of_a_stream_says_that_all_is_saved_and_counts_epochs(feed: Feed
     options = ("--bits", 7, "-o", "codes", "--state", "state", "--epochs", "request")
     done = feed(X[:50].tobytes(), "--dim", 13, *options)
     assert done.err.splitlines()[-1] == (
-        "bitkin: state: the whole stream is saved; what comes later goes on from vector 50 (byte "
+        "bitkin: state: the whole stream is saved; what comes later continues from vector 50 (byte "
         "2,600)."
     )
     assert "feed again" not in done.err
@@ -390,7 +390,7 @@ def test_a_state_that_cannot_be_trusted_is_refused(
     options = ("--bits", 7, "-o", "codes", "--state", "state")
     with monkeypatch.context() as patch:
         if damage == "another version":
-            patch.setattr("bitkin.cli.streaming.state._VERSION", 3)
+            patch.setattr("bitkin.stream_files.state._VERSION", 3)
         assert feed(npy(X), *options).code == 0
     data, words = bytearray(Path("state").read_bytes()), "state"
     if damage == "cut":
@@ -428,7 +428,7 @@ def test_output_that_was_changed_or_is_somebody_elses_is_refused(feed: Feed) -> 
     assert Path("codes").read_bytes() == codes[:100]
     Path("state").unlink()
     require_failure(
-        feed(npy(X), *options), "codes is there already, and no state to go on from", "--fresh"
+        feed(npy(X), *options), "codes is there already, and no state to continue from", "--fresh"
     )
     Path("codes").unlink()
     require_failure(feed(npy(X), *options), "codes.epochs is there already")
@@ -484,7 +484,7 @@ def test_a_fresh_start_that_fails_leaves_what_was_there(feed: Feed, option: str)
         ("a line less", "rows.jsonl lists 1 models where 2 were kept"),
         ("another name", "as the model of epoch 1"),
         ("no JSON", "has lines that are not those of a stream"),
-        ("another stream", "which is not the model that the state goes on with"),
+        ("another stream", "which is not the model that the state continues with"),
     ],
 )
 def test_models_that_are_not_those_of_the_state_are_refused_before_anything_goes(
@@ -519,9 +519,9 @@ def test_a_new_folder_of_models_survives_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr("bitkin.cli.streaming.epochs_kept.sync_folder", synced.append)
+    monkeypatch.setattr("bitkin.stream_files.epoch_folder.sync_folder", synced.append)
     for _ in range(2):
-        EpochsKept(tmp_path / "epochs").close()
+        EpochFolder(tmp_path / "epochs").close()
     assert synced == [tmp_path]
 
 
@@ -670,7 +670,7 @@ def test_a_reader_that_does_not_read_does_not_keep_a_stream_from_stopping(
     n_saved = int(run("stream", "--state", state, "--position", "vectors").out)
     assert (
         f"state: feed again from vector {n_saved:,} (byte {n_saved * 52:,}). Drop the codes from "
-        "that on." in said.decode()
+        "there on." in said.decode()
     )
     rows = [json.loads(line) for line in out.splitlines()[:n_saved]]
     assert [line["row"] for line in rows] == list(range(n_saved))

@@ -32,10 +32,10 @@ from bitkin import (
     projections,
 )
 from bitkin._load import _MODULES
-from bitkin.cli.streaming.state import Position, load_state, save_state
 from bitkin.errors import BitkinError
 from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.writer import write_file
+from bitkin.stream_files.state import StreamPosition, load_state, save_state
 
 N_FEATURES = 7
 VALUES: list[Any] = [
@@ -233,7 +233,7 @@ def good_objects(folder: Path) -> dict[str, Parts]:
     save_state(
         folder / "object",
         made["opast counted"],
-        Position(300, 8400, 2400, 0, 1, "f32"),
+        StreamPosition(300, 8400, 2400, 0, 1, "f32"),
         {"--bits": 3},
     )
     objects["state of a stream"] = parts_of(folder / "object")

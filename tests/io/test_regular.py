@@ -18,9 +18,9 @@ from bitkin import BandIndex, EpochIndex, FlatIndex, MultiIndex
 from bitkin.cli.classifying.labels import read_labels
 from bitkin.cli.correction_files import read_corrections
 from bitkin.cli.id_files import read_ids
-from bitkin.cli.streaming.state import load_state
 from bitkin.errors import FileAccessError
 from bitkin.io.regular import open_regular
+from bitkin.stream_files.state import load_state
 from tests.truth import random_codes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

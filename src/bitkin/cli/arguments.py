@@ -1,14 +1,19 @@
-"""Arguments that several commands share, and how they become vectors, codes and models."""
+"""Arguments that several commands share, how they become vectors, codes and models, and how
+messages name them.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.errors import InvalidInputError
+from bitkin.arguments import ArgumentSpelling
+from bitkin.errors import ArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.hashers.base import Hasher
@@ -36,6 +41,41 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
 STDOUT = Path("-")
+
+
+class OptionSpelling(ArgumentSpelling):
+    """Arguments of the library as options of the command line."""
+
+    _OTHER_NAMES = {  # noqa: RUF012  # never changed
+        "allow": "--filter",
+        "hasher": "--model",
+        "k": "-k",
+        "n_bits": "--bits",
+        "n_features": "--features",
+        "random_state": "--seed",
+    }
+
+    def name(self, argument: str) -> str:
+        """Return the option that stands for an argument."""
+        return self._OTHER_NAMES.get(argument, "--" + argument.replace("_", "-"))
+
+    def given(self, argument: str, value: object = True) -> str:
+        """Return how the option is given."""
+        option = self.name(argument)
+        return option if value is True else f"{option} {'none' if value is None else value}"
+
+
+OPTIONS = OptionSpelling()
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Let an argument that does not go with others be a usage error of its option."""
+    try:
+        yield
+    except ArgumentError as error:
+        option = OPTIONS.name(error.argument or "")
+        raise typer.BadParameter(error.reason, param_hint=f"'{option}'") from None
 
 
 def out_option(default_help: str) -> Any:

@@ -1,30 +1,52 @@
 """`bitkin stream`: vectors on stdin → codes on stdout or in a file as they come, by a model that
-goes on learning.
+keeps learning.
+
+`bitkin.StreamRun` does the work; here are its options, the signals, and what is said on stderr.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import contextlib
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json, a_file, file_or_stdout, one_of_choices
+from bitkin.cli.arguments import (
+    OPTIONS,
+    Json,
+    a_file,
+    file_or_stdout,
+    load_hasher,
+    one_of_choices,
+    usage_errors,
+)
 from bitkin.cli.output import print_json
-from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.cli.streaming.news import News
-    from bitkin.cli.streaming.opening import Opened, Places
-    from bitkin.cli.streaming.run import StreamRun
-    from bitkin.cli.streaming.signals import EpochRequests, StopRequests
-    from bitkin.cli.streaming.state import Position
-    from bitkin.cli.streaming.vectors_in import Block
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.stream_files.opening import StreamPlaces
+    from bitkin.stream_files.run import StreamRun
 
-_SAVE_EVERY = 10_000
+_PROJECTIONS = ["opast", "frequent-directions"]
+_ROTATIONS = ["unifdiag", "isohash", "random", "none"]
+
+# Options of a new hasher and what they are where they are absent.
+_HASHER_DEFAULTS: dict[str, Any] = {
+    "--bits": 32,
+    "--projection": "opast",
+    "--rotation": "unifdiag",
+    "--forgetting": 1.0,
+    "--refresh": 100,
+    "--epochs": "request",
+    "--center": True,
+    "--normalize": False,
+    "--seed": 0,
+}
 
 
 def stream(
@@ -33,19 +55,19 @@ def stream(
         typer.Option(
             "--out",
             "-o",
-            help="The file of codes, a packed code a row; stdout if absent.",
+            help="The file of codes, one packed code per row; stdout if absent.",
             callback=file_or_stdout,
         ),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="Save the model and the position here, and go on from it if it is there.",
+            help="Save the model and the position here, and continue from it if it is there.",
             callback=a_file,
         ),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers a vector: raw float32.")
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers per vector: raw float32.")
     ] = None,
     format: Annotated[
         str, typer.Option(help="What stdin holds: f32, npy, jsonl or auto.")
@@ -105,7 +127,7 @@ def stream(
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Also write two float32 a vector here: bitkin.EpochIndex scores codes by them, "
+            help="Also write two float32 per vector here: bitkin.EpochIndex scores codes by them, "
             "without the vectors.",
             callback=a_file,
         ),
@@ -120,11 +142,12 @@ def stream(
     from_start: Annotated[
         bool,
         typer.Option(
-            "--from-start", help="Stdin begins anew: skip the vectors that the state has taken."
+            "--from-start",
+            help="Stdin is the stream from its start: skip what the state has taken.",
         ),
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, and replace what is there.")
+        bool, typer.Option("--fresh", help="Begin again, and replace what is there.")
     ] = False,
     position: Annotated[
         str | None,
@@ -143,15 +166,15 @@ def stream(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Turn a stream of vectors into codes without delay, by a model that goes on learning.
+    """Turn a stream of vectors into codes without delay, by a model that keeps learning.
 
     Each code leaves before the model learns from its vector. Codes of one epoch can be compared
     with each other; the model of every epoch is kept beside the codes, with rows.jsonl, which says
-    which rows it made. Throughput and drift are told on stderr.
+    which rows it made. Throughput and drift are reported on stderr.
 
     With --state the run can be stopped, or killed, at any time: the same command cuts the output
-    back to the last state and goes on from the vector that it names. On stdout nothing can be cut
-    back: drop the codes from that on.
+    back to the last state and continues from the vector that it names. On stdout nothing can be cut
+    back: drop the codes from there on.
 
     SIGUSR1 begins an epoch at the next vector, whatever --epochs says.
 
@@ -162,10 +185,9 @@ def stream(
     Example: tail -c +$(($(bitkin stream --state state.bitkin --position bytes) + 1)) vectors.f32 |
     bitkin stream --dim 128 --bits 32 -o codes.bin --state state.bitkin
     """
-    from bitkin.cli.streaming import usage
-    from bitkin.cli.streaming.opening import Places
+    from bitkin.stream_files.opening import StreamPlaces
+    from bitkin.stream_files.run import require_with
 
-    places = Places(out, state, epochs_to or _beside(out or state), corrections)
     if position is not None:
         _print_position(state, one_of_choices(position, "--position", ["vectors", "bytes"]), json)
         return
@@ -173,20 +195,13 @@ def stream(
     one_of_choices(format, "--format", ["auto", "f32", "npy", "jsonl"])
     one_of_choices(code_format, "--output-format", ["raw", "jsonl"])
     one_of_choices(metric or "l2", "--metric", ["l2", "cosine", "ip"])
-    usage.require_given(
-        "--state", state, {"--save-every": save_every, "--from-start": from_start or None}
-    )
-    usage.require_given("--corrections", corrections, {"--metric": metric})
-    usage.require_different(places, model)
-    usage.require_no_terminal(out, code_format, format)
-    from bitkin.cli.streaming.news import News
-    from bitkin.cli.streaming.opening import open_stream
-    from bitkin.cli.streaming.options import hasher_for
-    from bitkin.cli.streaming.run import Saving, StreamRun
-    from bitkin.cli.streaming.signals import EpochRequests, StopRequests
-    from bitkin.cli.streaming.vectors_in import stdin_reader, vectors_in
-
-    hasher, options = hasher_for(
+    places = StreamPlaces.from_arguments(out, state, epochs_to, corrections)
+    with usage_errors():
+        given = {"save_every": save_every, "from_start": from_start or None}
+        require_with("state", state, given, OPTIONS)
+        places.require_different(OPTIONS, model)
+    _require_no_terminal(out, code_format, format)
+    hasher = _make_hasher(
         model,
         {
             "--bits": bits,
@@ -200,101 +215,145 @@ def stream(
             "--seed": seed,
         },
     )
-    options["--output-format"] = code_format
-    options["--out"] = "stdout" if out is None else _seen_from(state, out)
-    options["--epochs-to"] = None if places.epochs is None else _seen_from(state, places.epochs)
-    if corrections is not None:
-        usage.require_epochs(hasher)
-        options |= {"--corrections": _seen_from(state, corrections), "--metric": metric or "l2"}
-    news = News(json)
-    with StopRequests() as stop, EpochRequests() as epoch, ExitStack() as closing:
-        opened = open_stream(places, options, fresh, stop, closing)
-        hasher = hasher if opened.hasher is None else opened.hasher
-        saving = None if state is None else Saving(state, save_every or _SAVE_EVERY, options)
-        run = StreamRun(
-            hasher,
-            opened.position,
-            opened.out,
-            code_format,
-            opened.kept,
-            opened.corrections,
-            saving,
-            strict,
-            news,
-        )
-        _announce(opened, places, hasher.epochs is not None, from_start, news)
-        width = getattr(hasher, "n_features_in_", None)
-        before = "" if from_start else opened.position.form
-        blocks = vectors_in(stdin_reader(stop), format, dim, width, field, before)
-        if from_start:
-            blocks = _after(blocks, opened.position)
-        _run(run, blocks, stop, epoch)
-        news.end(hasher if hasattr(hasher, "n_features_in_") else None)
-        _say_end(run, stop, places, news)
-    if stop.number is not None:
-        from bitkin.cli.streaming.signals import die_of
+    from bitkin.cli.streaming.news import News
+    from bitkin.cli.streaming.signals import EpochRequests, Stopped, StopRequests, die_of
+    from bitkin.cli.streaming.stdio import StandardIn, StandardOut
+    from bitkin.stream_files.run import StreamRun
 
+    news = News(json)
+    with StopRequests() as stop, EpochRequests() as requests:
+
+        def heed_requests() -> None:
+            if requests.take():
+                _say_epoch(run, news)
+            stop.raise_if_any()
+
+        def report(n_vectors: int) -> None:
+            news.count(n_vectors, run.hasher)
+            heed_requests()
+
+        with usage_errors():
+            run = StreamRun(
+                hasher,
+                StandardOut(stop) if out is None else out,  # type: ignore[arg-type]  # has `write`
+                state=state,
+                save_every=save_every,
+                epochs_to=epochs_to,
+                corrections=corrections,
+                metric=metric,
+                output_format=code_format,
+                fresh=fresh,
+                strict=strict,
+                progress=report,
+                on_skip=lambda row, text: news.say("skipped", f"warning: {text}", vector=row),
+                spelling=OPTIONS,
+            )
+        with run:
+            _announce(run, places, from_start, news)
+            source: Any = StandardIn(stop, heed_requests)
+            with contextlib.suppress(Stopped):
+                run.encode_file(
+                    source, format=format, dim=dim, field=field, from_start=from_start, name="stdin"
+                )
+            news.end(run.hasher if hasattr(run.hasher, "n_features_in_") else None)
+        _say_end(run, places, news, stopped=stop.number is not None)
+    if stop.number is not None:
         die_of(stop.number)
 
 
-def _run(run: StreamRun, blocks: Iterator[Block], stop: StopRequests, epoch: EpochRequests) -> None:
-    """Take all blocks, or those that come before a request to stop; what is whole in the end is
-    saved.
+def _make_hasher(model: Path | None, given: Mapping[str, Any]) -> ProjectionHash:
+    """Return the hasher that the options describe; `given` has every option of one, None where it
+    is absent.
     """
-    from bitkin.cli.streaming.signals import Stopped
+    if model is not None:
+        for option, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    "means nothing with --model, which has its own.", param_hint=f"'{option}'"
+                )
+        return _load_streaming_hasher(model)
+    options = {
+        name: default if given[name] is None else given[name]
+        for name, default in _HASHER_DEFAULTS.items()
+    }
+    one_of_choices(options["--projection"], "--projection", _PROJECTIONS)
+    one_of_choices(options["--rotation"], "--rotation", _ROTATIONS)
+    epochs = _parse_epochs(options["--epochs"])
+    is_opast = options["--projection"] == "opast"
+    if not is_opast and given["--forgetting"] is not None:
+        raise typer.BadParameter(
+            "means nothing for this projection; it belongs to opast.", param_hint="'--forgetting'"
+        )
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+    from bitkin.hashers.projection.projections import OPAST
 
-    def heed_requests() -> None:
-        if epoch.take():
-            run.begin_epoch()
-        stop.raise_if_any()
-
-    try:
-        for block in blocks:
-            heed_requests()
-            run.take(block, heed_requests)
-    except Stopped:
-        pass
-    except (InvalidInputError, CorruptFileError):
-        if run.whole:
-            run.save()  # what came before the flaw is good
-        raise
-    if run.whole:
-        run.save()
+    opast = OPAST(forgetting=options["--forgetting"])
+    return ProjectionHash(
+        options["--bits"],
+        projection=opast if is_opast else options["--projection"],
+        rotation=None if options["--rotation"] == "none" else options["--rotation"],
+        center=options["--center"],
+        normalize=options["--normalize"],
+        refresh=options["--refresh"],
+        epochs=epochs,
+        random_state=options["--seed"],
+    )
 
 
-def _after(blocks: Iterator[Block], position: Position) -> Iterator[Block]:
-    """Yield what comes after the vectors that were taken; their bytes are from here on those of
-    this input.
-    """
-    n_skipped, passed, passed_bytes = position.n_vectors, 0, 0
-    for block in blocks:
-        skip = min(len(block.rows), n_skipped - passed)
-        before = int(block.ends[skip - 1]) if skip else 0
-        passed += skip
-        passed_bytes += before
-        if skip and passed == n_skipped:
-            position.input_bytes, position.form = passed_bytes, block.form
-        if skip < len(block.rows):
-            yield block._replace(rows=block.rows[skip:], ends=block.ends[skip:] - before)
-    if passed < n_skipped:
+def _load_streaming_hasher(path: Path) -> ProjectionHash:
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+
+    hasher = load_hasher(path)
+    if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):
         raise InvalidInputError(
-            f"stdin has {passed:,} vectors, and the state has taken {n_skipped:,} already. Feed "
-            "the whole stream with "
-            "--from-start, or only what comes after them without it."
+            f"{path} holds a model that does not keep learning. Fit one by bitkin fit "
+            "--projection opast --rotation unifdiag, or begin without --model."
+        )
+    return hasher
+
+
+def _parse_epochs(text: Any) -> Any:
+    """Return what the word or the number stands for, as `ProjectionHash` takes it."""
+    if text in ("request", "none"):
+        return None if text == "none" else text
+    try:
+        number = int(text) if text.strip().isdecimal() else float(text)
+    except ValueError:
+        number = 0
+    if not (number >= 1 if isinstance(number, int) else 0 < number < 1):
+        raise typer.BadParameter(
+            f"{text!r} is not request, none, a number of vectors from 1 on or a share between 0 "
+            "and 1.",
+            param_hint="'--epochs'",
+        )
+    return number
+
+
+def _require_no_terminal(out: Path | None, code_format: str, form: str) -> None:
+    """Refuse bytes from or to a terminal."""
+    if out is None and code_format == "raw" and sys.stdout.isatty():
+        raise typer.BadParameter(
+            "codes are bytes, not text for a terminal. Give a file, or --json.",
+            param_hint="'--out'",
+        )
+    if form != "jsonl" and sys.stdin is not None and sys.stdin.isatty():
+        raise typer.BadParameter(
+            "vectors come on stdin, which is a terminal: bitkin stream ... < vectors",
+            param_hint="stdin",
         )
 
 
-def _announce(
-    opened: Opened, places: Places, has_epochs: bool, from_start: bool, news: News
-) -> None:
-    """Say where the stream goes on, and what will be missing later."""
-    at = opened.position
-    if opened.resumed:
+def _announce(run: StreamRun, places: StreamPlaces, from_start: bool, news: News) -> None:
+    """Say where the stream continues, and what will be missing later."""
+    at = run.position
+    if run.resumed:
         feed = (
-            f"skips the first {at.n_vectors:,} vectors" if from_start else f"feed again from {at}"
+            f"skips the first {at.n_vectors:,} vectors"
+            if from_start
+            else f"feed again from {at.describe(OPTIONS)}"
         )
         cut = (
-            "drop the codes from that on"
+            "drop the codes from there on"
             if places.out is None
             else f"{places.out} is cut back to {at.output_bytes:,} bytes"
         )
@@ -302,41 +361,59 @@ def _announce(
             "resume", f"{places.state}: {feed}; {cut}.",
             vectors=at.n_vectors, bytes=at.byte, output_bytes=at.output_bytes,
         )  # fmt: skip
-    if has_epochs and opened.kept is None:
+    if run.hasher.epochs is not None and not run.keeps_models:
         news.say(
             "warning",
             "warning: models of epochs are not kept, and codes cannot be searched without them. "
-            "Give --out, "
-            "--state or --epochs-to.",
+            "Give --out, --state or --epochs-to.",
         )
 
 
-def _say_end(run: StreamRun, stop: StopRequests, places: Places, news: News) -> None:
+def _say_epoch(run: StreamRun, news: News) -> None:
+    """Begin an epoch as requested, and say what became of that."""
+    done = run.begin_epoch()
+    at = f"at vector {done.row:,}."
+    said = {
+        None: f"a new epoch begins {at}",
+        "no epochs": "no epoch begins: the run has --epochs none.",
+        "no vectors": "no epoch begins: no vector has come yet.",
+        "nothing learned": f"no epoch begins, since nothing was learned since the last one, {at}",
+    }[done.reason]
+    news.say("epoch", said, vector=done.row, begun=done.begun)
+
+
+def _say_end(run: StreamRun, places: StreamPlaces, news: News, *, stopped: bool) -> None:
     """Say what the state knows of: all of the stream, or from where to feed again."""
     if places.state is not None:
         at = run.saved
-        if run.whole and stop.number is None:
-            said = f"the whole stream is saved; what comes later goes on from {at}"
+        if run.whole and not stopped:
+            said = (
+                f"the whole stream is saved; what comes later continues from {at.describe(OPTIONS)}"
+            )
         else:
-            said = f"feed again from {at}"
-        cut = "" if run.whole else " Drop the codes from that on."
+            said = f"feed again from {at.describe(OPTIONS)}"
+        cut = "" if run.whole else " Drop the codes from there on."
         news.say(
             "saved", f"{places.state}: {said}.{cut}", vectors=at.n_vectors, bytes=at.byte,
             output_bytes=at.output_bytes,
         )  # fmt: skip
-    if stop.number is not None and places.state is None:
-        news.say("stopped", f"stopped after {run.position}; there is no --state to go on from.")
+    elif stopped:
+        at = run.position
+        news.say(
+            "stopped",
+            f"stopped after {at.describe(OPTIONS)}; there is no --state to continue from.",
+        )
 
 
 def _print_position(state: Path | None, unit: str, json: bool) -> None:
     import numpy as np
 
-    from bitkin.cli.streaming.state import Position, load_state
-    from bitkin.cli.streaming.vectors_in import NPY
+    from bitkin.stream_files.state import StreamPosition
+    from bitkin.stream_files.vectors_in import NPY
 
     if state is None:
         raise typer.BadParameter("needs --state.", param_hint="'--position'")
-    at = load_state(state)[1] if state.exists() else Position()
+    at = StreamPosition.from_state(state)
     if json:
         print_json(vectors=at.n_vectors, bytes=at.byte, output_bytes=at.output_bytes)
     elif unit == "vectors" or at.byte is not None:
@@ -344,20 +421,6 @@ def _print_position(state: Path | None, unit: str, json: bool) -> None:
     else:
         raise InvalidInputError(
             f"{state} is of a stream that came as an .npy array of "
-            f"{np.dtype(at.form[len(NPY) :]).name} numbers, "
-            "which cannot be fed from the middle. Feed the whole array again with --from-start."
+            f"{np.dtype(at.form[len(NPY) :]).name} numbers, which cannot be fed from the middle. "
+            "Feed the whole array again with --from-start."
         )
-
-
-def _beside(path: Path | None) -> Path | None:
-    return None if path is None else path.with_name(f"{path.name}.epochs")
-
-
-def _seen_from(state: Path | None, path: Path) -> str:
-    """Return the path as the state knows it: all of a stream may be moved together, but no other
-    file is cut back.
-    """
-    try:
-        return os.path.relpath(path.resolve(), None if state is None else state.resolve().parent)
-    except ValueError:  # on another drive
-        return str(path.resolve())

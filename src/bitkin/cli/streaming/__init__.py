@@ -1,3 +1,1 @@
-"""The parts of `bitkin stream`: vectors in, codes out, what is saved between runs, and what is said
-meanwhile.
-"""
+"""What `bitkin stream` has beside the run itself: signals, stdin and stdout, and what it says."""

@@ -1,8 +1,8 @@
 """What codes in a file do not say: which model made which rows, and which rows are empty.
 
-A folder with one model a file, `00000-FINGERPRINT.bitkin` and on, and `rows.jsonl`: a line `{"row",
-"model", "fingerprint"}` for the first row of each epoch, and a line `{"row", "empty": true}` for
-each vector that was skipped.
+A folder with one model per file, `00000-FINGERPRINT.bitkin` and so on, and `rows.jsonl`: a line
+`{"row", "model", "fingerprint"}` for the first row of each epoch, and a line `{"row", "empty":
+true}` for each vector that was skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MODEL = re.compile(r"(\d{5,})-([0-9a-f]{32})\.bitkin")
 
 
-class EpochsKept:
+class EpochFolder:
     """The folder, made where it is missing; what is in it stays until it is `cut`.
 
     Parameters
@@ -39,39 +39,39 @@ class EpochsKept:
         self._folder = folder
         self.n_epochs = 0
         self._fingerprint: str | None = None
-        with self._naming_failures():
+        with self._name_failures():
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 sync_folder(folder.parent)
             self._rows = GrowingFile(rows_file(folder))
 
-    def require(self, n_epochs: int, rows_bytes: int, hasher: ProjectionHash | None) -> None:
+    def require_epochs(self, n_epochs: int, rows_bytes: int, hasher: ProjectionHash | None) -> None:
         """Raise CorruptFileError unless the models of so many epochs are there, as listed, and are
         this hasher's.
         """
-        listed = self._listed(rows_bytes)
+        listed = self._list_models(rows_bytes)
         if len(listed) != n_epochs:
-            raise self._changed(f"lists {len(listed)} models where {n_epochs} were kept")
-        for number, name in enumerate(listed):
+            raise self._changed_error(f"lists {len(listed)} models where {n_epochs} were kept")
+        for epoch, name in enumerate(listed):
             found = _MODEL.fullmatch(name)
-            if found is None or int(found[1]) != number:
-                raise self._changed(f"lists {name!r} as the model of epoch {number}")
+            if found is None or int(found[1]) != epoch:
+                raise self._changed_error(f"lists {name!r} as the model of epoch {epoch}")
             if not (self._folder / name).is_file():
                 raise CorruptFileError(
-                    f"{self._folder} lacks the model of epoch {number}, {name}. Restore it, or "
-                    "begin anew."
+                    f"{self._folder} lacks the model of epoch {epoch}, {name}. Restore it, or "
+                    "begin again."
                 )
         if listed and hasher is not None and not _may_be_last(hasher, _fingerprint_in(listed[-1])):
-            raise self._changed(
-                f"ends with {listed[-1]}, which is not the model that the state goes on with"
+            raise self._changed_error(
+                f"ends with {listed[-1]}, which is not the model that the state continues with"
             )
 
     def cut(self, n_epochs: int, rows_bytes: int) -> None:
-        """Drop what came after so many epochs and so many bytes of `rows.jsonl`, which `require`
-        has found there.
+        """Drop what came after so many epochs and so many bytes of `rows.jsonl`, which
+        `require_epochs` has found there.
         """
-        listed = self._listed(rows_bytes)
-        with self._naming_failures():
+        listed = self._list_models(rows_bytes)
+        with self._name_failures():
             self._rows.cut(rows_bytes)
             remove_leftovers(self._folder, "*.bitkin")
             for path in list(self._folder.iterdir()):
@@ -85,7 +85,7 @@ class EpochsKept:
         """Length of `rows.jsonl`."""
         return self._rows.length
 
-    def note(self, first_row: int, codes: Codes, made_by: ProjectionHash | None) -> None:
+    def add(self, first_row: int, codes: Codes, made_by: ProjectionHash | None) -> None:
         """Keep the model of these codes, if it is a new one, and which of them are empty; before
         they are written.
         """
@@ -113,22 +113,22 @@ class EpochsKept:
         """Let go of the files."""
         self._rows.close()
 
-    def _listed(self, rows_bytes: int) -> list[str]:
+    def _list_models(self, rows_bytes: int) -> list[str]:
         """Return the names of models in so many bytes of `rows.jsonl`."""
         try:
             lines = [json.loads(line) for line in self._rows.begin(rows_bytes).splitlines()]
             return [str(line["model"]) for line in lines if "model" in line]
         except (ValueError, TypeError):
-            raise self._changed("has lines that are not those of a stream") from None
+            raise self._changed_error("has lines that are not those of a stream") from None
 
-    def _changed(self, how: str) -> CorruptFileError:
+    def _changed_error(self, how: str) -> CorruptFileError:
         return CorruptFileError(
             f"{rows_file(self._folder)} {how}: it was changed since. Restore it from a copy, or "
-            "begin anew."
+            "begin again."
         )
 
     @contextmanager
-    def _naming_failures(self) -> Iterator[None]:
+    def _name_failures(self) -> Iterator[None]:
         try:
             yield
         except FileAccessError:

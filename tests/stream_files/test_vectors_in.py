@@ -1,4 +1,4 @@
-"""Vectors of stdin: however its bytes are cut on the way, the same vectors come out, as soon as
+"""Vectors in bytes: however its bytes are cut on the way, the same vectors come out, as soon as
 they can.
 """
 
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitkin.cli.streaming.vectors_in import Block, vectors_in
 from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.stream_files.vectors_in import ByteStream, StreamBlock, StreamFormat
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((9, 5)).astype(np.float32)
@@ -51,10 +51,16 @@ def json_lines(rows: Any) -> bytes:
     return b"".join(json.dumps(row.tolist()).encode() + b"\n" for row in rows)
 
 
+def read_blocks(
+    pipe: Pieces, form: str, dim: int | None, width: int | None = None, before: str = ""
+) -> Iterator[StreamBlock]:
+    return ByteStream(pipe.read_into, StreamFormat(form, dim), width, before, name="stdin").blocks()
+
+
 def blocks_of(
     data: bytes, form: str = "auto", dim: int | None = None, cuts: Sequence[int] = ()
-) -> Iterator[Block]:
-    return vectors_in(Pieces(data, cuts).read_into, form, dim, None, "vector")
+) -> Iterator[StreamBlock]:
+    return read_blocks(Pieces(data, cuts), form, dim)
 
 
 def rows_of(
@@ -113,7 +119,7 @@ def test_a_vector_is_handed_on_before_more_is_read(form: str, dim: int | None) -
     data = {"f32": X.tobytes(), "npy": npy(X), "jsonl": json_lines(X)}[form]
     rest = {"f32": X[2:].tobytes(), "npy": X[2:].tobytes(), "jsonl": json_lines(X[2:])}[form]
     pipe = Pieces(data, [len(data) - len(rest)])
-    block = next(vectors_in(pipe.read_into, form, dim, None, "vector"))
+    block = next(read_blocks(pipe, form, dim))
     assert np.array_equal(block.rows, X[:2])
     assert pipe.n_read == len(data) - len(rest)
 
@@ -122,12 +128,12 @@ def test_the_first_bytes_decide_what_a_stream_is() -> None:
     for data, dim in ((X.tobytes(), 5), (npy(X), None), (json_lines(X), None)):
         assert np.array_equal(rows_of(data, "auto", dim), X)
     like_json = np.frombuffer(b"[1, 2, 3", dtype="<f4").reshape(1, 2)
-    # --dim says that it is raw
+    # dim says that it is raw
     assert np.array_equal(rows_of(like_json.tobytes(), "auto", 2), like_json)
     other_words = b'{"name": "caf\xc3\xa9", "vector": [1, 2, 3]}\n'
     assert np.array_equal(rows_of(other_words), [[1, 2, 3]])
     with pytest.raises(
-        InvalidInputError, match="looks like JSON lines, and --dim says that it is raw float32"
+        InvalidInputError, match="looks like JSON lines, and dim says that it is raw float32"
     ):
         rows_of(json_lines(X), "auto", 5)
 
@@ -155,8 +161,8 @@ def test_bytes_of_an_npy_stream_count_its_header() -> None:
 
 
 def test_bytes_without_a_header_do_not_go_on_after_an_npy_array_unless_told() -> None:
-    def after_npy(data: bytes, form: str) -> list[Block]:
-        return list(vectors_in(Pieces(data, []).read_into, form, None, 5, "vector", "npy >f8"))
+    def after_npy(data: bytes, form: str) -> list[StreamBlock]:
+        return list(read_blocks(Pieces(data, []), form, None, 5, "npy >f8"))
 
     with pytest.raises(
         InvalidInputError, match=r"the stream so far was an [.]npy array of float64 numbers"
@@ -218,7 +224,7 @@ def flaw_of(data: bytes, form: str = "auto", dim: int | None = None) -> tuple[in
         (
             b'{"v": [1], "id": 2}\n',
             0,
-            "line 1: no field 'vector'. It has 'v', 'id'. Name the field by --field.",
+            "line 1: no field 'vector'. It has 'v', 'id'. Name the field by field.",
         ),
         (b"[" * 100_000, 0, "line 1: JSON that cannot be read"),
         (b"[true, 1, 2]\n", 0, "line 1: must be a list of numbers"),
@@ -242,7 +248,7 @@ def test_a_flaw_in_json_lines_is_named_after_the_vectors_before_it(
             "ends in the middle of a vector: 19 of 20 bytes after 8 vectors of 5 float32 numbers",
         ),
         (npy(X)[:-20], 8, "ends after 8 of the 9 vectors that its .npy header announces"),
-        (npy(X) + b"\0", 9, "goes on after the 9 vectors"),
+        (npy(X) + b"\0", 9, "continues after the 9 vectors"),
         (npy(X)[:50], 0, "must have a whole header"),
         (b"\x93NUM", 0, "is not an .npy array"),
         (b"no .npy at all", 0, "is not an .npy array: its first bytes are b'no .np'"),
@@ -268,8 +274,8 @@ def test_raw_float32_must_end_with_a_vector_and_have_a_length() -> None:
         "stdin ends in the middle of a vector: 17 of 20 bytes after 8 vectors of 5 float32 numbers"
         in said
     )
-    assert "--dim is missing" in flaw_of(X.tobytes(), "f32")[1]
-    assert "--dim is missing" in flaw_of(b"\x01\x02", "auto")[1]
+    assert "dim is missing" in flaw_of(X.tobytes(), "f32")[1]
+    assert "dim is missing" in flaw_of(b"\x01\x02", "auto")[1]
 
 
 def test_the_length_of_vectors_must_be_that_of_the_model() -> None:
@@ -279,4 +285,4 @@ def test_the_length_of_vectors_must_be_that_of_the_model() -> None:
         (X.tobytes(), "f32", 5),
     ):
         with pytest.raises(InvalidInputError, match=r"must be .*6|of 6 numbers"):
-            list(vectors_in(Pieces(data, []).read_into, form, dim, 6, "vector"))
+            list(read_blocks(Pieces(data, []), form, dim, 6))

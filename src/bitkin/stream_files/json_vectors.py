@@ -1,4 +1,4 @@
-"""Vectors in JSON lines: a list of numbers a line, or an object with such a list in one field."""
+"""Vectors in JSON lines: a list of numbers per line, or an object that has it in one field."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.errors import InvalidInputError
 
-_MAX_LINE = 1 << 28
+_MAX_LINE = 1 << 28  # bytes
 
 Vectors = npt.NDArray[np.float64]
 Ends = npt.NDArray[np.int64]
@@ -30,12 +31,17 @@ class JsonVectors:
         Length of a vector, if it is known.
     field : str
         The field of an object that holds the vector.
+    spelling : ArgumentSpelling, default PYTHON
+        How messages name arguments.
     """
 
-    def __init__(self, name: str, width: int | None, field: str) -> None:
+    def __init__(
+        self, name: str, width: int | None, field: str, spelling: ArgumentSpelling = PYTHON
+    ) -> None:
         self._name = name
         self._width = width
         self._field = field
+        self._spelling = spelling
         self._n_lines = 0
         self._blank = 0  # bytes of blank lines since the last vector
 
@@ -50,7 +56,7 @@ class JsonVectors:
         while True:
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield from self._block(bytes(rest) + data[:cut])
+                yield from self._parse_block(bytes(rest) + data[:cut])
                 rest.clear()
             rest += data[cut:]
             if len(rest) > _MAX_LINE:
@@ -59,9 +65,9 @@ class JsonVectors:
                 )
             if not (data := read()):
                 break
-        yield from self._block(bytes(rest))  # a missing newline at the end is no flaw
+        yield from self._parse_block(bytes(rest))  # a missing newline at the end is no flaw
 
-    def _block(self, text: bytes) -> Iterator[tuple[Vectors, Ends]]:
+    def _parse_block(self, text: bytes) -> Iterator[tuple[Vectors, Ends]]:
         vectors, ends, flaw = [], [], None
         at = self._blank
         for line in text.split(b"\n"):
@@ -69,7 +75,7 @@ class JsonVectors:
             at += len(line) + 1
             try:
                 if line.strip():
-                    vectors.append(self._vector(line))
+                    vectors.append(self._parse_vector(line))
                     ends.append(at)
             except InvalidInputError as error:
                 flaw = InvalidInputError(f"{self._name}, line {self._n_lines}: {error}")
@@ -83,13 +89,14 @@ class JsonVectors:
         if flaw is not None:
             raise flaw
 
-    def _vector(self, line: bytes) -> Vectors:
-        value = _parsed(line)
+    def _parse_vector(self, line: bytes) -> Vectors:
+        value = _parse_json(line)
         if isinstance(value, dict):
             if self._field not in value:
                 fields = ", ".join(map(repr, list(value)[:8])) or "no fields"
                 raise InvalidInputError(
-                    f"no field {self._field!r}. It has {fields}. Name the field by --field."
+                    f"no field {self._field!r}. It has {fields}. Name the field by "
+                    f"{self._spelling.name('field')}."
                 )
             value = value[self._field]
         if not isinstance(value, list) or set(map(type, value)) != {float}:
@@ -103,7 +110,7 @@ class JsonVectors:
         return np.array(value, dtype=np.float64)
 
 
-def _parsed(line: bytes) -> Any:
+def _parse_json(line: bytes) -> Any:
     try:
         return json.loads(line, parse_int=float)  # whole numbers may have any length
     except UnicodeDecodeError as error:

@@ -1,0 +1,469 @@
+"""StreamRun: vectors are coded and learned from, codes written, and the state saved where it is
+whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import numpy as np
+
+from bitkin.arguments import PYTHON, ArgumentSpelling
+from bitkin.checks import one_of, whole_number
+from bitkin.errors import ArgumentError, InvalidInputError
+from bitkin.hashers.projection.epoch_codes import EpochCodes
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.rescoring.pair_distances import METRICS
+from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
+from bitkin.stream_files.outputs import CODE_FORMATS, code_formatter, without_too_long
+from bitkin.stream_files.state import save_state
+from bitkin.stream_files.vectors_in import (
+    FORMATS,
+    ByteStream,
+    StreamBlock,
+    StreamFormat,
+    array_blocks,
+    file_reader,
+    open_bytes,
+)
+
+_SAVE_EVERY = 10_000
+_MOST_FEATURES = 2**31 - 1
+
+
+class EpochRequest(NamedTuple):
+    """What became of a request for a new epoch."""
+
+    begun: bool
+    row: int
+    """The vector that it begins with, or would have."""
+    reason: str | None
+    """Why it does not begin: "no vectors", "no epochs" or "nothing learned"."""
+
+
+class StreamRun:
+    """Turns a stream of vectors into a file of codes, by a model that keeps learning; can be
+    stopped, or killed, at any time and continued.
+
+    Each code is written before the model learns from its vector. Codes of one epoch can be compared
+    with each other; the model of every epoch is kept in a folder beside the codes, with
+    `rows.jsonl`, which says which rows it made. With `state`, the live model, the position and the
+    length of the output are saved in one step; the same call cuts the output back to the last state
+    and continues: feed it from the vector that `position` names. However often that happens, the
+    files are byte for byte those of a run in peace. `bitkin stream` is this class on stdin, and
+    either continues what the other began.
+
+    Parameters
+    ----------
+    hasher : ProjectionHash
+        What the stream begins with, new or fitted, with a projection that follows streams ("opast",
+        "frequent-directions"). It is copied: the one that learns is the attribute `hasher`. Where
+        the stream continues, that comes from `state`.
+    out : path or binary file
+        Where codes go. What was written to a binary file, a pipe for one, cannot be cut back: its
+        reader drops what comes after `position.output_bytes`.
+    state : path, optional
+        Where the model and the position are saved, and continued from if it is there. Without it a
+        run that ends cannot be continued.
+    save_every : int, default 10,000
+        Vectors between two saved states. It is saved at the end in any case.
+    epochs_to : path, optional
+        The folder that keeps the model of every epoch. By default it is `out` with ".epochs", or
+        `state` with ".epochs" where `out` is no path; without either, models are not kept.
+    corrections : path, optional
+        Also write two float32 per vector here, by which `EpochIndex.add_codes` scores codes without
+        the vectors.
+    metric : {"l2", "cosine", "ip"}, default "l2"
+        Of the distances that the corrections are for.
+    output_format : {"raw", "jsonl"}, default "raw"
+        Codes as `Codes.to_bytes` packs them, or a JSON object per line.
+    fresh : bool, default False
+        Begin again, and replace what is there.
+    strict : bool, default False
+        Whether a vector that is not finite is an error. Otherwise it is skipped: an empty code is
+        in its place.
+    progress : callable, optional
+        Called with the number of vectors that were just written, after every block. It may call
+        `begin_epoch`, or end the run by an exception.
+    on_skip : callable, optional
+        Called with the number and the description of the first vector that is skipped. By default
+        it is a warning.
+
+    Attributes
+    ----------
+    hasher : ProjectionHash
+        The live model.
+    position : StreamPosition
+        How far the stream is: from where to feed.
+    saved : StreamPosition
+        How far it was when the state was saved last.
+    resumed : bool
+        Whether the run continues an earlier one.
+    whole : bool
+        Whether all that was learned from was written too; where writing failed, open the run again.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> X = np.random.default_rng(0).standard_normal((1000, 24), dtype=np.float32)
+    >>> hasher = bitkin.ProjectionHash(16, projection="opast", rotation="unifdiag", epochs=200)
+    >>> with bitkin.StreamRun(hasher, folder / "codes", state=folder / "state") as run:
+    ...     run.encode(X[:600])
+    600
+    >>> with bitkin.StreamRun(hasher, folder / "codes", state=folder / "state") as run:
+    ...     run.encode(X[run.position.n_vectors :])
+    400
+    >>> (folder / "codes").stat().st_size, run.hasher.n_epochs_
+    (2000, 4)
+    """
+
+    def __init__(
+        self,
+        hasher: ProjectionHash,
+        out: str | os.PathLike[str] | BinaryIO,
+        *,
+        state: str | os.PathLike[str] | None = None,
+        save_every: int | None = None,
+        epochs_to: str | os.PathLike[str] | None = None,
+        corrections: str | os.PathLike[str] | None = None,
+        metric: str | None = None,
+        output_format: str = "raw",
+        fresh: bool = False,
+        strict: bool = False,
+        progress: Callable[[int], None] | None = None,
+        on_skip: Callable[[int, str], None] | None = None,
+        spelling: ArgumentSpelling = PYTHON,
+    ) -> None:
+        if out is None:
+            raise InvalidInputError("out must be a path or a binary file, got None.")
+        places = StreamPlaces.from_arguments(out, state, epochs_to, corrections)
+        _require_learning(hasher)
+        one_of(output_format, "output_format", CODE_FORMATS)
+        require_with("state", state, {"save_every": save_every}, spelling)
+        require_with("corrections", corrections, {"metric": metric}, spelling)
+        metric = one_of("l2" if metric is None else metric, "metric", METRICS)
+        places.require_different(spelling)
+        if corrections is not None and hasher.epochs is None:
+            raise ArgumentError(
+                "needs epochs: codes of a model that moves cannot be scored. Leave out "
+                f"{spelling.given('epochs', None)}.",
+                "corrections",
+            )
+        self._every = (
+            _SAVE_EVERY if save_every is None else whole_number(save_every, "save_every", low=1)
+        )
+        self._settings = hasher_settings(hasher) | places.settings(metric, output_format)
+        self._places = places
+        self._spelling = spelling
+        self._strict = strict
+        self._progress = progress
+        self._on_skip = _warn_of_skipped if on_skip is None else on_skip
+        self._has_skipped = False
+        self._format_codes = code_formatter(output_format)
+        with ExitStack() as closing:
+            opener = StreamOpener(places, self._settings, fresh, spelling)
+            opened = opener.open(out, closing)
+            self._closing = closing.pop_all()
+        self.hasher = copy.deepcopy(hasher) if opened.hasher is None else opened.hasher
+        self.position = opened.position
+        self.saved = replace(opened.position)
+        self.resumed = opened.resumed
+        self.whole = True
+        self._closed = False
+        self._out, self._epochs, self._corrections = opened.out, opened.epochs, opened.corrections
+        self._codes = EpochCodes(self.hasher)
+
+    @property
+    def keeps_models(self) -> bool:
+        """Whether the models of epochs are kept, without which codes cannot be searched."""
+        return self._epochs is not None
+
+    def encode(self, vectors: Any, *, from_start: bool = False) -> int:
+        """Code, learn from and write vectors, and return how many.
+
+        Parameters
+        ----------
+        vectors : array, sparse matrix, VectorSource, or iterable of vectors or batches
+            What comes next in the stream, as float32; of an iterable, each item is written before
+            the next one is asked for.
+        from_start : bool, default False
+            Whether `vectors` is the stream from its beginning: those that the state has taken are
+            skipped.
+        """
+        return self._take_all(array_blocks(vectors), "vectors", from_start)
+
+    def encode_file(
+        self,
+        file: str | os.PathLike[str] | BinaryIO,
+        *,
+        format: str = "auto",
+        dim: int | None = None,
+        field: str = "vector",
+        from_start: bool = False,
+        name: str | None = None,
+    ) -> int:
+        """Code, learn from and write all vectors of a file or a pipe until it ends, and return how
+        many; each as soon as it has come.
+
+        Parameters
+        ----------
+        file : path or binary file
+            Raw little-endian float32, an .npy stream of any numbers in C order, or JSON lines with
+            one list of numbers per line, or an object that has it in a field.
+        format : {"auto", "f32", "npy", "jsonl"}, default "auto"
+            "auto" knows .npy by its first bytes and JSON by its first character; with `dim`
+            anything else is raw.
+        dim : int, optional
+            Numbers per vector: raw float32, unless the model knows already.
+        field : str, default "vector"
+            The field of JSON objects that holds the vector.
+        from_start : bool, default False
+            Whether the file holds the stream from its beginning: vectors that the state has taken
+            are skipped.
+        name : str, optional
+            What messages call the input; by default the path, or "file".
+        """
+        layout = StreamFormat(
+            one_of(format, "format", FORMATS),
+            None if dim is None else whole_number(dim, "dim", low=1, high=_MOST_FEATURES),
+            field,
+        )
+        before = "" if from_start else self.position.form
+        with ExitStack() as closing:
+            opened: Any = file
+            if isinstance(file, (str, os.PathLike)):
+                opened = closing.enter_context(open_bytes(file))
+            called = name or (str(file) if opened is not file else "file")
+            stream = ByteStream(
+                file_reader(opened, called),
+                layout,
+                self._width,
+                before,
+                name=called,
+                spelling=self._spelling,
+            )
+            return self._take_all(stream.blocks(), called, from_start)
+
+    def begin_epoch(self) -> EpochRequest:
+        """Begin an epoch at the next vector and save the state, so that a run that continues from
+        there has begun it too.
+
+        It does not begin where nothing was learned since the last one.
+        """
+        self._require_usable()
+        row = self.position.n_vectors
+        if self.hasher.epochs is None:
+            return EpochRequest(False, row, "no epochs")
+        if not hasattr(self.hasher, "n_features_in_"):
+            return EpochRequest(False, row, "no vectors")
+        before = self.hasher.epoch_.fingerprint_
+        if self.hasher.snapshot().fingerprint_ == before:
+            return EpochRequest(False, row, "nothing learned")
+        self.hasher.new_epoch()
+        self._save_state()
+        return EpochRequest(True, row, None)
+
+    def save(self) -> None:
+        """Save the state now, if there is one and anything was taken since; the output is on disk
+        before.
+        """
+        self._require_usable()
+        if self.saved != self.position:
+            self._save_state()
+
+    def close(self) -> None:
+        """Save the state where all is whole, and let go of the files. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._closing:
+            if self.whole and self.saved != self.position:
+                self._save_state()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _width(self) -> int | None:
+        """The length of vectors, if the model knows it."""
+        return getattr(self.hasher, "n_features_in_", None)
+
+    def _require_usable(self) -> None:
+        if self._closed:
+            raise InvalidInputError("this run is closed. Open it again with StreamRun.")
+        if not self.whole:
+            raise InvalidInputError(
+                "this run has learned from vectors whose codes could not be written. Open it "
+                "again with StreamRun, which continues from the last state."
+            )
+
+    def _take_all(self, blocks: Iterator[StreamBlock], name: str, from_start: bool) -> int:
+        """Take all blocks of an input that messages call `name`; return how many vectors."""
+        self._require_usable()
+        require_with(
+            "state", self._places.state, {"from_start": from_start or None}, self._spelling
+        )
+        before = self.position.n_vectors
+        for block in self._skip_taken(blocks, name) if from_start else blocks:
+            self._take(block, name)
+        return self.position.n_vectors - before
+
+    def _skip_taken(self, blocks: Iterator[StreamBlock], name: str) -> Iterator[StreamBlock]:
+        """Yield what comes after the vectors that were taken; their bytes are from here on those of
+        this input.
+        """
+        position = self.position
+        n_taken, n_passed, passed_bytes = position.n_vectors, 0, 0
+        for block in blocks:
+            skip = min(len(block.rows), n_taken - n_passed)
+            skipped_bytes = int(block.ends[skip - 1]) if skip else 0
+            n_passed += skip
+            passed_bytes += skipped_bytes
+            if skip and n_passed == n_taken:
+                position.input_bytes = passed_bytes
+                position.form = block.form
+            if skip < len(block.rows):
+                yield block._replace(rows=block.rows[skip:], ends=block.ends[skip:] - skipped_bytes)
+        if n_passed < n_taken:
+            raise InvalidInputError(
+                f"{name} has {n_passed:,} vectors, and the state has taken {n_taken:,} already. "
+                f"Feed the whole stream with {self._spelling.given('from_start')}, or only what "
+                "comes after them without it."
+            )
+
+    def _take(self, block: StreamBlock, name: str) -> None:
+        """Code, learn from and write a block, and save the state where that is due."""
+        n, d = block.rows.shape
+        if self._width is not None and d != self._width:
+            raise InvalidInputError(
+                f"{name} must be vectors of {self._width} numbers, as the model has, got {d}."
+            )
+        if self._corrections is not None:
+            block = block._replace(rows=without_too_long(block.rows))
+        flaw = _first_not_finite(block) if self._strict else n
+        done, done_bytes = 0, 0
+        while done < flaw:
+            # up to where the next state is due, so that states are the same however blocks are cut
+            stop = min(flaw, done + self._vectors_to_next_save())
+            end = int(block.ends[stop - 1])
+            n_written = stop - done
+            skipped = self._write(block.rows[done:stop], name)
+            self._advance(n_written, end - done_bytes, block.form)
+            done, done_bytes = stop, end
+            if self._places.state is not None and self.position.n_vectors % self._every == 0:
+                self._save_state()
+            if skipped is not None:
+                self._report_skipped(skipped)
+            if self._progress is not None:
+                self._progress(n_written)
+        if flaw < n:
+            raise InvalidInputError(
+                f"{name}: vector {self.position.n_vectors:,} of the stream is {self._flaw}. Those "
+                f"before it are coded. Drop it, or leave out {self._spelling.given('strict')} to "
+                "have such vectors skipped."
+            )
+
+    def _write(self, rows: Any, name: str) -> int | None:
+        """Code, learn from and write rows; return the first one that was skipped, if any was."""
+        self.whole = False
+        row, skipped = self.position.n_vectors, None
+        for snapshot, codes, coded in self._codes.of(rows):
+            if codes.empty is not None and skipped is None:
+                skipped = row + int(np.argmax(codes.empty))
+            if self._epochs is not None:
+                self._epochs.add(row, codes, snapshot)  # codes without their model would be lost
+            if self._corrections is not None and snapshot is not None:
+                self._corrections.append(snapshot, codes, coded, name)
+            self._out.append(self._format_codes(codes, row))
+            row += len(codes)
+        return skipped
+
+    def _advance(self, n_vectors: int, n_bytes: int, form: str) -> None:
+        """Move the position behind vectors that were written."""
+        position = self.position
+        position.n_vectors += n_vectors
+        position.input_bytes += n_bytes
+        position.form = form
+        position.output_bytes = self._out.length
+        if self._epochs is not None:
+            position.n_epochs = self._epochs.n_epochs
+            position.rows_bytes = self._epochs.rows_bytes
+        self.whole = True
+
+    def _save_state(self) -> None:
+        if self._places.state is None:
+            return
+        for written in (self._out, self._corrections, self._epochs):
+            if written is not None:
+                written.sync()
+        save_state(self._places.state, self.hasher, self.position, self._settings)
+        self.saved = replace(self.position)
+
+    def _vectors_to_next_save(self) -> int:
+        if self._places.state is None:
+            return sys.maxsize
+        return self._every - self.position.n_vectors % self._every
+
+    @property
+    def _flaw(self) -> str:
+        """What keeps a vector from being used."""
+        too_long = (
+            ""
+            if self._corrections is None
+            else ", or longer than 1e18, whose corrections float32 cannot hold"
+        )
+        return f"not finite in float32{too_long}"
+
+    def _report_skipped(self, row: int) -> None:
+        """Report the first vector that was skipped."""
+        if not self._has_skipped:
+            self._has_skipped = True
+            self._on_skip(
+                row,
+                f"vector {row:,} is {self._flaw}. Such vectors are skipped, with empty codes in "
+                f"their place, and counted; {self._spelling.given('strict')} makes them an error.",
+            )
+
+
+def require_with(
+    needed: str, value: object, given: Mapping[str, object], spelling: ArgumentSpelling
+) -> None:
+    """Raise for arguments that mean nothing where the one that they are about is absent."""
+    for argument, other in given.items():
+        if value is None and other is not None:
+            raise ArgumentError(f"means nothing without {spelling.name(needed)}.", argument)
+
+
+def _require_learning(hasher: Any) -> None:
+    if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):
+        raise InvalidInputError(
+            "hasher must be a ProjectionHash that keeps learning, with projection='opast' or "
+            f"'frequent-directions' and any rotation but 'itq', got {hasher!r}."
+        )
+
+
+def _first_not_finite(block: StreamBlock) -> int:
+    """Return the first row that is not finite, or the number of rows."""
+    flaws = np.flatnonzero(~np.isfinite(block.rows).all(axis=1))
+    return int(flaws[0]) if len(flaws) else len(block.rows)
+
+
+def _warn_of_skipped(row: int, message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=6)

@@ -1,0 +1,169 @@
+"""What a stream run saves: the live hasher, how far it is in the stream, and how long its output
+was then.
+
+It is the hasher's own file with one parameter more, so that `bitkin.load` opens it too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitkin.arguments import PYTHON, ArgumentSpelling
+from bitkin.checks import whole_number
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.io.layout import damaged
+from bitkin.io.reader import read_file
+from bitkin.io.writer import write_file
+from bitkin.stream_files.vectors_in import NPY
+
+if TYPE_CHECKING:
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+
+_VERSION = 2
+_KEY = "stream"
+_START = "StreamStart"
+_FORM = re.compile(rf"|f32|jsonl|{NPY}[<>|](b1|[iu][1248]|f(2|4|8|16))")
+
+# A state has always named settings as the command line does; these have other names in Python.
+_ARGUMENTS = {"--bits": "n_bits", "--seed": "random_state", "--model": "hasher"}
+
+
+@dataclass(slots=True)
+class StreamPosition:
+    """How far a stream is, and what had been written of it by then.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> bitkin.StreamPosition.from_state("no-such-state.bitkin").n_vectors
+    0
+    """
+
+    n_vectors: int = 0
+    """Vectors taken, skipped ones included."""
+    input_bytes: int = 0
+    """Bytes of input that they took, the header of an .npy included."""
+    output_bytes: int = 0
+    """Length of the codes."""
+    rows_bytes: int = 0
+    """Length of `rows.jsonl`."""
+    n_epochs: int = 0
+    """Models kept."""
+    form: str = ""
+    """What the input was: "f32", "jsonl", or "npy " and the dtype; empty before the first
+    vector.
+    """
+
+    @classmethod
+    def from_state(cls, path: str | os.PathLike[str]) -> StreamPosition:
+        """Return how far the stream with this state is; at the start where there is no file."""
+        return load_state(Path(path))[1] if Path(path).exists() else cls()
+
+    @property
+    def byte(self) -> int | None:
+        """From where to feed again; None where the rest of the input could not be read without its
+        header.
+        """
+        headless = self.form.startswith(NPY) and self.form != f"{NPY}<f4"
+        return None if headless else self.input_bytes
+
+    def describe(self, spelling: ArgumentSpelling = PYTHON) -> str:
+        """Say from where to feed again."""
+        if self.form.startswith(NPY):
+            raw = spelling.given("format", "f32")
+            rest = "" if self.byte is None else f", or from byte {self.byte:,} with {raw}"
+            whole = f"the whole .npy with {spelling.given('from_start')}"
+            return f"vector {self.n_vectors:,} ({whole}{rest})"
+        return f"vector {self.n_vectors:,} (byte {self.input_bytes:,})"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def save_start(path: Path, settings: dict[str, Any]) -> None:
+    """Put the state of a stream that has not begun at `path`: from here on its output is known to
+    be ours.
+    """
+    write_file(path, _START, _record(StreamPosition(), settings), None, {})
+
+
+def save_state(
+    path: Path, hasher: ProjectionHash, position: StreamPosition, settings: dict[str, Any]
+) -> None:
+    """Put the state at `path` in one step."""
+    from bitkin.hashers.projection.files import save_hasher
+
+    save_hasher(hasher, path, _record(position, settings))
+
+
+def load_state(
+    path: Path, spelling: ArgumentSpelling = PYTHON
+) -> tuple[ProjectionHash | None, StreamPosition, dict[str, Any]]:
+    """Return the hasher, if the stream has begun, its position, and the settings of the run that
+    saved it.
+    """
+    stored = read_file(path)
+    kept = stored.optional_parameter(_KEY)
+    if stored.class_name not in (_START, "ProjectionHash") or kept is None:
+        raise InvalidInputError(
+            f"{path} holds {stored.class_name}, not the state of a stream. To begin with a model, "
+            f"give it by {spelling.name('hasher')}."
+        )
+    version = kept.get("version") if isinstance(kept, dict) else None
+    if version != _VERSION:
+        raise CorruptFileError(
+            f"{path} is a state of version {version!r}, and this bitkin reads {_VERSION}. Continue "
+            f"with the bitkin that wrote it, or begin again with {spelling.given('fresh')}."
+        )
+    try:
+        counts, settings = kept["position"], kept["options"]
+        checked = {
+            f.name: whole_number(counts[f.name], f.name, low=0)
+            for f in fields(StreamPosition)
+            if f.name != "form"
+        }
+        position = StreamPosition(**checked, form=counts["form"])
+        if not isinstance(settings, dict) or not _FORM.fullmatch(position.form):
+            raise TypeError("settings are an object, and a form is one of few words")
+    except (KeyError, TypeError, InvalidInputError):
+        raise damaged(str(path), "has a position that cannot be") from None
+    if stored.class_name == _START:
+        return None, position, settings
+    from bitkin.hashers.projection.projection_hash import ProjectionHash
+
+    return ProjectionHash.from_stored(stored), position, settings
+
+
+def _record(position: StreamPosition, settings: dict[str, Any]) -> dict[str, Any]:
+    return {_KEY: {"version": _VERSION, "position": asdict(position), "options": settings}}
+
+
+def require_same_settings(
+    path: Path, then: dict[str, Any], now: dict[str, Any], spelling: ArgumentSpelling
+) -> None:
+    """Raise where a run that continues differs from the one that began."""
+    keys = list(dict.fromkeys([*then, *now]))
+    other = [key for key in keys if then.get(key) != now.get(key)]
+    if other:
+        said = "; ".join(
+            f"{spelling.name(_argument_of(key))} was {_shown(then.get(key))}, now it is "
+            f"{_shown(now.get(key))}"
+            for key in other
+        )
+        raise InvalidInputError(
+            f"{path} is the state of another stream: {said}. Give the same arguments, another "
+            f"{spelling.name('state')}, or {spelling.given('fresh')}."
+        )
+
+
+def _argument_of(key: str) -> str:
+    """Return the Python argument that a key of the settings stands for."""
+    return _ARGUMENTS.get(key, key.removeprefix("--").replace("-", "_"))
+
+
+def _shown(value: Any) -> str:
+    return "absent" if value is None else str(value)
