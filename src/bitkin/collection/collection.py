@@ -85,6 +85,7 @@ class Collection:
     def __init__(self, encoder: Encoder, settings: CollectionSettings, store: MemoryStore) -> None:
         self._encoder = encoder
         self._settings = settings
+        self._stages = settings.possible_stages(encoder)
         self._store: MemoryStore | None = store
         self._writer = WriterLock()
 
@@ -140,7 +141,7 @@ class Collection:
         require_absent(fields, "fields", _LATER)
         settings = CollectionSettings(vectors, metric, ids, stage, oversample)
         encoder = Encoder.from_hasher(hasher, metric)
-        settings.last_stage(None, encoder)
+        settings.last_stage(None, settings.possible_stages(encoder), encoder)
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
             encoder.hasher.fingerprint_,
@@ -163,7 +164,7 @@ class Collection:
     @property
     def stage(self) -> str:
         """The last stage of a search that does not name one."""
-        return self._settings.last_stage(None, self._encoder)
+        return self._settings.last_stage(None, self._stages, self._encoder)
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -247,14 +248,15 @@ class Collection:
             oversample = settings.oversample
         else:
             oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
-        last = settings.last_stage(stage, self._encoder)
+        last = settings.last_stage(stage, self._stages, self._encoder)
         now = self._snapshot
         allowed = None
         if allow is not None:
             allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
             allowed = allowed[allowed >= 0]
-        steps = steps_to(last, settings.possible_stages(self._encoder), k, oversample)
-        funnel = Funnel(steps, self._encoder.scorer, settings.metric)
+        steps = steps_to(last, self._stages, k, oversample)
+        scores = len(steps) > 1 and steps[1].stage == "estimate"
+        funnel = Funnel(steps, self._encoder.scorer if scores else None, settings.metric)
         return find_nearest(now, self._encoder, funnel, queries, allowed)
 
     def count(self) -> int:

@@ -114,7 +114,7 @@ class CollectionSnapshot:
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
-        return self.coded.codes(row_ids).words[:, 0]
+        return self.coded.words(row_ids)[:, 0]
 
     def corrections(self, row_ids: Ids) -> Corrections:
         """Return the corrections of rows that are there, in that order."""
@@ -141,7 +141,14 @@ class MemoryStore:
     ----------
     snapshot : CollectionSnapshot
         The rows to begin with.
+
+    Attributes
+    ----------
+    snapshot : CollectionSnapshot
+        All rows as they are now.
     """
+
+    snapshot: CollectionSnapshot
 
     def __init__(self, snapshot: CollectionSnapshot) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
@@ -167,21 +174,16 @@ class MemoryStore:
         kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
         return cls(CollectionSnapshot(index, Snapshot(index.spec, fingerprint), ids, kept))
 
-    @property
-    def snapshot(self) -> CollectionSnapshot:
-        """All rows as they are now."""
-        return self._snapshot
-
     def put(self, rows: NewRows) -> None:
         """Add rows, and replace those whose row ids are there: all of it or nothing."""
-        now = self._snapshot
+        now = self.snapshot
         old = rows.row_ids[now.coded.present(rows.row_ids)]
         coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
         self._commit(replace(now, coded=tidied(coded), kept=now.kept.with_rows(rows)))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
-        now = self._snapshot
+        now = self.snapshot
         self._commit(replace(now, coded=tidied(without_ids(now.coded, row_ids))))
 
     def compact(self) -> None:
@@ -192,7 +194,7 @@ class MemoryStore:
         """Return the current rows in as little memory as they need, sharing nothing that a writer
         changes.
         """
-        now = self._snapshot
+        now = self.snapshot
         return _without_dead_rows(replace(now, coded=in_one_segment(now.coded)))
 
     def _commit(self, new: CollectionSnapshot) -> None:
@@ -202,7 +204,7 @@ class MemoryStore:
         held = max(new.kept.n_slots, len(new.ids))
         if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
             new = _without_dead_rows(new)
-        self._snapshot = replace(new, coded=new.index.prepare(new.coded))
+        self.snapshot = replace(new, coded=new.index.prepare(new.coded))
 
 
 def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from bitkin.arrays import Ids
@@ -10,7 +9,6 @@ from bitkin.collection.encoding import Encoder
 from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits, join_parts, require_result_fits
 from bitkin.errors import InvalidInputError
-from bitkin.index.results import Neighbors
 from bitkin.rescoring.funnel import Funnel
 
 
@@ -22,35 +20,25 @@ def find_nearest(
     allow: Ids | None,
 ) -> Hits:
     """Return the nearest rows of every query, k columns always."""
-    parts = list(_search_blocks(snapshot, encoder, funnel, queries, allow))
-    found = join_parts(parts, funnel.steps[-1], snapshot.coded.spec)
-    return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
-
-
-def _search_blocks(
-    snapshot: CollectionSnapshot,
-    encoder: Encoder,
-    funnel: Funnel,
-    queries: Any,
-    allow: Ids | None,
-) -> Iterator[Neighbors]:
-    """Yield the nearest rows of a block of queries at a time, as row ids."""
     last = funnel.steps[-1]
-    if not encoder.takes(queries):
-        if len(funnel.steps) > 1:
-            raise InvalidInputError(
-                f"queries must be a matrix for stage={last.stage!r}, got sets. Search them with "
-                "stage='codes'."
+    if encoder.takes(queries):
+        source = encoder.open_queries(queries)
+        require_result_fits(source.shape[0] or 1, last)
+        rows = min(source.batch_rows, funnel.queries_at_once(len(snapshot)))
+        parts = []
+        for first, batch in source.batches(rows=rows):
+            codes, prepared = encoder.encode_queries(
+                batch, source.name, first, prepare=funnel.scorer is not None
             )
+            parts.append(funnel.nearest(snapshot, batch, codes, allow, prepared=prepared))
+    elif len(funnel.steps) > 1:
+        raise InvalidInputError(
+            f"queries must be a matrix for stage={last.stage!r}, got sets. Search them with "
+            "stage='codes'."
+        )
+    else:
         codes = encoder.hasher.encode(queries)
         require_result_fits(len(codes), last)
-        yield funnel.nearest(snapshot, None, codes, allow)
-        return
-    source = encoder.open_queries(queries)
-    require_result_fits(source.shape[0] or 1, last)
-    rows = min(source.batch_rows, funnel.queries_at_once(len(snapshot)))
-    for first, batch in source.batches(rows=rows):
-        codes, prepared = encoder.encode_queries(
-            batch, source.name, first, prepare=funnel.estimates
-        )
-        yield funnel.nearest(snapshot, batch, codes, allow, prepared=prepared)
+        parts = [funnel.nearest(snapshot, None, codes, allow)]
+    found = join_parts(parts, last, snapshot.coded.spec)
+    return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)

@@ -57,11 +57,10 @@ class CollectionSettings:
             possible.add("exact")
         return frozenset(possible)
 
-    def last_stage(self, stage: Any, encoder: Encoder) -> str:
+    def last_stage(self, stage: Any, possible: frozenset[str], encoder: Encoder) -> str:
         """Return the stage asked for, or the one this was made with, or the best; raise where it is
         not possible.
         """
-        possible = self.possible_stages(encoder)
         last = self.stage if stage is None else one_of(stage, "stage", STAGES)
         if last is None:
             return max(possible, key=STAGES.index)

@@ -27,9 +27,8 @@ r² and r · f, and ⟨u, μ⟩ is estimated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -195,11 +194,14 @@ class Scorer:
         distances of them.
         """
         out: Floats = np.empty(places.shape)
+        rows = self._with_squares(words, corrections)
 
-        def keep(some: slice, scores: Floats) -> None:
-            out[some] = scores
+        def score(first: int) -> None:
+            some = slice(first, first + step)
+            out[some] = _score_piece(queries, rows, places, some)
 
-        _score(queries, words, self._squared(corrections), places, keep)
+        step = _queries_per_piece(places)
+        threads.run(score, range(0, len(places), step))
         return out
 
     def nearest(
@@ -218,26 +220,30 @@ class Scorer:
         """
         best = no_neighbors(len(places), k)
         ids = read_only(ids)
+        rows = self._with_squares(words, corrections)
 
-        def rank(some: slice, scores: Floats) -> None:
-            nearest_into(read_only(scores), ids[some], best.distances[some], best.ids[some])
+        def rank(first: int) -> None:
+            some = slice(first, first + step)
+            scores = read_only(_score_piece(queries, rows, places, some))
+            nearest_into(scores, ids[some], best.distances[some], best.ids[some])
 
-        _score(queries, words, self._squared(corrections), places, rank)
+        step = _queries_per_piece(places)
+        threads.run(rank, range(0, len(places), step))
         return best
 
     @property
     def _mean(self) -> Floats:
         return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
 
-    def _squared(self, corrections: Corrections) -> Corrections | Floats:
-        """Return corrections whose roots of small squares are squares again; only then in
-        float64.
+    def _with_squares(self, words: Words, corrections: Corrections) -> tuple[Words, Any]:
+        """Return rows as the kernel takes them: where l2 keeps roots of small squares, those are
+        squares again, in float64.
         """
         if self.metric != "l2" or corrections[:, 0].min(initial=0.0) >= 0:
-            return corrections
+            return read_only(words), read_only(corrections)
         wide = corrections.astype(np.float64)
         wide[:, 0] = np.where(wide[:, 0] < 0, np.square(wide[:, 0]), wide[:, 0])
-        return wide
+        return read_only(words), read_only(wide)
 
 
 def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
@@ -257,33 +263,31 @@ def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
         )
 
 
-def _score(
-    queries: PreparedQueries,
-    words: Words,
-    corrections: Corrections | Floats,
-    places: Ids,
-    use: Callable[[slice, Floats], None],
-) -> None:
-    """Call `use` with some queries and their scores, one thread each, until all are done."""
-    n_words, n_places = words.shape[1], places.shape[1]
-    step = max(1, _PAIRS_PER_PIECE // max(1, n_places))
-    words, corrections, places = read_only(words), read_only(corrections), read_only(places)
-    projected, terms = read_only(queries.projected), read_only(queries.terms)
+def _queries_per_piece(places: Ids) -> int:
+    return max(1, _PAIRS_PER_PIECE // max(1, int(places.shape[1])))
 
-    def score(first: int) -> None:
-        some = slice(first, min(first + step, len(places)))
-        tables = np.empty((n_words, ENTRIES), dtype=np.float32)
-        near = (
-            np.empty((NEAR_ROWS, n_words), dtype=np.uint64),
-            np.empty((NEAR_ROWS, 2), dtype=corrections.dtype),
-        )
-        out = np.empty((some.stop - first, n_places))
-        estimates_into(
-            words, corrections, places[some], projected[some], terms[some], tables, *near, out
-        )
-        use(some, out)
 
-    threads.run(score, range(0, len(places), step))
+def _score_piece(
+    queries: PreparedQueries, rows: tuple[Words, Any], places: Ids, some: slice
+) -> Floats:
+    """Return the scores of some queries: what one thread does at a time."""
+    words, corrections = rows
+    tables = np.empty((words.shape[1], ENTRIES), dtype=np.float32)
+    near_words = np.empty((NEAR_ROWS, words.shape[1]), dtype=np.uint64)
+    near_corrections = np.empty((NEAR_ROWS, 2), dtype=corrections.dtype)
+    out: Floats = np.empty(places[some].shape)
+    estimates_into(
+        words,
+        corrections,
+        read_only(places[some]),
+        read_only(queries.projected[some]),
+        read_only(queries.terms[some]),
+        tables,
+        near_words,
+        near_corrections,
+        out,
+    )
+    return out
 
 
 def _with_roots_of_small(squares: Floats) -> Floats:

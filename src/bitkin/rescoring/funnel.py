@@ -105,18 +105,13 @@ class Funnel:
     ----------
     steps : tuple of Step
     scorer : Scorer or None
-        Needed where the estimate is among the stages.
+        None where the estimate is not among the stages.
     metric : {"l2", "cosine", "ip"}
     """
 
     steps: tuple[Step, ...]
     scorer: Scorer | None
     metric: str
-
-    @property
-    def estimates(self) -> bool:
-        """Whether the estimate is among the stages."""
-        return any(step.stage == "estimate" for step in self.steps)
 
     def queries_at_once(self, n_rows: int) -> int:
         """Return how many queries keep the shortlists of a block small."""
@@ -140,14 +135,14 @@ class Funnel:
         """
         since = time.perf_counter()
         n_rows = len(rows)
-        found = rows.nearest(
-            codes, _columns(self.steps[0], n_rows), allow, least=self.steps[-1].keep
-        )
+        # No more columns than rows: nothing is held for neighbours that cannot be.
+        k = max(1, min(self.steps[0].keep, n_rows))
+        found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
             since = timings.add("codes", since, len(codes) * n_rows, _count(found))
         for step in self.steps[1:]:
             before = found
-            k = _columns(step, found.ids.shape[1])
+            k = min(step.keep, found.ids.shape[1])
             if step.stage == "exact":
                 found = nearest_by_vectors(
                     found.ids, found.ids, rows.vectors, batch, self.metric, k
@@ -171,11 +166,6 @@ class Funnel:
         corrections = rows.corrections(shortlist.wanted)
         found = self.scorer.nearest(prepared, words, corrections, shortlist.places, ids, k)
         return distances_from_scores(found, self.metric)
-
-
-def _columns(step: Step, n_rows: int) -> int:
-    """Return how many rows per query a stage returns: no more than there are, but one at least."""
-    return max(1, min(step.keep, n_rows))
 
 
 def _count(found: Neighbors) -> int:

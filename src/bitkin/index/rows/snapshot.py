@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bitkin.arrays import Flags, Ids
+from bitkin.arrays import Flags, Ids, Words
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, UnknownIdError
@@ -51,6 +51,21 @@ class Snapshot:
     def require_present(self, ids: Ids) -> None:
         """Raise when any of `ids` is not there."""
         _require_found(ids, self.present(ids))
+
+    def words(self, ids: Ids) -> Words:
+        """Return the words of rows that are there, in the order of `ids`: uint64 (n, planes, words
+        per plane).
+        """
+        if len(self.segments) == 1:
+            return self.segments[0].words(self.segments[0].find(ids))
+        words = np.empty(
+            (len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64
+        )
+        for segment in self.segments:
+            rows = segment.find(ids)
+            here = rows >= 0
+            words[here] = segment.words(rows[here])
+        return words
 
     def codes(self, ids: Ids) -> Codes:
         """Return the codes of `ids`, in that order."""
