@@ -208,5 +208,5 @@ def _rows(
         )
     if corrections is not None and hasher is not None:
         read = read_corrections(corrections, metric, hasher.fingerprint_)
-        scores = FileCorrections(read, numbers, index, str(corrections))
+        scores = FileCorrections(read, numbers, index, str(corrections), metric)
     return FileRows(index, stored, scores)

@@ -165,10 +165,17 @@ def require_sound(given: Corrections, codes: Codes, metric: str, rows: Ids) -> C
         raise InvalidInputError(
             f"corrections must be finite, got {given[at].tolist()} in row {rows[at]}."
         )
-    if metric == "l2" and are_no_squares(given).any():
-        at = int(np.argmax(are_no_squares(given)))
+    if metric == "l2":
+        require_squares(given, rows)
+    return given
+
+
+def require_squares(given: Corrections, rows: Ids) -> None:
+    """Raise where corrections of `rows` cannot be those of l2, which are squares first."""
+    wrong = are_no_squares(given)
+    if wrong.any():
+        at = int(np.argmax(wrong))
         raise InvalidInputError(
             f"corrections must be those of l2, squares first, got {given[at].tolist()} in row "
             f"{rows[at]}. Make them with metric='l2'."
         )
-    return given

@@ -11,6 +11,7 @@ import numpy as np
 from bitkin.codes import Codes
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.snapshot import some_of
+from bitkin.rescoring.corrections import require_squares
 
 if TYPE_CHECKING:
     from bitkin.arrays import Batch, Ids, Words
@@ -85,8 +86,11 @@ class FileVectors:
 class FileCorrections:
     """Corrections of a file by id."""
 
-    def __init__(self, numbers: Corrections, ids: Ids | None, index: RowIndex, name: str) -> None:
+    def __init__(
+        self, numbers: Corrections, ids: Ids | None, index: RowIndex, name: str, metric: str
+    ) -> None:
         self._rows_of = RowsOfIds(ids, len(numbers), index, name, "corrections")
+        self._metric = metric
         self._numbers = numbers
         self._name = name
 
@@ -102,6 +106,8 @@ class FileCorrections:
                 f"in row {rows[at]}. "
                 "Make them again with bitkin encode --corrections."
             )
+        if self._metric == "l2":
+            require_squares(some, rows)
         return some
 
 
