@@ -114,7 +114,7 @@ def require_nothing_left_behind() -> None:
     if isinstance(handler, interrupts._Note):
         handler = handler.handler
     assert handler is signal.default_int_handler
-    assert not interrupts._pending
+    assert not interrupts.pending
     assert (interrupts._depth, interrupts._sealed_depth) == (0, 0)
     assert threads._blas_users == 0
     assert threads._lock.acquire(timeout=5), "the lock of the pool is still taken"

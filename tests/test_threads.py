@@ -258,3 +258,23 @@ def test_a_child_forked_inside_the_block_has_the_threads_from_before_it() -> Non
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("right\n", "")
+
+
+def test_the_block_holds_in_whatever_thread_it_is_entered() -> None:
+    bitkin.set_threads(2)
+
+    def numbers() -> set[int]:
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    seen: list[set[int]] = []
+
+    def enter() -> None:
+        with threads.blas_in_one_thread():
+            seen.append(numbers())
+        seen.append(numbers())
+
+    for _ in range(2):
+        other = threading.Thread(target=enter)
+        other.start()
+        other.join()
+    assert seen == [{1}, {2}, {1}, {2}]

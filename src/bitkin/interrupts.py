@@ -23,9 +23,9 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
+from sys import _getframe
 from types import FrameType
 from typing import Any
 
@@ -40,8 +40,10 @@ _depth = 0
 """Blocks that the main thread is in."""
 _sealed_depth = 0
 """Those of them that no `check` may leave."""
-_pending: list[_Note] = []
-"""What stood for the handlers of signals that came since the outermost block began, each once."""
+pending: list[_Note] = []
+"""What stood for the handlers of signals that came since the outermost block began, each once; a
+loop that asks here first calls `check` only where a signal waits.
+"""
 _sigaction: Any = None
 """The system's function of that name, once it is needed."""
 _known_handlers: tuple[Any, ...] = ()
@@ -63,12 +65,12 @@ class _Note:
         self.handler = handler
         self.installed = False
         # how the system treats the signal, flags and C functions included
-        self._action = _new_action()
+        self.action = _new_action()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.installed and _depth > 0:
-            if self not in _pending:
-                _pending.append(self)
+            if self not in pending:
+                pending.append(self)
             return
         try:
             self.handler(number, frame)
@@ -76,21 +78,6 @@ class _Note:
             if self.installed:  # the block has not begun yet, and will not
                 _put_back()
             raise
-
-    def install(self) -> None:
-        """Take the handler's place."""
-        if self._action is not None:
-            _sigaction(self.number, None, self._action)
-        self.installed = True
-        _signal.signal(self.number, self)
-
-    def put_back(self) -> None:
-        """Give the handler its place back, unless another one has been set meanwhile."""
-        self.installed = False
-        if _signal.getsignal(self.number) is self:
-            _signal.signal(self.number, self.handler)
-            if self._action is not None:  # `signal` forgets flags such as SA_RESTART
-                _sigaction(self.number, self._action, None)
 
 
 def hold() -> None:
@@ -109,7 +96,13 @@ def release() -> None:
         # from here on what a handler raises may come: nothing is left to be done that matters
         _depth -= 1
         if _depth == 0:
-            _give_back()
+            try:
+                _put_back()
+            finally:
+                if pending:
+                    came = [note.number for note in pending]
+                    pending.clear()
+                    _handle(came)
 
 
 def seal() -> None:
@@ -156,10 +149,10 @@ def check() -> None:
     """Let the handlers of signals that were held back run now, unless the block is sealed; some
     raise.
     """
-    if _pending and _sealed_depth == 0 and _get_ident() == _main_thread:
-        while _pending:
-            note = _pending.pop(0)
-            note.handler(note.number, sys._getframe(1))
+    if pending and _sealed_depth == 0 and _get_ident() == _main_thread:
+        while pending:
+            note = pending.pop(0)
+            note.handler(note.number, _getframe(1))
 
 
 def _take_over() -> bool:
@@ -178,7 +171,10 @@ def _take_over() -> bool:
         _notes = [_Note(number, handler) for number, handler in found if callable(handler)]
     try:
         for note in _notes:
-            note.install()
+            if note.action is not None:
+                _sigaction(note.number, None, note.action)
+            note.installed = True
+            _signal.signal(note.number, note)
     # Python's main thread is not the one that `threading` takes for it, or not ours
     except ValueError:
         _main_thread = None
@@ -187,19 +183,13 @@ def _take_over() -> bool:
 
 
 def _put_back() -> None:
+    """Give all handlers their places back, but where another one has been set meanwhile."""
     for note in _notes:
-        note.put_back()
-
-
-def _give_back() -> None:
-    """Put all handlers back, and let those run whose signals came meanwhile."""
-    try:
-        _put_back()
-    finally:
-        if _pending:
-            came = [note.number for note in _pending]
-            _pending.clear()
-            _handle(came)
+        note.installed = False
+        if _signal.getsignal(note.number) is note:
+            _signal.signal(note.number, note.handler)
+            if note.action is not None:  # `signal` forgets flags such as SA_RESTART
+                _sigaction(note.number, note.action, None)
 
 
 def _handle(numbers: list[int]) -> None:
@@ -212,7 +202,7 @@ def _handle(numbers: list[int]) -> None:
     handler = _signal.getsignal(number)
     try:
         if callable(handler):
-            handler(number, sys._getframe(1))
+            handler(number, _getframe(1))
         else:  # set inside the block: the default action, or none
             signal.raise_signal(number)
     finally:
@@ -242,7 +232,7 @@ def _after_fork_in_child() -> None:
     global _main_thread, _depth, _sealed_depth
     if _main_thread is not None and _get_ident() != _main_thread:
         _main_thread, _depth, _sealed_depth = _get_ident(), 0, 0
-        _pending.clear()
+        pending.clear()
         _put_back()
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from pathlib import Path
+from sys import _getframe
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 def warn_caller(message: str) -> None:
     """Warn whoever called into this package."""
-    depth, frame = 1, sys._getframe()
+    depth, frame = 1, _getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         depth += 1

@@ -13,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from itertools import product
+from typing import Any, NamedTuple, TypeVar
 
 from bitkin import interrupts
 from bitkin.checks import whole_number
@@ -27,8 +28,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _pool: _Pool | None = None
 _n_threads: int | None = None
-_blas_known: tuple[int, list[Any]] | None = None
-_blas_before: list[tuple[Any, int]] = []
+_blas_known: tuple[int, list[_BlasLibrary]] | None = None
+_blas_before: list[tuple[_BlasLibrary, int]] = []
 _blas_users = 0
 _blas_wanted: int | None = None
 
@@ -80,7 +81,14 @@ def set_threads(n: int) -> None:
         if _blas_users:
             _blas_wanted = number
         else:
-            _set_blas((library, number) for library in _blas_libraries())
+            _set_blas(number)
+
+
+class _BlasLibrary(NamedTuple):
+    """How a matrix library is asked for its number of threads, and told one."""
+
+    get_threads: Callable[[], int]
+    set_threads: Callable[[int], object]
 
 
 class _BlasInOneThread:
@@ -90,29 +98,34 @@ class _BlasInOneThread:
 
     def __enter__(self) -> None:
         global _blas_users, _blas_before
-        with interrupts.sealed, _lock:
-            if _blas_users == 0:
-                # Not by threadpoolctl's `limit`, which asks libraries for all they know: longer
-                # than a small product.
-                _blas_before = [
-                    (library, library.get_num_threads()) for library in _blas_libraries()
-                ]
-                _set_blas((library, 1) for library, _ in _blas_before)
-            _blas_users += 1
-            interrupts.hold()
+        interrupts.hold()
+        try:
+            with _lock:
+                if _blas_users == 0:
+                    _blas_before = [(blas, blas.get_threads()) for blas in _blas_libraries()]
+                    for blas, number in _blas_before:
+                        if number != 1:
+                            blas.set_threads(1)
+                _blas_users += 1
+        except BaseException:
+            interrupts.release()
+            raise
 
     def __exit__(self, *error: object) -> None:
         global _blas_users, _blas_wanted
-        with interrupts.sealed, _lock:
+        try:
+            with _lock:
+                if _blas_users == 0:  # forked inside the block: the child began with none
+                    return
+                _blas_users -= 1
+                if _blas_users == 0:
+                    for blas, number in _blas_before:
+                        blas.set_threads(number)
+                    if _blas_wanted is not None:  # set_threads was called meanwhile
+                        _set_blas(_blas_wanted)
+                        _blas_wanted = None
+        finally:
             interrupts.release()
-            if _blas_users == 0:  # forked inside the block: the child began with none
-                return
-            _blas_users -= 1
-            if _blas_users == 0:
-                _set_blas(_blas_before)
-                if _blas_wanted is not None:  # set_threads was called meanwhile
-                    _set_blas((library, _blas_wanted) for library in _blas_libraries())
-                    _blas_wanted = None
 
 
 _blas_block = _BlasInOneThread()
@@ -128,17 +141,15 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
     return _blas_block
 
 
-def _blas_libraries() -> list[Any]:
-    """Return threadpoolctl's controllers of the matrix libraries that are loaded; the lock is the
-    caller's.
-    """
+def _blas_libraries() -> list[_BlasLibrary]:
+    """Return the matrix libraries that are loaded; the lock is the caller's."""
     global _blas_known
     if _blas_known is None or _blas_known[0] != len(sys.modules):
         # Looking for libraries takes a millisecond; no import since, no new library.
         from threadpoolctl import ThreadpoolController
 
         found = [
-            library
+            _functions_of(library)
             for library in ThreadpoolController().lib_controllers
             if library.user_api == "blas"
         ]
@@ -146,9 +157,25 @@ def _blas_libraries() -> list[Any]:
     return _blas_known[1]
 
 
-def _set_blas(numbers: Iterable[tuple[Any, int]]) -> None:
-    for library, number in numbers:
-        library.set_num_threads(number)
+def _functions_of(library: Any) -> _BlasLibrary:
+    """Return the two functions of a library that threadpoolctl has found.
+
+    OpenBLAS is called directly. Its setting is the process's, and we count who wants it;
+    threadpoolctl 3.8 lets only the first thread that ever set it set it again, and takes as long
+    as a small product for every call. With OpenMP the setting is threadpoolctl's matter.
+    """
+    if library.internal_api == "openblas" and library.threading_layer != "openmp":
+        for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
+            get = getattr(library.dynlib, f"{prefix}openblas_get_num_threads{suffix}", None)
+            put = getattr(library.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
+            if get is not None and put is not None:
+                return _BlasLibrary(get, put)
+    return _BlasLibrary(library.get_num_threads, library.set_num_threads)
+
+
+def _set_blas(number: int) -> None:
+    for blas in _blas_libraries():
+        blas.set_threads(number)
 
 
 def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
@@ -162,18 +189,18 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     todo = list(pieces)
     helpers = min(get_threads(), len(todo)) - 1
     if helpers < 1:
-        return [_next_result(work, piece) for piece in todo]
+        results = []
+        for piece in todo:
+            if interrupts.pending:
+                interrupts.check()
+            results.append(work(piece))
+        return results
     job = _Job(work, todo)
     with interrupts.held:
         _ask_for_help(job, helpers)
         job.take_pieces()
         job.close()
     return job.take_results()
-
-
-def _next_result(work: Callable[[Piece], Result], piece: Piece) -> Result:
-    interrupts.check()
-    return work(piece)
 
 
 class _Job:
@@ -310,7 +337,8 @@ def _after_fork_in_child() -> None:
     _pool = None
     if _blas_users:
         _blas_users = 0
-        _set_blas(_blas_before)
+        for blas, number in _blas_before:
+            blas.set_threads(number)
 
 
 if hasattr(os, "register_at_fork"):
