@@ -166,7 +166,7 @@ def test_a_nan_deep_in_a_file_is_named_by_file_batch_row_and_column(
     X = np.ones((5003, 17), dtype=np.float32)
     X[4001, 3] = np.nan
     np.save("deep.npy", X)
-    monkeypatch.setattr("bitkin.io.vectors.source.BATCH_BYTES", 100 * 17 * 4)
+    monkeypatch.setattr("bitkin.io.vectors.batch.BATCH_BYTES", 100 * 17 * 4)
     monkeypatch.setattr("bitkin.hashers.encoding._BATCH_BYTES", 100 * 17 * 4)
     place = "deep.npy: NaN at row 4001, column 3, batch 40."
     require_failure(run("fit", "deep.npy", "-o", "m"), place)

@@ -302,7 +302,7 @@ def test_vectors_come_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_many_batches_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.io.vectors.source.BATCH_BYTES", 17 * 4 * 10)
+    monkeypatch.setattr("bitkin.io.vectors.batch.BATCH_BYTES", 17 * 4 * 10)
     for vectors in ("float32", "int8", "csr"):
         collection = empty(vectors=vectors)
         collection.add(X)

@@ -15,7 +15,7 @@ from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.epochs.epoch import Epoch
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
-from bitkin.estimators.feature_names import fitted_names
+from bitkin.estimators.vector_input import fitted_names
 from bitkin.index.rows.limits import next_ids
 from bitkin.index.rows.snapshot import some_of
 from bitkin.io.vectors.columns import Columns, require_columns

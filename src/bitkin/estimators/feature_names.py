@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.estimators.vector_input import VectorInput, fitted_names
 from bitkin.io.layout import damaged
 from bitkin.io.vectors.columns import Columns
 
 if TYPE_CHECKING:
-    from bitkin.estimators.vector_input import VectorInput
     from bitkin.io.reader import StoredFile
 
 TENSOR = "feature_names"
-
-
-def fitted_names(hasher: VectorInput) -> Columns | None:
-    """Return the names of the columns that a hasher was fitted on; None where they had none."""
-    names = getattr(hasher, "feature_names_in_", None)
-    return None if names is None else tuple(names)
 
 
 def names_tensor(hasher: VectorInput) -> dict[str, npt.NDArray[Any]]:

@@ -1,5 +1,8 @@
 """What estimators that take vectors share: arrays, CSR matrices, data frames and open sources,
 checked in one way.
+
+Vectors are checked once, at the door. Those in memory that make one batch go on as that batch;
+larger arrays, files and iterators go on as a `VectorSource`, which checks batches as they come.
 """
 
 from __future__ import annotations
@@ -7,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +21,54 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
-from bitkin.estimators.feature_names import fitted_names
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.vectors.batch import plain_batch
-from bitkin.io.vectors.columns import column_names, require_columns
-from bitkin.io.vectors.rows import as_rows
+from bitkin.io.vectors.batch import (
+    is_one_batch,
+    plain_batch,
+    require_finite,
+    row_slice,
+)
+from bitkin.io.vectors.columns import Columns, column_names, require_columns
+from bitkin.io.vectors.rows import as_rows, is_in_memory, number_dtype
+from bitkin.io.vectors.stored import ArraySource
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """Vectors that passed the door of a fitted estimator: one checked batch, or a source."""
+
+    name: str
+    """What messages call them: the argument, or the file."""
+
+    rows: Batch | VectorSource
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows there are; None for an iterator."""
+        n: int | None = self.rows.shape[0]
+        return n
+
+    def batches(self, at_most: int | None = None) -> Iterator[tuple[int, Batch]]:
+        """Yield `(first_row, batch)` of all rows, with at most so many rows per batch."""
+        rows = self.rows
+        if isinstance(rows, VectorSource):
+            n = rows.batch_rows if at_most is None else min(at_most, rows.batch_rows)
+            yield from rows.batches(n)
+            return
+        n = rows.shape[0]
+        step = n if at_most is None else min(at_most, n)
+        for first in range(0, n, max(1, step)):
+            yield first, rows if step == n else row_slice(rows, first, min(n, first + step))
 
 
 class VectorInput(BaseEstimator):  # type: ignore[misc]
     """Turns the `X` of `fit` and its kin into rows, and remembers the number of features and their
     names.
+    """
+
+    notices_not_finite: ClassVar[bool] = False
+    """Whether this comes across every NaN and infinity by itself, so that arrays need no pass to
+    look for them.
     """
 
     n_features_in_: int
@@ -38,13 +80,56 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         source.require_columns(fitted_names(self))
-        if source.shape[1] != self.n_features_in_:
+        self._require_n_features(source.shape[1], source.name)
+
+    def open_rows(self, vectors: Any, name: str) -> CheckedRows:
+        """Open and check vectors for this fitted estimator, whatever holds them: an array, a
+        sparse matrix, a data frame, files, an iterator or a `VectorSource`. Messages call them
+        `name`.
+        """
+        if not is_in_memory(vectors):
+            return self._open_source(open_vectors(vectors, name=name))
+        rows = as_rows(vectors, name)
+        names = column_names(vectors)
+        if not is_one_batch(rows):
+            source = ArraySource(rows, name)
+            source.feature_names = names
+            return self._open_source(source)
+        check_is_fitted(self)
+        if names is not None:
+            require_columns(names, fitted_names(self), name)
+        self._require_n_features(rows.shape[1], name)
+        batch = plain_batch(rows, number_dtype(rows.dtype, name))
+        return CheckedRows(name, require_finite(batch, name, 0))
+
+    def _open_source(self, source: VectorSource) -> CheckedRows:
+        self.require_features(source)
+        return CheckedRows(source.name, source)
+
+    def _require_n_features(self, n_features: int, name: str) -> None:
+        """Raise unless rows have as many features as those that this was fitted on, if any: a
+        MinHash may have been fitted on none.
+        """
+        if n_features != getattr(self, "n_features_in_", n_features):
             raise InvalidInputError(
-                f"{source.name} has {source.shape[1]} features, but {type(self).__name__} is "
-                "expecting "
+                f"{name} has {n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Give it vectors of the kind it was "
                 "fitted on."
             )
+
+    def _batches(self, X: Any) -> Iterator[tuple[int, Batch]]:
+        """Yield `(first_row, batch)` of `X`, checked by scikit-learn's rules; its numbers are
+        finite unless `notices_not_finite`.
+        """
+        if isinstance(X, VectorSource):
+            self.require_features(X)
+            yield from X.batches()
+            return
+        rows = self._checked(X, reset=False)
+        if not self.notices_not_finite:
+            yield from finite_batches(rows, "X")
+        elif rows.shape[0]:
+            yield 0, rows
 
     @contextmanager
     def _or_stay(self) -> Iterator[None]:
@@ -64,7 +149,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         names.
         """
         if not isinstance(X, VectorSource):
-            return open_vectors(self._checked(X, reset=True), name="X")
+            return ArraySource(self._checked(X, reset=True), "X")
         if X.shape[0] == 0:
             raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
         self._remember_features(X)
@@ -89,8 +174,9 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
-        if not reset:
-            require_columns(column_names(X), fitted_names(self), "X")
+        names = None if reset else column_names(X)
+        if names is not None:
+            require_columns(names, fitted_names(self), "X")
         try:
             checked = validate_data(
                 self,
@@ -133,6 +219,22 @@ class TakesVectors(VectorInput, ABC):
         """
         with self._or_stay():
             self._learn(self._training_source(X))
+
+
+def fitted_names(estimator: VectorInput) -> Columns | None:
+    """Return the names of the columns that an estimator was fitted on; None where they had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(names)
+
+
+def finite_batches(rows: Batch, name: str) -> Iterator[tuple[int, Batch]]:
+    """Yield `(first_row, batch)` of rows in memory that passed every check but this one: whether
+    their numbers are finite.
+    """
+    if not is_one_batch(rows):
+        yield from ArraySource(rows, name).batches()
+    elif rows.shape[0]:
+        yield 0, require_finite(plain_batch(rows, number_dtype(rows.dtype, name)), name, 0)
 
 
 def _is_flat(X: Any) -> bool:

@@ -22,7 +22,6 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.estimators.vector_input import TakesVectors
-from bitkin.io.vectors import VectorSource, open_vectors
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
@@ -47,11 +46,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
     may_be_empty: ClassVar[bool] = False
     """Whether some rows have nothing to hash, so that codes need `empty`."""
 
-    notices_not_finite: ClassVar[bool] = False
-    """Whether hashing itself comes across every NaN and infinity, so that arrays need no pass to
-    look for them.
-    """
-
     spec_: CodeSpec
     fingerprint_: str
 
@@ -65,18 +59,19 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the symbols of every row: uint8, uint16 or uint32 (n, n_symbols)."""
         check_is_fitted(self)
-        rows = [self._symbols(batch) for batch in self._batches(X)]
+        rows = [self._symbols(batch) for _, batch in self._batches(X)]
         nothing = np.empty((0, self.spec_.n_symbols), dtype=self.spec_.symbol_dtype)
         return np.concatenate([nothing, *rows])
 
     def encode(self, X: Any) -> Codes:
         """Return the codes of every row, packed, under this hasher's fingerprint."""
         check_is_fitted(self)
-        parts = [self._codes(batch) for batch in self._batches(X)]
+        parts = [self._codes(batch) for _, batch in self._batches(X)]
         if not parts:
             nothing = np.empty((0, self.spec_.n_symbols), dtype=np.uint8)
             parts = [Codes.from_symbols(nothing, self.spec_.bits_per_symbol)]
-        return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
+        codes = parts[0] if len(parts) == 1 else Codes.concatenate(parts)
+        return codes.with_fingerprint(self.fingerprint_)
 
     def encode_batch(self, batch: Any, name: str, first: int) -> Codes:
         """Return the codes of a batch that starts at row `first` of the `VectorSource` called
@@ -101,20 +96,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
     def _codes(self, batch: Any) -> Codes:
         """Return the codes of one checked batch; faster where a hasher packs by itself."""
         return Codes.from_symbols(self._symbols(batch), self.spec_.bits_per_symbol)
-
-    def _batches(self, X: Any) -> Iterator[Any]:
-        """Yield batches of the rows to hash, their numbers finite unless `notices_not_finite`."""
-        if not isinstance(X, VectorSource):
-            X = self._checked(X, reset=False)
-            if self.notices_not_finite:
-                if X.shape[0]:
-                    yield X
-                return
-            X = open_vectors(X, name="X")
-        else:
-            self.require_features(X)
-        for _, batch in X.batches():
-            yield batch
 
     @property
     def _n_features_out(self) -> int:

@@ -16,7 +16,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.io.partial import PartialFile
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.source import BATCH_BYTES
+from bitkin.io.vectors.batch import BATCH_BYTES
 
 _BATCH_BYTES = 1 << 24
 _MOST_ROWS = 1 << 16

@@ -15,7 +15,7 @@ from bitkin.arrays import Batch, Ids
 from bitkin.checks import one_of
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.estimators.feature_names import fitted_names
+from bitkin.estimators.vector_input import fitted_names
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.io.vectors import open_vectors

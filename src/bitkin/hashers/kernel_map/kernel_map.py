@@ -17,15 +17,16 @@ from bitkin import threads
 from bitkin.arrays import Batch
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import CorruptFileError, EnvironmentVariableError, InvalidInputError
-from bitkin.estimators.feature_names import fitted_names, names_tensor, restore_names
+from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
-from bitkin.estimators.vector_input import TakesVectors
+from bitkin.estimators.vector_input import TakesVectors, fitted_names
 from bitkin.hashers.kernel_map.pairwise_kernel import HISTOGRAM_KERNELS, PairwiseKernel, kernel_for
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import first_not_finite, plain_batch, row_slice
 from bitkin.io.vectors.columns import require_columns
 from bitkin.io.vectors.rows import MAX_COLUMNS, as_rows
+from bitkin.io.vectors.stored import ArraySource
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
 
@@ -110,9 +111,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         """Return the kernel values of every row: (n, n_anchors)."""
         check_is_fitted(self)
         source = (
-            X
-            if isinstance(X, VectorSource)
-            else open_vectors(self._checked(X, reset=False), name="X")
+            X if isinstance(X, VectorSource) else ArraySource(self._checked(X, reset=False), "X")
         )
         self.require_features(source)
         out = np.empty((len(source), self.anchors_.shape[0]), dtype=self.anchors_.dtype)

@@ -27,9 +27,8 @@ from bitkin.hashers.minhash.jaccard import (
 )
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.batch import first_not_finite
+from bitkin.io.vectors.batch import require_finite
 from bitkin.io.vectors.rows import MAX_COLUMNS
-from bitkin.io.vectors.source import in_words
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
 from bitkin.sets.members import (
@@ -227,14 +226,6 @@ class MinHash(Hasher):
         error[:, b.empty_rows()] = 0.0
         return error
 
-    def require_features(self, source: VectorSource) -> None:
-        """Raise unless this is fitted, and `source` has as many columns as the matrix it was fitted
-        on, if any.
-        """
-        check_is_fitted(self)
-        if hasattr(self, "n_features_in_"):
-            super().require_features(source)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""
         check_is_fitted(self)
@@ -298,14 +289,7 @@ class MinHash(Hasher):
         return self._codes(batch).symbols()
 
     def _codes(self, batch: Any) -> Codes:
-        found = first_not_finite(batch)
-        if found is not None:
-            row, column, value = found
-            raise InvalidInputError(
-                f"X: {in_words(value)} at row {row}, column {column}. Every value must be finite; "
-                "drop or replace such "
-                "rows first."
-            )
+        require_finite(batch, "X")
         words, empty = self._room(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
 
         def hash_rows(piece: tuple[int, int]) -> None:

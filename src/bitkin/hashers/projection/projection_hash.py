@@ -169,7 +169,8 @@ class ProjectionHash(Streaming, Hasher):
         """Return what the signs are taken of: float32 (n, n_bits)."""
         check_is_fitted(self)
         nothing = np.empty((0, self.spec_.n_symbols), dtype=np.float32)
-        return np.concatenate([nothing, *map(self._model.project, self._batches(X))])
+        parts = [self._model.project(batch) for _, batch in self._batches(X)]
+        return np.concatenate([nothing, *parts])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""

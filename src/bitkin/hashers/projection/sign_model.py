@@ -20,8 +20,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.projection.signs import all_finite, buffer, pack_signs
 from bitkin.hashers.projection.training import prepared
-from bitkin.io.vectors.batch import first_not_finite, row_slice
-from bitkin.io.vectors.source import in_words
+from bitkin.io.vectors.batch import first_not_finite, not_finite, row_slice
 
 _SHORT_MEAN = 2.0**-64
 _WORTH_A_THREAD = 1024  # rows
@@ -187,11 +186,7 @@ def _raise_not_finite(rows: Any, name: str, first: int) -> None:
     found = first_not_finite(rows)
     if found is not None:
         row, column, value = found
-        raise InvalidInputError(
-            f"{name}: {in_words(value)} at row {first + row}, column {column}. Every value must be "
-            "finite; "
-            "drop or replace such rows first."
-        )
+        raise not_finite(value, name, f"row {first + row}", column)
     raise InvalidInputError(
         f"{name} must have smaller numbers: a projection of rows {first} to "
         f"{first + rows.shape[0] - 1} overflows "

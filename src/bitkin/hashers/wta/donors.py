@@ -29,7 +29,7 @@ class Donors:
     alphabet_size: int
     seed: int
 
-    @property
+    @functools.cached_property
     def scheme(self) -> int:
         """The number by which kernels know `densify`."""
         return _SCHEMES[self.densify]

@@ -124,7 +124,7 @@ class Windows:
         return read_only(self.plan.coefficients(self.features) if self.weighted else np.empty(0))
 
     @functools.cached_property
-    def places(self) -> Places:
+    def places(self) -> FeaturePlaces:
         """The way from features to places, which only sparse rows need."""
         return places_of(self.plan, self.features)
 
@@ -142,25 +142,22 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class FeaturePlaces:
     """Where each feature is looked at, as the first factor: the way from a sparse row to its
     windows.
 
     With a stride, the places of feature f are `places[f · stride : (f + 1) · stride]`, NO_PLACE
-    where there are fewer; with stride 0 they are `places[starts[f] : starts[f + 1]]`.
+    where there are fewer; with stride 0 they are `places[starts[f] : starts[f + 1]]`. `most` is the
+    number of places of the feature that has most.
     """
 
     places: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.uint32]
     stride: int
-
-    @property
-    def most(self) -> int:
-        """Places of the feature that has most."""
-        return self.stride or int(np.diff(self.starts).max(initial=0))
+    most: int
 
 
-def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> Places:
+def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePlaces:
     """Turn windows around: from place → feature to feature → places."""
     first, n_places = features[0], features.shape[1]
     stride = plan.n_permutations
@@ -173,9 +170,10 @@ def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> Places:
                 table[part * stride + start // whole] = np.arange(
                     begin, begin + len(part), dtype=np.uint32
                 )
-        return Places(read_only(table), read_only(np.zeros(1, dtype=np.uint32)), stride)
+        no_starts = read_only(np.zeros(1, dtype=np.uint32))
+        return FeaturePlaces(read_only(table), no_starts, stride, stride)
+    counts = np.bincount(first, minlength=plan.n_features)
     starts = np.zeros(plan.n_features + 1, dtype=np.uint32)
-    np.cumsum(np.bincount(first, minlength=plan.n_features), out=starts[1:])
-    return Places(
-        read_only(np.argsort(first, kind="stable").astype(np.uint32)), read_only(starts), 0
-    )
+    np.cumsum(counts, out=starts[1:])
+    places = np.argsort(first, kind="stable").astype(np.uint32)
+    return FeaturePlaces(read_only(places), read_only(starts), 0, int(counts.max(initial=0)))

@@ -322,8 +322,7 @@ class WTAHash(Hasher):
                 )
 
         threads.run(pack, pieces(n))
-        words.flags.writeable = False
-        return Codes(words, self.spec_, empty=empty)
+        return Codes.from_parts(words, self.spec_, empty)
 
     def _symbols(self, batch: Any) -> npt.NDArray[Any]:
         return self._codes(batch).symbols()

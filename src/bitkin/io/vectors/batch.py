@@ -14,8 +14,31 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse, vstack
 
 from bitkin.arrays import Batch
+from bitkin.errors import InvalidInputError
 
 Span: TypeAlias = tuple[int, int]
+
+BATCH_BYTES = 8_000_000
+"""About how large a batch is, unless a caller says otherwise."""
+
+
+def rows_per_batch(row_bytes: float) -> int:
+    """Return how many rows of so many bytes make a batch of about `BATCH_BYTES`."""
+    return max(1, int(BATCH_BYTES / max(1.0, row_bytes)))
+
+
+def is_one_batch(rows: Batch) -> bool:
+    """Return whether rows in memory are no more than a source would give as one batch."""
+    return bool(rows.shape[0] <= rows_per_batch(bytes_per_row(rows)))
+
+
+def bytes_per_row(rows: Batch) -> float:
+    """Return how many bytes a row of an array takes, or of a CSR array on average."""
+    n, d = rows.shape
+    if not issparse(rows):
+        return float(d * rows.dtype.itemsize)
+    # Per entry its number and an int32 column, per row an int32 offset.
+    return float(rows.nnz * (rows.dtype.itemsize + 4) / max(1, n) + 4)
 
 
 def plain_batch(piece: Batch, dtype: np.dtype[Any]) -> Batch:
@@ -109,6 +132,33 @@ def first_not_finite(batch: Batch) -> tuple[int, int, float] | None:
     if not bad[at]:
         return None
     return *_place(batch, at), float(numbers.reshape(-1)[at])
+
+
+def require_finite(batch: Batch, name: str, batch_number: int | None = None) -> Batch:
+    """Return `batch`, whose rows count from 0, when all its numbers are finite."""
+    found = first_not_finite(batch)
+    if found is not None:
+        row, column, value = found
+        raise not_finite(value, name, f"row {row}", column, batch_number)
+    return batch
+
+
+def not_finite(
+    value: float, name: str, row: str, column: int, batch_number: int | None = None
+) -> InvalidInputError:
+    """Return the error for a NaN or an infinity, with the place where it was found."""
+    number = "" if batch_number is None else f", batch {batch_number}"
+    return InvalidInputError(
+        f"{name}: {name_not_finite(value)} at {row}, column {column}{number}. "
+        "Every value must be finite; drop or replace such rows first."
+    )
+
+
+def name_not_finite(value: float) -> str:
+    """Return how messages call a number that is not finite."""
+    if np.isnan(value):
+        return "NaN"
+    return "infinity" if value > 0 else "-infinity"
 
 
 def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from bitkin.arrays import Batch
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import first_changed, plain_batch, row_slice
+from bitkin.io.vectors.batch import bytes_per_row, first_changed, plain_batch, row_slice
 from bitkin.io.vectors.columns import Columns, column_names, require_columns
 from bitkin.io.vectors.rows import as_rows, number_dtype
 from bitkin.io.vectors.source import VectorSource
@@ -37,16 +37,13 @@ class IteratorSource(VectorSource):
             )
         first = as_rows(head, f"{name}, batch 0")
         sparse = issparse(first)
-        row_bytes = (
-            first.nnz * (first.dtype.itemsize + 4) / max(1, first.shape[0]) + 4 if sparse else None
-        )
         dtype = number_dtype(first.dtype, name)
         super().__init__(
             name,
             (None, first.shape[1]),
             dtype,
             sparse=sparse,
-            row_bytes=row_bytes,
+            row_bytes=bytes_per_row(first),
             batch_rows=batch_rows,
         )
         self.feature_names = column_names(head)

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scipy.sparse import issparse
-
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.arrays import ArraySource
 from bitkin.io.vectors.columns import column_names
 from bitkin.io.vectors.formats import FORMAT_OPTIONS, Options, open_paths, refuse_unused
 from bitkin.io.vectors.iterator import IteratorSource
-from bitkin.io.vectors.rows import as_rows
+from bitkin.io.vectors.rows import are_paths, as_rows, is_in_memory
 from bitkin.io.vectors.source import VectorSource
+from bitkin.io.vectors.stored import ArraySource
 
 
 def open_vectors(
@@ -79,14 +77,10 @@ def open_vectors(
         return source
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], options)
-    if (
-        isinstance(source, (list, tuple))
-        and source
-        and all(isinstance(item, (str, os.PathLike)) for item in source)
-    ):
+    if are_paths(source):
         return open_paths([Path(path) for path in source], options)
     refuse_unused(options, FORMAT_OPTIONS, "vectors in memory")
-    if isinstance(source, (list, tuple)) or hasattr(source, "__array__") or issparse(source):
+    if is_in_memory(source):
         rows = ArraySource(as_rows(source, name), name, batch_rows)
         rows.feature_names = column_names(source)
         return rows

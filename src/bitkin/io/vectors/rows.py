@@ -4,6 +4,7 @@ instead.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -58,14 +59,30 @@ def row_shape(
     return n, d
 
 
+def is_in_memory(vectors: Any) -> bool:
+    """Return whether these are an array, a sparse matrix, a data frame or rows in a list."""
+    if isinstance(vectors, (list, tuple)):
+        return not are_paths(vectors)
+    return hasattr(vectors, "__array__") or issparse(vectors)
+
+
+def are_paths(vectors: Any) -> bool:
+    """Return whether this is a list of files rather than one of rows."""
+    return (
+        isinstance(vectors, (list, tuple))
+        and len(vectors) > 0
+        and all(isinstance(item, (str, os.PathLike)) for item in vectors)
+    )
+
+
 def as_rows(value: Any, name: str) -> Batch:
     """Return a matrix, array, data frame or nested list as a 2-D array or CSR array; big data is
     not copied.
     """
-    rows = _csr_rows(value, name) if issparse(value) else _dense_rows(value, name)
+    rows = value if issparse(value) else _dense_rows(value, name)
     row_shape(rows.shape, name)
     number_dtype(rows.dtype, name)
-    return rows
+    return given_csr(rows, name) if issparse(rows) else rows
 
 
 def checked_csr(matrix: Any) -> csr_array:
@@ -75,7 +92,8 @@ def checked_csr(matrix: Any) -> csr_array:
     The check may narrow the index arrays of `matrix` itself.
     """
     if matrix.format in ("csr", "csc", "bsr"):
-        _require_whole_blocks(matrix)
+        if matrix.format == "bsr":
+            _require_whole_blocks(matrix)
         matrix.check_format(full_check=False)  # which lets go of entries behind the last offset
         # SciPy subtracts neighbours, which overflows, and only where it counts entries.
         if not are_offsets(matrix.indptr, len(matrix.indices)):
@@ -109,8 +127,6 @@ def _require_whole_blocks(matrix: Any) -> None:
     """Raise unless a matrix of blocks is cut into whole ones: SciPy divides by their sides and
     drops the rest.
     """
-    if matrix.format != "bsr":
-        return
     if matrix.data.ndim != 3 or 0 in matrix.data.shape[1:]:
         raise ValueError(
             f"blocks must have sides of 1 or more, got data of shape {matrix.data.shape}"
@@ -128,12 +144,6 @@ def _without_outside(matrix: Any) -> Any:
     if inside.all():
         return matrix
     return type(matrix)((matrix.data[inside], matrix.offsets[inside]), shape=matrix.shape)
-
-
-def _csr_rows(matrix: Any, name: str) -> csr_array:
-    row_shape(matrix.shape, name)
-    number_dtype(matrix.dtype, name)
-    return given_csr(matrix, name)
 
 
 def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:

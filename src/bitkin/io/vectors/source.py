@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Batch
-from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import first_not_finite
+from bitkin.io.vectors.batch import first_not_finite, not_finite, rows_per_batch
 from bitkin.io.vectors.columns import Columns, require_columns
-
-BATCH_BYTES = 8_000_000
 
 
 class VectorSource(ABC):
@@ -77,8 +74,8 @@ class VectorSource(ABC):
         self.dtype = dtype
         self.sparse = sparse
         if batch_rows is None:
-            batch_rows = max(1, int(BATCH_BYTES / max(1.0, row_bytes or shape[1] * dtype.itemsize)))
-        self.batch_rows = whole_number(batch_rows, "batch_rows", low=1)
+            batch_rows = rows_per_batch(row_bytes or shape[1] * dtype.itemsize)
+        self.batch_rows = batch_rows
         self._closed = False
 
     @abstractmethod
@@ -150,15 +147,4 @@ class VectorSource(ABC):
         row = int(rows[position])
         name, row_there = self._place(row)
         whole = f" (row {row} of all files)" if name != self.name else ""
-        number = "" if batch_number is None else f", batch {batch_number}"
-        raise InvalidInputError(
-            f"{name}: {in_words(value)} at row {row_there}{whole}, column {column}{number}. "
-            "Every value must be finite; drop or replace such rows first."
-        )
-
-
-def in_words(value: float) -> str:
-    """Name a number that is not finite."""
-    if np.isnan(value):
-        return "NaN"
-    return "infinity" if value > 0 else "-infinity"
+        raise not_finite(value, name, f"row {row_there}{whole}", column, batch_number)

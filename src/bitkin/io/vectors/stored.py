@@ -1,4 +1,7 @@
-"""Sources that know their rows by number and can be read again: everything but an iterator."""
+"""Sources that know their rows by number and can be read again: everything but an iterator.
+
+A file says how spans of its rows are read; an array in memory is one already.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,21 @@ from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch
 from bitkin.checks import id_array, whole_number
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.io.vectors.batch import Span, plain_batch, regroup, spans_over, stack
+from bitkin.io.vectors.batch import (
+    Span,
+    bytes_per_row,
+    plain_batch,
+    regroup,
+    row_slice,
+    spans_over,
+    stack,
+)
+from bitkin.io.vectors.rows import number_dtype
 from bitkin.io.vectors.source import VectorSource
 
 
@@ -93,3 +105,35 @@ class StoredSource(VectorSource):
         return (
             csr_array(shape, dtype=self.dtype) if self.sparse else np.empty(shape, dtype=self.dtype)
         )
+
+
+class ArraySource(StoredSource):
+    """A 2-D array or CSR array, checked by `as_rows`; it is never copied whole."""
+
+    def __init__(self, array: Batch, name: str, batch_rows: int | None = None) -> None:
+        super().__init__(
+            name,
+            array.shape,
+            number_dtype(array.dtype, name),
+            sparse=issparse(array),
+            row_bytes=bytes_per_row(array),
+            batch_rows=batch_rows,
+        )
+        self._array = array
+
+    def _checked_batches(self, rows: int, start: int) -> Iterator[tuple[int, Batch]]:
+        # Rows in memory are cut where batches end: nothing has to be read, joined or counted.
+        n = len(self)
+        for first in range(start, n, rows):
+            stop = min(n, first + rows)
+            batch = plain_batch(row_slice(self._array, first, stop), self.dtype)
+            self._require_finite(batch, range(first, stop), first // rows)
+            yield first, batch
+
+    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        for first, stop in spans:
+            for at in range(first, stop, rows):
+                yield at, row_slice(self._array, at, min(stop, at + rows))
+
+    def _take(self, rows: npt.NDArray[np.int64]) -> Batch:
+        return self._array[rows]

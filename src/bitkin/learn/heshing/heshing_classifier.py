@@ -18,7 +18,6 @@ from bitkin.estimators.available import unless
 from bitkin.estimators.feature_names import restore_names
 from bitkin.estimators.vector_input import VectorInput
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.arrays import ArraySource
 from bitkin.kernels.heshing import HeshingRows
 from bitkin.learn.heshing.class_labels import check_row_labels, to_label_array, to_object_array
 from bitkin.learn.heshing.model import (
@@ -429,12 +428,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Iterator[HeshingRows]:
         """Yield the rows to predict."""
-        if isinstance(X, VectorSource):
-            self.require_features(X)
-            source = X
-        else:
-            source = ArraySource(self._checked(X, reset=False), "X")
-        for _, batch in source.batches():
+        for _, batch in self._batches(X):
             yield to_kernel_rows(batch)
 
     def _best(self, X: Any, k: int) -> Iterator[_Best]:

@@ -11,9 +11,9 @@ from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
+from bitkin.estimators.vector_input import finite_batches
 from bitkin.hashers.projection.training import prepared
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.arrays import ArraySource
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import HeshingRows
@@ -65,7 +65,7 @@ def measure_rows(batch: Batch) -> TrainingRows:
     """
     squares = 0.0
     n_filled = 0
-    for _, part in ArraySource(batch, "X").batches():  # which raises for NaN and infinity
+    for _, part in finite_batches(batch, "X"):  # which raises for NaN and infinity
         rows = to_kernel_rows(part)
         squares += float(np.square(rows.values, dtype=np.float64).sum())
         n_filled += int((np.diff(rows.indptr) > 0).sum())

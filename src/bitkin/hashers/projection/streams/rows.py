@@ -16,8 +16,7 @@ from bitkin.code_spec import WORD
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.signs import all_finite
 from bitkin.hashers.projection.training import prepared
-from bitkin.io.vectors.batch import first_not_finite, row_slice
-from bitkin.io.vectors.source import BATCH_BYTES, in_words
+from bitkin.io.vectors.batch import BATCH_BYTES, first_not_finite, name_not_finite, row_slice
 from bitkin.notices import warn_caller
 
 Rows = npt.NDArray[np.float32]
@@ -56,7 +55,7 @@ def require_finite(batch: Batch, position: int) -> None:
         return
     row, column, _ = found
     value = batch[row, column]
-    what = f"{value} is beyond float32" if np.isfinite(value) else in_words(float(value))
+    what = f"{value} is beyond float32" if np.isfinite(value) else name_not_finite(float(value))
     raise InvalidInputError(
         f"X: {what} at row {row}, column {column}, vector {position + row:,} of the stream. "
         "Nothing of it was learned. "

@@ -16,8 +16,7 @@ from bitkin.code_spec import WORD, CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.available import unless
-from bitkin.estimators.feature_names import fitted_names
-from bitkin.estimators.vector_input import TakesVectors
+from bitkin.estimators.vector_input import TakesVectors, fitted_names
 from bitkin.hashers.projection.projections.base import Projection, StreamingProjection
 from bitkin.hashers.projection.rotations import CovarianceRotation, Rotation
 from bitkin.hashers.projection.streams.rows import (

@@ -15,14 +15,13 @@ import scipy.sparse
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.stable import Stamp, failure_is_corruption
-from bitkin.io.vectors.arrays import ArraySource
 from bitkin.io.vectors.files.fixed_rows import Readable
 from bitkin.io.vectors.files.npy import NpyRows
 from bitkin.io.vectors.files.npy_header import NpyHeader
 from bitkin.io.vectors.files.zip_arrays import ZipArrays, ZipMember
 from bitkin.io.vectors.limits import require_fits_memory
 from bitkin.io.vectors.rows import as_rows, checked_csr, is_half, number_dtype, row_shape
-from bitkin.io.vectors.stored import StoredSource
+from bitkin.io.vectors.stored import ArraySource, StoredSource
 
 _SPARSE_PARTS = {
     "csr": ("data", "indices", "indptr"),
