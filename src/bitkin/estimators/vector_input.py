@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from bitkin.io.vectors.batch import (
     row_slice,
 )
 from bitkin.io.vectors.columns import Columns, column_names, require_columns
-from bitkin.io.vectors.rows import as_rows, is_in_memory, number_dtype
+from bitkin.io.vectors.rows import as_rows, given_csr, is_in_memory, number_dtype, row_shape
 from bitkin.io.vectors.stored import ArraySource
 
 
@@ -125,16 +125,16 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
             self.require_features(X)
             yield from X.batches()
             return
-        rows = self._checked(X, reset=False)
+        rows = self._validate_rows(X, reset=False)
         if not self.notices_not_finite:
             yield from finite_batches(rows, "X")
         elif rows.shape[0]:
             yield 0, rows
 
     @contextmanager
-    def _or_stay(self) -> Iterator[None]:
-        """Where what follows fails, be what was learned earlier: it must put new things in place of
-        those it found.
+    def _restored_on_failure(self) -> Iterator[None]:
+        """On failure of the block, restore the previous state. The block must replace attributes,
+        not change what they hold.
         """
         before = dict(self.__dict__)
         try:
@@ -149,7 +149,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         names.
         """
         if not isinstance(X, VectorSource):
-            return ArraySource(self._checked(X, reset=True), "X")
+            return ArraySource(self._validate_rows(X, reset=True), "X")
         if X.shape[0] == 0:
             raise InvalidInputError(f"{X.name} has no rows. Give at least one row to fit.")
         self._remember_features(X)
@@ -168,9 +168,9 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 )
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
-    def _checked(self, X: Any, *, reset: bool) -> Batch:
-        """Return `X` as scikit-learn's checks leave it; whether numbers are finite is asked batch
-        by batch.
+    def _validate_rows(self, X: Any, *, reset: bool) -> Batch:
+        """Return `X` as scikit-learn's checks and ours leave it: an array, or a CSR array that is a
+        batch. Whether numbers are finite is asked later, batch by batch.
         """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
@@ -202,23 +202,29 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 raise  # scikit-learn's own contract, for arrays of objects
             as_rows(X, "X")  # names the column, where one holds no numbers
             raise InvalidInputError(str(error)) from error
-        checked = as_rows(checked, "X")
-        return plain_batch(checked, checked.dtype) if issparse(checked) else checked
+        # scikit-learn lets long doubles pass, and more columns than int32 can count.
+        row_shape(checked.shape, "X")
+        number_dtype(checked.dtype, "X")
+        if not issparse(checked):
+            return checked
+        matrix = given_csr(checked, "X")
+        return plain_batch(matrix, matrix.dtype)
 
 
 class TakesVectors(VectorInput, ABC):
     """Learns from vectors alone, in one place."""
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`;
+        `y` is ignored.
+        """
+        with self._restored_on_failure():
+            self._learn(self._training_source(X))
+        return self
+
     @abstractmethod
     def _learn(self, source: VectorSource) -> None:
         """Set everything that ends in `_` from at least one row."""
-
-    def _learn_or_stay(self, X: Any) -> None:
-        """Learn from `X`; where that fails, be what was learned earlier, which still holds
-        together.
-        """
-        with self._or_stay():
-            self._learn(self._training_source(X))
 
 
 def fitted_names(estimator: VectorInput) -> Columns | None:

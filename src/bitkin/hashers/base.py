@@ -11,7 +11,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +48,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  
 
     spec_: CodeSpec
     fingerprint_: str
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of an array, a CSR matrix, a data frame or an open `VectorSource`;
-        `y` is ignored.
-        """
-        self._learn_or_stay(X)
-        return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the symbols of every row: uint8, uint16 or uint32 (n, n_symbols)."""

@@ -104,16 +104,16 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         """Choose the anchors from an array, a CSR matrix, a data frame or an open `VectorSource`;
         `y` is ignored.
         """
-        self._learn_or_stay(X)
-        return self
+        return super().fit(X)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the kernel values of every row: (n, n_anchors)."""
         check_is_fitted(self)
-        source = (
-            X if isinstance(X, VectorSource) else ArraySource(self._checked(X, reset=False), "X")
-        )
-        self.require_features(source)
+        if isinstance(X, VectorSource):
+            self.require_features(X)
+            source = X
+        else:
+            source = ArraySource(self._validate_rows(X, reset=False), "X")
         out = np.empty((len(source), self.anchors_.shape[0]), dtype=self.anchors_.dtype)
         for first, batch in source.batches():
             self._pairwise.require_acceptable(batch, source.name, first)

@@ -210,7 +210,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         """Learn rows of an array, a CSR matrix, a data frame or a `VectorSource`, which is read
         whole; a label each.
         """
-        with self._or_stay():
+        with self._restored_on_failure():
             settings = check_settings(self)
             rows = self._rows_to_learn(X, reset=True)
             labels = check_row_labels(y, rows.batch.shape[0])
@@ -235,7 +235,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         paths : list of tuples of labels, optional
             Where in the tree new classes are, as for `Taxonomy.with_paths`.
         """
-        with self._or_stay():
+        with self._restored_on_failure():
             first = not hasattr(self, "_model")
             settings = check_settings(self)
             rows = self._rows_to_learn(X, reset=first)
@@ -416,7 +416,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _rows_to_learn(self, X: Any, *, reset: bool) -> TrainingRows:
         if not isinstance(X, VectorSource):
-            return measure_rows(self._checked(X, reset=reset))
+            return measure_rows(self._validate_rows(X, reset=reset))
         if reset:
             self._training_source(X)
         else:

@@ -252,7 +252,7 @@ class Streaming(TakesVectors):
         """
         for _, batch in source.batches():
             if self._live is None:
-                with self._or_stay():
+                with self._restored_on_failure():
                     self._started(batch)
                     self._remember_features(source)  # now: nobody need ask for a second batch
             yield batch
@@ -341,14 +341,9 @@ class Streaming(TakesVectors):
         """Return the live model, made now where there is none, and `X` as a batch of its width."""
         live = self._live
         if live is None:
-            before = dict(self.__dict__)
-            try:
-                batch = self._checked(X, reset=True)
+            with self._restored_on_failure():
+                batch = self._validate_rows(X, reset=True)
                 self._live = live = self._start_live(batch.shape[1])
-            except BaseException:
-                self.__dict__.clear()
-                self.__dict__.update(before)
-                raise
             return live, batch
         if (
             type(X) is np.ndarray
@@ -358,4 +353,4 @@ class Streaming(TakesVectors):
         ):
             # what most streams are made of, without the 100 µs that all other checks take
             return live, X
-        return live, self._checked(X, reset=False)
+        return live, self._validate_rows(X, reset=False)
