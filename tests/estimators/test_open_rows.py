@@ -43,7 +43,7 @@ def test_every_form_of_vectors_comes_as_the_same_rows_in_batches(
 ) -> None:
     opened = fitted().open_rows(hold(X), "queries")
     assert opened.n_rows in (23, None)
-    read = []
+    read: list[Any] = []
     for first, batch in opened.batches(at_most):
         assert first == sum(map(len, read))
         assert at_most is None or batch.shape[0] <= at_most
