@@ -1,4 +1,6 @@
-"""What every rotation promises, and random rotations."""
+"""Covariances as input, IsoHash and random rotations; see contracts/test_rotations.py for what
+every rotation promises.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sklearn.base import clone
 
-import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections import limits
-from bitkin.hashers.projection.registry import ROTATIONS
 from bitkin.hashers.projection.rotations import (
     ITQ,
     CovarianceRotation,
@@ -22,14 +20,9 @@ from bitkin.hashers.projection.rotations import (
     Rotation,
     UnifDiag,
 )
-from bitkin.hashers.projection.statistics import Moments, RowSample
-from bitkin.hashers.projection.statistics.row_sample import sampled_rows
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, loss_of_orthogonality, spread
 from tests.memory import peak_of
-
-ALL = [ITQ(n_iter=8), UnifDiag(), UnifDiag("random"), IsoHash(), RandomRotation()]
-each = pytest.mark.parametrize("rotation", ALL, ids=repr)
 
 
 def projected(n: int = 3000, c: int = 13, seed: int = 0) -> Projected:
@@ -39,61 +32,6 @@ def projected(n: int = 3000, c: int = 13, seed: int = 0) -> Projected:
 
 def found(rotation: Rotation, data: Projected, seed: int = 0) -> npt.NDArray[np.float64]:
     return rotation.matrix(data, data.rows.shape[1], Draws(seed, "rotation"))
-
-
-def test_every_rotation_has_a_name() -> None:
-    assert {type(rotation) for rotation in ALL} == set(ROTATIONS.values())
-    assert set(ROTATIONS) == {"itq", "unifdiag", "isohash", "random"}
-
-
-@each
-@pytest.mark.parametrize("c", [1, 2, 7, 64, 65])
-def test_a_matrix_is_orthonormal_and_float64(rotation: Rotation, c: int) -> None:
-    matrix = found(rotation, projected(200, c))
-    assert matrix.dtype == np.float64
-    assert matrix.shape == (c, c)
-    assert loss_of_orthogonality(matrix) < 1e-14 * max(c, 8)
-
-
-@each
-@pytest.mark.parametrize("rows", ["one", "zeros", "equal", "few dimensions", "huge", "tiny"])
-def test_poor_data_still_gets_a_rotation(rotation: Rotation, rows: str) -> None:
-    good = projected(50, 9).rows
-    poor = {
-        "one": good[:1],
-        "zeros": np.zeros_like(good),
-        "equal": np.tile(good[:1], (50, 1)),
-        "few dimensions": np.hstack([good[:, :2], np.zeros((50, 7))]).astype(np.float32),
-        "huge": good * np.float32(1e37),
-        "tiny": good * np.float32(1e-37),
-    }[rows]
-    matrix = found(rotation, Projected(poor))
-    assert np.isfinite(matrix).all()
-    assert loss_of_orthogonality(matrix) < 1e-13
-
-
-@each
-@pytest.mark.usefixtures("few_threads")
-def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(rotation: Rotation) -> None:
-    data = projected(5000, 70)
-    matrices = set()
-    for n_threads in (1, 2, 5):
-        bitkin.set_threads(n_threads)
-        matrices.add(found(rotation, Projected(data.rows)).tobytes())
-    assert len(matrices) == 1
-
-
-@each
-def test_finding_leaves_the_rotation_and_the_rows_as_they_were(rotation: Rotation) -> None:
-    data = projected()
-    before = data.rows.copy()
-    data.rows.flags.writeable = False
-    parameters = rotation.get_params()
-    matrix = found(rotation, data)
-    assert np.array_equal(data.rows, before)
-    assert rotation.get_params() == parameters
-    assert vars(rotation) == parameters
-    assert np.array_equal(found(clone(rotation), data), matrix)
 
 
 @pytest.mark.parametrize("rotation", [UnifDiag(), IsoHash(), RandomRotation()])
@@ -107,28 +45,6 @@ def test_a_covariance_alone_gives_the_rotation_of_its_rows(rotation: CovarianceR
         rotation.rotation_of(np.zeros((2, 3)))
 
 
-@each
-def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(
-    rotation: Rotation,
-) -> None:
-    rows = projected(3000).rows
-    late, early = (
-        RowSample(7, 400).update(1100, rows[1100:]),
-        RowSample(7, 400).update(0, rows[:1100]),
-    )
-    sampled = Projected(rows[sampled_rows(3000, 7, 400)])
-    assert np.array_equal(
-        found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled)
-    )
-    if isinstance(rotation, CovarianceRotation):
-        moments = Moments(13).update(rows[:1100]).merge(Moments(13).update(rows[1100:]))
-        assert np.allclose(
-            found(rotation, Projected.from_statistics(moments)),
-            found(rotation, Projected(rows)),
-            atol=1e-9,
-        )
-
-
 def test_a_covariance_is_the_second_moment_about_zero() -> None:
     rows = projected(500).rows + np.float32(0.5)
     wide = rows.astype(np.float64)
@@ -136,18 +52,6 @@ def test_a_covariance_is_the_second_moment_about_zero() -> None:
     assert not Projected(rows[:0]).covariance.any()
     known = np.eye(13)
     assert Projected(rows[:0], known).covariance is known
-
-
-@each
-def test_matrices_beyond_memory_are_refused(
-    rotation: Rotation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 13 * 13 - 1)
-    with pytest.raises(
-        InvalidInputError, match=r"A rotation of 13 bits does not fit in memory.*fewer bits"
-    ):
-        found(rotation, projected(50))
-    found(rotation, projected(50, 12))
 
 
 @pytest.mark.parametrize(
@@ -166,22 +70,6 @@ def test_columns_of_the_turned_rows_have_equal_variances(rotation: Rotation) -> 
     turned = data.rows.astype(np.float64) @ found(rotation, data)
     variances = (turned * turned).mean(axis=0)
     assert np.allclose(variances, variances.mean(), rtol=2e-6)
-
-
-@pytest.mark.parametrize("name", sorted(ROTATIONS))
-def test_columns_of_project_are_the_projected_rows_turned(name: str) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((2000, 30)) * np.geomspace(2, 0.2, 30) + 1
-    plain = bitkin.ProjectionHash(n_bits=12, projection="pca", rotation=None).fit(X)
-    turned = bitkin.ProjectionHash(n_bits=12, projection="pca", rotation=name).fit(X)
-    R = np.linalg.lstsq(
-        plain.components_.astype(float), turned.components_.astype(float), rcond=None
-    )[0]
-    assert loss_of_orthogonality(R) < 1e-5
-    assert np.allclose(turned.project(X), plain.project(X) @ R, atol=1e-4)
-    if name in ("unifdiag", "isohash"):
-        variances = turned.project(X).astype(np.float64).var(axis=0)
-        assert np.allclose(variances, variances.mean(), rtol=1e-5)
 
 
 def test_random_rotations_are_evenly_distributed() -> None:
