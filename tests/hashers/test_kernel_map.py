@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 import bitkin
 from bitkin import KernelMap
@@ -52,24 +51,10 @@ def vectors(n: int = 60, d: int = 9, seed: int = 0) -> npt.NDArray[np.float64]:
     return (rng.integers(0, 9, (n, d)) * (rng.random((n, d)) < 0.7)).astype(np.float64)
 
 
-INSTANCES = [
-    KernelMap(anchors=3),
-    KernelMap("laplacian", anchors=2, gamma=0.5),
-    KernelMap("poly", anchors=4, degree=2, coef0=1, random_state=5),
-    KernelMap("chi2", anchors=3),
-]
-
-
-@pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
-@parametrize_with_checks(INSTANCES)  # type: ignore[untyped-decorator]
-def test_scikit_learn_agrees(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)
-
-
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
 def test_scikit_learn_agrees_on_a_kernel_of_ones_own() -> None:
-    # Apart from the others: test names would hold the function's address, different in every test
-    # process.
+    # Apart from contracts/test_estimators.py: test names would hold the function's address,
+    # different in every test process.
     check_estimator(KernelMap(rbf_kernel, anchors=2), on_skip=None)
 
 
@@ -363,18 +348,6 @@ def test_forged_sparse_anchors_are_refused(
     write_file(tmp_path / "map", "KernelMap", parameters, stored.fingerprint, tensors)
     with pytest.raises(CorruptFileError, match=words):
         bitkin.load(tmp_path / "map")
-
-
-def test_names_of_features_are_kept_and_asked_for(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas comes with the extra `dev`")
-    frame = pandas.DataFrame(vectors(), columns=[f"f{i}" for i in range(9)])
-    fitted = KernelMap(anchors=5).fit(frame)
-    assert np.array_equal(fitted.transform(frame), KernelMap(anchors=5).fit_transform(vectors()))
-    fitted.save(tmp_path / "map")
-    back = bitkin.load(tmp_path / "map")
-    assert back.feature_names_in_.tolist() == list(frame.columns)
-    with pytest.raises(InvalidInputError, match="feature names should match"):
-        back.transform(frame.rename(columns={"f3": "other"}))
 
 
 def test_a_source_in_batches_is_mapped_like_the_array() -> None:
