@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bitkin.dedup import DuplicateFinder, Duplicates
-from bitkin.dedup.files import Places, add_files, write_dropped, write_kept, write_pairs
+from bitkin.dedup.files import DocumentPlaces, add_files, write_dropped, write_kept, write_pairs
 from bitkin.errors import CorruptFileError, FileAccessError
 from bitkin.io.json_lines import JsonLines
 from tests.dedup.texts import jaccard, related_texts
@@ -20,7 +20,7 @@ from tests.dedup.texts import jaccard, related_texts
 
 def found_in(
     source: JsonLines, pairs: str = "links", threshold: float = 0.6
-) -> tuple[Duplicates, Places]:
+) -> tuple[Duplicates, DocumentPlaces]:
     with DuplicateFinder(threshold) as finder:
         places = add_files(finder, source)
         return finder.find(pairs=pairs), places

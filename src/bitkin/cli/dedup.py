@@ -15,7 +15,7 @@ from bitkin.cli.output import print_json, print_table, printable, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
-    from bitkin.dedup.files import Places
+    from bitkin.dedup.files import DocumentPlaces
 
 _KB = 1000
 
@@ -181,7 +181,7 @@ def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
 
 
 def _show(
-    finder: DuplicateFinder, found: Duplicates, places: Places, show: int, seconds: float
+    finder: DuplicateFinder, found: Duplicates, places: DocumentPlaces, show: int, seconds: float
 ) -> None:
     figures = _figures(finder, found)
     in_clusters = figures["clusters"]
@@ -233,7 +233,7 @@ def _show(
 _CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")
 
 
-def _cluster(found: Duplicates, places: Places, members: Any) -> tuple[str, str, str]:
+def _cluster(found: Duplicates, places: DocumentPlaces, members: Any) -> tuple[str, str, str]:
     from numpy import searchsorted
 
     jaccard = found.jaccard[searchsorted(found.dropped, members[1:])]

@@ -84,13 +84,16 @@ class Duplicates:
         return f"Duplicates({len(self):,} documents, {len(self.kept):,} kept, {clusters})"
 
 
-def closest_links(n: int, pairs: Pairs, documents: Rows) -> tuple[Rows, npt.NDArray[np.float64]]:
+def find_closest_links(
+    n: int, pairs: Pairs, documents: Rows
+) -> tuple[Rows, npt.NDArray[np.float64]]:
     """Return for each of `documents`, which all are in some pair, the partner most similar to it,
     and how similar.
     """
     one = np.concatenate([pairs.first, pairs.second])
     other = np.concatenate([pairs.second, pairs.first])
     jaccard = np.concatenate([pairs.jaccard, pairs.jaccard])
+    # Sorted by document, then most similar first: the first of a document's pairs is the answer.
     order = np.lexsort((other, -jaccard, one))
     place = np.zeros(n, dtype=np.int64)
     begins = np.flatnonzero(np.diff(one[order], prepend=-1))

@@ -29,6 +29,8 @@ def first_equals(sets: Sets, digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.set_pairs import equal_sets_into
 
+    # Sorted by digest, equal ones stand in runs; the head of a run is its first set, for the sort
+    # is stable. Every other set of a run is compared with the head.
     order = np.argsort(digests, kind="stable")
     runs = digests[order]
     begins = np.concatenate(([True], runs[1:] != runs[:-1]))[: len(order)]

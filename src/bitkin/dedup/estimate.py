@@ -48,14 +48,20 @@ class Estimate:
         )[:, 0]
         # It falls and then rises, so that within a class it is no larger than at both ends.
         factors = np.maximum(factors, np.append(factors[1:], 1.0))
+        # At a Jaccard similarity of J hashes are equal with chance J. Of others, one in R (the
+        # alphabet) is cut to the same symbol: P(equal) = J + (1 − J)/R.
         equal = threshold + (1.0 - threshold) * collide
+        # Variance of the share of equal symbols, times n: that of equal hashes, with the factor f
+        # of one permutation (1 − 1/R)²·J(1 − J)·f, and that of chance, (1 − J)·(1/R)(1 − 1/R).
         variance = threshold * (1.0 - threshold) * factors * (1.0 - collide) ** 2
         variance += (1.0 - threshold) * collide * (1.0 - collide)
         allowed = MISSES_ADDED * (1.0 - plan.probability(threshold))
+        # As many independent symbols as have that variance: m with p(1 − p)/m = variance/n.
         independent = [
             n if one == 0 else max(1, int(n * equal * (1.0 - equal) / one))
             for one in variance.tolist()
         ]
+        # The least share of equal symbols that all but `allowed` of the pairs at J reach.
         shares = [_quantile(allowed, many, equal) / many for many in independent]
         self.least = np.concatenate(([0], np.floor(n * np.array(shares)).astype(np.int64)))
 

@@ -23,11 +23,11 @@ from bitkin.io.writer import regular_target, write_aside
 
 Progress = Callable[[int], None]
 
-_LINES_BETWEEN_NEWS = 1024
+_LINES_BETWEEN_REPORTS = 1024
 _PAIRS_AT_ONCE = 1 << 14  # that are Python objects
 
 
-class Places:
+class DocumentPlaces:
     """File, line and id of every document; 12 bytes each, and the ids where a field was named."""
 
     def __init__(self, source: JsonLines) -> None:
@@ -67,9 +67,9 @@ class Places:
 
 def add_files(
     finder: DuplicateFinder, source: JsonLines, progress: Progress | None = None
-) -> Places:
-    """Give all documents of `source` to `finder`; `progress` is told the bytes read."""
-    places = Places(source)
+) -> DocumentPlaces:
+    """Give all documents of `source` to `finder`; `progress` is called with the bytes read."""
+    places = DocumentPlaces(source)
     for batch in read_ahead(text_batches(places.texts(source, progress))):
         finder.add(batch)
     return places
@@ -104,14 +104,14 @@ def write_kept(
 def write_dropped(
     path: str | os.PathLike[str],
     found: Duplicates,
-    places: Places,
+    places: DocumentPlaces,
     progress: Progress | None = None,
 ) -> None:
     """Write one JSON line for every dropped document: what was kept for it, how similar, and why
     they are together.
 
     `cluster` counts clusters of at least two from 0, in the order of their first documents.
-    `progress` is told the number of lines written.
+    `progress` is called with the number of lines written.
     """
     kept_instead = found.cluster_of[found.dropped]
     clusters = np.unique(kept_instead, return_inverse=True)[1]
@@ -135,10 +135,10 @@ def write_dropped(
 def write_pairs(
     path: str | os.PathLike[str],
     found: Duplicates,
-    places: Places,
+    places: DocumentPlaces,
     progress: Progress | None = None,
 ) -> None:
-    """Write one JSON line for every pair; `progress` is told the number of lines written."""
+    """Write one JSON line for every pair; `progress` is called with the number of lines written."""
 
     def records() -> Iterator[dict[str, Any]]:
         for start in range(0, len(found.pairs.first), _PAIRS_AT_ONCE):
@@ -162,7 +162,7 @@ def write_records(
         for i, record in enumerate(records):
             # ASCII, since an id or a path may hold half a character, which UTF-8 has no bytes for.
             file.write(json.dumps(record, allow_nan=False).encode("ascii") + b"\n")
-            if progress is not None and i % _LINES_BETWEEN_NEWS == 0:
+            if progress is not None and i % _LINES_BETWEEN_REPORTS == 0:
                 progress(i)
 
     _write(path, write_lines)

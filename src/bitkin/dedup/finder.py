@@ -1,9 +1,9 @@
 """Finding near-duplicate texts: shingles → MinHash codes → bands → pairs compared exactly →
 clusters.
 
-In memory are the codes (128 bytes a text by default, twice that for a moment) and about 60 bytes a
-text besides; the shingles wait in a temporary file, 8 bytes each. Results depend on the texts and
-the parameters alone, not on batches, threads, or the key that shingles are hashed with.
+In memory are the codes (128 bytes per text by default, twice that for a moment) and about 60 bytes
+per text besides; the shingles wait in a temporary file, 8 bytes each. Results depend on the texts
+and the parameters alone, not on batches, threads, or the key that shingles are hashed with.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy.typing as npt
 from bitkin.checks import one_of, whole_number
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
-from bitkin.dedup.duplicates import Duplicates, closest_links
+from bitkin.dedup.duplicates import Duplicates, find_closest_links
 from bitkin.dedup.equal_sets import first_equals, set_digests
-from bitkin.dedup.linking import Pairs, link, sorted_pairs
+from bitkin.dedup.linking import ComparedDocuments, Pairs, link, sort_pairs
 from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.minhash.minhash import MOST_HASHES, MinHash
@@ -127,7 +127,7 @@ class DuplicateFinder:
         self._ended: str | None = None  # why this takes no more texts and gives no answer
 
     def add(self, texts: Iterable[str]) -> None:
-        """Take more texts; their numbers go on from those before."""
+        """Take more texts; their numbers continue from those before."""
         self._require_open("add()")
         shingles, keyed = keyed_shingles(texts, self._key, kind=self.shingle, size=self.size)
         if not len(shingles):
@@ -143,14 +143,14 @@ class DuplicateFinder:
     def find(
         self, *, pairs: str = "links", progress: Callable[[int], None] | None = None
     ) -> Duplicates:
-        """Return the near-duplicates among all texts added, once; `progress` is told how many of
-        `plan.bands` are done.
+        """Return the near-duplicates among all texts added, once; `progress` is called with
+        how many of `plan.bands` are done.
 
         `pairs="links"` gives the pairs that joined clusters, `"all"` every pair found: of m texts
         that are all alike about m² / 2 pairs, where the links are m − 1. Texts with equal shingles
         are paired with the first of them only, which stands for them in other pairs. All else is
         the same: clusters and reasons come from the links, and all pairs, if asked for, are
-        gathered by a second pass, for which `progress` starts anew.
+        gathered by a second pass, for which `progress` starts again.
         """
         every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
         self._require_open("find()")
@@ -158,24 +158,25 @@ class DuplicateFinder:
         sets = self._spool.sets()
         first_equal = first_equals(sets, np.concatenate([np.empty(0, np.uint64), *self._digests]))
         self._digests = []
+        # Only the first of equal sets is compared; its copies join its cluster at J = 1.
         original = first_equal == np.arange(len(sets))
         copies = np.flatnonzero(~original)
         equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
         rows = np.flatnonzero(original & (sets.sizes() > 0))
-        linking = partial(
-            link, self._codes_of(rows), sets, rows, self.plan, self.threshold, progress=progress
-        )
+        documents = ComparedDocuments(rows, self._codes_of(rows), sets)
+        linking = partial(link, documents, self.plan, self.threshold, progress=progress)
         linked = linking(every_pair=False)
+        # A document leads to the first with its set, that one to the root of its cluster.
         cluster_of = np.arange(len(sets))
         cluster_of[rows] = rows[linked.roots]
         cluster_of = cluster_of[first_equal]
         dropped = np.flatnonzero(cluster_of != np.arange(len(sets)))
-        found = sorted_pairs([equal, *linked.parts])
-        like, like_jaccard = closest_links(len(sets), found, dropped)
+        found = sort_pairs([equal, *linked.parts])
+        like, like_jaccard = find_closest_links(len(sets), found, dropped)
         if every_pair:
             linked = linking(every_pair=True)
             linked.parts.append(equal)
-            found = sorted_pairs(linked.parts)
+            found = sort_pairs(linked.parts)
         return Duplicates(
             cluster_of=cluster_of,
             jaccard=sets.jaccard_of_pairs(cluster_of[dropped], dropped),
@@ -196,8 +197,8 @@ class DuplicateFinder:
             )
 
     def _codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, which ascend, and let go of all others on the way: they are
-        never held twice.
+        """Return the codes of `rows`, which ascend, and free all others on the way: they are never
+        held twice.
         """
         parts, self._codes = self._codes[::-1], []
         spec, origin = self._hasher.spec_, self._hasher.fingerprint_

@@ -25,7 +25,18 @@ class Pairs(NamedTuple):
     jaccard: npt.NDArray[np.float64]
 
 
-class Linked(NamedTuple):
+class ComparedDocuments(NamedTuple):
+    """Documents to compare: none empty, and no two with equal sets."""
+
+    rows: Rows
+    """Their numbers, ascending."""
+    codes: Codes
+    """One row per document to compare."""
+    sets: Sets
+    """Of all documents."""
+
+
+class LinkResult(NamedTuple):
     """What linking found among sets that are all different."""
 
     roots: Rows
@@ -39,32 +50,33 @@ class Linked(NamedTuple):
 
 
 def link(
-    codes: Codes,
-    sets: Sets,
-    rows: Rows,
+    documents: ComparedDocuments,
     plan: BandPlan,
     threshold: float,
     *,
     every_pair: bool,
     progress: Callable[[int], None] | None = None,
-) -> Linked:
+) -> LinkResult:
     """Join all pairs that share a band and have a Jaccard similarity of at least `threshold`.
 
-    `codes` are those of the documents `rows`, which ascend; `roots` of the result count `rows`.
-    With `every_pair` all such pairs are found; else those within a cluster are skipped, which
-    leaves the clusters as they are. Candidates whose codes say that they are far below the
-    threshold are not compared (`bitkin.dedup.estimate`). `progress` is told the number of bands
-    done.
+    `roots` of the result count the documents compared. With `every_pair` all such pairs are found;
+    else those within a cluster are skipped, which leaves the clusters as they are. Candidates whose
+    codes say that they are far below the threshold are not compared (`bitkin.dedup.estimate`).
+    `progress` is called with the number of bands done.
     """
     from bitkin.kernels.bands import roots_into, unite_into
     from bitkin.kernels.blocks import read_only
 
+    rows, codes, sets = documents
     sizes = sets.sizes()[rows]
+    # A forest of disjoint sets: `parents` leads from every document to the root of its cluster.
     parents = np.arange(len(rows))
     estimate = Estimate(threshold, plan, codes.spec)
     found: list[Pairs] = []
     n_compared = 0
     for band in range(plan.bands):
+        # |A ∩ B| ≤ min(|A|, |B|) and |A ∪ B| ≥ max(|A|, |B|), so J ≤ min / max: pairs whose sizes
+        # are farther apart than the threshold are left out unseen.
         components = None if every_pair else parents
         for first, second in new_pairs(
             codes, plan, band, parents=components, sizes=sizes, ratio=threshold
@@ -73,7 +85,7 @@ def link(
             first, second = first[worth], second[worth]
             jaccard = jaccard_from(threshold, sets, rows[first], rows[second])
             n_compared += len(first)
-            similar = jaccard > 0
+            similar = jaccard > 0  # what is below the threshold comes as 0
             first, second, jaccard = first[similar], second[similar], jaccard[similar]
             joined = np.empty(len(first), dtype=np.bool_)
             unite_into(parents, read_only(first), read_only(second), joined)
@@ -84,10 +96,10 @@ def link(
             progress(band + 1)
     roots = np.empty_like(parents)
     roots_into(parents, roots)
-    return Linked(roots, found, n_compared)
+    return LinkResult(roots, found, n_compared)
 
 
-def sorted_pairs(parts: list[Pairs]) -> Pairs:
+def sort_pairs(parts: list[Pairs]) -> Pairs:
     """Put pairs from several places in order; `parts` is emptied on the way, so that pairs are
     hardly held twice.
     """

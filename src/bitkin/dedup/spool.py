@@ -18,8 +18,8 @@ from bitkin.sets.sets import Sets
 class SetSpool:
     """Sets with every member once, ascending, in a temporary file that is gone with the object.
 
-    In memory are 8 bytes a set. The file is in the folder that `tempfile` chooses (TMPDIR), with 8
-    bytes a member.
+    Memory holds 8 bytes per set. The file is in the folder that `tempfile` chooses (TMPDIR), with 8
+    bytes per member.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class SetSpool:
         self.n_bytes += sets.members.nbytes
 
     def sets(self) -> Sets:
-        """Return all sets, their members mapped from the file; they are good until `close`."""
+        """Return all sets, their members mapped from the file; they are valid until `close`."""
         try:
             self._file.flush()
         except OSError as error:
