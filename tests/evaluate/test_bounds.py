@@ -9,8 +9,8 @@ import scipy.sparse
 
 from bitkin.evaluate.bounds import Bounds
 from bitkin.evaluate.dense_bounds import DenseBounds
-from bitkin.evaluate.exact import Pairing
-from bitkin.evaluate.rows import Rows
+from bitkin.evaluate.pairing import Pairing
+from bitkin.evaluate.rows import ComparedRows
 from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
 
 
@@ -39,7 +39,7 @@ def test_the_true_score_lies_within_the_bounds(make: Any, metric: str, kind: str
     elif kind == "sparse":
         X, Q = X * (rng.random(X.shape) < 0.05), Q * (rng.random(Q.shape) < 0.05)
     form = scipy.sparse.csr_array if make is SparseBounds else np.asarray
-    pairing = Pairing(Rows(form(X), "X"), Rows(form(Q), "Q"), metric)
+    pairing = Pairing(ComparedRows(form(X), "X"), ComparedRows(form(Q), "Q"), metric)
     bounds: Bounds = make(pairing)
     queries = bounds.queries(0, 6)
     seen = 0
@@ -60,7 +60,9 @@ def test_the_true_score_lies_within_the_bounds(make: Any, metric: str, kind: str
 def test_the_bounds_are_close_enough_to_be_of_use() -> None:
     rng = np.random.default_rng(2)
     bounds = DenseBounds(
-        Pairing(Rows(rng.random((500, 784)), "X"), Rows(rng.random((3, 784)), "Q"), "l2")
+        Pairing(
+            ComparedRows(rng.random((500, 784)), "X"), ComparedRows(rng.random((3, 784)), "Q"), "l2"
+        )
     )
     queries = bounds.queries(0, 3)
     (block,) = bounds.blocks(queries)
@@ -72,7 +74,7 @@ def test_one_huge_row_does_not_widen_the_bounds_of_the_others() -> None:
     rng = np.random.default_rng(3)
     X = rng.random((500, 20))
     X[7] = 1e30
-    pairing = Pairing(Rows(X, "X"), Rows(rng.random((3, 20)), "Q"), "l2")
+    pairing = Pairing(ComparedRows(X, "X"), ComparedRows(rng.random((3, 20)), "Q"), "l2")
     bounds = DenseBounds(pairing)
     queries = bounds.queries(0, 3)
     (block,) = bounds.blocks(queries)
@@ -88,10 +90,10 @@ def test_sparse_products_are_used_for_sparse_rows_only() -> None:
 
     def pairing(density: float) -> Pairing:
         X = scipy.sparse.random(50, 1000, density=density, random_state=rng, format="csr")
-        return Pairing(Rows(X, "X"), Rows(X[:5], "Q"), "l2")
+        return Pairing(ComparedRows(X, "X"), ComparedRows(X[:5], "Q"), "l2")
 
     assert sparse_is_quicker(pairing(0.001))
     assert not sparse_is_quicker(pairing(0.5))
     assert not sparse_is_quicker(
-        Pairing(Rows(np.zeros((5, 9)), "X"), Rows(np.zeros((5, 9)), "Q"), "l2")
+        Pairing(ComparedRows(np.zeros((5, 9)), "X"), ComparedRows(np.zeros((5, 9)), "Q"), "l2")
     )

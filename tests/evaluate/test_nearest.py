@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
+import bitkin.evaluate.candidates
 import bitkin.evaluate.dense_bounds
-import bitkin.evaluate.shortlist
 import bitkin.evaluate.sparse_bounds
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, radius_truth
@@ -37,11 +37,11 @@ def slow_nearest(X: Any, Q: Any, k: int, metric: str) -> npt.NDArray[np.int64]:
 
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make sixteen rows a block, cut the shortlist all the time and measure on the way."""
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_READY", 1)
+    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_PREPARED_VALUES", 1)
     monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_QUERY_BLOCK", 5)
     monkeypatch.setattr(bitkin.evaluate.sparse_bounds, "_ROW_BLOCK", 13)
-    monkeypatch.setattr(bitkin.evaluate.shortlist, "_FEW", 3)
-    monkeypatch.setattr(bitkin.evaluate.shortlist, "_MOST", 40)
+    monkeypatch.setattr(bitkin.evaluate.candidates, "_CUT_ABOVE", 3)
+    monkeypatch.setattr(bitkin.evaluate.candidates, "_MAX_CANDIDATES", 40)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -204,7 +204,9 @@ def test_a_sparse_matrix_and_its_dense_copy_give_the_same_bits(
     X = rng.standard_normal((40, 21)) * (rng.random((40, 21)) < density)
     Q = rng.standard_normal((5, 21)) * (rng.random((5, 21)) < 2 * density)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bitkin.evaluate.sparse_bounds, "_COST", 0 if by_sparse_products else 10**9)
+        patch.setattr(
+            bitkin.evaluate.sparse_bounds, "_SPARSE_COST", 0 if by_sparse_products else 10**9
+        )
         want = nearest(X, Q, 12, metric)
         for a, b in [
             (scipy.sparse.csr_matrix(X), scipy.sparse.csr_array(Q)),
@@ -246,7 +248,7 @@ def test_any_number_of_columns_is_fine_for_sparse_rows(metric: str) -> None:
 def test_more_columns_than_float32_can_bound_are_multiplied_in_float64(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_MOST_COLUMNS", 8)
+    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_FLOAT32_COLUMNS", 8)
     rng = np.random.default_rng(9)
     X, Q = rng.standard_normal((65, 9)), rng.standard_normal((7, 9))
     for metric in METRICS:

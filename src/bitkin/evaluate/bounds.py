@@ -25,14 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Floats
-from bitkin.evaluate.exact import Pairing
+from bitkin.evaluate.pairing import Pairing
 
 _V = 2.0**-53
 _SHORTEST = 2.0**-50  # norms count as at least this: float32 loses the squares of shorter rows
 
 
-class Queries(NamedTuple):
-    """A block of queries made ready."""
+class PreparedQueries(NamedTuple):
+    """A block of queries, prepared for products."""
 
     table: Any
     """What the product needs of them."""
@@ -44,7 +44,7 @@ class Queries(NamedTuple):
     """The part of the error that depends on the query alone."""
 
 
-class Block(NamedTuple):
+class BoundBlock(NamedTuple):
     """Bounds of a block of queries against the rows `start`, `start + 1`, …; the next block
     overwrites them.
     """
@@ -65,7 +65,7 @@ class Bounds(ABC):
     """
 
     query_block: int
-    """How many queries to make ready at a time."""
+    """How many queries to prepare at a time."""
 
     def __init__(self, pairing: Pairing, unit_roundoff: float) -> None:
         n_terms = pairing.rows.n_columns + 32
@@ -78,11 +78,11 @@ class Bounds(ABC):
         self._underflow = n_terms * (2.0**-64 if pairing.metric == "ip" else 2.0**-125)
 
     @abstractmethod
-    def queries(self, start: int, stop: int) -> Queries:
-        """Make the queries `start` to `stop` ready."""
+    def queries(self, start: int, stop: int) -> PreparedQueries:
+        """Prepare the queries `start` to `stop`."""
 
     @abstractmethod
-    def blocks(self, queries: Queries) -> Iterator[Block]:
+    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
 
     def uncertainty(self, norms: Floats, query_norms: Floats) -> Floats:
@@ -92,13 +92,15 @@ class Bounds(ABC):
         )
         return doubled
 
-    def with_errors(self, table: Any, squares: Floats) -> Queries:
-        """Return queries ready as `table`, whose squared norms are `squares`."""
-        norms = at_least_shortest(squares)
-        return Queries(table, norms, squares, self._square_error * norms**2 + self._underflow)
+    def with_errors(self, table: Any, squares: Floats) -> PreparedQueries:
+        """Return prepared queries with this `table`, whose squared norms are `squares`."""
+        norms = norms_at_least_shortest(squares)
+        return PreparedQueries(
+            table, norms, squares, self._square_error * norms**2 + self._underflow
+        )
 
 
-def at_least_shortest(squares: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def norms_at_least_shortest(squares: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the norms of rows with these squared norms, the shortest ones rounded up."""
     norms: npt.NDArray[Any] = np.maximum(np.sqrt(squares), _SHORTEST)
     return norms

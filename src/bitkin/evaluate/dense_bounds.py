@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.evaluate.bounds import Block, Bounds, Queries, at_least_shortest
-from bitkin.evaluate.exact import Pairing, own_scales
-from bitkin.evaluate.rows import Rows
+from bitkin.evaluate.bounds import BoundBlock, Bounds, PreparedQueries, norms_at_least_shortest
+from bitkin.evaluate.pairing import Pairing, own_scales
+from bitkin.evaluate.rows import ComparedRows
 
-_READY = 2**22  # values made ready at a time, of rows and of queries
-_PIECE = 2**16  # of them by one thread
+_PREPARED_VALUES = 2**22  # at a time, of rows and of queries
+_VALUES_PER_PIECE = 2**16  # of them by one thread
 _ROW_BLOCK = 2048
 _QUERY_BLOCK = 1024
-_SAMPLE = 63  # rows the centre is taken from
-_MOST_COLUMNS = 2**20  # with more, the bound for float32 is too wide to leave any row out
+_CENTRE_ROWS = 63  # rows the centre is taken from
+_FLOAT32_COLUMNS = 2**20  # with more, the bound for float32 is too wide to leave any row out
 
 
 class DenseBounds(Bounds):
@@ -31,28 +31,31 @@ class DenseBounds(Bounds):
 
     def __init__(self, pairing: Pairing) -> None:
         n_columns = pairing.rows.n_columns
-        self._dtype: Any = np.float32 if n_columns <= _MOST_COLUMNS else np.float64
-        super().__init__(pairing, 2.0**-24 if n_columns <= _MOST_COLUMNS else 2.0**-53)
-        self._n_ready = max(16, _READY // (n_columns + 2))
-        self.query_block = min(_QUERY_BLOCK, self._n_ready)
-        self._centre = self._find_centre(min(_SAMPLE, self._n_ready)) if self.squared else None
+        self._dtype: Any = np.float32 if n_columns <= _FLOAT32_COLUMNS else np.float64
+        super().__init__(pairing, 2.0**-24 if n_columns <= _FLOAT32_COLUMNS else 2.0**-53)
+        self._n_prepared = max(16, _PREPARED_VALUES // (n_columns + 2))
+        self.query_block = min(_QUERY_BLOCK, self._n_prepared)
+        self._centre = self._find_centre() if self.squared else None
 
-    def queries(self, start: int, stop: int) -> Queries:
-        """Make the queries `start` to `stop` ready: columns −b, −c·‖b‖ and 1."""
+    def queries(self, start: int, stop: int) -> PreparedQueries:
+        """Prepare the queries `start` to `stop`: columns −b, −c·‖b‖ and 1."""
         table = np.empty((stop - start, self.pairing.rows.n_columns + 2), dtype=self._dtype)
         b = table[:, :-2]
         self._prepare(self.pairing.queries, start, self.pairing.query_scale, b)
         ready = self.with_errors(table, _squares(b.astype(np.float64)))
         np.negative(b, out=b)
+        # (−b, −c·‖b‖, 1) · (a, ‖a‖, s) = −a·b − c·‖a‖·‖b‖ + s: a lower bound in one product.
         table[:, -2] = -self.error * ready.norms
         table[:, -1] = 1.0
         return ready
 
-    def blocks(self, queries: Queries) -> Iterator[Block]:
+    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
         rows = self.pairing.rows
         n_queries = len(queries.norms)
-        table = np.empty((min(self._n_ready, rows.n_rows), rows.n_columns + 2), dtype=self._dtype)
+        table = np.empty(
+            (min(self._n_prepared, rows.n_rows), rows.n_columns + 2), dtype=self._dtype
+        )
         room = np.empty(n_queries * min(_ROW_BLOCK, len(table)), dtype=self._dtype)
         for start in range(0, rows.n_rows, len(table)):
             ready = table[: rows.n_rows - start]
@@ -61,27 +64,30 @@ class DenseBounds(Bounds):
                 part = ready[first : first + _ROW_BLOCK]
                 low = room[: n_queries * len(part)].reshape(n_queries, len(part))
                 np.matmul(queries.table, part.T, out=low)
-                yield Block(start + first, low, norms[first : first + _ROW_BLOCK])
+                yield BoundBlock(start + first, low, norms[first : first + _ROW_BLOCK])
 
     def _fill(self, table: npt.NDArray[Any], start: int) -> Floats:
         """Write the rows from `start` on to `table`: columns a, ‖a‖ and the row's share of the
         score; return ‖a‖.
         """
         norms = np.empty(len(table), dtype=np.float64)
-        step = max(1, _PIECE // table.shape[1])
+        step = max(1, _VALUES_PER_PIECE // table.shape[1])
 
         def fill(first: int) -> None:
             part = table[first : first + step]
             a = part[:, :-2]
             self._prepare(self.pairing.rows, start + first, self.pairing.row_scale, a)
             squares = _squares(a)
-            part[:, -2] = norms[first : first + step] = at_least_shortest(squares)
+            # s, the row's share of the bound: (½ − c)·‖a‖² for l2, nothing for the others.
+            part[:, -2] = norms[first : first + step] = norms_at_least_shortest(squares)
             part[:, -1] = (0.5 - self.error) * squares if self.squared else 0.0
 
         threads.run(fill, range(0, len(table), step))
         return norms
 
-    def _prepare(self, source: Rows, start: int, scale: float, out: npt.NDArray[Any]) -> None:
+    def _prepare(
+        self, source: ComparedRows, start: int, scale: float, out: npt.NDArray[Any]
+    ) -> None:
         """Write rows of `source` to `out`: scaled and centred, or normalized."""
         block = source.block(start, start + len(out))
         if self.pairing.metric == "cosine":
@@ -98,13 +104,14 @@ class DenseBounds(Bounds):
                 block.astype(np.float64) * scale, self._centre, out=out, casting="same_kind"
             )
 
-    def _find_centre(self, n_sample: int) -> npt.NDArray[np.float32]:
+    def _find_centre(self) -> npt.NDArray[np.float32]:
         """Return a point amid the rows: any would do, but bounds widen with the distance from it.
 
         The median of a few rows serves as well as the mean of all, and a row of 1e30 cannot drag it
         away.
         """
         rows = self.pairing.rows
+        n_sample = min(_CENTRE_ROWS, self._n_prepared)
         some = np.unique(np.linspace(0, rows.n_rows - 1, n_sample).astype(np.int64))
         return np.median(rows.take(some) * self.pairing.row_scale, axis=0).astype(np.float32)
 

@@ -1,9 +1,9 @@
 """Distances of chosen pairs in float64, scaled so that none of them overflows or vanishes.
 
 Products of blocks need rows multiplied by powers of two, which is exact, so that none leaves the
-range of a float32. Pairs are measured as they are, and `pair_distances` takes care of each; their
-distances are then brought near the upper end of float64, so that the shortest, too, keep their
-order. Order and ties are those of the scaled distances; only what is reported is scaled back.
+range of a float32. Pairs are measured as they are, by `bitkin.rescoring`; their distances are then
+brought near the upper end of float64, so that the shortest, too, keep their order. Order and ties
+are those of the scaled distances; only what is reported is scaled back.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from bitkin import threads
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.rows import Rows
-from bitkin.rescoring.pair_distances import METRICS, Measured, own_exponents, pair_distances
+from bitkin.evaluate.rows import ComparedRows
+from bitkin.rescoring.exact import measure_pairs
+from bitkin.rescoring.pair_distances import Measured, own_exponents
 
-__all__ = ["METRICS", "Floats", "Ids", "Pairing", "own_scales"]
-
-_PIECE = 2**17  # values gathered at a time: they stay in the cache
 # powers of two from the scale of products, below 2**120, to that of distances, below 2**960
 _ROOM = 840
 # norms between these powers of two need no scaling, even squared in float32
-_COMFORT = range(-30, 61)
+_UNSCALED_EXPONENTS = range(-30, 61)
 
 
 class Pairing:
@@ -35,19 +32,19 @@ class Pairing:
     `own_scales`.
     """
 
-    def __init__(self, rows: Rows, queries: Rows, metric: str) -> None:
+    def __init__(self, rows: ComparedRows, queries: ComparedRows, metric: str) -> None:
         self.rows = rows
         self.queries = queries
         self.metric = metric
-        self.both_sparse = rows.csr is not None and queries.csr is not None
+        self.both_sparse = rows.sparse and queries.sparse
         self.row_scale = self.query_scale = 1.0
         if metric == "l2":
             exponent = _norm_exponent(max(rows.largest, queries.largest), rows.n_columns)
-            if exponent not in _COMFORT:
-                self.row_scale = self.query_scale = _down_to_60(exponent)
+            if exponent not in _UNSCALED_EXPONENTS:
+                self.row_scale = self.query_scale = _scale_down_to_60(exponent)
         elif metric == "ip":
-            self.row_scale = _down_to_60(_norm_exponent(rows.largest, rows.n_columns))
-            self.query_scale = _down_to_60(_norm_exponent(queries.largest, rows.n_columns))
+            self.row_scale = _scale_down_to_60(_norm_exponent(rows.largest, rows.n_columns))
+            self.query_scale = _scale_down_to_60(_norm_exponent(queries.largest, rows.n_columns))
 
     @property
     def _exponent(self) -> int:
@@ -66,19 +63,15 @@ class Pairing:
 
         They are scaled, each by the same power of two: see `scaled_back` and `scaled_as_products`.
         """
-        out = np.empty(ids.size, dtype=np.float64)
-        step = 512 if self.both_sparse else max(1, _PIECE // max(1, self.rows.n_columns))
-
-        def measure(start: int) -> None:
-            part = slice(start, start + step)
-            out[part] = self._measure(ids[part], query_ids[part])
-
-        threads.run(measure, range(0, ids.size, step))
-        return out
+        asked, query_of = np.unique(query_ids, return_inverse=True)
+        measured = measure_pairs(
+            self.rows.matrix, ids, self.queries.matrix[asked], query_of, self.metric
+        )
+        return measured.times_power(self._exponent + self._room)
 
     def scaled_distances(self, ids: Ids, query_ids: Ids) -> Floats:
         """Return distances as `distances` does, in the units of products of scaled rows."""
-        return _times_power(self.distances(ids, query_ids), -self._room)
+        return _multiply_by_power(self.distances(ids, query_ids), -self._room)
 
     def scaled_as_products(self, distance: float) -> float:
         """Return what `distances` returned in the units of products of scaled rows."""
@@ -86,7 +79,7 @@ class Pairing:
 
     def scaled_back(self, distances: Floats) -> Floats:
         """Return distances as they are to be reported."""
-        return _times_power(distances, -self._exponent - self._room)
+        return _multiply_by_power(distances, -self._exponent - self._room)
 
     def take_rows(self, ids: Ids) -> Any:
         """Return the rows `ids` in float64, scaled: CSR where both sides are, else dense."""
@@ -96,18 +89,8 @@ class Pairing:
         """Return the queries `ids` as `take_rows` does rows."""
         return self._take(self.queries, ids, self.query_scale)
 
-    def _measure(self, ids: Ids, query_ids: Ids) -> Floats:
-        asked, query_of = np.unique(query_ids, return_inverse=True)
-        rows, queries = self._plain(self.rows, ids), self._plain(self.queries, asked)
-        return pair_distances(rows, queries, query_of, self.metric).times_power(
-            self._exponent + self._room
-        )
-
-    def _plain(self, source: Rows, ids: Ids) -> Any:
-        return source.take_csr(ids) if self.both_sparse else source.take(ids)
-
-    def _take(self, source: Rows, ids: Ids, scale: float) -> Any:
-        taken = self._plain(source, ids)
+    def _take(self, source: ComparedRows, ids: Ids, scale: float) -> Any:
+        taken: Any = source.matrix[ids].astype(np.float64) if self.both_sparse else source.take(ids)
         values: Floats = taken.data if self.both_sparse else taken
         if self.metric == "cosine":
             scales = own_scales(taken)
@@ -119,7 +102,7 @@ class Pairing:
         return taken
 
 
-def _times_power(distances: Floats, exponent: int) -> Floats:
+def _multiply_by_power(distances: Floats, exponent: int) -> Floats:
     return Measured(distances, None).times_power(exponent)
 
 
@@ -140,5 +123,5 @@ def _norm_exponent(largest: float, n_columns: int) -> int:
     return math.frexp(largest)[1] + 1 + math.ceil(math.log2(max(1, n_columns)) / 2)
 
 
-def _down_to_60(exponent: int) -> float:
+def _scale_down_to_60(exponent: int) -> float:
     return math.ldexp(1.0, min(60 - exponent, 1000))

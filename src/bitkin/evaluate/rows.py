@@ -10,130 +10,112 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
+from scipy.sparse import issparse
 
 from bitkin import threads
+from bitkin.arrays import Batch, Floats, Ids
 from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.batch import first_not_finite
 from bitkin.io.vectors.columns import column_names
-from bitkin.io.vectors.rows import as_rows
+from bitkin.io.vectors.rows import as_rows, given_csr
 
-_PIECE = 2**18  # values read at a time: they stay in the cache for the second look
+_VALUES_PER_PIECE = 2**18  # read at a time: they stay in the cache for the second look
 
 
-class Rows:
+class ComparedRows:
     """The rows of one argument.
 
     Attributes
     ----------
+    matrix : array or scipy CSR
+        The rows as they were given, in their own type.
     n_rows, n_columns : int
         The shape.
     largest : float
         The largest absolute value.
-    csr : scipy CSR or None
-        The matrix, when it is sparse.
+    sparse : bool
+        Whether the matrix is CSR.
     feature_names : tuple or None
         Names of the columns, where they are those of a data frame.
     """
 
     def __init__(self, matrix: Any, name: str) -> None:
-        is_sparse = scipy.sparse.issparse(matrix)
-        held: Any = _canonical(matrix) if is_sparse else _dense(matrix, name)
-        if held.ndim != 2:
-            raise InvalidInputError(
-                f"{name} must be 2-dimensional, got shape {held.shape}. Wrap one vector in a list."
-            )
-        if held.dtype.kind not in "biuf":
-            raise InvalidInputError(
-                f"{name} must hold real numbers, got dtype {held.dtype}. Convert it to float32."
-            )
-        self.n_rows, self.n_columns = map(int, held.shape)
+        self.matrix: Any = _to_matrix(matrix, name)
+        self.n_rows, self.n_columns = map(int, self.matrix.shape)
+        self.sparse = issparse(self.matrix)
         self.feature_names = column_names(matrix)
-        self.csr: Any = held if is_sparse else None
-        self._dense: npt.NDArray[Any] | None = None if is_sparse else held
-        self.largest = self._find_largest(name)
+        self.largest = _largest_value(self.matrix, name)
 
     def block(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Return rows `start` to `stop` as a dense array of their own type; a view where that is
         possible.
         """
-        if self._dense is not None:
-            return self._dense[start:stop]
-        return self.csr[start:stop].toarray()  # type: ignore[no-any-return]
+        rows: Any = self.matrix[start:stop]
+        return rows.toarray() if self.sparse else rows  # type: ignore[no-any-return]
 
-    def take(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def take(self, ids: Ids) -> Floats:
         """Return a dense float64 copy of the rows `ids`."""
-        if self._dense is not None:
-            return self._dense[ids].astype(np.float64, order="C")
-        return self.csr[ids].toarray().astype(np.float64, copy=False)  # type: ignore[no-any-return]
+        rows: Any = self.matrix[ids]
+        dense = rows.toarray() if self.sparse else rows
+        return dense.astype(np.float64, order="C")  # type: ignore[no-any-return]
 
-    def take_csr(self, ids: npt.NDArray[np.int64]) -> Any:
-        """Return a float64 CSR copy of the rows `ids`; the matrix must be sparse."""
-        return self.csr[ids].astype(np.float64)
 
-    def _find_largest(self, name: str) -> float:
-        """Return the largest absolute value; raise where one is not finite."""
-        if self._dense is None:
-            values: npt.NDArray[Any] = self.csr.data
-            step = _PIECE
-        else:
-            values = self._dense
-            step = max(1, _PIECE // max(1, self.n_columns))
+def _to_matrix(given: Any, name: str) -> Batch:
+    """Return what the caller gave as an array or as canonical CSR; the caller's stays as it is."""
+    if issparse(given):
+        matrix: Any = given_csr(given, name)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+    else:
+        if isinstance(given, np.ma.MaskedArray) or hasattr(given, "dtypes"):
+            # which knows what is missing, and names the column that holds no numbers
+            given = as_rows(given, name)
+        try:
+            matrix = np.asarray(given)
+        except ValueError:
+            raise InvalidInputError(
+                f"{name} must be a matrix, got rows of different lengths."
+            ) from None
+    if matrix.ndim != 2:
+        raise InvalidInputError(
+            f"{name} must be 2-dimensional, got shape {matrix.shape}. Wrap one vector in a list."
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"{name} must hold real numbers, got dtype {matrix.dtype}. Convert it to float32."
+        )
+    # Wider floats gain nothing: distances are float64.
+    is_wide = matrix.dtype.kind == "f" and matrix.dtype.itemsize > 8
+    return matrix.astype(np.float64) if is_wide else matrix
 
-        def look(start: int) -> float:
-            piece = values[start : start + step]
-            if piece.size == 0:
-                return 0.0
-            largest = max(float(piece.max()), -float(piece.min()))
-            # Not finite: NaN passes through `max`, an infinity is the largest of all.
-            if not np.isfinite(largest):
-                self._refuse(name, start, piece)
-            return largest
 
-        return max(threads.run(look, range(0, len(values), step)), default=0.0)
+def _largest_value(matrix: Batch, name: str) -> float:
+    """Return the largest absolute value; raise where one is not finite."""
+    values = matrix.data if issparse(matrix) else matrix
+    per_row = 1 if issparse(matrix) else max(1, matrix.shape[1])
+    step = max(1, _VALUES_PER_PIECE // per_row)
 
-    def _refuse(self, name: str, start: int, piece: npt.NDArray[Any]) -> None:
-        """Raise the error that names the first value of `piece` that is not finite."""
-        at = np.unravel_index(int(np.argmin(np.isfinite(piece))), piece.shape)
-        value = piece[at]
-        if self._dense is not None:
-            row, column = start + int(at[0]), int(at[1])
-        else:
-            place = start + int(at[0])
-            offsets: npt.NDArray[Any] = self.csr.indptr
-            row, column = (
-                int(np.searchsorted(offsets, place, side="right")) - 1,
-                int(self.csr.indices[place]),
-            )
+    def largest_of(start: int) -> float:
+        piece = values[start : start + step]
+        if piece.size == 0:  # rows without a column
+            return 0.0
+        return max(float(piece.max()), -float(piece.min()))
+
+    # NaN passes through all maxima, and an infinity is the largest of all.
+    found = threads.run(largest_of, range(0, len(values), step))
+    largest = float(np.max(found, initial=0.0))
+    if not np.isfinite(largest):
+        _refuse_not_finite(matrix, name)
+    return largest
+
+
+def _refuse_not_finite(matrix: Batch, name: str) -> None:
+    """Raise the error that names the first value that is not finite."""
+    place = first_not_finite(matrix)
+    if place is not None:
+        row, column, value = place
         raise InvalidInputError(
             f"{name} must hold finite numbers, got {value} in row {row}, column {column}. Drop or "
             "fill that row first."
         )
-
-
-def _canonical(matrix: Any) -> Any:
-    """Return `matrix` as CSR with sorted columns and without duplicates; the caller's matrix stays
-    as it is.
-    """
-    csr = matrix.tocsr()
-    if csr.dtype == np.longdouble:
-        csr = csr.astype(np.float64)
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
-
-
-def _dense(matrix: Any, name: str) -> npt.NDArray[Any]:
-    if isinstance(matrix, np.ma.MaskedArray) or hasattr(matrix, "dtypes"):
-        # which knows what is missing, and names the column that holds no numbers
-        matrix = as_rows(matrix, name)
-    try:
-        array = np.asarray(matrix)
-    except ValueError:
-        raise InvalidInputError(
-            f"{name} must be a matrix, got rows of different lengths."
-        ) from None
-    # Wider floats gain nothing: distances are float64.
-    return (
-        array.astype(np.float64) if array.dtype.kind == "f" and array.dtype.itemsize > 8 else array
-    )

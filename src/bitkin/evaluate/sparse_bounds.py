@@ -12,10 +12,11 @@ import numpy.typing as npt
 import scipy.sparse
 
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.bounds import Block, Bounds, Queries, at_least_shortest
-from bitkin.evaluate.exact import Pairing
+from bitkin.evaluate.bounds import BoundBlock, Bounds, PreparedQueries, norms_at_least_shortest
+from bitkin.evaluate.pairing import Pairing
 
-_COST = 256  # one multiplication of a sparse product takes as long as about so many of a dense one
+# One multiplication of a sparse product takes as long as about so many of a dense one.
+_SPARSE_COST = 256
 _ROW_BLOCK = 2048
 
 
@@ -24,11 +25,12 @@ def sparse_is_quicker(pairing: Pairing) -> bool:
     if not pairing.both_sparse:
         return False
     rows, queries = pairing.rows, pairing.queries
-    columns, counts = np.unique(queries.csr.indices, return_counts=True)
-    in_rows = np.bincount(_places(rows.csr.indices, columns), minlength=columns.size + 1)[1:]
-    return bool(
-        _COST * float(counts @ in_rows) < float(rows.n_rows) * queries.n_rows * rows.n_columns
-    )
+    columns, counts = np.unique(queries.matrix.indices, return_counts=True)
+    in_rows = np.bincount(_places(rows.matrix.indices, columns), minlength=columns.size + 1)[1:]
+    # Multiplications: Σ over columns of (queries with it) · (rows with it), or all pairs · columns.
+    sparse_products = float(counts @ in_rows)
+    dense_products = float(rows.n_rows) * queries.n_rows * rows.n_columns
+    return _SPARSE_COST * sparse_products < dense_products
 
 
 class SparseBounds(Bounds):
@@ -42,25 +44,26 @@ class SparseBounds(Bounds):
     def __init__(self, pairing: Pairing) -> None:
         super().__init__(pairing, 2.0**-53)
 
-    def queries(self, start: int, stop: int) -> Queries:
-        """Make the queries `start` to `stop` ready."""
+    def queries(self, start: int, stop: int) -> PreparedQueries:
+        """Prepare the queries `start` to `stop`."""
         csr, squares = self._prepare(self.pairing.take_queries(np.arange(start, stop)))
         columns = np.unique(csr.indices)
         return self.with_errors((columns, _only(csr, columns)), squares)
 
-    def blocks(self, queries: Queries) -> Iterator[Block]:
+    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
         columns, table = queries.table
         for start in range(0, self.pairing.rows.n_rows, _ROW_BLOCK):
             stop = min(start + _ROW_BLOCK, self.pairing.rows.n_rows)
             csr, squares = self._prepare(self.pairing.take_rows(np.arange(start, stop)))
-            norms = at_least_shortest(squares)
+            # −a·b − c·‖a‖·‖b‖, and (½ − c)·‖a‖² more for l2: the lower bound of `bounds`.
+            norms = norms_at_least_shortest(squares)
             low = (table @ _only(csr, columns).T).toarray()
             np.negative(low, out=low)
             low -= self.error * queries.norms[:, None] * norms
             if self.squared:
                 low += (0.5 - self.error) * squares
-            yield Block(start, low, norms)
+            yield BoundBlock(start, low, norms)
 
     def _prepare(self, csr: Any) -> tuple[Any, Floats]:
         """Return scaled rows, normalized under cosine, and their squared norms."""

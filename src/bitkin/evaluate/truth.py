@@ -1,8 +1,8 @@
 """Exact neighbours: what an index, a code or an estimate is measured against.
 
 Matrix products give every pair a lower bound at the speed of BLAS (`bounds`); the few rows whose
-bound does not rule them out are measured one by one in float64 (`exact`). Rows and queries go by in
-blocks, so memory stays bounded.
+bound does not rule them out are measured one by one in float64 (`pairing`). Rows and queries go by
+in blocks, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate.bounds import Bounds
+from bitkin.evaluate.candidates import NearestCandidates, PairsWithin
 from bitkin.evaluate.dense_bounds import DenseBounds
-from bitkin.evaluate.exact import METRICS, Pairing
-from bitkin.evaluate.rows import Rows
-from bitkin.evaluate.shortlist import Near, Shortlist
+from bitkin.evaluate.pairing import Pairing
+from bitkin.evaluate.rows import ComparedRows
 from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors.columns import require_columns
+from bitkin.rescoring.pair_distances import METRICS
 
 
 def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
@@ -62,19 +63,19 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     >>> distances.round(3)
     array([[1.   , 4.243]])
     """
-    rows, queries = _comparable(X, Q)
+    rows, queries = _check_rows(X, Q)
     k = whole_number(k, "k", low=1)
     metric = one_of(metric, "metric", METRICS)
     found = Neighbors(
         np.full((queries.n_rows, k), -1, dtype=np.int64), np.full((queries.n_rows, k), np.inf)
     )
     if rows.n_rows > 0 and queries.n_rows > 0:
-        bounds = _bounds(Pairing(rows, queries, metric))
+        bounds = _choose_bounds(Pairing(rows, queries, metric))
         n_found = min(k, rows.n_rows)
-        for start, stop in _steps(
-            queries.n_rows, Shortlist.fitting_queries(n_found, bounds.query_block)
+        for start, stop in _ranges(
+            queries.n_rows, NearestCandidates.fitting_queries(n_found, bounds.query_block)
         ):
-            ids, distances = Shortlist(bounds, start, stop, n_found).best()
+            ids, distances = NearestCandidates(bounds, start, stop, n_found).best()
             found.ids[start:stop, :n_found] = ids
             found.distances[start:stop, :n_found] = bounds.pairing.scaled_back(distances)
     return found
@@ -100,7 +101,7 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
     array([[ True,  True, False],
            [False, False,  True]])
     """
-    rows, queries = _comparable(X, Q)
+    rows, queries = _check_rows(X, Q)
     k = whole_number(n_neighbors, "n_neighbors", low=1)
     if k > rows.n_rows:
         raise InvalidInputError(
@@ -109,10 +110,11 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
     shape = (queries.n_rows, rows.n_rows)
     if queries.n_rows == 0:
         return scipy.sparse.csr_matrix(shape, dtype=bool)
-    bounds = _bounds(Pairing(rows, queries, "l2"))
+    bounds = _choose_bounds(Pairing(rows, queries, "l2"))
+    n_at_once = NearestCandidates.fitting_queries(k, bounds.query_block)
     kth = [
-        Shortlist(bounds, start, stop, k).best()[1][:, -1]
-        for start, stop in _steps(queries.n_rows, Shortlist.fitting_queries(k, bounds.query_block))
+        NearestCandidates(bounds, start, stop, k).best()[1][:, -1]
+        for start, stop in _ranges(queries.n_rows, n_at_once)
     ]
     query_ids, ids = _closer_than(bounds, float(np.concatenate(kth).mean()))
     truth = scipy.sparse.csr_matrix((np.ones(ids.size, dtype=bool), (query_ids, ids)), shape=shape)
@@ -127,11 +129,12 @@ def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
     pairing = bounds.pairing
     in_products = pairing.scaled_as_products(radius)
     found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
-    for start, stop in _steps(pairing.queries.n_rows, bounds.query_block):
+    for start, stop in _ranges(pairing.queries.n_rows, bounds.query_block):
         queries = bounds.queries(start, stop)
+        # ‖a − b‖² < r² means ½‖a‖² − a·b < (r² − ‖b‖²) / 2, where the left side is the score.
         limits = (in_products**2 - queries.squares) / 2.0 + queries.errors
         for block in bounds.blocks(queries):
-            query_ids, places, _ = Near(block.low, limits).pairs()
+            query_ids, places, _ = PairsWithin(block.low, limits).pairs()
             query_ids, ids = start + query_ids, block.start + places
             inside = pairing.distances(ids, query_ids) < radius
             found.append((query_ids[inside], ids[inside]))
@@ -139,8 +142,8 @@ def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
     return every_query, every_id
 
 
-def _comparable(X: Any, Q: Any) -> tuple[Rows, Rows]:
-    rows, queries = Rows(X, "X"), Rows(Q, "Q")
+def _check_rows(X: Any, Q: Any) -> tuple[ComparedRows, ComparedRows]:
+    rows, queries = ComparedRows(X, "X"), ComparedRows(Q, "Q")
     require_columns(queries.feature_names, rows.feature_names, "Q", "X")
     if rows.n_columns != queries.n_columns:
         raise InvalidInputError(
@@ -150,11 +153,11 @@ def _comparable(X: Any, Q: Any) -> tuple[Rows, Rows]:
     return rows, queries
 
 
-def _steps(n: int, step: int) -> Iterator[tuple[int, int]]:
+def _ranges(n: int, step: int) -> Iterator[tuple[int, int]]:
     """Cut 0 … n into ranges of `step`, the last one shorter."""
     for start in range(0, n, step):
         yield start, min(start + step, n)
 
 
-def _bounds(pairing: Pairing) -> Bounds:
+def _choose_bounds(pairing: Pairing) -> Bounds:
     return SparseBounds(pairing) if sparse_is_quicker(pairing) else DenseBounds(pairing)

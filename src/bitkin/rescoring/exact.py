@@ -92,7 +92,7 @@ def _exact_distances(
             stored = _scale_rows(stored, scale[shortlist.wanted], shortlist.wanted)
         query_of, columns = np.nonzero(shortlist.places >= 0)
         row_of = shortlist.places[query_of, columns]
-        measured = _measure_pairs(stored, row_of, queries[some], query_of, metric)
+        measured = measure_pairs(stored, row_of, queries[some], query_of, metric)
         out[first + query_of, columns] = measured.values
         if measured.exponents is not None:
             exponents = np.zeros(rows.shape, dtype=np.intc) if exponents is None else exponents
@@ -138,14 +138,12 @@ def _scale_rows(rows: Batch, scales: Floats, row_ids: Ids) -> Batch:
     return scaled
 
 
-def _measure_pairs(
-    rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str
-) -> Measured:
+def measure_pairs(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metric: str) -> Measured:
     """Return the distance of row `row_of[i]` from query `query_of[i]`, for all i."""
     out = np.empty(len(row_of))
     sparse = issparse(rows) and issparse(queries)
     wide_queries = _as_float64(queries, sparse)
-    step = _SPARSE_ROWS_PER_PIECE if sparse else max(1, _NUMBERS_PER_PIECE // rows.shape[1])
+    step = _SPARSE_ROWS_PER_PIECE if sparse else max(1, _NUMBERS_PER_PIECE // max(1, rows.shape[1]))
 
     def measure(first: int) -> Exponents | None:
         some = slice(first, first + step)
