@@ -32,12 +32,12 @@ def hierarchical_features(
     *,
     root: bool = True,
 ) -> csr_array:
-    """Return Ψ(x, y) of every row with its class: float64 CSR of `n_buckets` columns a level, the
-    root's first.
+    """Return Ψ(x, y) of every row with its class: float64 CSR of `n_buckets` columns per level,
+    the root's first.
 
     Ψ is 1/√T times the hashed vectors Φ(x, u) of the nodes u on the path of y, side by side (the
-    paper's Eq. 1). Where two rows share a node, they share its hash. `labels` are one a row, or one
-    string or number for all rows; `n_buckets` is the paper's m. `root=False` leaves the root's
+    paper's Eq. 1). Where two rows share a node, they share its hash. `labels` are one per row, or
+    one string or number for all rows; `n_buckets` is the paper's m. `root=False` leaves the root's
     columns out: they are the same whatever the class, and `HeshingClassifier.weights_` has none for
     them.
 
@@ -54,8 +54,8 @@ def hierarchical_features(
            [0.67, 1.  , 0.33],
            [0.33, 0.33, 1.  ]])
     """
-    rows = _rows(X, "X")
-    numbers = _class_numbers(labels, rows.shape[0], taxonomy)
+    rows = _finite_rows(X, "X")
+    numbers = _find_class_numbers(labels, rows.shape[0], taxonomy)
     n_buckets = whole_number(n_buckets, "n_buckets", low=1, high=MOST_BUCKETS)
     seed = resolve_seed(random_state)
     paths = taxonomy.class_paths[numbers]
@@ -65,6 +65,8 @@ def hierarchical_features(
     row_of_entry = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     columns = np.empty((n_levels, rows.nnz), dtype=np.int64)
     values = np.empty((n_levels, rows.nnz), dtype=np.float64)
+    # Entry x_j of a row goes, on every level, to bucket h_u(j) of that level's columns with the
+    # sign ξ_u(j) of the node u there. Entries are taken node by node: each has its own hash.
     for level in range(n_levels):
         node_of_entry = paths[row_of_entry, level]
         by_node = np.argsort(node_of_entry, kind="stable")
@@ -73,7 +75,7 @@ def hierarchical_features(
         for node_seed, entries in zip(
             node_seeds(nodes, seed), np.split(by_node, starts[1:]), strict=False
         ):
-            buckets, signs = _places(rows.indices[entries], node_seed, n_buckets)
+            buckets, signs = _place_features(rows.indices[entries], node_seed, n_buckets)
             columns[level, entries] = buckets + level * n_buckets
             values[level, entries] = signs * rows.data[entries]
     values /= np.sqrt(taxonomy.n_levels)
@@ -92,7 +94,7 @@ def hashed_node_weights(
     has none, since it tells no classes apart. The table is float64 (n_levels − 1, n_buckets), laid
     out as `HeshingClassifier.weights_`.
     """
-    rows = _rows(weights, "weights")
+    rows = _finite_rows(weights, "weights")
     if rows.shape[0] != taxonomy.n_nodes:
         raise InvalidInputError(
             f"weights must have a row for each of the {taxonomy.n_nodes} nodes below the root, got "
@@ -103,13 +105,14 @@ def hashed_node_weights(
     table = np.zeros((taxonomy.n_levels - 1, n_buckets), dtype=np.float64)
     seeds = node_seeds(np.arange(taxonomy.n_nodes), seed)
     for node, level in enumerate(taxonomy.node_levels):
+        # w_h of a level is Σ over its nodes u of Φ(w_u, u), for ⟨Φ(w, u), Φ(x, u)⟩ ≈ ⟨w, x⟩.
         entries = slice(rows.indptr[node], rows.indptr[node + 1])
-        buckets, signs = _places(rows.indices[entries], seeds[node], n_buckets)
+        buckets, signs = _place_features(rows.indices[entries], seeds[node], n_buckets)
         np.add.at(table[level - 1], buckets, signs * rows.data[entries])
     return table
 
 
-def _places(
+def _place_features(
     features: npt.NDArray[Any], node_seed: np.uint32, n_buckets: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
     """Return the bucket and the sign that the node of this seed gives to each feature."""
@@ -118,7 +121,7 @@ def _places(
     return buckets, signs
 
 
-def _rows(value: Any, name: str) -> csr_array:
+def _finite_rows(value: Any, name: str) -> csr_array:
     """Return finite rows as a canonical CSR array of float64."""
     rows = plain_batch(csr_array(as_rows(value, name)), np.dtype(np.float64))
     if not np.isfinite(rows.data).all():
@@ -128,7 +131,7 @@ def _rows(value: Any, name: str) -> csr_array:
     return rows
 
 
-def _class_numbers(labels: Any, n: int, taxonomy: Taxonomy) -> npt.NDArray[np.int64]:
+def _find_class_numbers(labels: Any, n: int, taxonomy: Taxonomy) -> npt.NDArray[np.int64]:
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         labels = [labels] * n
     numbers = taxonomy.index_of(labels)

@@ -31,7 +31,7 @@ def flat_error(y: Any, p: Any) -> float:
     >>> bitkin.flat_error(["lily", "rose", "moss"], ["lily", "lily", "moss"])
     0.3333333333333333
     """
-    true, predicted = _pairs(y, p)
+    true, predicted = _check_pairs(y, p)
     wrong = [label for label, guess in zip(true, predicted, strict=True) if label != guess]
     return len(wrong) / len(true)
 
@@ -51,7 +51,7 @@ def hierarchical_error(taxonomy: Taxonomy, y: Any, p: Any) -> float:
     >>> bitkin.hierarchical_error(tree, [8], [4]), bitkin.hierarchical_error(tree, [8], [7])
     (2.0, 1.0)
     """
-    true, predicted = _pairs(y, p)
+    true, predicted = _check_pairs(y, p)
     return float(taxonomy.lca_heights(true, predicted).mean())
 
 
@@ -69,9 +69,10 @@ def level_errors(taxonomy: Taxonomy, y: Any, p: Any) -> npt.NDArray[np.float64]:
     >>> bitkin.level_errors(tree, [8, 8], [4, 7])
     array([0.5, 1. ])
     """
-    true, predicted = _pairs(y, p)
+    true, predicted = _check_pairs(y, p)
     heights = taxonomy.lca_heights(true, predicted)
     levels = np.arange(1, taxonomy.n_levels)
+    # A prediction whose common ancestor has height h is wrong on the lowest h levels.
     errors: npt.NDArray[np.float64] = (heights[:, None] >= taxonomy.n_levels - levels).mean(axis=0)
     return errors
 
@@ -92,7 +93,7 @@ def hierarchical_scores(taxonomy: Taxonomy, y: Any, p: Any) -> HierarchicalScore
     >>> bitkin.hierarchical_scores(tree, ["lily", "moss"], ["rose", "moss"])
     HierarchicalScores(precision=0.66..., recall=0.66..., f1=0.66...)
     """
-    true, predicted = (_own_nodes(taxonomy, labels) for labels in _pairs(y, p))
+    true, predicted = (_own_nodes(taxonomy, labels) for labels in _check_pairs(y, p))
     n_shared = int(((true == predicted) & (true >= 0)).sum())
     n_true, n_predicted = int((true >= 0).sum()), int((predicted >= 0).sum())
     return HierarchicalScores(
@@ -112,7 +113,7 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _pairs(y: Any, p: Any) -> tuple[list[Any], list[Any]]:
+def _check_pairs(y: Any, p: Any) -> tuple[list[Any], list[Any]]:
     true, predicted = plain_labels(y, "y"), plain_labels(p, "p")
     if len(true) != len(predicted) or not true:
         raise InvalidInputError(

@@ -23,7 +23,7 @@ _U32 = np.uint64(32)
 
 
 def text_features(texts: Iterable[str]) -> csr_array:
-    """Return a row a text: its words and its pairs of neighbouring words, hashed; float32 CSR (n,
+    """Return a row per text: its words and its pairs of neighbouring words, hashed; float32 CSR (n,
     2**31 − 1).
 
     Words are runs of letters, digits and underscores, in lower case. A feature that occurs c times
@@ -38,7 +38,7 @@ def text_features(texts: Iterable[str]) -> csr_array:
     >>> X.shape, (X[[0]] != X[[1]]).nnz, X.indptr.tolist()  # three words, two pairs
     ((4, 2147483647), 0, [0, 5, 10, 11, 11])
     """
-    parts = threads.run(_rows, text_pieces(texts))
+    parts = threads.run(_rows_of_piece, text_pieces(texts))
     indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum()
     indices = np.concatenate([np.empty(0, dtype=np.int32), *(part.indices for part in parts)])
     data = np.concatenate([np.empty(0, dtype=np.float32), *(part.data for part in parts)])
@@ -47,7 +47,7 @@ def text_features(texts: Iterable[str]) -> csr_array:
     return csr_array((data, indices, indptr), shape=(len(indptr) - 1, TEXT_COLUMNS))
 
 
-def _rows(texts: list[str]) -> csr_array:
+def _rows_of_piece(texts: list[str]) -> csr_array:
     """Return the rows of one piece of texts."""
     cleaned = [_BETWEEN_WORDS.sub(" ", text.lower()) for text in texts]
     # as narrow as the columns, else SciPy widens both
@@ -55,13 +55,16 @@ def _rows(texts: list[str]) -> csr_array:
     words, pairs = (shingles_of(cleaned, "words", size) for size in (1, 2))
     rows_of_words, rows_of_pairs = (np.repeat(numbers, found.sizes()) for found in (words, pairs))
     real = words.sizes()[rows_of_pairs] > 1  # a text of one word has it for its only shingle of two
-    columns = np.concatenate([_column(words.members), _column(pairs.members)[real]])
+    columns = np.concatenate(
+        [_hash_to_columns(words.members), _hash_to_columns(pairs.members)[real]]
+    )
     rows = np.concatenate([rows_of_words, rows_of_pairs[real]])
     counts = coo_array(
         (np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(len(texts), TEXT_COLUMNS)
     )
     features = csr_array(counts)
     features.sum_duplicates()
+    # Term frequencies c become 1 + log c, then every row is divided by its length.
     features.data = 1 + np.log(features.data)
     sizes = np.diff(features.indptr)
     lengths = np.sqrt(np.bincount(np.repeat(numbers, sizes), features.data**2, len(texts)))
@@ -69,6 +72,7 @@ def _rows(texts: list[str]) -> csr_array:
     return features
 
 
-def _column(members: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+def _hash_to_columns(members: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
     """Spread 64-bit hashes evenly over the columns, by their high half."""
+    # High 32 bits h of a hash, evenly over n columns: (h · n) >> 32.
     return (((members >> _U32) * np.uint64(TEXT_COLUMNS)) >> _U32).astype(np.int32)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import Integers, vector_pair
+from bitkin.theory._arguments import Integers, check_vector_pair
 from bitkin.theory.orders import below_in_both, count_above, rank_agreement, ranks_of
 
 
@@ -27,7 +27,7 @@ def wta_similarity(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     >>> round(wta_similarity([10, 5, 2, 6, 12, 3], [4, 5, 10, 2, 3, 1], window=2), 3)
     0.4
     """
-    x, y = vector_pair(x, y)
+    x, y = check_vector_pair(x, y)
     window = whole_number(window, "window", low=1, high=len(x))
     won = winner_rank_distribution(len(x), window)[::-1]
     return float(won[rank_agreement(x, y)].sum())
@@ -52,9 +52,9 @@ def wta_collision(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     >>> round(wta_collision([1, 1, 0, 0], [1, 0, 1, 0], window=4), 3)  # one of three
     0.333
     """
-    x, y = vector_pair(x, y)
+    x, y = check_vector_pair(x, y)
     window = whole_number(window, "window", low=1, high=len(x))
-    return float(_shared_wins(ranks_of(x), ranks_of(y), _within(len(x), window)).sum())
+    return float(_chances_to_win_both(ranks_of(x), ranks_of(y), _within(len(x), window)).sum())
 
 
 def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
@@ -78,7 +78,7 @@ def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     >>> round(good_kernel(x, y, window=3), 4), round(wta_collision(x, y, window=3), 4)
     (0.2344, 0.5595)
     """
-    x, y = vector_pair(x, y)
+    x, y = check_vector_pair(x, y)
     n, window = len(x), whole_number(window, "window", low=1, high=len(x))
     x_ranks, y_ranks, within = ranks_of(x), ranks_of(y), _within(n, window)
     x_zero, y_zero = x == 0, y == 0
@@ -86,7 +86,7 @@ def good_kernel(x: npt.ArrayLike, y: npt.ArrayLike, window: int) -> float:
     if n_zero == n:
         return 0.0
     # Feature by feature, so that what cancels does so exactly: zeros are most of a sparse vector.
-    wins = _shared_wins(x_ranks, y_ranks, within)
+    wins = _chances_to_win_both(x_ranks, y_ranks, within)
     wins[x_zero] -= _wins_among_equals(y_ranks[x_zero], within)
     empty_in_y = np.zeros(n)
     empty_in_y[y_zero] = _wins_among_equals(x_ranks[y_zero], within)
@@ -113,6 +113,8 @@ def winner_rank_distribution(n: int, window: int) -> Floats:
     """
     n = whole_number(n, "n", low=1)
     window = whole_number(window, "window", low=1, high=n)
+    # C(m − 1, K − 1) = C(m, K)·K/m: the window lies within the m lowest features, and the highest of
+    # these is among its K members.
     lowest_first = _within(n, window)[1:] * (window / np.arange(1.0, n + 1))
     return np.ascontiguousarray(lowest_first[::-1])
 
@@ -121,6 +123,7 @@ def _within(n: int, window: int) -> Floats:
     """Return the chance that a window lies within m given features, C(m, K) / C(n, K), for m = 0 …
     n.
     """
+    # C(m − 1, K) / C(m, K) = (m − K) / m, so the chances are running products from m = n down.
     size = np.arange(n, 0.0, -1.0)
     out = np.ones(n + 1)
     with np.errstate(under="ignore"):
@@ -128,12 +131,13 @@ def _within(n: int, window: int) -> Floats:
     return out
 
 
-def _shared_wins(x_ranks: Integers, y_ranks: Integers, within: Floats) -> Floats:
+def _chances_to_win_both(x_ranks: Integers, y_ranks: Integers, within: Floats) -> Floats:
     """Return for every feature the chance that it wins a window in both vectors; see
     `wta_collision`.
     """
     below = below_in_both(x_ranks, y_ranks)
     above_in_both = below_in_both(-x_ranks, -y_ranks)
+    # Mᵢ: features above i in neither vector, by inclusion and exclusion.
     at_most = len(below) - count_above(x_ranks) - count_above(y_ranks) + above_in_both
     wins: Floats = (within[at_most] - within[below]) / (at_most - below)
     return wins

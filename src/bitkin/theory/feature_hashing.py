@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import above_zero, vector_pair
+from bitkin.theory._arguments import check_above_zero, check_vector_pair
 
-_MOST = 2**53
+_MAX_WHOLE = 2**53  # float64 holds every whole number up to it
 
 
 class Moments(NamedTuple):
@@ -43,14 +43,14 @@ def expected_feature_loss(d: int, m: int, T: int, *, exact: bool = False) -> flo
     >>> round(expected_feature_loss(130_000, 2**20, T=5, exact=True), 2)
     2.8
     """
-    d = whole_number(d, "d", low=1, high=_MOST)
-    m = whole_number(m, "m", low=1, high=_MOST)
-    T = whole_number(T, "T", low=1, high=_MOST)
+    d = whole_number(d, "d", low=1, high=_MAX_WHOLE)
+    m = whole_number(m, "m", low=1, high=_MAX_WHOLE)
+    T = whole_number(T, "T", low=1, high=_MAX_WHOLE)
     if not exact:
         return d * min((d - 1) / m, 1.0) ** T
     if m == 1:
         return float(d if d > 1 else 0)
-    # the chance that another feature has the same bucket
+    # 1 − (1 − 1/m)ᵈ⁻¹: the chance that another feature has the same bucket
     met = -math.expm1((d - 1) * math.log1p(-1 / m))
     return float(d * met**T)
 
@@ -67,9 +67,9 @@ def buckets_for(epsilon: float, delta: float, T: int) -> int:
     >>> buckets_for(epsilon=0.1, delta=0.05, T=5)
     27576
     """
-    epsilon = above_zero(epsilon, "epsilon", below=1)
-    delta = above_zero(delta, "delta", below=1)
-    T = whole_number(T, "T", low=1, high=_MOST)
+    epsilon = check_above_zero(epsilon, "epsilon", below=1)
+    delta = check_above_zero(delta, "delta", below=1)
+    T = whole_number(T, "T", low=1, high=_MAX_WHOLE)
     return math.ceil(288 * math.log(6 / delta) / epsilon / epsilon / T)
 
 
@@ -82,9 +82,9 @@ def largest_component(m: int, delta: float, T: int) -> float:
     >>> round(largest_component(27576, delta=0.05, T=5), 4)  # at least 220,788 nonzeros
     0.0021
     """
-    m = whole_number(m, "m", low=1, high=_MOST)
-    delta = above_zero(delta, "delta", below=1)
-    T = whole_number(T, "T", low=1, high=_MOST)
+    m = whole_number(m, "m", low=1, high=_MAX_WHOLE)
+    delta = check_above_zero(delta, "delta", below=1)
+    T = whole_number(T, "T", low=1, high=_MAX_WHOLE)
     return math.sqrt(3 * T / (8 * m * math.log(6 * m / delta)))
 
 
@@ -104,9 +104,9 @@ def hashed_product(
     >>> round(mean, 6), round(variance, 6)
     (0.3, 0.003203)
     """
-    a, b = (vector.astype(np.float64) for vector in vector_pair(x, y))
-    m = whole_number(m, "m", low=1, high=_MOST)
-    T = whole_number(T, "T", low=1, high=_MOST)
+    a, b = (vector.astype(np.float64) for vector in check_vector_pair(x, y))
+    m = whole_number(m, "m", low=1, high=_MAX_WHOLE)
+    T = whole_number(T, "T", low=1, high=_MAX_WHOLE)
     shared = T if shared is None else whole_number(shared, "shared", low=1, high=T)
     product, squares = float(a @ b), float((a @ a) * (b @ b))
     in_common = squares + product**2 - 2 * float((a * a) @ (b * b))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.theory._arguments import Integers, vector_pair
+from bitkin.theory._arguments import Integers, check_vector_pair
 
 
 def pairwise_order(x: npt.ArrayLike, y: npt.ArrayLike) -> int:
@@ -31,7 +31,7 @@ def rank_agreement(x: npt.ArrayLike, y: npt.ArrayLike) -> Integers:
     >>> rank_agreement([10, 5, 2, 6, 12, 3], [4, 5, 10, 2, 3, 1])
     array([2, 1, 0, 1, 2, 0])
     """
-    x, y = vector_pair(x, y)
+    x, y = check_vector_pair(x, y)
     return below_in_both(ranks_of(x), ranks_of(y))
 
 

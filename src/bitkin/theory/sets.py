@@ -10,9 +10,9 @@ from scipy.special import comb
 
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import chances, whole_numbers
+from bitkin.theory._arguments import check_chances, check_whole_numbers
 
-_MOST = 2**53
+_MAX_WHOLE = 2**53  # float64 holds every whole number up to it
 
 
 @overload
@@ -32,9 +32,10 @@ def conjunction_jaccard(jaccard: Any, size_a: Any, size_b: Any, p: int) -> Any:
     >>> round(conjunction_jaccard(0.5, 3, 3, p=2), 3)  # two of three shared: 4 of 9 + 9 − 4 pairs
     0.286
     """
-    similarity = chances(jaccard, "jaccard")
-    size_a, size_b = whole_numbers(size_a, "size_a", low=0), whole_numbers(size_b, "size_b", low=0)
-    p = min(whole_number(p, "p", low=1), _MOST)  # a larger one changes nothing
+    similarity = check_chances(jaccard, "jaccard")
+    size_a = check_whole_numbers(size_a, "size_a", low=0)
+    size_b = check_whole_numbers(size_b, "size_b", low=0)
+    p = min(whole_number(p, "p", low=1), _MAX_WHOLE)  # a larger one changes nothing
     # Relative to the larger set, so that no power overflows.
     larger = np.maximum(np.maximum(size_a, size_b), 1).astype(np.float64)
     a, b = size_a / larger, size_b / larger
@@ -80,8 +81,9 @@ def band_probability(
     >>> round(band_probability(0.8, bands=2, rows=16, probes=16), 3)
     0.262
     """
-    similarity = chances(similarity, "similarity")
-    bands, rows = whole_numbers(bands, "bands", low=1), whole_numbers(rows, "rows", low=1)
+    similarity = check_chances(similarity, "similarity")
+    bands = check_whole_numbers(bands, "bands", low=1)
+    rows = check_whole_numbers(rows, "rows", low=1)
     probes = whole_number(probes, "probes", low=0)
     others = whole_number(alphabet_size, "alphabet_size", low=2) - 1
     found = similarity**rows
@@ -89,10 +91,12 @@ def band_probability(
     changed = 0
     while (left > 0).any() and changed < rows.max():
         changed += 1
+        # C(r, m)·(K − 1)ᵐ keys differ in m symbols; as many are looked up as probes are left.
         ways = np.minimum(left, comb(rows, changed) * float(others) ** changed)
         left = np.where(changed < rows, left - ways, 0.0)
         one = similarity ** np.maximum(rows - changed, 0) * ((1 - similarity) / others) ** changed
         found = found + ways * one
+    # 1 − (1 − h)ᵇ = −expm1(b · log1p(−h)), which keeps its digits where h is small.
     with np.errstate(divide="ignore", under="ignore"):  # equal vectors: log 0, and the chance is 1
         chance = -np.expm1(bands * np.log1p(-np.minimum(found, 1.0)))
     return chance if chance.ndim else float(chance)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.theory._arguments import above_zero, dense_rows, places
+from bitkin.theory._arguments import check_above_zero, check_dense_rows, check_indices
 
 
 def projection_error(X: npt.ArrayLike, directions: npt.ArrayLike) -> float:
@@ -24,7 +24,7 @@ def projection_error(X: npt.ArrayLike, directions: npt.ArrayLike) -> float:
     >>> projection_error([[3.0, 4.0], [1.0, 0.0]], [[1.0], [0.0]])
     4.0
     """
-    rows, axes = dense_rows(X, "X"), dense_rows(directions, "directions")
+    rows, axes = check_dense_rows(X, "X"), check_dense_rows(directions, "directions")
     if len(axes) != rows.shape[1]:
         raise InvalidInputError(
             f"directions must have {rows.shape[1]} rows, one a feature of X, got {len(axes)}."
@@ -71,15 +71,17 @@ def nystrom_error_bound(
     >>> round(bound, 1), round(projection_error(X, [[1.0], [0.0], [0.0]]), 3)
     (89.0, 2.236)
     """
-    rows = dense_rows(X, "X")
+    rows = check_dense_rows(X, "X")
     n, m = rows.shape
-    chosen_rows, chosen_features = places(samples, "samples", n), places(features, "features", m)
+    chosen_rows = check_indices(samples, "samples", n)
+    chosen_features = check_indices(features, "features", m)
     c, r = len(chosen_rows), len(chosen_features)
     k = whole_number(k, "k", low=1, high=min(c, r))
-    gamma = above_zero(truncate, "truncate")
-    chance = above_zero(delta, "delta", below=1.0)
+    gamma = check_above_zero(truncate, "truncate")
+    chance = check_above_zero(delta, "delta", below=1.0)
     sampled = rows[chosen_rows] * np.sqrt(n / c)
     inner = sampled[:, chosen_features] * np.sqrt(m / r)
+    # ‖S‖₁·‖S‖∞, which is at least ‖S‖₂²: the theorem keeps inner values σ² ≥ γ times this.
     norms = np.abs(sampled).sum(axis=0).max() * np.abs(sampled).sum(axis=1).max()
     all_values, sampled_values, inner_values = (
         np.linalg.svd(part, compute_uv=False) for part in (rows, sampled, inner)
@@ -89,11 +91,15 @@ def nystrom_error_bound(
             "samples must name rows that are not all zero: the bound divides by their norm."
         )
     kept = int(np.count_nonzero(inner_values[:k] ** 2 >= gamma * norms))
+    # η₁ = √(log(4/δ)·α(c, n − c)/c) and η₂ = √(2·log(4/δ)·α(r, m − r)/r): what sampling without
+    # replacement adds.
     eta_samples = np.sqrt(np.log(4 / chance) * _spread_of_sample(c, n - c) / c)
     eta_features = np.sqrt(2 * np.log(4 / chance) * _spread_of_sample(r, m - r) / r)
+    # E = √2·‖S − S_k‖_F / (√γ·‖S‖₂) + √(k − kept): what the sample and the truncation leave out.
     lost = np.sqrt(2.0) * np.linalg.norm(sampled_values[k:]) / (
         np.sqrt(gamma) * sampled_values[0]
     ) + np.sqrt(k - kept)
+    # √(n·ε₁(1 + η₁))·max‖xᵢ‖ with ε₁ = 2√(k/c), and (m·ε₂(1 + η₂) + E)·‖X‖₂ with ε₂ = 1/(γ√r).
     by_samples = (
         np.sqrt(n * 2 * np.sqrt(k / c) * (1 + eta_samples)) * np.linalg.norm(rows, axis=1).max()
     )

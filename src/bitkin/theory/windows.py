@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
-from bitkin.theory._arguments import whole_numbers
+from bitkin.theory._arguments import check_whole_numbers
 
 
 @overload
@@ -33,7 +33,7 @@ def empty_share(n_features: int, n_nonzero: Any, window: int, degree: int = 1) -
     0.9996
     """
     n_features = whole_number(n_features, "n_features", low=1)
-    counts = whole_numbers(n_nonzero, "n_nonzero", low=0, high=n_features)
+    counts = check_whole_numbers(n_nonzero, "n_nonzero", low=0, high=n_features)
     window = whole_number(window, "window", low=1, high=n_features)
     degree = whole_number(degree, "degree", low=1)
     if degree == 1:
@@ -44,12 +44,14 @@ def empty_share(n_features: int, n_nonzero: Any, window: int, degree: int = 1) -
         share = np.concatenate(([1.0], np.cumprod(missed)))[counts]
     else:
         distinct, place = np.unique(counts, return_inverse=True)
-        shares = [_no_product(n_features, int(count), window, degree) for count in distinct]
+        shares = [
+            _chance_of_no_product(n_features, int(count), window, degree) for count in distinct
+        ]
         share = np.array(shares, dtype=np.float64)[place].reshape(counts.shape)
     return share if counts.ndim else float(share)
 
 
-def _no_product(n_features: int, n_nonzero: int, window: int, degree: int) -> float:
+def _chance_of_no_product(n_features: int, n_nonzero: int, window: int, degree: int) -> float:
     """Return the chance that no place of a window is nonzero in all of `degree` permutations."""
     # chance that so many places are nonzero in all permutations so far
     nonzero = np.zeros(window + 1)
@@ -61,6 +63,8 @@ def _no_product(n_features: int, n_nonzero: int, window: int, degree: int) -> fl
                 n_features, n_nonzero, int(places)
             )
         nonzero = left
+    # That none of k places holds a nonzero of the last permutation: Π (n − nnz − j) / (n − j) over
+    # j < k.
     place = np.arange(float(window))
     with np.errstate(under="ignore"):
         none_of = np.cumprod(np.maximum(n_features - n_nonzero - place, 0.0) / (n_features - place))
@@ -70,6 +74,8 @@ def _no_product(n_features: int, n_nonzero: int, window: int, degree: int) -> fl
 def _hypergeometric(n: int, marked: int, drawn: int) -> Floats:
     """Return the chances that `drawn` of `n` hold 0 … `drawn` of the `marked` ones."""
     fewest, most = max(0, drawn - (n - marked)), min(drawn, marked)
+    # P(c + 1) / P(c) = (marked − c)(drawn − c) / ((c + 1)(n − marked − drawn + c + 1)); products of
+    # ratios in logarithms, divided by their sum, are the chances.
     count = np.arange(float(fewest), float(most))
     ratios = (marked - count) * (drawn - count) / ((count + 1) * (n - marked - drawn + count + 1))
     logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
