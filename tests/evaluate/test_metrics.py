@@ -103,7 +103,7 @@ def test_queries_split_over_threads_change_nothing(monkeypatch: pytest.MonkeyPat
     rng = np.random.default_rng(2)
     distances, relevant = rng.integers(0, 33, (65, 40)), rng.random((65, 40)) < 0.1
     whole = mean_average_precision(distances, relevant)
-    monkeypatch.setattr(bitkin.evaluate.metrics, "_PIECE", 120)
+    monkeypatch.setattr(bitkin.evaluate.metrics, "_PAIRS_PER_PIECE", 120)
     assert mean_average_precision(distances, relevant) == whole
     assert mean_average_precision(distances, scipy.sparse.csr_array(relevant)) == whole
 

@@ -125,7 +125,7 @@ def jaccard_from(
     below `threshold`.
 
     Like `Sets.jaccard_of_pairs`, but most of the members of sets that are too different are never
-    looked at.
+    read.
     """
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.set_pairs import similar_pairs_into

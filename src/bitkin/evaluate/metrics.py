@@ -13,7 +13,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.rows import given_csr
 from bitkin.kernels.ranking import average_precision_into
 
-_PIECE = 2**20  # pairs ranked by one thread at a time
+_PAIRS_PER_PIECE = 2**20  # ranked by one thread at a time
 _NOTHING_TRUE = (
     "must name at least one {what}, got none in {n} queries: there is nothing to measure."
 )
@@ -48,7 +48,7 @@ def recall(found_ids: Any, true_ids: Any) -> float:
         raise InvalidInputError("true_ids " + _NOTHING_TRUE.format(what="id", n=len(true)))
     highest = int(max(found.max(initial=0), true.max(initial=0)))
     if (highest + 2) * len(true) >= 2**63:
-        # Only equality matters: number the ids afresh, −1 staying −1.
+        # Only equality matters: number the ids from 0, −1 staying −1.
         every = np.unique(np.concatenate([[-1], found.ravel(), true.ravel()]))
         found, true = np.searchsorted(every, found) - 1, np.searchsorted(every, true) - 1
         highest = every.size
@@ -86,7 +86,7 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
             f"relevant must have the shape of distances, {table.shape}, got {truth.shape}: one row "
             "a query."
         )
-    step = max(1, _PIECE // max(1, table.shape[1]))
+    step = max(1, _PAIRS_PER_PIECE // max(1, table.shape[1]))
     pieces = [slice(start, start + step) for start in range(0, len(table), step)]
     results = threads.run(lambda piece: _average_precisions(table[piece], truth[piece]), pieces)
     precisions = np.concatenate([np.empty(0), *results])

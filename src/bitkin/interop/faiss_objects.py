@@ -23,7 +23,7 @@ def to_faiss(source: ProjectionHash | Codes) -> Any:
 
     The signs of what the transform returns are the hasher's bits, but for the rounding of
     projections near 0. The index holds the rows in their order, as `Codes.to_bytes` lays them out;
-    FAISS counts bits, so codes must have one bit a symbol, a multiple of 8 of them, and no empty
+    FAISS counts bits, so codes must have one bit per symbol, a multiple of 8 of them, and no empty
     rows.
     """
     if isinstance(source, Codes):
@@ -40,8 +40,8 @@ def from_faiss(source: Any) -> Any:
     of a flat index.
 
     Transforms: `LinearTransform` and what derives from it (`PCAMatrix`, `ITQMatrix`, `OPQMatrix`,
-    …), and `ITQTransform`. The hasher is fitted; it cannot be fitted anew, for its directions were
-    not found here. Codes have no fingerprint: FAISS does not know where they come from.
+    …), and `ITQTransform`. The hasher is fitted; it cannot be fitted again, for its directions
+    were not found here. Codes have no fingerprint: FAISS does not know where they come from.
 
     The bytes of codes are taken as they are. FAISS's own sign codes (`IndexLSH`) fill a byte from
     its lowest bit, so they compare among themselves and not with codes made here.

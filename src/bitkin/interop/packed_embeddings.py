@@ -1,5 +1,5 @@
-"""Sign codes that sentence-transformers packed: eight dimensions a byte, the first in the highest
-bit, as ours.
+"""Sign codes that sentence-transformers packed: eight dimensions per byte, the first in the
+highest bit, as ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Co
     """Return the codes that `precision="ubinary"` (uint8) or `"binary"` (int8, the same less 128)
     made of embeddings.
 
-    Give `n_bits`, the dimension of the model, to be told when the array is something else:
+    Give `n_bits`, the dimension of the model, to get an error when the array is something else:
     `precision="uint8"` and `"int8"` have the same types but one byte a dimension. A bit is set
     where the embedding is above 0.
 

@@ -86,8 +86,8 @@ def hierarchical_features(
 def hashed_node_weights(
     weights: Any, taxonomy: Taxonomy, n_buckets: int, random_state: int | None = 0
 ) -> npt.NDArray[np.float64]:
-    """Return Theorem 3's w_h: a hierarchical classifier's weights, one vector a node, hashed into
-    one table a level.
+    """Return Theorem 3's w_h: a hierarchical classifier's weights, one vector per node, hashed
+    into one table per level.
 
     Its products with Ψ are nearly the scores 1/√T · Σ ⟨w_u, x⟩ over the path of a class, the nearer
     the more buckets. Row u of `weights`, (n_nodes, d), belongs to node u of `taxonomy`; the root

@@ -113,8 +113,8 @@ def winner_rank_distribution(n: int, window: int) -> Floats:
     """
     n = whole_number(n, "n", low=1)
     window = whole_number(window, "window", low=1, high=n)
-    # C(m − 1, K − 1) = C(m, K)·K/m: the window lies within the m lowest features, and the highest of
-    # these is among its K members.
+    # C(m − 1, K − 1) = C(m, K)·K/m: the window lies within the m lowest features, and the highest
+    # of these is among its K members.
     lowest_first = _within(n, window)[1:] * (window / np.arange(1.0, n + 1))
     return np.ascontiguousarray(lowest_first[::-1])
 

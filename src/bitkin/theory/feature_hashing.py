@@ -1,7 +1,7 @@
 """Hierarchical feature hashing: what collisions lose, how exact hashed inner products are, how many
 buckets that takes.
 
-The paper's letters: d features, m buckets a level, T levels with the root's, Ψ(x, y) the hashed
+The paper's letters: d features, m buckets per level, T levels with the root's, Ψ(x, y) the hashed
 pair of a vector and a class. `HeshingClassifier` keeps no table for the root, which is common to
 all classes: what it loses is that of T = n_levels − 1, the rows of its `weights_`.
 """
@@ -56,7 +56,7 @@ def expected_feature_loss(d: int, m: int, T: int, *, exact: bool = False) -> flo
 
 
 def buckets_for(epsilon: float, delta: float, T: int) -> int:
-    """Return Theorem 1's number of buckets a level: 288 · log(6 / δ) / (ε² · T), rounded up.
+    """Return Theorem 1's number of buckets per level: 288 · log(6 / δ) / (ε² · T), rounded up.
 
     With so many, ⟨Ψ(x, y), Ψ(x′, y)⟩ of two unit vectors is farther than `epsilon` from ⟨x, x′⟩
     with a chance of at most `delta`, provided that no component is above `largest_component(m,

@@ -39,7 +39,7 @@ def below_in_both(x_ranks: Integers, y_ranks: Integers) -> Integers:
     """Count for every i the j with x_j < x_i and y_j < y_i, in O(n log n).
 
     In the order of x only those before i can count, and of equals in x the larger y comes first, so
-    that none before i is below it in y. Equal y are told apart the same way. What is left is to
+    that none before i is below it in y. Equal y are ordered the same way. What is left is to
     count, in a permutation, the smaller values before each: values are split by their bits from the
     highest on, and at the bit where two values part the one without it is smaller.
     """

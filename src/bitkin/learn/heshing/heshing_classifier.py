@@ -1,4 +1,6 @@
-"""HeshingClassifier: one small table of hashed weights a level classifies into a whole taxonomy."""
+"""HeshingClassifier: one small table of hashed weights per level classifies into a whole
+taxonomy.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ def _why_no_probabilities(classifier: HeshingClassifier) -> str | None:
 
 
 class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
-    """Classify into a taxonomy by hashed weights: `n_buckets` numbers a level, however many classes
-    and features.
+    """Classify into a taxonomy by hashed weights: `n_buckets` numbers per level, however many
+    classes and features.
 
     Every node of the tree hashes a row in its own way into the table of its level, and the score of
     a class is the sum over its path. Classes share what their common ancestors learn; mistakes stay
@@ -120,7 +122,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         HeshingRows learned of each, those held out for early stopping left out.
     taxonomy_ : Taxonomy
     weights_ : float32 (n_levels − 1, n_buckets)
-        One table a level below the root, which is common to all classes. So the T of
+        One table per level below the root, which is common to all classes. So the T of
         `theory.expected_feature_loss` is `n_levels` − 1 here: a feature is lost where it meets
         others in every table.
     alpha_ : float
@@ -138,12 +140,12 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     logarithms of the prior, and those are what `min_margin` compares.
 
     Learning is one row after another in one thread, so that one seed is one model; predicting uses
-    all threads. `partial_fit` learns rows in the order given, once. Its average starts anew with
+    all threads. `partial_fit` learns rows in the order given, once. Its average starts again with
     every new class, from the weights averaged before. It learns on a copy of the tables, and the
     first prediction after it makes the average: both cost as much as several passes over
     `weights_`, so give it some hundred rows at a time where you can.
 
-    Parameters set after `fit` count from the next `fit`. `partial_fit` takes on changes of `beam`,
+    Parameters set after `fit` count from the next `fit`. `partial_fit` accepts changes of `beam`,
     `min_margin`, `max_iter` and `early_stopping`, and refuses all others, since its weights depend
     on them.
 
@@ -228,7 +230,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         X : array, CSR matrix, data frame or VectorSource
             HeshingRows to learn.
         y : list of labels
-            One a row.
+            One per row.
         classes : list of labels, optional
             Classes to choose from even before one of their rows has come. Without a taxonomy this
             is how new classes are added after the first call, which takes those of `y` anyway.
@@ -265,8 +267,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         return to_object_array([path[-1] for path in self.predict_path(X)]).astype(kind)
 
     def predict_path(self, X: Any, min_margin: float | None = None) -> npt.NDArray[np.object_]:
-        """Return the labels from the root to the prediction: (n,), a tuple a row; None is the
-        model's `min_margin`.
+        """Return the labels from the root to the prediction: (n,), a tuple per row; None is
+        the model's `min_margin`.
 
         With a margin it is what it is without one, or the first labels of that.
         """

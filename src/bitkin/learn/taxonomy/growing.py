@@ -1,7 +1,7 @@
 """A tree of labels while it grows: nodes are numbered as they come, and no number ever changes.
 
-A class ends at the node its path leads to. Below that node hang copies of it, one a level, down to
-the deepest level: the paper's extension of short leaves (figure 2(c)). A class whose node has
+A class ends at the node its path leads to. Below that node hang copies of it, one per level, down
+to the deepest level: the paper's extension of short leaves (figure 2(c)). A class whose node has
 children of its own needs nothing else: its first copy is then a leaf among those children. A parent
 is always numbered before its children; −1 is the root.
 """
@@ -15,14 +15,14 @@ from bitkin.errors import InvalidInputError
 from bitkin.learn.taxonomy.labels import Path
 
 ROOT = -1
-_FEW_NUMBERS = 2**22
-_DEEP = 64
+_SMALL_TREE = 2**22  # node numbers in the paths of all classes, whatever the depth
+_MAX_LEVELS = 64  # of trees with more
 # what a copy is called among its parent's children; a child of its own is called (label,)
 _COPY: Path = ()
 
 
 class TreeParts(NamedTuple):
-    """A tree at rest: all that a taxonomy is made of."""
+    """All that a taxonomy is made of: a tree that grows no more."""
 
     root_label: Hashable
     node_labels: tuple[Hashable, ...]
@@ -48,20 +48,19 @@ def fits_memory(n_classes: int, depth: int, n_nodes: int) -> bool:
     A chain of n nodes above n classes has n² numbers in its paths: a small file must not fill all
     memory. Every tree of up to 64 levels fits.
     """
-    return n_classes * depth <= max(_FEW_NUMBERS, _DEEP * n_nodes)
+    return n_classes * depth <= max(_SMALL_TREE, _MAX_LEVELS * n_nodes)
 
 
 def too_large(n_classes: int, depth: int) -> InvalidInputError:
     """Return the error for a tree that does not fit."""
     return InvalidInputError(
-        f"a taxonomy of many classes must have paths of up to {_DEEP} levels, got {n_classes:,} "
-        "classes and a path of "
-        f"{depth:,} levels. Leave inner nodes out."
+        f"a taxonomy of many classes must have paths of up to {_MAX_LEVELS} levels, got "
+        f"{n_classes:,} classes and a path of {depth:,} levels. Leave inner nodes out."
     )
 
 
 class GrowingTree:
-    """Takes paths in one at a time; `freeze` then extends all classes to one depth."""
+    """Takes one path at a time; `freeze` then extends all classes to one depth."""
 
     def __init__(self, tree: TreeParts) -> None:
         self._root_label = tree.root_label
@@ -76,7 +75,7 @@ class GrowingTree:
             self._children[parent, _COPY if self._is_copy[node] else (self._labels[node],)] = node
 
     def add(self, path: Sequence[Hashable]) -> None:
-        """Put in a class by its path below the root; an empty one makes the root itself a class."""
+        """Add a class by its path below the root; an empty one makes the root itself a class."""
         end = ROOT
         for label in path:
             end = self._child(end, (label,), label)

@@ -11,7 +11,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.learn.taxonomy.growing import ROOT, TreeParts, copies_below, fits_memory
 
 _FIELDS = ("root", "labels", "parents", "copies", "ends")
-_MOST_NESTED = 16
+_MAX_NESTED = 16
 
 
 def taxonomy_to_dict(tree: TreeParts) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _holds_together(tree: TreeParts) -> bool:
     """Tell whether classes are different, all equally deep once extended, and reach every node; no
     node is twice.
 
-    Every node is looked at a few times only, and no path is kept: a small file may have a deep
+    Every node is visited a few times only, and no path is kept: a small file may have a deep
     tree.
     """
     n_nodes = len(tree.node_labels)
@@ -96,7 +96,7 @@ def _holds_together(tree: TreeParts) -> bool:
 
 
 def _stored_label(label: Hashable, nested: int = 0) -> Any:
-    if isinstance(label, tuple) and nested < _MOST_NESTED:
+    if isinstance(label, tuple) and nested < _MAX_NESTED:
         return {"tuple": [_stored_label(part, nested + 1) for part in label]}
     if (
         label is None
@@ -111,7 +111,7 @@ def _stored_label(label: Hashable, nested: int = 0) -> Any:
 
 
 def _label(stored: Any, nested: int = 0) -> Hashable:
-    if isinstance(stored, Mapping) and set(stored) == {"tuple"} and nested < _MOST_NESTED:
+    if isinstance(stored, Mapping) and set(stored) == {"tuple"} and nested < _MAX_NESTED:
         return tuple(_label(part, nested + 1) for part in _listed(stored["tuple"]))
     if (
         stored is None

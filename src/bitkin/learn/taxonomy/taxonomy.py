@@ -228,8 +228,9 @@ class Taxonomy:
         """Make a taxonomy of a CSV file in UTF-8, whose cells become strings without blanks around
         them.
 
-        `layout="paths"`: a line a class, a column a level, the last cells of short paths empty.
-        `layout="parents"`: the first column a node, the second its parent, empty for a top.
+        `layout="paths"`: one line per class, one column per level, the last cells of short paths
+        empty. `layout="parents"`: the first column is a node, the second its parent, empty for a
+        top.
         `header`: the first line names the columns.
         """
         return cls.from_paths(building.paths_from_csv(path, layout, header, delimiter))
