@@ -31,7 +31,7 @@ _V = 2.0**-53
 _SHORTEST = 2.0**-50  # norms count as at least this: float32 loses the squares of shorter rows
 
 
-class PreparedQueries(NamedTuple):
+class BoundQueries(NamedTuple):
     """A block of queries, prepared for products."""
 
     table: Any
@@ -78,11 +78,11 @@ class Bounds(ABC):
         self._underflow = n_terms * (2.0**-64 if pairing.metric == "ip" else 2.0**-125)
 
     @abstractmethod
-    def queries(self, start: int, stop: int) -> PreparedQueries:
+    def queries(self, start: int, stop: int) -> BoundQueries:
         """Prepare the queries `start` to `stop`."""
 
     @abstractmethod
-    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
+    def blocks(self, queries: BoundQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
 
     def uncertainty(self, norms: Floats, query_norms: Floats) -> Floats:
@@ -92,12 +92,10 @@ class Bounds(ABC):
         )
         return doubled
 
-    def with_errors(self, table: Any, squares: Floats) -> PreparedQueries:
+    def with_errors(self, table: Any, squares: Floats) -> BoundQueries:
         """Return prepared queries with this `table`, whose squared norms are `squares`."""
         norms = norms_at_least_shortest(squares)
-        return PreparedQueries(
-            table, norms, squares, self._square_error * norms**2 + self._underflow
-        )
+        return BoundQueries(table, norms, squares, self._square_error * norms**2 + self._underflow)
 
 
 def norms_at_least_shortest(squares: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.evaluate.bounds import BoundBlock, Bounds, PreparedQueries, norms_at_least_shortest
+from bitkin.evaluate.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
 from bitkin.evaluate.pairing import Pairing, own_scales
 from bitkin.evaluate.rows import ComparedRows
 
@@ -37,7 +37,7 @@ class DenseBounds(Bounds):
         self.query_block = min(_QUERY_BLOCK, self._n_prepared)
         self._centre = self._find_centre() if self.squared else None
 
-    def queries(self, start: int, stop: int) -> PreparedQueries:
+    def queries(self, start: int, stop: int) -> BoundQueries:
         """Prepare the queries `start` to `stop`: columns −b, −c·‖b‖ and 1."""
         table = np.empty((stop - start, self.pairing.rows.n_columns + 2), dtype=self._dtype)
         b = table[:, :-2]
@@ -49,7 +49,7 @@ class DenseBounds(Bounds):
         table[:, -1] = 1.0
         return ready
 
-    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
+    def blocks(self, queries: BoundQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
         rows = self.pairing.rows
         n_queries = len(queries.norms)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.bounds import BoundBlock, Bounds, PreparedQueries, norms_at_least_shortest
+from bitkin.evaluate.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
 from bitkin.evaluate.pairing import Pairing
 
 # One multiplication of a sparse product takes as long as about so many of a dense one.
@@ -44,13 +44,13 @@ class SparseBounds(Bounds):
     def __init__(self, pairing: Pairing) -> None:
         super().__init__(pairing, 2.0**-53)
 
-    def queries(self, start: int, stop: int) -> PreparedQueries:
+    def queries(self, start: int, stop: int) -> BoundQueries:
         """Prepare the queries `start` to `stop`."""
         csr, squares = self._prepare(self.pairing.take_queries(np.arange(start, stop)))
         columns = np.unique(csr.indices)
         return self.with_errors((columns, _only(csr, columns)), squares)
 
-    def blocks(self, queries: PreparedQueries) -> Iterator[BoundBlock]:
+    def blocks(self, queries: BoundQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
         columns, table = queries.table
         for start in range(0, self.pairing.rows.n_rows, _ROW_BLOCK):

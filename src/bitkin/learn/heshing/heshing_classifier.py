@@ -119,7 +119,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         The labels met, those of a taxonomy in its order, else sorted, unlike kinds one after
         another; classes added later come last. Columns of scores are in this order.
     class_counts_ : int64 (n_classes,)
-        HeshingRows learned of each, those held out for early stopping left out.
+        Rows learned of each, those held out for early stopping left out.
     taxonomy_ : Taxonomy
     weights_ : float32 (n_levels − 1, n_buckets)
         One table per level below the root, which is common to all classes. So the T of
@@ -228,7 +228,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, data frame or VectorSource
-            HeshingRows to learn.
+            Rows to learn.
         y : list of labels
             One per row.
         classes : list of labels, optional
