@@ -83,10 +83,9 @@ def numpy_loop(W: Rows, Z: npt.NDArray[np.float32], mean: Rows, seen: int, rows:
 
 def numpy_start(hasher: ProjectionHash) -> tuple[Rows, npt.NDArray[np.float32], Rows]:
     """Return directions, Z and mean of a live hasher, in the units of the stream."""
-    assert hasher._live is not None
-    _, arrays = hasher._live.tracker.state()
+    _, arrays = hasher.stream_.tracker.state()
     scale = np.sqrt(
-        hasher._live.tracker.total_variance / (arrays["numbers"][3] / arrays["numbers"][2])
+        hasher.stream_.tracker.total_variance / (arrays["numbers"][3] / arrays["numbers"][2])
     )
     return (
         arrays["directions"],
@@ -134,7 +133,6 @@ def main() -> None:
     )
     took = {name: 1e6 * seconds[name] / counts[name] for name in counts}
     moved = copy.deepcopy(ours).partial_fit(few)
-    assert moved._live is not None
     sizes = {
         "d": D,
         "n_bits": C,
@@ -170,7 +168,9 @@ def main() -> None:
         "against a NumPy loop of the same recurrences, tracking only",
         **sizes,
         numpy_microseconds=took["numpy"],
-        sine_between_spans=angle(numpy_loop(W, Z, mean, WARM, few), moved._live.tracker.directions),
+        sine_between_spans=angle(
+            numpy_loop(W, Z, mean, WARM, few), moved.stream_.tracker.directions
+        ),
         ratio=took["numpy"] / took["ours"],
         wanted=2.5,
     )

@@ -249,7 +249,7 @@ def test_a_hasher_that_still_codes_by_random_directions_is_not_followed(n_learne
     ):
         index.follow(hasher, X)
     assert index.epochs == []
-    assert n_learned == (0 if hasher._live is None else hasher.n_seen_), "nothing was learned"
+    assert n_learned == (hasher.n_seen_ if hasattr(hasher, "stream_") else 0), "nothing was learned"
     hasher.partial_fit(X[n_learned : 32 * 5])
     index.add(hasher.epoch_, X[: 32 * 5])
     index.follow(hasher, X[32 * 5 :])

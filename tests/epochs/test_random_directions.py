@@ -65,8 +65,8 @@ def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -
     epoch = started()
     wide = epoch.components_.astype(np.float64)
     assert np.allclose(wide.T @ wide, np.eye(16), atol=1e-5)
-    assert epoch._model.random
-    assert scored(epoch._model, X, Q, random=True) > 1.5 * scored(epoch._model, X, Q, random=False)
+    assert epoch.model_.random
+    assert scored(epoch.model_, X, Q, random=True) > 1.5 * scored(epoch.model_, X, Q, random=False)
     kept = bitkin.corrections(epoch, X)
     y = epoch.project(X).astype(np.float64)
     expected = np.square(X.astype(np.float64)).sum(axis=1) / np.sqrt(
@@ -78,8 +78,8 @@ def test_drawn_orthonormal_directions_are_scored_as_drawn_ones_and_better_so() -
 def test_principal_directions_are_scored_as_such_and_better_so() -> None:
     rows, queries = varied(1500), varied(40)
     hasher = live(16).fit(rows).epoch_
-    assert not hasher._model.random
-    right, wrong = (scored(hasher._model, rows, queries, random=random) for random in (False, True))
+    assert not hasher.model_.random
+    right, wrong = (scored(hasher.model_, rows, queries, random=random) for random in (False, True))
     assert right > wrong + 0.01
 
 
@@ -89,7 +89,7 @@ def test_a_snapshot_of_a_random_projection_is_scored_as_the_hasher_itself() -> N
     assert repr(snapshot.projection) == "Given(random=True)"
     assert np.array_equal(bitkin.corrections(snapshot, X), bitkin.corrections(hasher, X))
     assert (
-        scored(hasher._model, X, Q, random=True) > scored(hasher._model, X, Q, random=False) + 0.2
+        scored(hasher.model_, X, Q, random=True) > scored(hasher.model_, X, Q, random=False) + 0.2
     )
     index, of_hasher = EpochIndex(), EpochIndex()
     index.add(snapshot, X)
@@ -104,7 +104,7 @@ def test_files_and_pickles_remember_it(make: Any, tmp_path: Path) -> None:
     hasher = make()
     hasher.save(tmp_path / "model")
     for copy in (bitkin.load(tmp_path / "model"), pickle.loads(pickle.dumps(hasher))):
-        assert copy._model.random
+        assert copy.model_.random
         assert np.array_equal(bitkin.corrections(copy, X[:9]), bitkin.corrections(hasher, X[:9]))
     index = EpochIndex()
     index.add(hasher, X)
@@ -123,12 +123,12 @@ def test_a_stream_in_a_file_remembers_which_of_its_models_were_drawn(tmp_path: P
         hasher.partial_fit(X[first : first + 45 if first else 5])
         hasher.save(tmp_path / "model")
         copy = bitkin.load(tmp_path / "model")
-        kinds.append((copy._model.random, copy.epoch_._model.random))
-        assert kinds[-1] == (hasher._model.random, hasher.epoch_._model.random)
+        kinds.append((copy.model_.random, copy.epoch_.model_.random))
+        assert kinds[-1] == (hasher.model_.random, hasher.epoch_.model_.random)
     assert kinds == [(True, True), (False, True), (False, True)]
     hasher.partial_fit(X[100:400])
     hasher.save(tmp_path / "model")
-    assert not bitkin.load(tmp_path / "model").epoch_._model.random
+    assert not bitkin.load(tmp_path / "model").epoch_.model_.random
 
 
 def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonormal(
@@ -136,7 +136,7 @@ def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonor
 ) -> None:
     basis = np.linalg.qr(_rng.standard_normal((64, 6)))[0]
     given = hasher_of_directions(basis)
-    assert not given._model.random
+    assert not given.model_.random
     assert bitkin.corrections(given, X[:3]).shape == (3, 2)
     skewed = hasher_of_directions(basis * 2)
     with pytest.raises(InvalidInputError, match="orthonormal directions or a random projection"):
@@ -153,7 +153,7 @@ def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonor
         whole = parameters | {"projection": {"class": "Given", "parameters": kind}}
         write_file(tmp_path / "other", "ProjectionHash", whole, given.fingerprint_, tensors)
         if known:
-            assert bitkin.load(tmp_path / "other")._model.random is bool(kind)
+            assert bitkin.load(tmp_path / "other").model_.random is bool(kind)
         else:
             with pytest.raises(CorruptFileError, match="does not know"):
                 bitkin.load(tmp_path / "other")

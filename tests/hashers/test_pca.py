@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import ProjectionHash, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projection import registry as slots
+from bitkin.hashers.projection import registry
 from bitkin.hashers.projection.given import hasher_of_directions
 from bitkin.hashers.projection.projections import PCA, limits
 from bitkin.hashers.projection.rotations import ITQ, IsoHash, Projected, UnifDiag
@@ -274,7 +274,7 @@ def test_variances_are_equal_over_all_rows_and_no_sample_is_read(
     rotation: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 10)
-    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS_A_BIT", 1)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS_PER_BIT", 1)
     monkeypatch.setattr("bitkin.hashers.projection.projections.pca.MOST_SPARSE_FEATURES", 300)
     made: dict[str, Callable[[], Any]] = {
         "tall": lambda: decaying(5000, 40),
@@ -361,7 +361,7 @@ def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(
         )
         directions = merged.directions
         if rotation is not None:
-            found = slots.rotation_for(rotation)
+            found = registry.rotation_for(rotation)
             assert found is not None
             data = Projected(merged.project(X), merged.covariance)
             directions = directions @ found.matrix(data, 8, Draws(0, "rotation"))

@@ -421,7 +421,7 @@ def _use_projection(hasher: ProjectionHash, again: Path) -> None:
     hasher.encode(X)
     hasher.transform(X)
     hasher.snapshot().encode(X)
-    if hasher._live is not None:
+    if hasattr(hasher, "stream_"):
         if hasher.epochs is not None:
             hasher.drift()
         for codes in hasher.sketch_stream(X[:200]):

@@ -19,6 +19,7 @@ from bitkin.epochs.search import nearest_rows
 from bitkin.epochs.state import State, begun, new_ids, require_epoch, scorer_in, with_codes, without
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.projection.trial import StreamTrial
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.files import read_index, verify_rows
 from bitkin.index.rows.limits import given_ids, is_id
@@ -195,14 +196,14 @@ class EpochIndex:
         found; it is warned of and not learned from, or is an error with `strict`. While the call
         runs, no other may use the hasher.
         """
-        trial = require_followable(hasher)._trial()
-        parts = coded_by_stream(self._state, trial, vectors, self.metric, strict)
+        trial = StreamTrial(require_followable(hasher))
+        parts = coded_by_stream(self._state, trial.copy, vectors, self.metric, strict)
         given = given_ids(sum(len(part.codes) for part in parts), ids)
         with self._writer:
-            hasher._require_unchanged_since(trial)
+            trial.require_unchanged()
             state, new = with_parts(self._state, parts, given)
             self._state = state
-            hasher._accept(trial)
+            trial.accept()
         return new
 
     def remove(self, ids: npt.ArrayLike) -> None:

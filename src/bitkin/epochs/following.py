@@ -31,20 +31,21 @@ class CodedPart(NamedTuple):
 
 def require_followable(hasher: Any) -> ProjectionHash:
     """Return a live hasher that has epochs and has learned directions already."""
-    if not isinstance(hasher, ProjectionHash) or not hasher._can_follow():
+    if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "sketch_stream"):
         raise InvalidInputError(
             "hasher must be a ProjectionHash that goes on learning, with projection='opast' or "
             "'frequent-directions' "
             f"and a rotation other than 'itq', got {hasher!r}. Rows of other hashers are added by "
             "add(hasher, vectors)."
         )
-    if (hasher.epochs if hasher._live is None else hasher._live.settings.epochs) is None:
+    stream = getattr(hasher, "stream_", None)
+    if (hasher.epochs if stream is None else stream.recipe.epochs) is None:
         raise InvalidInputError(
             "hasher must have epochs, got epochs=None: codes of a model that moves cannot be "
             "searched. Make it with "
             "epochs='request'."
         )
-    if hasher._live is None or hasher._live.warming_up:
+    if stream is None or stream.warming_up:
         raise InvalidInputError(
             "hasher must have learned directions before it is followed; it still codes by random "
             "ones, and such rows "
@@ -63,16 +64,15 @@ def coded_by_stream(
 
     Scorers that `state` holds already are taken from there.
     """
-    of_epochs, n_rows = EpochCodes(hasher, strict=strict), 0
     parts: list[CodedPart] = []
-    for item in hasher._stream_batches(vectors):
-        for snapshot, codes, rows in of_epochs.of(item):
-            if parts and parts[-1].codes.fingerprint == codes.fingerprint:
-                scorer = parts[-1].scorer
-            else:
-                scorer = scorer_in(state, snapshot, metric, "hasher")
-            parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
-            n_rows += len(codes)
+    n_rows = 0
+    for snapshot, codes, rows in EpochCodes(hasher, strict=strict).sketch_stream(vectors):
+        if parts and parts[-1].codes.fingerprint == codes.fingerprint:
+            scorer = parts[-1].scorer
+        else:
+            scorer = scorer_in(state, snapshot, metric, "hasher")
+        parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
+        n_rows += len(codes)
     if any(part.codes.empty_rows().any() for part in parts):
         warn_caller(
             "Vectors that are not finite in float32 were skipped: nothing is learned from them, "

@@ -102,7 +102,7 @@ def _codes_of(faiss: Any, index: Any) -> Codes:
 
 def _transform_of(hasher: ProjectionHash) -> Any:
     check_is_fitted(hasher)
-    if hasher._model.normalize:
+    if hasher.model_.normalize:
         raise InvalidInputError(
             "The hasher must have normalize=False: a LinearTransform does not scale rows. Call "
             "faiss.normalize_L2 on "
@@ -113,7 +113,7 @@ def _transform_of(hasher: ProjectionHash) -> Any:
     transform = faiss.LinearTransform(n_features, n_bits, hasher.mean_ is not None)
     faiss.copy_array_to_vector(np.ascontiguousarray(hasher.components_.T).ravel(), transform.A)
     if hasher.mean_ is not None:
-        faiss.copy_array_to_vector(-hasher._model.offset, transform.b)
+        faiss.copy_array_to_vector(-hasher.model_.offset, transform.b)
     transform.is_trained = True
     transform.set_is_orthonormal()
     return transform

@@ -77,7 +77,7 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
             "hashers are compared by the symbols that differ, or rescored with stage='exact'."
         )
     check_is_fitted(hasher)
-    model = hasher._model
+    model = hasher.model_
     if not model.random and not _is_orthonormal(model):
         raise InvalidInputError(
             f"{name} must have orthonormal directions or a random projection for its codes to be "

@@ -147,8 +147,8 @@ def _may_be_last(hasher: ProjectionHash, fingerprint: str) -> bool:
     """Tell whether a model can be the last that a hasher coded by: its epoch, or any where that has
     coded nothing.
     """
-    live = hasher._live
-    coded_nothing = live is not None and live.epoch_start == live.n_seen
+    stream = getattr(hasher, "stream_", None)
+    coded_nothing = stream is not None and stream.epoch_start == stream.n_seen
     return coded_nothing or hasher.epoch_.fingerprint_ == fingerprint
 
 

@@ -384,7 +384,7 @@ class StreamRun:
         """Code, learn from and write rows; return the first one that was skipped, if any was."""
         self.whole = False
         row, skipped = self.position.n_vectors, None
-        for snapshot, codes, coded in self._codes.of(rows):
+        for snapshot, codes, coded in self._codes.sketch(rows):
             if codes.empty is not None and skipped is None:
                 skipped = row + int(np.argmax(codes.empty))
             if self._epochs is not None:

@@ -59,9 +59,9 @@ def by_row(codes: list[Codes]) -> list[tuple[bytes, str | None]]:
 
 def everything(hasher: ProjectionHash) -> dict[str, bytes]:
     """The whole state of a live hasher, to compare to the last bit."""
-    from bitkin.hashers.projection.streams.state import live_tensors
+    from bitkin.hashers.projection.streams.state import tensors_of_stream
 
-    tensors = {"components": hasher.components_, **live_tensors(hasher._live)}
+    tensors = {"components": hasher.components_, **tensors_of_stream(hasher.stream_)}
     return {name: tensor.tobytes() for name, tensor in tensors.items()}
 
 

@@ -89,10 +89,9 @@ def test_with_every_vector_refreshed_the_emitted_bits_have_the_same_variance() -
     X = turning(4000)[:2000]
     hasher = live(refresh=1, epochs=None)
     list(hasher.sketch_stream(X))
-    model = hasher._live
-    assert model is not None
-    assert model.turn is not None
-    variances = np.diag(model.turn.T @ model.tracker.covariance @ model.turn)
+    R = hasher.stream_.rotation_matrix
+    assert R is not None
+    variances = np.diag(R.T @ hasher.stream_.tracker.covariance @ R)
     assert np.ptp(variances) < 1e-12 * variances.mean()
 
 

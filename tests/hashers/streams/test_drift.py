@@ -71,8 +71,7 @@ def test_the_spread_is_that_of_the_variances_of_the_old_bits() -> None:
 
 def test_both_follow_from_the_covariance_within_the_directions_and_an_even_rest() -> None:
     hasher = live().fit(turning(500))
-    assert hasher._live is not None
-    tracker = hasher._live.tracker
+    tracker = hasher.stream_.tracker
     W, inside = tracker.directions.astype(np.float64), tracker.recent_covariance
     rest = (tracker.recent_total_variance - inside.trace()) / (13 - 5)
     C = W @ inside @ W.T + rest * (np.eye(13) - W @ W.T)
@@ -89,8 +88,7 @@ def test_bits_flipped_is_the_share_on_the_probe() -> None:
     hasher = live().fit(X[:1000])
     old = hasher.snapshot()
     hasher.partial_fit(X[1000:])
-    assert hasher._live is not None
-    rows = hasher._live.probe.rows
+    rows = hasher.stream_.probe.rows
     assert hasher.drift(old).bits_flipped == (old.transform(rows) != hasher.transform(rows)).mean()
     assert hasher.drift(old).bits_flipped > 0
 

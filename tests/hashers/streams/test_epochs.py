@@ -10,7 +10,7 @@ import pytest
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.streams.live import _WARM_UP
+from bitkin.hashers.projection.streams.stream import WARM_UP_PER_BIT
 from tests.hashers.streams.data import live, turning
 
 
@@ -19,16 +19,16 @@ def test_a_stream_that_no_fit_began_starts_with_random_directions_and_learns_its
 ):
     X = turning(300)
     hasher = live(epochs="request")
-    hasher.partial_fit(X[: _WARM_UP * 5 - 1])
+    hasher.partial_fit(X[: WARM_UP_PER_BIT * 5 - 1])
     start = hasher.epoch_
     assert hasher.n_epochs_ == 1
     assert start.fingerprint_ == live().partial_fit(-X[5:6]).epoch_.fingerprint_
     assert start.components_.T @ start.components_ == pytest.approx(np.eye(5), abs=1e-5)
-    hasher.sketch(X[_WARM_UP * 5 - 1])
+    hasher.sketch(X[WARM_UP_PER_BIT * 5 - 1])
     assert hasher.n_epochs_ == 2
     learned = hasher.epoch_
-    assert learned.fingerprint_ == live().partial_fit(X[: _WARM_UP * 5]).fingerprint_
-    list(hasher.sketch_stream(X[_WARM_UP * 5 :]))
+    assert learned.fingerprint_ == live().partial_fit(X[: WARM_UP_PER_BIT * 5]).fingerprint_
+    list(hasher.sketch_stream(X[WARM_UP_PER_BIT * 5 :]))
     assert hasher.n_epochs_ == 2
 
 
@@ -137,7 +137,7 @@ def test_an_epoch_begins_when_its_directions_capture_less_though_none_are_better
 def test_while_directions_are_random_only_the_warm_up_counts(epochs: int | float | str) -> None:
     X = turning(3000, d=40)
     parts = list(live(32, epochs=epochs, refresh=10_000).sketch_stream(X))
-    assert len(parts[0]) == _WARM_UP * 32
+    assert len(parts[0]) == WARM_UP_PER_BIT * 32
     if epochs == 300:
         assert [len(part) for part in parts] == [1024, *[300] * 6, 176]
 

@@ -16,6 +16,7 @@ from bitkin import ProjectionHash
 from bitkin.errors import CorruptFileError
 from bitkin.hashers.projection import files as projection_file
 from bitkin.hashers.projection.streams import state
+from bitkin.io.writer import write_file
 from bitkin.kernels import streaming
 from tests.hashers.streams.data import live, turning
 
@@ -40,10 +41,16 @@ def refused(
     hasher: ProjectionHash, forge: Callable[[Tensors], Tensors], words: str, path: Path
 ) -> None:
     """Write the hasher's file with other tensors of its stream, and see that it is not believed."""
+
+    def write_forged(
+        path: Path, name: str, parameters: Any, fingerprint: str, tensors: Tensors
+    ) -> None:
+        own = {name: tensor for name, tensor in tensors.items() if name.startswith("stream.")}
+        rest = {name: tensor for name, tensor in tensors.items() if name not in own}
+        write_file(path, name, parameters, fingerprint, rest | forge(own))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            projection_file, "live_tensors", lambda model: forge(state.live_tensors(model))
-        )
+        patch.setattr(projection_file, "write_file", write_forged)
         hasher.save(path)
     with pytest.raises(CorruptFileError, match=words):
         bitkin.load(path)
@@ -252,7 +259,7 @@ def test_what_a_long_stream_of_one_direction_leaves_behind_is_believed(tmp_path:
 
 
 def test_a_stream_in_the_file_of_a_hasher_that_follows_none_is_refused(tmp_path: Path) -> None:
-    tensors = state.live_tensors(live().partial_fit(turning(300))._live)
+    tensors = state.tensors_of_stream(live().partial_fit(turning(300)).stream_)
     refused(
         ProjectionHash(5).fit(turning(300)),
         lambda _: tensors,
@@ -319,7 +326,7 @@ def test_sizes_that_fit_no_memory_are_refused_before_anything_is_made(
 ) -> None:
     projection = bitkin.projections.FrequentDirections(sketch_size=20, chunk_rows=8)
     chunks = live(projection=projection).partial_fit(turning(50))
-    setattr(chunks._projection, name, 10**13)
+    setattr(chunks.recipe_.projection, name, 10**13)
     refused(
         chunks,
         telling(**{f"tracker_{name}": 10**13}),

@@ -78,10 +78,9 @@ def test_a_file_written_while_the_model_learns_can_be_read(tmp_path: Path) -> No
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_child_can_read_what_was_locked_when_it_was_born() -> None:
     hasher = live().partial_fit(turning(300))
-    assert hasher._live is not None
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
-    with hasher._live.lock:
+    with hasher.stream_.lock:
         child = context.Process(target=lambda: queue.put(hasher.fingerprint_))
         thread = threading.Thread(target=child.start)  # the child has no thread that holds the lock
         thread.start()
@@ -93,9 +92,8 @@ def test_a_forked_child_can_read_what_was_locked_when_it_was_born() -> None:
 
 def test_an_array_of_a_pickle_is_not_that_of_the_model() -> None:
     hasher = live().partial_fit(turning(300))
-    assert hasher._live is not None
-    state = hasher._live.__getstate__()
-    before = state["turn"].copy()
+    state = hasher.stream_.__getstate__()
+    before = state["rotation_matrix"].copy()
     hasher.partial_fit(turning(300))
-    assert np.array_equal(state["turn"], before)
+    assert np.array_equal(state["rotation_matrix"], before)
     assert state["tracker"].n_seen == 300

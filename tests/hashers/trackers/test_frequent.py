@@ -27,7 +27,7 @@ def tracker_of(
 def fed(rows: np.ndarray, c: int, **options: Any) -> FrequentDirectionsTracker:
     tracker = tracker_of(rows.shape[1], c, **options)
     tracker.update(rows)
-    tracker.settle()
+    tracker.flush()
     return tracker
 
 

@@ -38,7 +38,7 @@ def test_what_is_learned_is_what_a_tracker_knows(
     rows = stream(700, 30)
     tracker = projection.tracker(30, 5, center=center, draws=Draws(0, "projection"))
     tracker.update(rows)
-    tracker.settle()
+    tracker.flush()
     found = learned(projection, rows, center=center)
     assert np.array_equal(found.directions, tracker.directions)
     assert found.covariance is not None

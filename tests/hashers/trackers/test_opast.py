@@ -257,12 +257,12 @@ def test_settling_learns_from_fewer_vectors_than_usual() -> None:
     tracker = tracker_of(20, 10)
     tracker.update(stream(4, 20))
     was_ready = tracker.ready
-    tracker.settle()
+    tracker.flush()
     assert (was_ready, tracker.ready, tracker.n_seen) == (False, True, 4)
     assert tracker.total_variance > 0
     alike = tracker_of(20, 10)
     alike.update(np.ones((4, 20), dtype=np.float32))
-    alike.settle()
+    alike.flush()
     assert not alike.ready
 
 

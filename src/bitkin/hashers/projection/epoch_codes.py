@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from bitkin.arrays import Batch, Flags
+from bitkin.arrays import Batch
 from bitkin.codes import Codes
-from bitkin.hashers.projection.streams.rows import Skipped
+from bitkin.hashers.projection.streams.rows import SkippedVectors
 from bitkin.io.vectors.batch import row_slice
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ class EpochCodes:
     >>> from bitkin.hashers.projection.epoch_codes import EpochCodes
     >>> X = np.random.default_rng(0).standard_normal((100, 20), dtype=np.float32)
     >>> hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=60).fit(X)
-    >>> for snapshot, codes, rows in EpochCodes(hasher).of(X):
+    >>> for snapshot, codes, rows in EpochCodes(hasher).sketch(X):
     ...     print(len(codes), rows.shape, codes.fingerprint == snapshot.fingerprint_)
     60 (60, 20) True
     40 (40, 20) True
@@ -45,27 +43,24 @@ class EpochCodes:
     def __init__(self, hasher: ProjectionHash, *, strict: bool = False) -> None:
         self._hasher = hasher
         self._strict = strict
-        self._skipped = _Unsaid()
+        self._skipped = SkippedVectors(warn=False)
         self._model: SignModel | None = None
         self._snapshot: ProjectionHash | None = None
 
-    def of(self, X: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
-        """Yield snapshot, codes and rows for each epoch that rows fall in; no snapshot where there
-        are no epochs.
+    def sketch(self, X: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
+        """Yield snapshot, codes and rows of a batch for each epoch that its rows fall in; no
+        snapshot where there are no epochs.
         """
-        live, batch = self._hasher._started(X)
+        stream, batch = self._hasher.start_stream(X)
         first = 0
-        for model, codes in self._hasher._coded_by_models(live, batch, self._strict, self._skipped):
+        for model, codes in stream.sketch(batch, self._skipped, strict=self._strict):
             if model is not self._model:
                 self._model = model
-                self._snapshot = None if model is None else self._hasher._frozen_hasher(model)
+                self._snapshot = None if model is None else self._hasher.snapshot_of(model)
             yield self._snapshot, codes, row_slice(batch, first, first + len(codes))
             first += len(codes)
 
-
-class _Unsaid(Skipped):
-    """Counts vectors that were left out, and says nothing."""
-
-    def among(self, usable: Flags) -> int:
-        """Return how many vectors cannot be used."""
-        return int(np.count_nonzero(~usable))
+    def sketch_stream(self, vectors: Any) -> Iterator[tuple[ProjectionHash | None, Codes, Batch]]:
+        """Yield what `sketch` does of all batches that `ProjectionHash.sketch_stream` takes."""
+        for batch in self._hasher.stream_batches(vectors):
+            yield from self.sketch(batch)

@@ -1,5 +1,5 @@
-"""A fitted ProjectionHash in a file: its model, its two slots and, where it follows a stream, all
-it needs to go on.
+"""A fitted ProjectionHash in a file: its model, its projection and rotation and, where it follows a
+stream, all it needs to continue.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,10 @@ import numpy.typing as npt
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.feature_names import names_tensor, restore_names
-from bitkin.hashers.projection import registry as slots
+from bitkin.hashers.projection import registry
 from bitkin.hashers.projection.sign_model import SignModel
-from bitkin.hashers.projection.streams.state import live_from_file, live_tensors
 from bitkin.io.layout import damaged
 from bitkin.io.writer import write_file
-from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -35,14 +34,20 @@ def save_hasher(
     `more` are JSON values that the file keeps beside the hasher's parameters, for whoever looks for
     them.
     """
-    live = hasher._live
-    # another thread may go on learning while the file is written
-    with nullcontext() if live is None else live.lock:
-        model, stream = hasher._model, live_tensors(live)
+    stream = getattr(hasher, "stream_", None)
+    stream_tensors: dict[str, npt.NDArray[Any]] = {}
+    # another thread may continue to learn while the file is written
+    with nullcontext() if stream is None else stream.lock:
+        model = hasher.model_
+        if stream is not None:
+            from bitkin.hashers.projection.streams.state import tensors_of_stream
+
+            stream_tensors = tensors_of_stream(stream)
+    recipe = hasher.recipe_
     parameters = {
         "n_bits": model.spec.n_symbols,
-        "projection": slots.describe(hasher._projection),
-        "rotation": slots.describe(hasher._rotation),
+        "projection": registry.describe(recipe.projection),
+        "rotation": registry.describe(recipe.rotation),
         "center": model.mean is not None,
         "normalize": model.normalize,
         "random_state": None if hasher.random_state is None else int(hasher.random_state),
@@ -51,7 +56,7 @@ def save_hasher(
     tensors: dict[str, npt.NDArray[Any]] = {"components": model.components}
     if model.mean is not None:
         tensors["mean"] = model.mean
-    tensors |= names_tensor(hasher) | stream
+    tensors |= names_tensor(hasher) | stream_tensors
     write_file(path, "ProjectionHash", parameters | dict(more or {}), model.fingerprint, tensors)
 
 
@@ -64,33 +69,35 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     mean = stored.optional_tensor("mean", np.float64, (len(components),))
     hasher = kind(
         n_bits,
-        projection=slots.projection_from(stored.parameter("projection"), stored.name),
-        rotation=slots.rotation_from(stored.parameter("rotation"), stored.name),
+        projection=registry.projection_from(stored.parameter("projection"), stored.name),
+        rotation=registry.rotation_from(stored.parameter("rotation"), stored.name),
         center=stored.parameter("center"),
         normalize=stored.parameter("normalize"),
         random_state=stored.parameter("random_state"),
     )
     try:
-        hasher._require_parameters()
-        hasher.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
-        resolve_seed(hasher.random_state)
+        seed = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
+        recipe = replace(hasher.resolve_parameters(), seed=seed)
     except ValueError as error:
         raise damaged(stored.name, f"has impossible parameters: {error}") from None
-    if hasher.center != (mean is not None) or len(components) == 0:
+    if recipe.center != (mean is not None) or len(components) == 0:
         raise damaged(stored.name, "has tensors that do not fit its parameters")
     hasher.n_features_in_ = len(components)
     restore_names(hasher, stored)
-    hasher._projection, hasher._rotation = hasher.projection, hasher.rotation
     try:
-        hasher._set_model(
-            SignModel(components, mean, bool(hasher.normalize), random=hasher._slots.random)
-        )
-        live = live_from_file(stored, hasher)
+        model = SignModel(components, mean, recipe.normalize, random=recipe.random)
+        hasher.become_fitted(recipe, model)
+        state = stored.optional_tensor("stream.state", np.uint8, (None,))
+        if state is not None:
+            # Numba comes with it, 100 MB that other hashers need not load.
+            from bitkin.hashers.projection.streams.state import stream_from_file
+
+            stream = stream_from_file(stored, state, recipe, model)
+            hasher.refresh, hasher.epochs = stream.recipe.refresh, stream.recipe.epochs
+            hasher.become_fitted(stream.recipe, stream)
     except InvalidInputError as error:
         raise damaged(stored.name, f"holds an impossible model: {str(error).rstrip('.')}") from None
     stored.require_no_more_tensors()
-    if live is not None:
-        hasher._still, hasher._live = None, live
     if hasher.fingerprint_ != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return hasher

@@ -38,7 +38,8 @@ def hasher_of_directions(
     hasher = ProjectionHash(
         components.shape[1], projection=Given(), rotation=None, center=centre is not None
     )
-    hasher._adopt(SignModel(components, centre, normalize=False).require_smaller_mean())
+    model = SignModel(components, centre, normalize=False).require_smaller_mean()
+    hasher.become_fitted(hasher.resolve_parameters(), model)
     return hasher
 
 

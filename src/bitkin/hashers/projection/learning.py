@@ -1,35 +1,47 @@
-"""How a sign model is learned from rows at hand: directions, then a rotation of what is projected
-onto them.
+"""What a sign model is made by, and how it is learned from rows at hand: directions, then a
+rotation of what is projected onto them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin import threads
-from bitkin.hashers.projection.projections import Projection, RandomProjection
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.projections.base import Projection, StreamingProjection
 from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.projections.limits import require_memory
-from bitkin.hashers.projection.rotations import Projected, Rotation
+from bitkin.hashers.projection.projections.random import RandomProjection
+from bitkin.hashers.projection.rotations.base import Projected, Rotation
+from bitkin.hashers.projection.rotations.covariance import CovarianceRotation
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io.vectors import VectorSource
 from bitkin.randomness import Draws
 
+Epochs = int | float | str | None
+
 _SAMPLE_ROWS = 1 << 15
 _SAMPLE_BYTES = 1 << 28
-_SAMPLE_ROWS_A_BIT = 64
+_SAMPLE_ROWS_PER_BIT = 64
 
 
-class Slots(NamedTuple):
-    """What a model is made by, and of how many bits."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelRecipe:
+    """The parameters of a ProjectionHash, checked, with the objects that their names stand for."""
 
     n_bits: int
+    center: bool
+    normalize: bool
+    refresh: int
+    epochs: Epochs
     projection: Projection
     rotation: Rotation | None
+    seed: int
 
     @property
     def random(self) -> bool:
@@ -48,52 +60,82 @@ class Slots(NamedTuple):
         if self.rotation is not None:
             self.rotation.require_memory(self.n_bits)
 
-    def sample_rows(self, source: VectorSource) -> int:
-        """Return how many rows the rotation may learn from: 32,768 or what it asks for, within 256
-        MB.
+    def training_vectors(self, source: VectorSource) -> TrainingVectors:
+        """Return the rows to learn from; the seed alone decides which of them a rotation sees."""
+        return TrainingVectors(
+            source,
+            center=self.center,
+            normalize=self.normalize,
+            key=int(Draws(self.seed, "rows").words(1)[0]),
+            sample_rows=self._sample_rows(source),
+        )
+
+    def _sample_rows(self, source: VectorSource) -> int:
+        """Return how many rows the rotation may learn from: 32,768 or what it asks for, within
+        256 MB.
 
         None where it looks at none, or at a covariance that the projection knows.
         """
         rotation = self.rotation
-        if rotation is None or not rotation.needs_rows:
+        if rotation is None or not rotation.needs_rows or can_stream(self.projection, rotation):
             return 0
         if rotation.needs_covariance_only and self.projection.knows_covariance:
             return 0
         most = max(_SAMPLE_ROWS, getattr(rotation, "max_rows", None) or 0)
         if not source.sparse:
             most = min(most, _SAMPLE_BYTES // (4 * source.shape[1]))
-        return max(most, _SAMPLE_ROWS_A_BIT * self.n_bits)
+        return max(most, _SAMPLE_ROWS_PER_BIT * self.n_bits)
 
 
-def training_vectors(
-    source: VectorSource, *, center: bool, normalize: bool, seed: int, sample_rows: int = 0
-) -> TrainingVectors:
-    """Return rows to learn from; the seed alone decides which of them a rotation looks at."""
-    key = int(Draws(seed, "rows").words(1)[0])
-    return TrainingVectors(
-        source, center=center, normalize=normalize, key=key, sample_rows=sample_rows
+def can_stream(projection: Projection, rotation: Rotation | None) -> bool:
+    """Whether the two can learn vector by vector: directions that move, and a rotation that needs
+    no rows.
+    """
+    from_covariance = rotation is None or isinstance(rotation, CovarianceRotation)
+    return isinstance(projection, StreamingProjection) and from_covariance
+
+
+def check_epochs(value: Any) -> Epochs:
+    """Return when epochs begin: "request", a number of vectors, a share of the variance, or None
+    for never.
+    """
+    if value is None or (isinstance(value, str) and value == "request"):
+        return value
+    if isinstance(value, (float, np.floating)) and 0 < value < 1:
+        return float(value)
+    if (
+        isinstance(value, (int, np.integer))
+        and not isinstance(value, (bool, np.bool_))
+        and 1 <= value < 2**62
+    ):
+        return int(value)
+    raise InvalidInputError(
+        "epochs must be 'request', a whole number of vectors from 1 on, a share of the variance "
+        "that may be lost "
+        f"between 0 and 1, or None, got {value!r}."
     )
 
 
-def learn_signs(
-    slots: Slots, vectors: TrainingVectors, seed: int
+def fit_model(
+    recipe: ModelRecipe, vectors: TrainingVectors
 ) -> tuple[SignModel, npt.NDArray[np.float64]]:
-    """Return the model, and the loss after each turn of a rotation that is found in turns."""
-    learned = slots.projection.learn(vectors, slots.n_bits, Draws(seed, "projection"))
+    """Return the model, and the loss after each iteration of a rotation that is found by them."""
+    n_bits, rotation = recipe.n_bits, recipe.rotation
+    learned = recipe.projection.learn(vectors, n_bits, Draws(recipe.seed, "projection"))
     components, losses = learned.directions, np.empty(0)
-    if slots.rotation is not None:
-        enough = slots.rotation.needs_covariance_only and learned.covariance is not None
+    if rotation is not None:
+        enough = rotation.needs_covariance_only and learned.covariance is not None
         sample = () if enough else vectors.sample_batches()
         rows = np.concatenate(
-            [np.empty((0, slots.n_bits), dtype=np.float32), *map(learned.project, sample)]
+            [np.empty((0, n_bits), dtype=np.float32), *map(learned.project, sample)]
         )
-        projected = Projected(rows, learned.covariance)
-        rotation, losses = slots.rotation.matrix_and_losses(
-            projected, slots.n_bits, Draws(seed, "rotation")
+        matrix, losses = rotation.matrix_and_losses(
+            Projected(rows, learned.covariance), n_bits, Draws(recipe.seed, "rotation")
         )
+        # signs of ((x − mean) · directions) · R are those of (x − mean) · (directions · R)
         with threads.blas_in_one_thread():
-            components = components @ rotation
+            components = components @ matrix
     model = SignModel(
-        components.astype(np.float32), learned.mean, vectors.normalize, random=slots.random
+        components.astype(np.float32), learned.mean, recipe.normalize, random=recipe.random
     )
     return model.require_smaller_mean(), losses

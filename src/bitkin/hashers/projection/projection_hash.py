@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from bitkin.arrays import Batch
 from bitkin.checks import whole_number
-from bitkin.code_spec import MAX_SYMBOLS, CodeSpec
+from bitkin.code_spec import MAX_SYMBOLS
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.estimators.available import unless
+from bitkin.estimators.vector_input import fitted_names
 from bitkin.hashers.base import Hasher
-from bitkin.hashers.projection import registry as slots
 from bitkin.hashers.projection.files import load_hasher, save_hasher
-from bitkin.hashers.projection.learning import Slots, learn_signs, training_vectors
+from bitkin.hashers.projection.learning import ModelRecipe, can_stream, check_epochs, fit_model
 from bitkin.hashers.projection.projections.given import Given
+from bitkin.hashers.projection.registry import projection_for, rotation_for
 from bitkin.hashers.projection.sign_model import SignModel
-from bitkin.hashers.projection.streams.settings import Settings, epochs_rule, refresh_count
-from bitkin.hashers.projection.streams.streaming import Streaming, follow_streams
+from bitkin.hashers.projection.streams.rows import (
+    SkippedVectors,
+    as_batch,
+    as_one_row,
+    fits_one_block,
+    stream_rows,
+)
+from bitkin.hashers.projection.trial import StreamTrial
 from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.columns import require_columns
 from bitkin.io.vectors.files.mapped import MappedRows, is_whole_map
-from bitkin.randomness import Draws, resolve_seed
+from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
-    from bitkin.hashers.projection.streams.live import LiveModel
+    from bitkin.hashers.projection.streams.drift import Drift
+    from bitkin.hashers.projection.streams.stream import Stream
     from bitkin.io.reader import StoredFile
 
 
-class ProjectionHash(Streaming, Hasher):
+def _why_no_stream(hasher: ProjectionHash) -> str | None:
+    """Return why a hasher cannot learn vector by vector; None where it can."""
+    if hasattr(hasher, "spec_"):
+        if hasattr(hasher, "stream_"):
+            return None
+        return "it is a snapshot, or was fitted without a stream to follow, and stays as it is."
+    try:
+        if can_stream(projection_for(hasher.projection), rotation_for(hasher.rotation)):
+            return None
+    except InvalidInputError:
+        pass
+    return (
+        "to go on learning takes projection='opast' or 'frequent-directions' and "
+        "rotation='unifdiag', 'isohash', "
+        f"'random' or None, got projection={hasher.projection!r} and rotation={hasher.rotation!r}."
+    )
+
+
+_where_streams = unless(_why_no_stream)  # a method exists only where there is a stream to follow
+
+
+class ProjectionHash(Hasher):
     """Bits that are the signs of projected vectors: bit j of x is (x − mean) · directionⱼ ≥ 0.
 
     Parameters
@@ -55,10 +89,10 @@ class ProjectionHash(Streaming, Hasher):
         Of a stream: vectors between two updates of the rotation, counted across calls. 1 is the
         streaming paper's way.
     epochs : "request", int, float or None, default "request"
-        Of a stream: when the model that makes codes is replaced by that of now. "request": when
+        Of a stream: when the model that makes codes is replaced by the current one. "request": when
         `new_epoch` is called. int: after so many vectors. float: where such a share of the variance
         is lost, such as 0.05: the epoch's directions capture so much less of the recent stream than
-        those of now, or than they did when the epoch began; looked at every max(256, `refresh`)
+        the current ones, or than they did when the epoch began; looked at every max(256, `refresh`)
         vectors. None: codes are made by the model as it moves, which is the streaming paper's way;
         they cannot be compared.
     random_state : int or None, default 0
@@ -98,15 +132,15 @@ class ProjectionHash(Streaming, Hasher):
     instead, and none are kept.
 
     **Streams.** With "opast" or "frequent-directions" and a rotation other than "itq", a hasher
-    goes on learning after `fit`, or without: `partial_fit` learns; `sketch` and `sketch_stream`
-    return codes and learn, and a code has always left before its vector is learned from.
-    `transform`, `encode`, `components_` and `fingerprint_` are those of the model as it is now,
+    continues to learn after `fit`, or learns without: `partial_fit` learns; `sketch` and
+    `sketch_stream` return codes and learn, and a code has always left before its vector is learned
+    from. `transform`, `encode`, `components_` and `fingerprint_` are those of the current model,
     `snapshot` keeps it. Codes of a model that moves cannot be compared with each other, so streams
-    are coded by epochs: the model of one moment, held still while learning goes on. `drift` tells
+    are coded by epochs: the model of one moment, held still while learning continues. `drift` tells
     when it is time for another. A stream that no `fit` began is coded by random directions at
-    first; its first learned epoch begins after 32 vectors a bit (Fashion-MNIST and CIFAR-10 GIST,
-    16 to 128 bits: at least 96 % of the recall that 128 a bit give; at 32 bits, 1 a bit gives half
-    of it), and until then no other rule counts.
+    first; its first learned epoch begins after 32 vectors per bit (Fashion-MNIST and CIFAR-10
+    GIST, 16 to 128 bits: at least 96 % of the recall that 128 per bit give; at 32 bits, 1 per bit
+    gives half of it), and until then no other rule counts.
 
     However a stream is cut into calls, models and codes are the same to the last bit. Memory stays
     the same however long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One
@@ -142,7 +176,13 @@ class ProjectionHash(Streaming, Hasher):
 
     notices_not_finite = True  # whatever is not finite shows in the product
 
-    _still: SignModel | None = None  # the model, where it does not follow a stream
+    recipe_: ModelRecipe
+    seed_: int
+    rotation_losses_: npt.NDArray[np.float64]
+    stream_: Stream
+    """The stream that the hasher follows; there is none where it does not follow any."""
+
+    _fixed_model: SignModel | None = None  # the model, where there is no stream to change it
 
     def __init__(
         self,
@@ -165,12 +205,61 @@ class ProjectionHash(Streaming, Hasher):
         self.epochs = epochs
         self.random_state = random_state
 
+    # What a fitted hasher is and makes.
+
+    @property
+    def model_(self) -> SignModel:
+        """What makes the codes: the current model."""
+        if self._fixed_model is not None:
+            return self._fixed_model
+        if not hasattr(self, "stream_"):
+            raise AttributeError("This ProjectionHash is not fitted yet. Call fit first.")
+        return self.stream_.model
+
+    @property
+    def components_(self) -> npt.NDArray[np.float32]:
+        """Directions times rotation, float32 (n_features, n_bits)."""
+        return self.model_.components
+
+    @property
+    def mean_(self) -> npt.NDArray[np.float64] | None:
+        """What is subtracted from rows, float64 (n_features,), or None."""
+        return self.model_.mean
+
+    @property
+    def fingerprint_(self) -> str:  # type: ignore[override]  # a moving model's is not known before it is asked for
+        """Equal for two fitted hashers exactly when they make the same codes."""
+        return self.model_.fingerprint
+
     def project(self, X: Any) -> npt.NDArray[np.float32]:
         """Return what the signs are taken of: float32 (n, n_bits)."""
         check_is_fitted(self)
         nothing = np.empty((0, self.spec_.n_symbols), dtype=np.float32)
-        parts = [self._model.project(batch) for _, batch in self._batches(X)]
+        parts = [self.model_.project(batch) for _, batch in self._batches(X)]
         return np.concatenate([nothing, *parts])
+
+    def snapshot(self) -> ProjectionHash:
+        """Return the current model as a hasher of its own that never changes, with the current
+        fingerprint.
+        """
+        check_is_fitted(self)
+        return self.snapshot_of(self.model_)
+
+    def snapshot_of(self, model: SignModel) -> ProjectionHash:
+        """Return a hasher of its own with a model of this hasher, such as that of an epoch; it
+        cannot learn any more.
+        """
+        hasher = type(self)(
+            model.spec.n_symbols,
+            projection=Given(model.random),
+            rotation=None,
+            center=model.mean is not None,
+            normalize=model.normalize,
+        )
+        hasher.become_fitted(hasher.resolve_parameters(), model)
+        if hasattr(self, "feature_names_in_"):
+            hasher.feature_names_in_ = self.feature_names_in_
+        return hasher
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""
@@ -182,146 +271,267 @@ class ProjectionHash(Streaming, Hasher):
         """Return the fitted hasher that a file holds."""
         return load_hasher(cls, stored)
 
-    @property
-    def components_(self) -> npt.NDArray[np.float32]:
-        """Directions times rotation, float32 (n_features, n_bits)."""
-        return self._model.components
+    def _symbols(self, batch: Any) -> npt.NDArray[Any]:
+        return (self.model_.project(batch) >= 0).view(np.uint8)
 
-    @property
-    def mean_(self) -> npt.NDArray[np.float64] | None:
-        """What is subtracted from rows, float64 (n_features,), or None."""
-        return self._model.mean
+    def _codes(self, batch: Any) -> Codes:
+        words = self.model_.words(batch)
+        words.flags.writeable = False
+        return Codes(words[:, None, :], self.spec_)
 
-    @property
-    def fingerprint_(self) -> str:  # type: ignore[override]  # of a live model it is not known before it is asked for
-        """Equal for two fitted hashers exactly when they make the same codes."""
-        return self._model.fingerprint
+    # Learning from all rows at once.
 
-    @property
-    def _model(self) -> SignModel:
-        """What makes the codes, as it is now."""
-        if self._live is not None:
-            return self._live.model
-        if self._still is None:
-            raise AttributeError("This ProjectionHash is not fitted yet. Call fit first.")
-        return self._still
-
-    @property
-    def _normalize(self) -> bool:
-        return self._model.normalize
-
-    def _learn(self, source: VectorSource) -> None:
-        self._settle_parameters()
-        follows = follow_streams(self._projection, self._rotation)
-        self._slots.require_memory(source.shape[1])
-        vectors = training_vectors(
-            source,
-            center=bool(self.center),
-            normalize=bool(self.normalize),
-            seed=self.seed_,
-            sample_rows=0 if follows else self._slots.sample_rows(source),
+    def resolve_parameters(self) -> ModelRecipe:
+        """Check all parameters, and return them with the objects that names stand for."""
+        return ModelRecipe(
+            n_bits=whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS),
+            center=_check_flag(self.center, "center"),
+            normalize=_check_flag(self.normalize, "normalize"),
+            refresh=whole_number(self.refresh, "refresh", low=1, high=2**62),
+            epochs=check_epochs(self.epochs),
+            projection=projection_for(self.projection),
+            rotation=rotation_for(self.rotation),
+            seed=resolve_seed(self.random_state),
         )
-        if not follows:
-            model, self.rotation_losses_ = learn_signs(self._slots, vectors, self.seed_)
-            self._set_model(model)
-            return
-        live = self._new_live(source.shape[1])
-        live.learn(batch for _, batch in vectors.batches())
-        self._still, self._live, self.rotation_losses_ = None, live, np.empty(0)
+
+    def become_fitted(self, recipe: ModelRecipe, learned: SignModel | Stream) -> None:
+        """Have learned this model, which never changes, or this stream."""
+        self.recipe_ = recipe
+        self.seed_ = recipe.seed
+        self.spec_ = learned.spec
+        if isinstance(learned, SignModel):
+            self.n_features_in_ = len(learned.components)
+            self._fixed_model = learned
+            if hasattr(self, "stream_"):
+                del self.stream_
+        else:
+            self.n_features_in_ = learned.n_features
+            self.stream_ = learned
+            self._fixed_model = None
 
     def _training_source(self, X: Any) -> VectorSource:
         source = super()._training_source(X)
-        if is_whole_map(X):
+        if isinstance(X, np.memmap) and is_whole_map(X):
             return MappedRows(X)
-        if (
-            not isinstance(X, VectorSource)
-            and not slots.projection_for(self.projection).reads_all_rows
-        ):
+        if not isinstance(X, VectorSource) and not projection_for(self.projection).reads_all_rows:
             for _ in source.batches():  # in memory it costs little to look at every number
                 pass
         return source
 
-    def _adopt(self, model: SignModel) -> None:
-        """Become a fitted hasher with this model."""
-        self._settle_parameters()
-        self.n_features_in_ = len(model.components)
-        self._set_model(model)
+    def _learn(self, source: VectorSource) -> None:
+        recipe = self.resolve_parameters()
+        recipe.require_memory(source.shape[1])
+        vectors = recipe.training_vectors(source)
+        if not can_stream(recipe.projection, recipe.rotation):
+            model, self.rotation_losses_ = fit_model(recipe, vectors)
+            self.become_fitted(recipe, model)
+            return
+        stream = _new_stream(recipe, source.shape[1])
+        stream.fit(batch for _, batch in vectors.batches())
+        self.become_fitted(recipe, stream)
+        self.rotation_losses_ = np.empty(0)
 
-    def _settle_parameters(self) -> None:
-        self._require_parameters()
-        self._projection, self._rotation = (
-            slots.projection_for(self.projection),
-            slots.rotation_for(self.rotation),
-        )
-        self.seed_ = resolve_seed(self.random_state)
+    # Learning from a stream.
+
+    @_where_streams
+    def partial_fit(self, X: Any, y: Any = None, *, strict: bool = False) -> Self:
+        """Learn from more rows; any cut of the same rows into calls gives the same model to the
+        last bit.
+
+        Rows that are not finite are skipped, counted in `n_skipped_` and warned of; with `strict`
+        they are an error, and nothing of `X` is learned. So are they always in a `VectorSource`,
+        which checks its rows itself.
+        """
+        if isinstance(X, VectorSource):
+            self._learn_source(X)
+            return self
+        stream, batch = self.start_stream(X)
+        if fits_one_block(batch):
+            stream.learn(batch, strict=strict)
+        else:
+            # A later block may fail, by an interrupt or where warnings are errors; beside so many
+            # rows a copy is cheap.
+            trial = StreamTrial(self)
+            trial.copy.stream_.learn(batch, strict=strict)
+            trial.accept()
+        return self
+
+    @_where_streams
+    def sketch(self, x: Any, *, strict: bool = False) -> Codes:
+        """Return the code of one vector, (n_features,) or (1, n_features), and learn from the
+        vector after that.
+
+        The code is the current epoch's, under its fingerprint; with `epochs=None` it is that of the
+        model just before, under none. A vector that is not finite has an empty code and is not
+        learned from, or is an error with `strict`.
+        """
+        stream, row = self.start_stream(as_one_row(x))
+        return next(stream.sketch(row, SkippedVectors(), strict=strict))[1]
+
+    @_where_streams
+    def sketch_stream(self, vectors: Any, *, strict: bool = False) -> Iterator[Codes]:
+        """Yield the codes of a stream as `sketch` makes them, learning on the way.
+
+        `vectors` is an iterable of vectors or of batches, and the codes of each are yielded before
+        the next is asked for; or an array, a CSR matrix, a data frame or a `VectorSource`, whose
+        codes come some thousand rows at a time. All rows of one `Codes` belong to one epoch: where
+        one ends, the codes of a batch come in two. Rows and codes stay aligned: a vector that is
+        not finite has an empty row, under the epoch at its time.
+
+        Learning happens as codes are asked for. Where an error ends the stream, all earlier vectors
+        have been learned.
+        """
+        return self._sketch_batches(self.stream_batches(vectors), strict)
+
+    @_where_streams
+    def new_epoch(self) -> ProjectionHash:
+        """Let the current model make all further codes, and return it as `snapshot` does."""
+        stream = self._require_stream()
+        if stream.recipe.epochs is None:
+            raise InvalidInputError(
+                "epochs=None means that there are none. Make the hasher with epochs='request'."
+            )
+        return self.snapshot_of(stream.begin_epoch())
+
+    @_where_streams
+    def drift(self, since: ProjectionHash | None = None) -> Drift:
+        """Return how far the model has moved since a snapshot of it, or from any ProjectionHash of
+        the same shape.
+
+        Without `since` it is since the current epoch began.
+        """
+        stream = self._require_stream()
+        if since is None:
+            if stream.epoch is None:
+                raise InvalidInputError(
+                    "since must be a snapshot of this hasher, got None, and with epochs=None there "
+                    "is no epoch to "
+                    "stand for it. Keep hasher.snapshot() of an earlier time."
+                )
+            return stream.drift(stream.epoch)
+        model = getattr(since, "model_", None)
+        shape = (stream.n_features, stream.spec.n_symbols)
+        if not isinstance(model, SignModel) or model.components.shape != shape:
+            got = (
+                "one of {} and {}".format(*model.components.shape)
+                if isinstance(model, SignModel)
+                else f"a {type(since).__name__}"
+            )
+            raise InvalidInputError(
+                "since must be a snapshot of this hasher, or a fitted ProjectionHash of "
+                f"{shape[0]} features and "
+                f"{shape[1]} bits as well, got {got}."
+            )
+        require_columns(fitted_names(since), fitted_names(self), "since", "this hasher")
+        return stream.drift(model)
 
     @property
-    def _slots(self) -> Slots:
-        return Slots(self.n_bits, self._projection, self._rotation)
-
-    def _set_model(self, model: SignModel) -> None:
-        self.spec_, self._still, self._live = model.spec, model, None
-
-    def _start_live(self, n_features: int) -> LiveModel:
-        """Return a model that has seen no vector yet."""
-        self._settle_parameters()
-        self._slots.require_memory(n_features)
-        return self._new_live(n_features)
-
-    def _new_live(self, n_features: int) -> LiveModel:
-        from bitkin.hashers.projection.streams.live import LiveModel
-
-        refresh, epochs = refresh_count(self.refresh), epochs_rule(self.epochs)
-        settings = Settings(bool(self.center), bool(self.normalize), self.seed_, refresh, epochs)
-        draws = Draws(self.seed_, "projection")
-        tracker = self._projection.tracker(
-            n_features, self.n_bits, center=settings.center, draws=draws
-        )
-        self.spec_ = CodeSpec(self.n_bits)
-        return LiveModel(tracker, self._rotation, settings)
-
-    def _frozen_hasher(self, model: SignModel) -> ProjectionHash:
-        """Return a hasher of its own with this model, which cannot learn any more."""
-        centred = model.mean is not None
-        hasher = type(self)(
-            model.spec.n_symbols,
-            projection=Given(model.random),
-            rotation=None,
-            center=centred,
-            normalize=model.normalize,
-        )
-        hasher._adopt(model)
-        if hasattr(self, "feature_names_in_"):
-            hasher.feature_names_in_ = self.feature_names_in_
-        return hasher
-
-    def _can_follow(self) -> bool:
-        """Whether vectors of a stream can be learned from: a hasher that was fitted otherwise stays
-        as it is.
-        """
-        if self._live is not None or hasattr(self, "spec_"):
-            return self._live is not None
-        try:
-            return follow_streams(
-                slots.projection_for(self.projection), slots.rotation_for(self.rotation)
+    def epoch_(self) -> ProjectionHash:
+        """The current epoch: the snapshot whose codes `sketch` returns."""
+        stream = self._require_stream()
+        if stream.epoch is None:
+            raise AttributeError(
+                "epoch_ does not exist with epochs=None: a model that moves makes the codes."
             )
-        except InvalidInputError:
-            return False
+        return self.snapshot_of(stream.epoch)
 
-    def _require_parameters(self) -> None:
-        whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
-        for name in ("center", "normalize"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise InvalidInputError(
-                    f"{name} must be True or False, got {getattr(self, name)!r}."
-                )
-        refresh_count(self.refresh)
-        epochs_rule(self.epochs)
+    @property
+    def n_epochs_(self) -> int:
+        """Epochs begun so far; of a stream that no `fit` began, the first one has random
+        directions.
+        """
+        return self._require_stream().n_epochs
 
-    def _symbols(self, batch: Any) -> npt.NDArray[Any]:
-        return (self._model.project(batch) >= 0).view(np.uint8)
+    @property
+    def n_seen_(self) -> int:
+        """Vectors learned from."""
+        return self._require_stream().n_seen
 
-    def _codes(self, batch: Any) -> Codes:
-        words = self._model.words(batch)
-        words.flags.writeable = False
-        return Codes(words[:, None, :], self.spec_)
+    @property
+    def n_skipped_(self) -> int:
+        """Vectors left out because they were not finite."""
+        return self._require_stream().n_skipped
+
+    def start_stream(self, X: Any) -> tuple[Stream, Batch]:
+        """Return the stream, begun now where there is none, and `X` as a batch of its width."""
+        stream = getattr(self, "stream_", None)
+        if stream is None:
+            with self._restored_on_failure():
+                batch = self._validate_rows(X, reset=True)
+                recipe = self.resolve_parameters()
+                recipe.require_memory(batch.shape[1])
+                stream = _new_stream(recipe, batch.shape[1])
+                self.become_fitted(recipe, stream)
+            return stream, batch
+        if (
+            type(X) is np.ndarray
+            and X.dtype.kind in "fiu"
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+        ):
+            # what most streams are made of, without the 100 µs that all other checks take
+            return stream, X
+        return stream, self._validate_rows(X, reset=False)
+
+    def stream_batches(self, vectors: Any) -> Iterator[Any]:
+        """Return the batches of what `sketch_stream` takes."""
+        if isinstance(vectors, VectorSource):
+            if hasattr(self, "stream_"):
+                self.require_features(vectors)
+            return self._batches_of(vectors)
+        whole = issparse(vectors) or hasattr(vectors, "__array__")
+        if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
+            raise InvalidInputError(
+                "vectors must be an array, a sparse matrix, a VectorSource or an iterable of "
+                "vectors or batches, "
+                f"got {type(vectors).__name__}."
+            )
+        return iter((vectors,)) if whole else map(as_batch, vectors)
+
+    def _sketch_batches(self, batches: Iterator[Any], strict: bool) -> Iterator[Codes]:
+        skipped = SkippedVectors()
+        for batch in batches:
+            stream, rows = self.start_stream(batch)
+            for _, codes in stream.sketch(rows, skipped, strict=strict):
+                yield codes
+
+    def _learn_source(self, source: VectorSource) -> None:
+        """Learn from all batches; on failure, stay as before."""
+        trial = StreamTrial(self)
+        for batch in trial.copy.stream_batches(source):
+            stream, batch = trial.copy.start_stream(batch)
+            for rows, _ in stream_rows(batch, stream.recipe.normalize):
+                stream.advance(rows, emit=False)
+        trial.accept()
+
+    def _batches_of(self, source: VectorSource) -> Iterator[Batch]:
+        """Yield the batches of a source that the stream may begin with: its columns are the
+        hasher's then.
+        """
+        for _, batch in source.batches():
+            if not hasattr(self, "stream_"):
+                with self._restored_on_failure():
+                    self.start_stream(batch)
+                    self._remember_features(source)  # now: nobody need ask for a second batch
+            yield batch
+
+    def _require_stream(self) -> Stream:
+        if not hasattr(self, "stream_"):
+            check_is_fitted(self)
+            raise AttributeError(
+                "This hasher was not fitted by a projection that follows a stream."
+            )
+        return self.stream_
+
+
+def _check_flag(value: Any, name: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInputError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def _new_stream(recipe: ModelRecipe, n_features: int) -> Stream:
+    # Numba comes with it, which a hasher without a stream need not load.
+    from bitkin.hashers.projection.streams.stream import Stream
+
+    return Stream(recipe, n_features)

@@ -96,7 +96,7 @@ class StreamingProjection(Projection):
                 continue
             for first in range(0, batch.shape[0], step):
                 tracker.update(row_slice(batch, first, min(first + step, batch.shape[0])).toarray())
-        tracker.settle()
+        tracker.flush()
         require_rows(tracker.n_seen, n_bits, center=vectors.center)
         if not tracker.ready:
             raise InvalidInputError(

@@ -28,12 +28,12 @@ class Drift:
 
     variance_kept: float
     """Variance of about the last 1,000 vectors that the earlier directions capture, over what the
-    directions of now do.
+    current directions do.
 
-    Near 1, the earlier model is as good as the one of now, and a new epoch gains nothing. Below
-    about 0.95, its codes lose neighbours that codes of now would find: begin an epoch (`new_epoch`,
-    or `epochs=0.05`). Below about 0.7 it is time to re-encode what the earlier model coded, where
-    vectors are still there.
+    Near 1, the earlier model is as good as the current one, and a new epoch gains nothing. Below
+    about 0.95, its codes lose neighbours that current codes would find: begin an epoch
+    (`new_epoch`, or `epochs=0.05`). Below about 0.7 it is time to re-encode what the earlier model
+    coded, where vectors are still there.
 
     It compares two models, so that it says nothing where neither is any good: see
     `variance_captured`.
@@ -45,8 +45,8 @@ class Drift:
 
     How much is usual depends on the data: compare with the share that the same model had when its
     epoch began. Where it has fallen though `variance_kept` is near 1, the stream has turned and the
-    model of now does not follow either: with `forgetting=1` it cannot any more after so many
-    vectors. Begin anew by `fit`, or use `OPAST(forgetting=0.999)`.
+    current model does not follow either: with `forgetting=1` it cannot any more after so many
+    vectors. Begin again by `fit`, or use `OPAST(forgetting=0.999)`.
     """
 
     bits_flipped: float
@@ -78,7 +78,7 @@ class Drift:
         ).replace("%", " %")
 
 
-class Earlier:
+class EarlierModel:
     """The directions A of an earlier model, not necessarily orthonormal, and (AᵀA)⁺."""
 
     def __init__(self, model: SignModel) -> None:
@@ -105,29 +105,29 @@ class RecentStream:
         self._total = max(self._captured, tracker.recent_total_variance)
         self._each_outside = (self._total - self._captured) / (n_features - n_bits)
 
-    def variance_kept(self, earlier: Earlier) -> float:
+    def variance_kept(self, earlier: EarlierModel) -> float:
         """Return the variance in the span of the earlier directions over that in W; 1 where there
         is none.
         """
         return self._within(earlier) / self._captured if self._captured > 0 else 1.0
 
-    def variance_captured(self, earlier: Earlier) -> float:
+    def variance_captured(self, earlier: EarlierModel) -> float:
         """Return the variance in the span of the earlier directions over all there is; 1 where
         there is none.
         """
         return self._within(earlier) / self._total if self._total > 0 else 1.0
 
-    def diagonal_spread(self, earlier: Earlier) -> float:
+    def diagonal_spread(self, earlier: EarlierModel) -> float:
         """Return (largest − smallest) / mean of the variances along the earlier directions."""
         variances = self._along(earlier).diagonal()
         mean = float(variances.mean())
         return float(variances.max() - variances.min()) / mean if mean > 0 else 0.0
 
-    def _within(self, earlier: Earlier) -> float:
+    def _within(self, earlier: EarlierModel) -> float:
         """Return the variance in the span of the earlier directions, the trace of (AᵀA)⁺ AᵀCA."""
         return float(np.sum(earlier.inverse * self._along(earlier)))
 
-    def _along(self, earlier: Earlier) -> Floats:
+    def _along(self, earlier: EarlierModel) -> Floats:
         """Return AᵀCA."""
         with threads.blas_in_one_thread():
             seen = self._directions.T @ earlier.directions
@@ -137,7 +137,7 @@ class RecentStream:
         return along
 
 
-def bits_flipped(a: SignModel, b: SignModel, rows: npt.NDArray[np.float32]) -> float:
+def share_of_flipped_bits(a: SignModel, b: SignModel, rows: npt.NDArray[np.float32]) -> float:
     """Return the share of bits that differ between two models' codes of some rows, however large; 0
     of no rows.
     """

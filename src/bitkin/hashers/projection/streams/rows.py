@@ -1,5 +1,5 @@
-"""Rows of a stream: dense, float32, normalized where the hasher normalizes, and told apart from
-what cannot be used.
+"""Rows of a stream: dense, float32, normalized where the hasher normalizes, and without those that
+cannot be learned from.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bitkin.hashers.projection.training import prepared
 from bitkin.io.vectors.batch import BATCH_BYTES, first_not_finite, name_not_finite, row_slice
 from bitkin.notices import warn_caller
 
-Rows = npt.NDArray[np.float32]
+FloatRows = npt.NDArray[np.float32]
 Maker = TypeVar("Maker")  # whatever made some codes
 
 
-def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[Rows, Flags | None]]:
+def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[FloatRows, Flags | None]]:
     """Yield blocks of a batch as rows to learn from, and which of the block's rows these are; None:
     all of them.
 
@@ -39,7 +39,7 @@ def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[Rows, Flags | N
         yield (prepared(rows, True) if normalize else rows), usable
 
 
-def one_block(batch: Batch) -> bool:
+def fits_one_block(batch: Batch) -> bool:
     """Whether `stream_rows` yields all of a batch at once."""
     return bool(batch.shape[0] <= _block_rows(batch))
 
@@ -63,16 +63,22 @@ def require_finite(batch: Batch, position: int) -> None:
     )
 
 
-class Skipped:
-    """Counts vectors that were left out, and warns of the first."""
+class SkippedVectors:
+    """Counts vectors that were left out, and warns of the first.
 
-    def __init__(self) -> None:
-        self._warned = False
+    Parameters
+    ----------
+    warn : bool, default True
+        Whether to warn; without, whoever keeps the codes sees the empty ones.
+    """
 
-    def among(self, usable: Flags) -> int:
+    def __init__(self, *, warn: bool = True) -> None:
+        self._warn = warn
+
+    def count(self, usable: Flags) -> int:
         """Return how many vectors cannot be used."""
-        if not self._warned:
-            self._warned = True
+        if self._warn:
+            self._warn = False
             warn_caller(
                 "Vectors that are not finite in float32 were skipped: nothing is learned from them "
                 "and their codes are "
@@ -81,19 +87,19 @@ class Skipped:
         return int(np.count_nonzero(~usable))
 
 
-def aligned(
-    parts: list[tuple[Maker, Words]], usable: Flags | None, now: tuple[Maker, Words]
+def align_with_rows(
+    parts: list[tuple[Maker, Words]], usable: Flags | None, last: tuple[Maker, Words]
 ) -> Iterator[tuple[Maker, Words, Flags | None]]:
     """Yield parts with rows of zeros, marked empty, where vectors were left out.
 
     Such a row belongs to the epoch at its time, however the stream is cut: where an epoch ended
-    with the vector before, to the next. `now` is the one after all rows, with no words.
+    with the vector before, to the next. `last` is the epoch after all rows, with no words.
     """
     if usable is None:
         yield from ((model, words, None) for model, words in parts)
         return
-    if not parts or parts[-1][0] is not now[0]:
-        parts = [*parts, now]
+    if not parts or parts[-1][0] is not last[0]:
+        parts = [*parts, last]
     places = np.flatnonzero(usable)
     first, done = 0, 0
     for part, (model, words) in enumerate(parts):
@@ -108,7 +114,7 @@ def aligned(
         first = stop
 
 
-def one_row(x: Any) -> Any:
+def as_one_row(x: Any) -> Any:
     """Return a vector as a batch of one row."""
     row = as_batch(x, "x")
     if row.shape[0] != 1:
@@ -140,14 +146,14 @@ def _block_rows(batch: Batch) -> int:
     return max(1, BATCH_BYTES // (4 * int(batch.shape[1])))
 
 
-def _finite(rows: Rows) -> bool:
-    """Whether all numbers are; of a single vector a product with itself tells so in a fifth of the
-    time.
+def _finite(rows: FloatRows) -> bool:
+    """Whether all numbers are finite; for a single vector, its product with itself tells so in a
+    fifth of the time.
     """
     return all_finite(rows) if len(rows) == 1 else first_not_finite(rows) is None
 
 
-def _float32(rows: Any) -> Rows:
+def _float32(rows: Any) -> FloatRows:
     if type(rows) is np.ndarray and rows.dtype == np.float32 and rows.flags.c_contiguous:
         return rows
     dense = rows.toarray() if issparse(rows) else rows

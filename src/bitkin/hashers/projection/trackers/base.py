@@ -87,7 +87,7 @@ class Tracker(ABC):
         return 1
 
     @abstractmethod
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Learn from vectors that wait for more of them to come. The stream may go on, but is
         another one then.
         """

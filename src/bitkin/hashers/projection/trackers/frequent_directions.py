@@ -34,7 +34,7 @@ _LARGEST = 1e60
 class FrequentDirectionsTracker(Tracker):
     """Online sketching; see `bitkin.projections.FrequentDirections` for what it does.
 
-    Rows wait until a chunk is full. What the tracker tells is about whole chunks, until `settle`
+    Rows wait until a chunk is full. What the tracker tells is about whole chunks, until `flush`
     takes in the rest.
 
     Parameters
@@ -142,13 +142,13 @@ class FrequentDirectionsTracker(Tracker):
             self._n_held += stop - at
             at = stop
             if self._n_held == self.chunk_rows:
-                self.settle()
+                self.flush()
 
     def vectors_to_next_change(self) -> int:
         """Return how many more vectors make the chunk full."""
         return self.chunk_rows - self._n_held
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Take in the rows that wait, as a chunk however short."""
         if self._n_held:
             chunk = np.concatenate(self._held)
@@ -170,8 +170,8 @@ class FrequentDirectionsTracker(Tracker):
                 f"{other.n_features} features, {other.n_bits} bits, center={other.center}."
             )
         both, theirs = self.from_state(*self.state()), other.from_state(*other.state())
-        both.settle()
-        theirs.settle()
+        both.flush()
+        theirs.flush()
         both._join(theirs._sketch.rows, theirs._mean, theirs._n, theirs._total)
         if theirs._n:
             both._last = theirs._last

@@ -172,7 +172,7 @@ class OPASTTracker(Tracker):
         """Return how many more of the first vectors it takes, or 1 once directions move."""
         return 1 if self._held is None else len(self._held) - self._n_held
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Learn from the first vectors, though they are fewer than usual; not where all are the
         same.
         """
