@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 
+@cache
 def physical_memory() -> int | None:
     """Return the bytes of memory of this machine, or None where the system does not say."""
     try:

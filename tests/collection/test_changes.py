@@ -396,7 +396,7 @@ def test_verify_finds_what_does_not_fit() -> None:
     collection = empty()
     collection.add(X)
     collection.verify()
-    now: Any = collection._snapshot
+    now: Any = collection._open_store.snapshot
     now.kept.vectors.column.array[5, 5] = np.nan
     with pytest.raises(CorruptFileError, match="vectors that are not finite"):
         collection.verify()
@@ -406,7 +406,7 @@ def test_verify_finds_what_does_not_fit() -> None:
         collection.verify()
     named = empty(ids="str")
     named.add(X[:3], ids=["a", "b", "c"])
-    table: Any = named._snapshot.ids
+    table: Any = named._open_store.snapshot.ids
     table._row_ids["a"] = 1
     with pytest.raises(CorruptFileError, match="ids belong to others"):
         named.verify()

@@ -174,7 +174,7 @@ class Collection:
         A string that is removed and added again has its old place, unless the space of removed rows
         was given back in between: then it comes last.
         """
-        now = self._snapshot
+        now = self._open_store.snapshot
         return now.ids.from_row_ids(now.coded.ids())
 
     @property
@@ -182,7 +182,7 @@ class Collection:
         """Bytes held for codes, vectors, corrections and ids, room for more rows included, but not
         the hasher.
         """
-        return self._snapshot.nbytes
+        return self._open_store.snapshot.nbytes
 
     def add(self, vectors: Any, *, ids: Any = None, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
@@ -208,7 +208,7 @@ class Collection:
 
     def remove(self, ids: Any) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed."""
-        given = self._snapshot.ids.check(ids)
+        given = self._open_store.snapshot.ids.check(ids)
         with self._writer:
             store = self._open_store
             store.remove(np.unique(_require_present(store.snapshot, given)))
@@ -217,7 +217,7 @@ class Collection:
         """Return what is kept of rows, in the order of `ids`; an unknown id is an
         UnknownIdError.
         """
-        now = self._snapshot
+        now = self._open_store.snapshot
         row_ids = _require_present(now, now.ids.check(ids))
         vectors = None if self._settings.vectors is None else now.vectors(row_ids)
         return Records(now.ids.from_row_ids(row_ids), vectors, now.coded.codes(row_ids))
@@ -249,7 +249,7 @@ class Collection:
         else:
             oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         last = settings.last_stage(stage, self._stages, self._encoder)
-        now = self._snapshot
+        now = self._open_store.snapshot
         allowed = None
         if allow is not None:
             allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
@@ -261,20 +261,20 @@ class Collection:
 
     def count(self) -> int:
         """Return how many rows there are."""
-        return len(self._snapshot)
+        return len(self._open_store.snapshot)
 
     def __len__(self) -> int:
         return self.count()
 
     def __contains__(self, id: object) -> bool:
-        now = self._snapshot
+        now = self._open_store.snapshot
         if not now.ids.is_id(id):
             return False
         return bool(now.coded.present(now.ids.row_ids(now.ids.check([id])))[0])
 
     def verify(self) -> None:
         """Check everything that can be checked; raise CorruptFileError on the first flaw."""
-        now = self._snapshot
+        now = self._open_store.snapshot
         verify_rows(now.coded)
         row_ids = now.coded.ids()
         if not np.array_equal(now.ids.row_ids(now.ids.from_row_ids(row_ids)), row_ids):
@@ -336,15 +336,11 @@ class Collection:
             raise InvalidInputError("the collection is closed. Create another one.")
         return store
 
-    @property
-    def _snapshot(self) -> CollectionSnapshot:
-        return self._open_store.snapshot
-
     def _put(self, vectors: Any, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         require_order(ids)
-        kept = self._snapshot.kept.vectors
+        kept = self._open_store.snapshot.kept.vectors
         new = self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
-        given = self._snapshot.ids.check_new(len(new.codes), ids)
+        given = self._open_store.snapshot.ids.check_new(len(new.codes), ids)
         with self._writer:
             store = self._open_store
             now = store.snapshot

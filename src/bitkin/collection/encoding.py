@@ -19,7 +19,6 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher, naming_batch
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate import Corrections, PreparedQueries, Scorer
 from bitkin.sets.members import is_matrix
@@ -71,7 +70,7 @@ class Encoder:
                     "the collection with vectors=None, or give a CSR matrix."
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
-        source = self._open(vectors, "vectors")
+        source = self.hasher.open_rows(vectors, "vectors")
         codes, kept, corrections = [self._no_codes()], [], [np.empty((0, 2), dtype=np.float32)]
         for first, batch in source.batches():
             if self.scorer is None:
@@ -88,10 +87,6 @@ class Encoder:
             None if self.scorer is None else np.concatenate(corrections),
         )
 
-    def open_queries(self, queries: Any) -> VectorSource:
-        """Open queries of the length that the hasher was fitted on."""
-        return self._open(queries, "queries")
-
     def encode_queries(
         self, batch: Batch, name: str, first: int, *, prepare: bool
     ) -> tuple[Codes, PreparedQueries | None]:
@@ -101,11 +96,6 @@ class Encoder:
         with naming_batch(name, first):
             prepared = self.scorer.prepare_queries(batch, name)
         return prepared.codes, prepared
-
-    def _open(self, vectors: Any, name: str) -> VectorSource:
-        source = open_vectors(vectors, name=name)
-        self.hasher.require_features(source)
-        return source
 
     def _no_codes(self) -> Codes:
         spec = self.hasher.spec_

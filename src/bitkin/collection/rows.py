@@ -62,11 +62,12 @@ class _Run:
 
     def find(self, wanted: Ids) -> Ids:
         """Return the slot of every row id, −1 where it is not here."""
-        here = self.row_ids.rows
+        here = self.row_ids.array[: self.row_ids.n]
         first, last = int(here[0]), int(here[-1])
         if last - first == len(here) - 1:  # consecutive: no search is needed
             if len(wanted) and first <= wanted.min() and wanted.max() <= last:
-                return self.slots.rows[wanted - first]
+                found: Ids = self.slots.array[wanted - first]
+                return found
             at = np.where((wanted >= first) & (wanted <= last), wanted - first, -1)
             return np.where(at >= 0, self.slots.rows[at], -1)
         at = np.minimum(np.searchsorted(here, wanted), len(here) - 1)

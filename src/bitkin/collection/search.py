@@ -22,13 +22,12 @@ def find_nearest(
     """Return the nearest rows of every query, k columns always."""
     last = funnel.steps[-1]
     if encoder.takes(queries):
-        source = encoder.open_queries(queries)
-        require_result_fits(source.shape[0] or 1, last)
-        rows = min(source.batch_rows, funnel.queries_at_once(len(snapshot)))
+        rows = encoder.hasher.open_rows(queries, "queries")
+        require_result_fits(rows.n_rows or 1, last)
         parts = []
-        for first, batch in source.batches(rows=rows):
+        for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
             codes, prepared = encoder.encode_queries(
-                batch, source.name, first, prepare=funnel.scorer is not None
+                batch, rows.name, first, prepare=funnel.scorer is not None
             )
             parts.append(funnel.nearest(snapshot, batch, codes, allow, prepared=prepared))
     elif len(funnel.steps) > 1:

@@ -90,11 +90,11 @@ class Scorer:
 
     def _pack_signs(self, projected: Projections) -> Codes:
         """Return the codes of projected rows: their signs, 0 counting as positive."""
-        spec = self.model.spec
-        words = np.zeros((len(projected), 1, spec.plane_words), dtype=WORD)
-        words[:, 0].view(np.uint8)[:, : spec.plane_bytes] = np.packbits(projected >= 0, axis=1)
+        n_rows, n_bits = projected.shape
+        words = np.zeros((n_rows, 1, -(-n_bits // 64)), dtype=WORD)
+        words[:, 0].view(np.uint8)[:, : -(-n_bits // 8)] = np.packbits(projected >= 0, axis=1)
         words.flags.writeable = False
-        return Codes.from_parts(words, spec, None, self.model.fingerprint)
+        return Codes.from_parts(words, self.model.spec, None, self.model.fingerprint)
 
     def _corrections(
         self, projected: npt.NDArray[np.float32], batch: Batch, name: str, first: int | Ids
@@ -200,7 +200,7 @@ class Scorer:
             some = slice(first, first + step)
             out[some] = _score_piece(queries, rows, places, some)
 
-        step = _queries_per_piece(places)
+        step = max(1, _PAIRS_PER_PIECE // max(1, places.shape[1]))
         threads.run(score, range(0, len(places), step))
         return out
 
@@ -227,7 +227,7 @@ class Scorer:
             scores = read_only(_score_piece(queries, rows, places, some))
             nearest_into(scores, ids[some], best.distances[some], best.ids[some])
 
-        step = _queries_per_piece(places)
+        step = max(1, _PAIRS_PER_PIECE // max(1, places.shape[1]))
         threads.run(rank, range(0, len(places), step))
         return best
 
@@ -261,10 +261,6 @@ def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
         return Neighbors(
             found.ids, (np.sqrt(distances) if metric == "l2" else distances).astype(np.float32)
         )
-
-
-def _queries_per_piece(places: Ids) -> int:
-    return max(1, _PAIRS_PER_PIECE // max(1, int(places.shape[1])))
 
 
 def _score_piece(
