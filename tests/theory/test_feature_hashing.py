@@ -9,7 +9,7 @@ import pytest
 
 from bitkin import theory
 from bitkin.errors import InvalidInputError
-from bitkin.theory.feature_hashing import Moments
+from bitkin.theory.feature_hashing import ProductMoments
 
 
 def test_the_papers_example_loses_less_than_four_features() -> None:
@@ -68,7 +68,7 @@ def test_moments_of_hashed_products_are_those_over_all_hash_functions(shared: in
     mean = (shared * same.mean() + (T - shared) * other.mean()) / T
     variance = (shared * same.var() + (T - shared) * other.var()) / T**2
     found = theory.hashed_product(x, y, m, T, shared=shared)
-    assert isinstance(found, Moments)
+    assert isinstance(found, ProductMoments)
     assert found == pytest.approx((mean, variance))
     assert theory.hashed_product(x, y, m, T) == theory.hashed_product(x, y, m, T, shared=T)
 

@@ -69,6 +69,7 @@ class Bounds(ABC):
 
     def __init__(self, pairing: Pairing, unit_roundoff: float) -> None:
         n_terms = pairing.rows.n_columns + 32
+        # c = m·g / (1 − g) and c′ of the module's formula.
         growth = n_terms * (unit_roundoff + 4 * _V)
         self.pairing = pairing
         self.squared = pairing.metric == "l2"

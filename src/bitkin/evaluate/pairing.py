@@ -37,6 +37,8 @@ class Pairing:
         self.queries = queries
         self.metric = metric
         self.both_sparse = rows.sparse and queries.sparse
+        # Differences (l2) need one scale for both sides. Products may have one per side, since
+        # (s·a)·(t·b) = s·t·(a·b).
         self.row_scale = self.query_scale = 1.0
         if metric == "l2":
             exponent = _norm_exponent(max(rows.largest, queries.largest), rows.n_columns)
@@ -120,6 +122,7 @@ def _norm_exponent(largest: float, n_columns: int) -> int:
     """
     if largest == 0.0:
         return 0
+    # |x| < 2**f for f = frexp(largest), so ‖x‖ < 2**f·√D, and a difference is at most twice that.
     return math.frexp(largest)[1] + 1 + math.ceil(math.log2(max(1, n_columns)) / 2)
 
 

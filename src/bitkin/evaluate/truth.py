@@ -116,6 +116,7 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
         NearestCandidates(bounds, start, stop, k).best()[1][:, -1]
         for start, stop in _ranges(queries.n_rows, n_at_once)
     ]
+    # A second pass, now that the radius is known: the mean of scaled distances, scaled like them.
     query_ids, ids = _closer_than(bounds, float(np.concatenate(kth).mean()))
     truth = scipy.sparse.csr_matrix((np.ones(ids.size, dtype=bool), (query_ids, ids)), shape=shape)
     truth.sort_indices()

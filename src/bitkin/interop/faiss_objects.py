@@ -160,6 +160,7 @@ def _mean_for(
     if isinstance(transform, faiss.PCAMatrix):
         candidates.insert(0, faiss.vector_to_array(transform.mean).astype(np.float64))
     for mean in candidates:
+        # A·mean + b is 0 but for the rounding of A, mean and b in float32.
         allowed = _BIAS_ERROR * (np.abs(wide) @ np.abs(mean) + np.abs(bias))
         if (np.abs(wide @ mean + bias) <= allowed).all():
             return mean

@@ -55,6 +55,7 @@ def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Co
             f"{array.shape[1]}. "
             "Rows with a byte a dimension are not binary: quantize with precision='ubinary'."
         )
+    # int8 holds the byte less 128, which is the byte with its highest bit flipped.
     packed = (
         array if array.dtype == np.uint8 else np.ascontiguousarray(array).view(np.uint8) ^ _SIGN_BIT
     )

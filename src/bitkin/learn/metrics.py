@@ -94,6 +94,7 @@ def hierarchical_scores(taxonomy: Taxonomy, y: Any, p: Any) -> HierarchicalScore
     HierarchicalScores(precision=0.66..., recall=0.66..., f1=0.66...)
     """
     true, predicted = (_own_nodes(taxonomy, labels) for labels in _check_pairs(y, p))
+    # Two paths have a node in common exactly where they have it on the same level.
     n_shared = int(((true == predicted) & (true >= 0)).sum())
     n_true, n_predicted = int((true >= 0).sum()), int((predicted >= 0).sum())
     return HierarchicalScores(

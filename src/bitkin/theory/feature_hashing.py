@@ -20,7 +20,7 @@ from bitkin.theory._arguments import check_above_zero, check_vector_pair
 _MAX_WHOLE = 2**53  # float64 holds every whole number up to it
 
 
-class Moments(NamedTuple):
+class ProductMoments(NamedTuple):
     """Mean and variance of a random number."""
 
     mean: float
@@ -90,7 +90,7 @@ def largest_component(m: int, delta: float, T: int) -> float:
 
 def hashed_product(
     x: npt.ArrayLike, y: npt.ArrayLike, m: int, T: int, *, shared: int | None = None
-) -> Moments:
+) -> ProductMoments:
     """Return mean and variance of ⟨Ψ(x, a), Ψ(y, b)⟩ for classes a and b with `shared` levels in
     common, default all.
 
@@ -108,8 +108,9 @@ def hashed_product(
     m = whole_number(m, "m", low=1, high=_MAX_WHOLE)
     T = whole_number(T, "T", low=1, high=_MAX_WHOLE)
     shared = T if shared is None else whole_number(shared, "shared", low=1, high=T)
+    # With s levels in common: mean s·⟨x, y⟩/T, and variances of levels add up.
     product, squares = float(a @ b), float((a @ a) * (b @ b))
     in_common = squares + product**2 - 2 * float((a * a) @ (b * b))
-    return Moments(
+    return ProductMoments(
         product * shared / T, (shared * in_common + (T - shared) * squares) / (m * T * T)
     )

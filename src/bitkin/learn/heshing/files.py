@@ -70,7 +70,8 @@ def write_model(
         "class_counts": model.class_counts,
         "weights": model.weights,
     }
-    if settings.taxonomy not in (None, model.taxonomy):  # classes were added since
+    # `get_params` must give back the taxonomy as it was set, even where classes were added since.
+    if settings.taxonomy not in (None, model.taxonomy):
         tensors["given_taxonomy"] = _taxonomy_to_bytes(settings.taxonomy)
     if model.tables is not None:  # so that partial_fit continues as if nothing had happened
         tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
@@ -118,6 +119,7 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
         )
         if settings.alpha not in (None, method.alpha):
             raise InvalidInputError(f"chosen_alpha must be alpha, got {method.alpha}.")
+        # Both are squares of lengths that `measure_rows` let pass; no intercept counts as 1.
         squares = [method.mean_square, method.intercept * method.intercept or 1.0]
         if not all(map(is_usable, squares)):
             raise InvalidInputError(
@@ -158,6 +160,7 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
         tables=_read_tables(stored, weights, steps, average=method.average),
         finished=weights,
     )
+    # Of the model as it was read: a file whose parts do not belong together is found here.
     if _fingerprint(model) != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return n_features, model
@@ -178,6 +181,7 @@ def _read_tables(
     tables = HeshingTables(weights.copy(), sums.copy(), numbers.copy())
     if not are_possible(tables) or steps_of(tables) != steps:
         raise damaged(stored.name, "has counts of learning that cannot be")
+    # The weights that predict must be, to the last bit, those that the tables give.
     with np.errstate(over="ignore", invalid="ignore"):
         same = np.array_equal(finish_weights(tables), finished)
     if not same:

@@ -281,6 +281,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
                 [label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]]
             )
         scorer, prior = model.scorer(), model.log_prior()
+        # Rows without a feature all get the same answer, from the prior alone.
         usual = int(np.argmax(prior))
         usual_depth = sure_depth(model.taxonomy.class_paths[model.class_numbers], prior, margin)
         found: list[tuple[Hashable, ...]] = []
@@ -326,6 +327,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         "softmax".
         """
         scores = self._scores(X)
+        # exp(s − max s) / Σ exp(s − max s): the largest exponent is 0, so nothing overflows.
         shares: npt.NDArray[np.float32] = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return shares

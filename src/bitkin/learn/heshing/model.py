@@ -128,6 +128,7 @@ def fit_model(
         taxonomy = Taxonomy.from_classes(different)
     hint = "Add them by taxonomy.with_paths."
     class_numbers = np.sort(find_classes(taxonomy, different, hint))
+    # Classes are numbered by their place among those met: the taxonomy may have many more.
     places = np.searchsorted(class_numbers, taxonomy.class_numbers_of(labels))
     data = LabelledRows(rows.batch, places.astype(np.int32))
     tree = build_tree(taxonomy, class_numbers, seed)
@@ -140,6 +141,7 @@ def fit_model(
         seed=seed,
     )
     if settings.alpha is None:
+        # The trials learn other weights than the model will; only the strength is taken from them.
         alpha = choose_alpha(plan, data, _alpha_progress(progress))
         plan = replace(plan, method=replace(plan.method, alpha=alpha))
     learned, held_out = data, None
@@ -209,9 +211,13 @@ def continue_model(
         else "List new classes in classes."
     )
     named = find_classes(taxonomy, [*labels, *classes], hint)
+    # Classes keep their order by number, so a new one may come between old ones; what was counted
+    # moves along.
     known = np.union1d(model.class_numbers, named).astype(np.int64)
     counts = np.zeros(len(known), dtype=np.int64)
     counts[np.searchsorted(known, model.class_numbers)] = model.class_counts
+    # The number of buckets is fixed by now, since all hashes depend on it: a deeper tree takes more
+    # memory.
     model.settings.require_room(taxonomy.n_levels, model.n_buckets)
     has_new_classes = len(known) > len(model.class_numbers)
     if model.tables is None or has_new_classes:
@@ -265,8 +271,11 @@ def _first_method(settings: HeshingSettings, rows: TrainingRows) -> LearningMeth
     return LearningMethod(
         softmax=settings.softmax,
         average=settings.average,
+        # The loss is a function of ⟨w, x⟩: rows λ times as long need weights 1/λ times as large,
+        # and so λ² times the strength in the penalty α‖w‖²/2.
         alpha=USUAL_ALPHA * rows.mean_square if settings.alpha is None else settings.alpha,
         mean_square=rows.mean_square,
+        # As large as a usual row is long, so that it is learned as fast as the features.
         intercept=math.sqrt(rows.mean_square) if settings.fit_intercept else 0.0,
     )
 

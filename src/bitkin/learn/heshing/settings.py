@@ -49,6 +49,7 @@ class HeshingSettings:
         """Return the number of buckets per level."""
         if self.max_bytes is None:
             return self.n_buckets
+        # One table of float32 for each level but the root's.
         n_tables = taxonomy.n_levels - 1
         least = n_tables * _WEIGHT_BYTES
         if self.max_bytes < least:

@@ -104,6 +104,7 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
                 f"classes must be nodes of {name}, got {some_labels(unknown)}, which are not."
             )
         depths = _depths(wanted, parent_of, name)
+    # Checked before any path is made: paths may need memory quadratic in the number of nodes.
     depth = max((depths[node] for node in wanted), default=0)
     if not fits_memory(len(wanted), depth, len(nodes)):
         raise too_large(len(wanted), depth)
@@ -162,6 +163,8 @@ def _depths(
     """
     depths: dict[Hashable, int] = {None: 0}  # what is above a top
     for start in nodes:
+        # Climb until a node of known depth; the nodes passed on the way are then known too, so that
+        # every node is climbed from once.
         climbed: dict[Hashable, None] = {}
         node = start
         while node not in depths and node not in climbed:

@@ -23,6 +23,7 @@ def node_paths(taxonomy: Taxonomy, labels: Any) -> npt.NDArray[np.int32]:
     inner node.
     """
     wanted = plain_labels(labels, "labels")
+    # Every different label is looked up once; the last line spreads the answers over the rows.
     row_of = {label: row for row, label in enumerate(dict.fromkeys(wanted))}
     class_of = {label: _class_name(taxonomy, label) for label in row_of}
     found = [label for label, name in class_of.items() if name in taxonomy]
@@ -31,6 +32,7 @@ def node_paths(taxonomy: Taxonomy, labels: Any) -> npt.NDArray[np.int32]:
     paths[[row_of[label] for label in found]] = taxonomy.class_paths[
         taxonomy.index_of([class_of[label] for label in found])
     ]
+    # An inner node's path: from the node up to the root, each at its own level.
     for label, node in zip(inner, _inner_nodes(taxonomy, inner), strict=True):
         while node != ROOT:
             paths[row_of[label], taxonomy.node_levels[node] - 1] = node
@@ -60,6 +62,7 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
                 places[label].append(node)
     if taxonomy.root_label in places:
         places[taxonomy.root_label].append(ROOT)
+    # A tuple that starts with the root may also be a path: walk down from the root.
     for name, nodes in places.items():
         if isinstance(name, tuple) and name and name[0] == taxonomy.root_label:
             at: int | None = ROOT

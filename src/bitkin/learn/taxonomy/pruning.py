@@ -28,6 +28,7 @@ def condensed_paths(taxonomy: Taxonomy) -> tuple[Hashable, list[Path]]:
         [node for node in nodes if node == nodes[-1] or n_children[node] > 1]
         for nodes in _node_paths(taxonomy)
     ]
+    # One node above all classes, and more than the class itself: it takes the root's place.
     tops = {tuple(nodes[:1]) for nodes in paths}
     if len(tops) == 1 and max(map(len, paths)) > 1:
         (only,) = tops.pop()

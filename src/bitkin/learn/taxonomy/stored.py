@@ -77,6 +77,7 @@ def _holds_together(tree: TreeParts) -> bool:
     if not fits_memory(len(tree.classes), depth, tree.node_is_copy.count(False)):
         return False
     copy_below = copies_below(tree)
+    # From every class up to the root, as far as no other class has been: each node once.
     reached: set[int] = set()
     for end in tree.class_ends:
         node = end
@@ -85,6 +86,7 @@ def _holds_together(tree: TreeParts) -> bool:
                 return False
             reached.add(node)
             node = tree.node_parents[node]
+    # And from every class down its copies, which must reach the deepest level.
     for end in tree.class_ends:
         node = end
         for _ in range(depth - levels[end]):

@@ -121,6 +121,8 @@ class Taxonomy:
         for node, parent in enumerate(tree.node_parents):
             levels[node] = levels[parent] + 1
         n_levels = int(levels.max()) + 1
+        # Children of a node stand in a row, those of the root (−1) first, and offsets are running
+        # sums of their counts.
         by_parent = np.argsort(parents, kind="stable").astype(np.int32)
         offsets = np.concatenate(
             [[0], np.cumsum(np.bincount(parents + 1, minlength=len(parents) + 1))]
@@ -333,6 +335,8 @@ class Taxonomy:
             raise InvalidInputError(
                 f"y and p must have one length, got {len(true)} and {len(predicted)} labels."
             )
+        # Paths that part never meet again, so the levels on which they differ are the lowest ones,
+        # and their number is the height. Below an inner node (−1) a prediction is wrong.
         heights: _Integers = ((true != predicted) | (predicted < 0)).sum(axis=1, dtype=np.int64)
         return heights
 
@@ -404,6 +408,7 @@ class Taxonomy:
 def _class_paths(tree: TreeParts, levels: _Nodes, n_levels: int) -> _Nodes:
     """Return the extended paths of all classes, filled from the leaves up."""
     copy_below = copies_below(tree)
+    # A class's leaf is the last of the copies below the node where its path ends.
     leaves = []
     for end in tree.class_ends:
         node = end
