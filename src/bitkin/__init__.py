@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         dedup,
         errors,
         evaluate,
+        file_search,
         interop,
         io,
         projections,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
     from bitkin.collection.results import Hits, Records
     from bitkin.epochs.epoch_index import EpochIndex
+    from bitkin.file_search.search import search_files
     from bitkin.hashers.kernel_map.kernel_map import KernelMap
     from bitkin.hashers.minhash.minhash import MinHash
     from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     )
     from bitkin.learn.taxonomy.taxonomy import Taxonomy
     from bitkin.learn.texts import text_features
+    from bitkin.rescoring.correction_files import load_corrections, save_corrections
     from bitkin.rescoring.corrections import corrections
     from bitkin.rescoring.rescore import rescore
     from bitkin.sets.sets import Sets
@@ -87,6 +90,7 @@ _HOMES = {
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
+    "file_search": "bitkin.file_search",
     "flat_error": "bitkin.learn.metrics:flat_error",
     "get_threads": "bitkin.threads:get_threads",
     "hashed_node_weights": "bitkin.learn.features:hashed_node_weights",
@@ -97,9 +101,12 @@ _HOMES = {
     "io": "bitkin.io",
     "level_errors": "bitkin.learn.metrics:level_errors",
     "load": "bitkin._load:load",
+    "load_corrections": "bitkin.rescoring.correction_files:load_corrections",
     "projections": "bitkin.projections",
     "rescore": "bitkin.rescoring.rescore:rescore",
     "rotations": "bitkin.rotations",
+    "save_corrections": "bitkin.rescoring.correction_files:save_corrections",
+    "search_files": "bitkin.file_search.search:search_files",
     "set_threads": "bitkin.threads:set_threads",
     "shingles": "bitkin.sets.shingles:shingles",
     "stream_files": "bitkin.stream_files",
@@ -136,6 +143,7 @@ __all__ = [
     "distances",
     "errors",
     "evaluate",
+    "file_search",
     "flat_error",
     "get_threads",
     "hashed_node_weights",
@@ -146,9 +154,12 @@ __all__ = [
     "io",
     "level_errors",
     "load",
+    "load_corrections",
     "projections",
     "rescore",
     "rotations",
+    "save_corrections",
+    "search_files",
     "set_threads",
     "shingles",
     "stream_files",

@@ -42,7 +42,8 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     stored = read_file(path, mmap=mmap)
     if stored.class_name == "Corrections":
         raise InvalidInputError(
-            f"{stored.name} holds corrections, which bitkin search takes by --corrections."
+            f"{stored.name} holds corrections, which bitkin search takes by --corrections and "
+            "bitkin.load_corrections reads."
         )
     if stored.class_name not in _MODULES:
         raise CorruptFileError(

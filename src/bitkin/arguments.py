@@ -18,9 +18,10 @@ class ArgumentSpelling:
         """Return how an argument is given a value."""
         return f"{argument}={value!r}"
 
-    def command(self, function: str) -> str:
+    def command(self, function: str, **arguments: object) -> str:
         """Return how a function of the package is called."""
-        return f"bitkin.{function}"
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return f"bitkin.{function}(..., {given})" if given else f"bitkin.{function}"
 
 
 PYTHON = ArgumentSpelling()

@@ -444,7 +444,7 @@ def test_bars_move_while_alpha_is_chosen_and_while_it_learns(
         yield shown[-1][2].append
         is_open[0] -= 1
 
-    monkeypatch.setattr("bitkin.cli.classifying.learning.progress_bar", bar)
+    monkeypatch.setattr("bitkin.cli.classifying.models.progress_bar", bar)
     options = ("--text", "about", "--path", "all", "-o", "m", "--buckets", 512, "--passes", 3)
     assert run("classify", "train", "train.jsonl", *options).code == 0
     assert is_open == [0]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin.cli.classifying.classes import compared, name_of, told_apart
+from bitkin.cli.classifying.classes import compare_classes, distinguish_paths, name_of
 from tests.cli.conftest import Run
 from tests.cli.test_classify import FAST, write_lines
 from tests.cli.test_failures import require_failure
@@ -206,7 +206,7 @@ PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=4).map(tuple), min_size=1,
 
 @given(PATHS)
 def test_told_apart_paths_keep_their_names_and_their_tree(paths: list[tuple[str, ...]]) -> None:
-    apart = told_apart(paths)
+    apart = distinguish_paths(paths)
     assert set(apart) == set(paths)
     ends = [labels[-1] for labels in apart.values()]
     assert len(set(ends)) == len(ends)
@@ -223,7 +223,7 @@ def test_told_apart_paths_keep_their_names_and_their_tree(paths: list[tuple[str,
 def test_known_rows_are_what_they_were_and_unknown_ones_new_leaves(
     learned: list[tuple[str, ...]], asked: list[tuple[str, ...]]
 ) -> None:
-    apart = told_apart([*learned, ("c", "a"), ("d", "b")])
+    apart = distinguish_paths([*learned, ("c", "a"), ("d", "b")])
     tree = bitkin.Taxonomy.from_paths(apart.values())
 
     class Stub:
@@ -231,7 +231,7 @@ def test_known_rows_are_what_they_were_and_unknown_ones_new_leaves(
         classes_ = np.array([*(labels[-1] for labels in apart.values()), None], dtype=object)[:-1]
 
     truths = [*asked, ("c", "a")]
-    found = compared(Stub, truths, by_path=True)  # type: ignore[arg-type]
+    found = compare_classes(Stub, truths, by_path=True)  # type: ignore[arg-type]
     assert found.taxonomy.n_levels == tree.n_levels
     assert found.unknown_rows == sum(path not in apart for path in truths)
     assert found.unknown == ["/".join(path) for path in dict.fromkeys(truths) if path not in apart]

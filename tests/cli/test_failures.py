@@ -313,7 +313,7 @@ def test_ids_that_cannot_be(folder: Path, run: Run) -> None:
     np.save("few.npy", np.arange(7))
     require_failure(
         run("index", "codes", "--ids", "few.npy", "-o", "i"),
-        "few.npy must hold one id a row, got 7 for 203",
+        "few.npy must hold one id per row, got 7 for 203",
     )
     np.save("twice.npy", np.arange(203) // 2)
     require_failure(run("index", "codes", "--ids", "twice.npy", "-o", "i"), "given more than once")

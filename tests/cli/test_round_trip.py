@@ -151,7 +151,7 @@ def test_ids_of_ones_own(folder: Path, run: Run) -> None:
 def test_search_within_a_radius(
     folder: Path, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", at_once)
+    monkeypatch.setattr("bitkin.file_search.search._QUERIES_AT_ONCE", at_once)
     found = run(
         "search", "index", "queries.npy", "-m", "model", "--radius", 22, "-o", "found.npz", "--json"
     ).objects
@@ -176,7 +176,7 @@ def test_search_within_a_radius(
 def test_search_in_batches_numbers_queries_through(
     folder: Path, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", at_once)
+    monkeypatch.setattr("bitkin.file_search.search._QUERIES_AT_ONCE", at_once)
     found = run("search", "index", "queries.npy", "-m", "model", "-k", 3, "--json").objects
     truth = FlatIndex.load("index").search(bitkin.load("model").encode(np.load("queries.npy")), 3)
     assert [row["query"] for row in found] == list(range(9))

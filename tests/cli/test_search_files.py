@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin.cli.id_files import read_ids
 from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
+from bitkin.input_files import read_ids
 from bitkin.io.writer import write_file
 from tests.cli.conftest import RANDOM, Run
 from tests.cli.search_folder import folder, made, require_failure  # noqa: F401  # fixtures
@@ -43,7 +43,7 @@ def test_vectors_and_ids_that_do_not_fit_the_index(run: Run) -> None:
         ((*EXACT, "--ids", "ids.npy"), "none of them for the ids 0 of the index"),
         (
             (*EXACT, "--ids", "few-ids.npy"),
-            "--ids must be one a row of vectors.npy, got 200 for 203 rows",
+            "--ids must be one per row of vectors.npy, got 200 for 203 rows",
         ),
         (
             (*EXACT, "--ids", "twice.npy"),
@@ -202,9 +202,9 @@ def test_files_of_ids_that_are_none(run: Run) -> None:
     for name, says in (
         (
             "table.npy",
-            "table.npy must hold one id a row, an array of shape (n,), got shape (3, 2).",
+            "table.npy must hold one id per row, an array of shape (n,), got shape (3, 2).",
         ),
-        ("one.npy", "one.npy must hold one id a row, an array of shape (n,), got shape ()."),
+        ("one.npy", "one.npy must hold one id per row, an array of shape (n,), got shape ()."),
         ("floats.npy", "floats.npy must be whole numbers, got float64"),
         ("names.npy", "names.npy must be whole numbers, got <U1"),
         ("objects.npy", "objects.npy holds Python objects as a pickle, which bitkin never loads"),
@@ -218,10 +218,10 @@ def test_files_of_ids_that_are_none(run: Run) -> None:
         ("empty.npy", "empty.npy is not an .npy array"),
         (
             "words.txt",
-            "words.txt must be an .npy file of whole numbers, or text with one a line: line 2 is "
+            "words.txt must be an .npy file of whole numbers, or text with one per line: line 2 is "
             "'two'.",
         ),
-        ("bytes.txt", "bytes.txt must be an .npy file of whole numbers, or text with one a line"),
+        ("bytes.txt", "bytes.txt must be an .npy file of whole numbers, or text with one per line"),
         ("large.txt", "large.txt must be"),
         ("missing.txt", "missing.txt cannot be read: No such file or directory."),
         ("missing.npy", "missing.npy cannot be read: No such file or directory."),
@@ -229,7 +229,9 @@ def test_files_of_ids_that_are_none(run: Run) -> None:
         with pytest.raises(BitkinError, match=re.escape(says)):
             read_ids(Path(name))
     for option in ("--filter", "--ids"):
-        require_failure(run(*ASK, *EXACT, option, "table.npy"), "table.npy must hold one id a row")
+        require_failure(
+            run(*ASK, *EXACT, option, "table.npy"), "table.npy must hold one id per row"
+        )
 
 
 def test_an_empty_array_of_ids_allows_nobody(run: Run) -> None:

@@ -128,7 +128,7 @@ def test_a_filter_is_a_file_of_numbers_or_lines(run: Run) -> None:
 
 
 def test_queries_come_in_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitkin.cli.search._QUERIES_AT_ONCE", 4)
+    monkeypatch.setattr("bitkin.file_search.search._QUERIES_AT_ONCE", 4)
     require_same(run(*ASK, *EXACT, *ESTIMATE, "--json").objects, truth(10))
 
 
@@ -173,7 +173,7 @@ def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.M
     assert max(map(len, lines)) <= 80
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
     assert "FlatIndex, 9 queries" in "".join(lines)
-    assert rows["stage"] == ["seconds", "µs", "a", "query", "rows", "in", "rows", "out"]
+    assert rows["stage"] == ["seconds", "µs", "per", "query", "rows", "in", "rows", "out"]
     assert [(name, rows[name][2:]) for name in ("encode", "codes", "estimate", "exact")] == [
         ("encode", ["1", "1"]),
         ("codes", ["203", "20"]),

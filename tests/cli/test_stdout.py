@@ -214,7 +214,7 @@ def test_a_stdout_that_is_not_utf8_gets_what_it_can_show(
         text = Path(f"out{number}").read_text(encoding="utf-8" if "--help" in command else "ascii")
         assert text.strip()
         if command[0] == "search" and "--json" not in command and "--help" not in command:
-            assert "?s a query" in text  # µs
+            assert "?s per query" in text  # µs
 
 
 @needs_full

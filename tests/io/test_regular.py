@@ -15,11 +15,11 @@ import pytest
 
 import bitkin
 from bitkin import BandIndex, EpochIndex, FlatIndex, MultiIndex
-from bitkin.cli.classifying.labels import read_labels
-from bitkin.cli.correction_files import read_corrections
-from bitkin.cli.id_files import read_ids
+from bitkin.cli.classifying.inputs import read_labels
 from bitkin.errors import FileAccessError
+from bitkin.input_files import read_ids
 from bitkin.io.regular import open_regular
+from bitkin.rescoring.correction_files import read_corrections
 from bitkin.stream_files.state import load_state
 from tests.truth import random_codes
 

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitkin.arguments import ArgumentSpelling
-from bitkin.errors import ArgumentError, InvalidInputError
+from bitkin.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from bitkin.hashers.base import Hasher
-    from bitkin.index.base import RowIndex
-    from bitkin.io.vectors import VectorSource
+    from bitkin.input_files import VectorFileOptions
 
 FORMATS = ".npy, .npz, .fvecs, .bvecs, .ivecs, .parquet, .h5, .hdf5, .svm, .svmlight, .libsvm"
 
@@ -55,6 +53,8 @@ class OptionSpelling(ArgumentSpelling):
         "random_state": "--seed",
     }
 
+    _COMMANDS = {"save_corrections": "bitkin encode --corrections"}  # noqa: RUF012
+
     def name(self, argument: str) -> str:
         """Return the option that stands for an argument."""
         return self._OTHER_NAMES.get(argument, "--" + argument.replace("_", "-"))
@@ -63,6 +63,12 @@ class OptionSpelling(ArgumentSpelling):
         """Return how the option is given."""
         option = self.name(argument)
         return option if value is True else f"{option} {'none' if value is None else value}"
+
+    def command(self, function: str, **arguments: object) -> str:
+        """Return the command that does what a function does."""
+        words = [self._COMMANDS[function]]
+        words += [self.given(name, value) for name, value in arguments.items()]
+        return " ".join(words)
 
 
 OPTIONS = OptionSpelling()
@@ -98,28 +104,6 @@ def file_or_stdout(path: Path | None) -> Path | None:
     return None if path == STDOUT else path
 
 
-def open_files(
-    paths: list[Path],
-    column: str | None,
-    dataset: str | None,
-    features: int | None,
-    zero_based: bool | None,
-    hasher: Hasher | None = None,
-) -> VectorSource:
-    """Open vector files with the options given; svmlight text for a model has as many columns as
-    that was fitted on.
-    """
-    from bitkin.io.vectors import open_vectors
-    from bitkin.io.vectors.formats import is_svmlight
-
-    if hasher is not None and features is None and any(map(is_svmlight, paths)):
-        # a MinHash may be fitted without columns
-        features = getattr(hasher, "n_features_in_", None)
-    return open_vectors(
-        paths, column=column, dataset=dataset, n_features=features, zero_based=zero_based
-    )
-
-
 def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> None:
     """End with a usage error when the output would replace an input."""
     for path in inputs:
@@ -129,36 +113,14 @@ def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> 
             )
 
 
-def load_hasher(path: Path) -> Hasher:
-    """Load a fitted model."""
-    from bitkin._load import load
-    from bitkin.hashers.base import Hasher
-
-    model = load(path)
-    if not isinstance(model, Hasher):
-        raise InvalidInputError(
-            f"{path} holds {type(model).__name__}, not a model. Make one with bitkin fit."
-        )
-    return model
-
-
-def load_index(path: Path) -> RowIndex:
-    """Map an index of any kind."""
-    from bitkin._load import load
-    from bitkin.index.base import RowIndex
-
-    opened = load(path, mmap=True)
-    if not isinstance(opened, RowIndex):
-        raise InvalidInputError(
-            f"{path} holds {type(opened).__name__}, not an index. Make one with bitkin index."
-        )
-    return opened
-
-
-def repeated_options(column: str | None, dataset: str | None, features: int | None) -> str:
+def repeat_options(options: VectorFileOptions) -> str:
     """Write the options that the next command needs too."""
-    options = {"--column": column, "--dataset": dataset, "--features": features}
-    return "".join(f" {option} {value}" for option, value in options.items() if value is not None)
+    given = [
+        OPTIONS.given(name, value)
+        for name, value in options._replace(zero_based=None)._asdict().items()
+        if value is not None
+    ]
+    return "".join(f" {option}" for option in given)
 
 
 def one_of_choices(value: str, option: str, choices: list[str]) -> str:

@@ -4,6 +4,7 @@ weights.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -23,15 +24,25 @@ from bitkin.cli.arguments import (
     file_or_stdout,
     one_of_choices,
     out_option,
-    repeated_options,
     require_other_file,
 )
-from bitkin.cli.classifying.inputs import Options, Truths, open_input
-from bitkin.cli.classifying.learning import LearningBars, read_all
-from bitkin.cli.classifying.models import columns_of, load_classifier, require_kind
-from bitkin.cli.classifying.numbers import positive, whole
-from bitkin.cli.classifying.report import figures_of, memory_rows, peak_bytes, show
-from bitkin.cli.classifying.trees import require_one_way, tree_of
+from bitkin.cli.classifying.classes import build_tree, require_one_tree
+from bitkin.cli.classifying.inputs import RowOptions, Truths, open_input
+from bitkin.cli.classifying.models import (
+    LearningBars,
+    load_classifier,
+    read_all,
+    require_kind,
+    with_model_columns,
+)
+from bitkin.cli.classifying.report import (
+    compute_figures,
+    measure_peak_bytes,
+    memory_rows,
+    predict_records,
+    print_figures,
+    print_records,
+)
 from bitkin.cli.output import print_json, print_table, progress_bar
 
 app = typer.Typer(
@@ -61,7 +72,9 @@ ClassPath = Annotated[
         help="Field that lists the labels from the top down, or fields, as in a/b/c: JSON lines.",
     ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="File of the classes: a line a vector, or .npy.")]
+Labels = Annotated[
+    Path | None, typer.Option(help="File of the classes: one line per vector, or .npy.")
+]
 Example = Annotated[
     str | None, typer.Option(help="icd10: texts of diagnoses, which ship with bitkin.")
 ]
@@ -89,9 +102,9 @@ def train(
         str, typer.Option(help="What a line of the CSV is: paths, or parents (node, parent).")
     ] = "paths",
     separator: Annotated[
-        str | None, typer.Option(help="Labels hold their paths, parted by this.")
+        str | None, typer.Option(help="Labels hold their paths, separated by this.")
     ] = None,
-    buckets: Annotated[str, typer.Option(help="Weights a level, as 262144 or 2^18.")] = "2^18",
+    buckets: Annotated[str, typer.Option(help="Weights per level, as 262144 or 2^18.")] = "2^18",
     max_bytes: Annotated[
         str | None,
         typer.Option(help="Memory of all weights, as 3000000 or 2^20; decides the buckets."),
@@ -104,7 +117,7 @@ def train(
     ] = "auto",
     passes: Annotated[int, typer.Option(min=1, help="Passes over the rows.")] = 10,
     beam: Annotated[
-        str, typer.Option(help="Nodes of a level to go on with: a number, auto or all.")
+        str, typer.Option(help="Nodes of a level to continue with: a number, auto or all.")
     ] = "auto",
     early_stopping: Annotated[
         bool,
@@ -132,31 +145,33 @@ def train(
     model.bitkin
     """
     from bitkin.dedup.files import require_writable
+    from bitkin.input_files import VectorFileOptions
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
     start = time.perf_counter()
     one_of_choices(loss, "--loss", ["hinge", "softmax"])
-    require_one_way(path is not None or example is not None, taxonomy, layout, separator)
+    require_one_tree(path is not None or example is not None, taxonomy, layout, separator)
     model = HeshingClassifier(
-        n_buckets=whole(buckets, "--buckets"),
-        max_bytes=None if max_bytes is None else whole(max_bytes, "--max-bytes"),
+        n_buckets=_parse_whole(buckets, "--buckets"),
+        max_bytes=None if max_bytes is None else _parse_whole(max_bytes, "--max-bytes"),
         loss=loss,
-        alpha=alpha if alpha == "auto" else positive(alpha, "--alpha"),
+        alpha=alpha if alpha == "auto" else _parse_positive(alpha, "--alpha"),
         max_iter=passes,
         beam={"auto": "auto", "all": None}[beam]
         if beam in ("auto", "all")
-        else whole(beam, "--beam"),
+        else _parse_whole(beam, "--beam"),
         early_stopping=early_stopping,
         random_state=seed,
     )
-    options = Options(text, label, path, labels, column, dataset, features, zero_based)
+    vector_files = VectorFileOptions(column, dataset, features, zero_based)
+    options = RowOptions(vector_files, text, label, path, labels)
     rows = open_input(files or [], example, options, labelled=True, held_out=False)
     require_other_file(
         out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)]
     )
     require_writable(out)
     X, truths = read_all(rows)
-    model.taxonomy, named = tree_of(truths, taxonomy, layout, separator)
+    model.taxonomy, named = build_tree(truths, taxonomy, layout, separator)
     with LearningBars() as model.progress:
         model.fit(X, named)
     model.save(out)
@@ -172,7 +187,7 @@ def train(
         "loss": model.losses_[-1],
         "weight_bytes": model.weights_.nbytes,
         "file_bytes": out.stat().st_size,
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": measure_peak_bytes(),
         "seconds": round(time.perf_counter() - start, 3),
     }
     if json:
@@ -185,11 +200,7 @@ def train(
         f"{figures['seconds']:.1f} s"
     )
     print_table("memory", ("", "bytes"), memory_rows(figures))
-    what = (
-        "--example icd10"
-        if example
-        else f"FILES{options.repeated()}{repeated_options(column, dataset, features)}"
-    )
+    what = "--example icd10" if example else f"FILES{options.repeat()}"
     print(f"next: bitkin classify evaluate {out} {what}")
 
 
@@ -208,7 +219,7 @@ def predict(
     ] = None,
     text: Text = None,
     example: Example = None,
-    top: Annotated[int, typer.Option(min=1, help="Best classes a row.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Best classes per row.")] = 1,
     min_margin: Margin = None,
     column: Column = None,
     dataset: Dataset = None,
@@ -216,7 +227,7 @@ def predict(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Write the class of every row, its path and its score: a JSON line a row.
+    """Write the class of every row, its path and its score: one JSON line per row.
 
     Of classes that share a name, the label is the whole path, joined by slashes.
 
@@ -224,14 +235,13 @@ def predict(
 
     Example: bitkin classify predict model.bitkin bags.npz --top 5 -o predictions.jsonl
     """
-    from bitkin.cli.classifying.predictions import predictions_of, print_records
     from bitkin.dedup.files import require_writable, write_records
+    from bitkin.input_files import VectorFileOptions
 
     classifier = load_classifier(model)
     start = time.perf_counter()
-    options = Options(
-        text, None, None, None, column, dataset, columns_of(classifier, files, features), zero_based
-    )
+    vector_files = VectorFileOptions(column, dataset, features, zero_based)
+    options = RowOptions(with_model_columns(vector_files, classifier, files or []), text)
     rows = open_input(files or [], example, options, labelled=False, held_out=True)
     if out is not None:
         require_other_file(out, [model, *(files or [])])
@@ -252,7 +262,7 @@ def predict(
         ):
             for X, _ in rows.batches(done):
                 require_kind(classifier, X)
-                for record in predictions_of(classifier, X, top, min_margin):
+                for record in predict_records(classifier, X, top, min_margin):
                     yield {"row": count, **record}
                     count += 1
 
@@ -294,18 +304,14 @@ def evaluate(
     Example: bitkin classify evaluate model.bitkin more.jsonl --text description --path
     chapter/section/category
     """
+    from bitkin.input_files import VectorFileOptions
+
     classifier = load_classifier(model)
     start = time.perf_counter()
-    options = Options(
-        text,
-        label,
-        path,
-        labels,
-        column,
-        dataset,
-        columns_of(classifier, files, features),
-        zero_based,
+    vector_files = with_model_columns(
+        VectorFileOptions(column, dataset, features, zero_based), classifier, files or []
     )
+    options = RowOptions(vector_files, text, label, path, labels)
     rows = open_input(files or [], example, options, labelled=True, held_out=True)
     truths: Truths = []
     predicted: list[Any] = []
@@ -316,13 +322,38 @@ def evaluate(
             truths += part
             predicted += classifier.predict_path(X, min_margin=min_margin).tolist()
             n_empty += int(classifier.empty_rows(X).sum())
-    figures = figures_of(classifier, model, truths, predicted, n_empty, by_path=rows.by_path)
+    figures = compute_figures(classifier, model, truths, predicted, n_empty, by_path=rows.by_path)
     seconds = time.perf_counter() - start
     if json:
         print_json(model=str(model), **figures, seconds=round(seconds, 3))
     else:
-        show(figures, seconds)
+        print_figures(figures, seconds)
 
 
 def _show_nothing(_: int) -> None:
     """Be a bar that is not there."""
+
+
+def _parse_whole(text: str, option: str) -> int:
+    """Read a whole number, or a power such as 2^18."""
+    if not (found := re.fullmatch(r"(\d{1,12})(?:(?:\^|\*\*)(\d{1,2}))?", text.strip())):
+        raise typer.BadParameter(
+            f"{text!r} is no whole number such as 262144 or 2^18.", param_hint=f"'{option}'"
+        )
+    number: int = int(found[1]) ** int(found[2] or 1)
+    if number < 1:
+        raise typer.BadParameter(f"{text} is not at least 1.", param_hint=f"'{option}'")
+    return number
+
+
+def _parse_positive(text: str, option: str) -> float:
+    """Read a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise typer.BadParameter(
+            f"{text!r} is no number above 0, and not auto.", param_hint=f"'{option}'"
+        )
+    return number

@@ -15,15 +15,11 @@ from bitkin.cli.arguments import (
     Json,
     Vectors,
     ZeroBased,
-    load_hasher,
     one_of_choices,
-    open_files,
     out_option,
     require_other_file,
 )
-from bitkin.cli.correction_files import write_corrections
 from bitkin.cli.output import print_json, progress_bar
-from bitkin.cli.searching.plan import METRICS
 
 
 def encode(
@@ -33,14 +29,14 @@ def encode(
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Also write two numbers a vector here, for bitkin search --stage estimate."
+            help="Also write two numbers per vector here, for bitkin search --stage estimate."
         ),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew where an earlier run was interrupted.")
+        bool, typer.Option("--fresh", help="Begin again where an earlier run was interrupted.")
     ] = False,
     column: Column = None,
     dataset: Dataset = None,
@@ -48,27 +44,32 @@ def encode(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Encode vectors of any number in little memory; an interrupted run goes on where it was.
+    """Encode vectors of any number in little memory; an interrupted run continues where it was.
 
     --corrections reads the vectors once more and needs a projection with orthonormal or random
     directions.
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
+    from bitkin.file_search.queries import load_hasher
     from bitkin.hashers.encoding import encode_to_file
+    from bitkin.input_files import VectorFileOptions
 
     require_other_file(out, [model, *vectors])
-    metric = _metric_of(corrections, metric)
+    metric = _resolve_metric(corrections, metric)
     if corrections is not None:
         _require_place(corrections, out, [model, *vectors])
     hasher = load_hasher(model)
-    source = open_files(vectors, column, dataset, features, zero_based, hasher)
+    options = VectorFileOptions(column, dataset, features, zero_based)
+    source = options.open(vectors, hasher)
     stamps = [
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors
     ]
-    identity = {"files": stamps, "options": [column, dataset, features, zero_based]}
+    identity = {"files": stamps, "options": list(options)}
     start = time.perf_counter()
-    if corrections is not None:  # first: codes go on where an interrupted run was, these begin anew
+    # first: codes continue where an interrupted run was, these begin again
+    if corrections is not None:
+        from bitkin.rescoring.correction_files import write_corrections
         from bitkin.rescoring.corrections import scorer_for
 
         hasher.require_features(source)
@@ -100,11 +101,11 @@ def encode(
         print(f"next: bitkin index {out} -o index.bitkin")
 
 
-def _metric_of(corrections: Path | None, metric: str | None) -> str:
+def _resolve_metric(corrections: Path | None, metric: str | None) -> str:
     """Return the metric of the corrections; one without the other is wrong usage."""
     if corrections is None and metric is not None:
         raise typer.BadParameter("means nothing without --corrections.", param_hint="'--metric'")
-    return one_of_choices("l2" if metric is None else metric, "--metric", METRICS)
+    return one_of_choices("l2" if metric is None else metric, "--metric", ["l2", "cosine", "ip"])
 
 
 def _require_place(corrections: Path, out: Path, inputs: list[Path]) -> None:

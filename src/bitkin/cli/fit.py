@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,13 +15,42 @@ from bitkin.cli.arguments import (
     Json,
     Vectors,
     ZeroBased,
-    open_files,
+    one_of_choices,
     out_option,
-    repeated_options,
+    repeat_options,
     require_other_file,
 )
-from bitkin.cli.methods import make_hasher, most_bits
 from bitkin.cli.output import print_json, progress_bar
+
+if TYPE_CHECKING:
+    from bitkin.hashers.base import Hasher
+
+
+# Method -> the class's public name, and its options with the parameters they set.
+_METHODS: dict[str, tuple[str, dict[str, str]]] = {
+    "projection": (
+        "ProjectionHash",
+        {
+            "--bits": "n_bits",
+            "--projection": "projection",
+            "--rotation": "rotation",
+            "--center": "center",
+            "--normalize": "normalize",
+        },
+    ),
+    "wta": (
+        "WTAHash",
+        {
+            "--hashes": "n_hashes",
+            "--window": "window",
+            "--degree": "degree",
+            "--densify": "densify",
+            "--alphabet": "alphabet_size",
+            "--layout": "layout",
+        },
+    ),
+    "minhash": ("MinHash", {"--hashes": "n_hashes", "--symbol-bits": "bits_per_symbol"}),
+}
 
 
 def fit(
@@ -48,7 +78,7 @@ def fit(
     rotation: Annotated[
         str | None,
         typer.Option(
-            help="How projected data is turned: itq, unifdiag, isohash, random, none. [default: "
+            help="How projected data is rotated: itq, unifdiag, isohash, random, none. [default: "
             "itq]"
         ),
     ] = None,
@@ -63,10 +93,10 @@ def fit(
         ),
     ] = None,
     hashes: Annotated[
-        int | None, typer.Option(min=1, help="Symbols a code: wta, minhash. [default: 256, 128]")
+        int | None, typer.Option(min=1, help="Symbols per code: wta, minhash. [default: 256, 128]")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="Features a symbol compares, or auto: wta. [default: 4]")
+        str | None, typer.Option(help="Features that a symbol compares, or auto: wta. [default: 4]")
     ] = None,
     degree: Annotated[
         int | None, typer.Option(min=1, max=64, help="Features multiplied: wta. [default: 1]")
@@ -82,7 +112,7 @@ def fit(
         str | None, typer.Option(help="partition or independent windows: wta.")
     ] = None,
     symbol_bits: Annotated[
-        int | None, typer.Option(min=1, max=32, help="Bits a symbol: minhash. [default: 8]")
+        int | None, typer.Option(min=1, max=32, help="Bits per symbol: minhash. [default: 8]")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of all draws.")] = 0,
     column: Column = None,
@@ -101,7 +131,7 @@ def fit(
 
     Example: bitkin fit bags.npz --method wta --window auto -o model.bitkin
     """
-    options = {
+    parameters = {
         "--bits": bits,
         "--projection": projection,
         "--rotation": rotation,
@@ -115,13 +145,15 @@ def fit(
         "--layout": layout,
         "--symbol-bits": symbol_bits,
     }
-    hasher = make_hasher(method, options, seed)
+    hasher = _make_hasher(method, parameters, seed)
+    from bitkin.input_files import VectorFileOptions
     from bitkin.io.vectors.watched import WatchedSource
 
     require_other_file(out, vectors)
-    source = open_files(vectors, column, dataset, features, zero_based)
+    options = VectorFileOptions(column, dataset, features, zero_based)
+    source = options.open(vectors)
     if method == "projection" and bits is None:
-        hasher.set_params(n_bits=min(hasher.n_bits, most_bits(projection, source.shape[1])))
+        hasher.set_params(n_bits=min(hasher.n_bits, _most_bits(projection, source.shape[1])))
     with progress_bar("fitting", source.shape[0]) as done:
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)
@@ -144,5 +176,67 @@ def fit(
                 f"windows of {chosen['window']:,} features, {chosen['empty_share']:.0%} of them "
                 "empty"
             )
-        repeated = repeated_options(column, dataset, features)
+        repeated = repeat_options(options)
         print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")
+
+
+def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
+    """Return the hasher that `method` and the options given (those not None) describe."""
+    import bitkin
+
+    one_of_choices(method, "--method", list(_METHODS))
+    class_name, known = _METHODS[method]
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if option not in known:
+            owners = [name for name, (_, theirs) in _METHODS.items() if option in theirs]
+            raise typer.BadParameter(
+                f"means nothing for --method {method}; it belongs to {' and '.join(owners)}.",
+                param_hint=f"'{option}'",
+            )
+    _require_choices(given)
+    parameters: dict[str, Any] = {known[option]: value for option, value in given.items()}
+    for name in ("rotation", "densify"):
+        if parameters.get(name) == "none":
+            parameters[name] = None
+    if parameters.get("window", "auto") != "auto":
+        parameters["window"] = _parse_window(parameters["window"])
+    hasher: Hasher = getattr(bitkin, class_name)(**parameters, random_state=seed)
+    return hasher
+
+
+def _most_bits(projection: str | None, n_features: int) -> int:
+    """Return how many bits vectors of so many features can have; learned directions are no more
+    than features.
+    """
+    from bitkin.code_spec import MAX_SYMBOLS
+    from bitkin.hashers.projection.projections.base import StreamingProjection
+    from bitkin.hashers.projection.registry import projection_for
+
+    if projection == "random":
+        return MAX_SYMBOLS
+    follows = isinstance(projection_for(projection or "pca"), StreamingProjection)
+    return max(1, n_features - follows)
+
+
+def _require_choices(given: Mapping[str, Any]) -> None:
+    """End with a usage error where a word is not among an option's words."""
+    from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS
+
+    choices = {
+        "--projection": list(PROJECTIONS),
+        "--rotation": ["none", *ROTATIONS],
+        "--densify": ["auto", "rotation", "optimal", "none"],
+        "--layout": ["partition", "independent"],
+    }
+    for option, words in choices.items():
+        if option in given:
+            one_of_choices(given[option], option, words)
+
+
+def _parse_window(window: str) -> int:
+    if not window.strip().isdecimal() or int(window) < 2:
+        raise typer.BadParameter(
+            f"{window!r} is neither a number from 2 on nor 'auto'.", param_hint="'--window'"
+        )
+    return int(window)

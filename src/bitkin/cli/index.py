@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bitkin.cli.arguments import Json, one_of_choices, out_option, require_other_file
-from bitkin.cli.id_files import read_ids
 from bitkin.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.code_spec import CodeSpec
     from bitkin.index.base import RowIndex
 
-KINDS = ["flat", "multi", "bands"]
+_KINDS = ["flat", "multi", "bands"]
 _ROWS_AT_ONCE = 1 << 20
 
 
@@ -27,15 +26,16 @@ def index(
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one a line."
+            help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one per line."
         ),
     ] = None,
     kind: Annotated[str, typer.Option(help="flat, multi or bands; see above.")] = "flat",
     band_bits: Annotated[
-        int | None, typer.Option(min=1, help="Bits a band; if absent 16, or all of a shorter code.")
+        int | None,
+        typer.Option(min=1, help="Bits per band; 16 if absent, or all of a shorter code."),
     ] = None,
     probes: Annotated[
-        int | None, typer.Option(min=0, help="Keys near its own that a query looks up a band.")
+        int | None, typer.Option(min=0, help="Keys near its own that a query looks up per band.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -50,6 +50,7 @@ def index(
     from bitkin._load import load
     from bitkin.codes import Codes
     from bitkin.errors import InvalidInputError
+    from bitkin.input_files import read_ids
 
     settings = _settings(kind, band_bits, probes)
     require_other_file(out, codes if ids is None else [*codes, ids])
@@ -60,10 +61,10 @@ def index(
                 f"{path} holds {type(part).__name__}, not Codes. Make codes with bitkin encode."
             )
     total = sum(len(part) for part in parts)
-    numbers = None if ids is None else read_ids(ids)
-    if numbers is not None and len(numbers) != total:
+    row_ids = None if ids is None else read_ids(ids)
+    if row_ids is not None and len(row_ids) != total:
         raise InvalidInputError(
-            f"{ids} must hold one id a row, got {len(numbers)} for {total} rows."
+            f"{ids} must hold one id per row, got {len(row_ids)} for {total} rows."
         )
     built = _new_index(kind, parts[0].spec, settings)
     done = 0
@@ -71,7 +72,7 @@ def index(
         for part in parts:
             for first in range(0, len(part), _ROWS_AT_ONCE):
                 some = part[first : first + _ROWS_AT_ONCE]
-                built.add(some, None if numbers is None else numbers[done : done + len(some)])
+                built.add(some, None if row_ids is None else row_ids[done : done + len(some)])
                 done += len(some)
                 report(done)
     built.save(out)
@@ -86,7 +87,7 @@ def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str,
     """Return what an index of a kind is made with beside its spec; options of another kind are
     wrong usage.
     """
-    one_of_choices(kind, "--kind", KINDS)
+    one_of_choices(kind, "--kind", _KINDS)
     given = {"band_bits": band_bits, "probes": probes}
     settings = {name: value for name, value in given.items() if value is not None}
     if settings and kind != "bands":

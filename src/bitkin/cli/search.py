@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bitkin.cli.arguments import (
+    OPTIONS,
     Column,
     Dataset,
     Features,
     Json,
     ZeroBased,
-    load_hasher,
-    load_index,
+    one_of_choices,
     require_other_file,
+    usage_errors,
 )
-from bitkin.cli.correction_files import read_corrections
-from bitkin.cli.id_files import read_ids
-from bitkin.cli.output import print_json, progress_bar
-from bitkin.cli.searching import queries as asking
-from bitkin.cli.searching import report
-from bitkin.cli.searching.plan import MOST, OVERSAMPLE, K, Wanted, last_stage
+from bitkin.cli.output import print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from bitkin.cli.searching.rows import FileRows
-    from bitkin.codes import Codes
-    from bitkin.hashers.base import Hasher
-    from bitkin.index.base import RowIndex
+    from bitkin.index.results import Neighbors, RaggedNeighbors
+    from bitkin.rescoring.funnel import Timings
 
-_QUERIES_AT_ONCE = 1024
+    Found = Neighbors | RaggedNeighbors
+
+_MOST_NEIGHBOURS = 2**31 - 1
+_SHOWN_PER_LINE = 10  # neighbours
 
 
 def search(
@@ -46,7 +43,8 @@ def search(
         Path | None, typer.Option("--model", "-m", help="The model that encodes the queries.")
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, max=MOST, help="Neighbours a query; 10 if absent.")
+        int | None,
+        typer.Option("-k", min=1, max=_MOST_NEIGHBOURS, help="Neighbours per query; 10 if absent."),
     ] = None,
     radius: Annotated[
         int | None,
@@ -62,7 +60,7 @@ def search(
         int | None,
         typer.Option(
             min=1,
-            max=MOST,
+            max=_MOST_NEIGHBOURS,
             help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.",
         ),
     ] = None,
@@ -90,7 +88,7 @@ def search(
         typer.Option(
             "--filter",
             "--allow",
-            help="The ids that may be returned: an .npy file, or text, one a line.",
+            help="The ids that may be returned: an .npy file, or text, one per line.",
         ),
     ] = None,
     out: Annotated[
@@ -119,94 +117,138 @@ def search(
     Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
     --explain
     """
-    files = vectors or []
-    last = last_stage(Wanted(stage, k, radius, oversample, metric, model, files, corrections, ids))
-    if out is not None:
-        if out.suffix != ".npz":
-            raise typer.BadParameter(f"{out} must end in .npz.", param_hint="'--out'")
-        inputs = [index, queries, model, allow, corrections, ids, *files]
-        require_other_file(out, [path for path in inputs if path is not None])
+    from bitkin.file_search.request import SearchRequest
+    from bitkin.file_search.search import FileSearch
+    from bitkin.input_files import VectorFileOptions
 
-    from bitkin.collection.results import require_result_fits
-    from bitkin.rescoring.corrections import scorer_for
-    from bitkin.rescoring.funnel import Funnel, Timings, steps_to
-
-    opened = load_index(index)
-    allowed = None if allow is None else read_ids(allow)
-    options = asking.FileOptions(column, dataset, features, zero_based)
-    timings = Timings()
-    hasher = None if model is None else load_hasher(model)
-    able = frozenset({"codes", last} | (set() if corrections is None else {"estimate"}))
-    steps = steps_to(
-        last, able, K if k is None else k, OVERSAMPLE if oversample is None else oversample
+    if stage is not None:
+        one_of_choices(stage, "--stage", ["codes", "estimate", "exact"])
+    if metric is not None:
+        one_of_choices(metric, "--metric", ["l2", "cosine", "ip"])
+    request = SearchRequest(
+        index,
+        queries,
+        model=model,
+        k=k,
+        radius=radius,
+        stage=stage,
+        oversample=oversample,
+        metric=metric,
+        vectors=tuple(vectors or []),
+        corrections=corrections,
+        ids=ids,
+        allow=allow,
     )
-    metric = "l2" if metric is None else metric
-    scores = any(step.stage == "estimate" for step in steps)
-    funnel = Funnel(steps, scorer_for(hasher, metric) if scores else None, metric)
-    at_once = min(_QUERIES_AT_ONCE, funnel.queries_at_once(len(opened)))
-    if hasher is None:
-        asked = asking.stored_codes(queries, options, at_once)
-    else:
-        asked = asking.encoded(queries, options, hasher, at_once, timings)
-    if out is not None and radius is None:
-        require_result_fits(asked.total, steps[-1])
-    rows = _rows(opened, files, corrections, ids, options, queries, hasher, funnel.metric)
-
-    def find(batch: Any, codes: Codes, timings: Timings) -> report.Found:
-        if radius is None:
-            return funnel.nearest(rows, batch, codes, allowed, timings=timings)
-        start = time.perf_counter()
-        found = opened.search_radius(codes, radius, allow=allowed)
-        timings.add("codes", start, len(codes) * len(opened), len(found.ids))
-        return found
-
+    with usage_errors():
+        request.last_stage(OPTIONS)
+        if out is not None:
+            if out.suffix != ".npz":
+                raise typer.BadParameter(f"{out} must end in .npz.", param_hint="'--out'")
+            require_other_file(out, request.files)
+        options = VectorFileOptions(column, dataset, features, zero_based)
+        searching = FileSearch(request, options, OPTIONS)
+    if out is not None:
+        searching.require_result_fits()
     found: list[Any] = []  # all of it to write it, else what is shown
-    searching, done = 0.0, 0
-    with progress_bar("searching", asked.total, "queries") as progress:
-        for batch, codes in asked.batches:
-            if done == 0:
-                # compiles kernels, outside the clock
-                find(None if batch is None else batch[:1], codes[:1], Timings())
-            start = time.perf_counter()
-            result = find(batch, codes, timings)
-            searching += time.perf_counter() - start
+    done = 0
+    with progress_bar("searching", searching.n_queries, "queries") as progress:
+        for result in searching.batches():
             if json:
-                for q, (row_ids, distances) in enumerate(report.rows_of(result)):
+                for q, (row_ids, distances) in enumerate(_rows_of(result)):
                     print_json(query=done + q, ids=row_ids, distances=distances)
             if out is not None or (done < show and not json):
                 found.append(result)
-            done += len(codes)
+            done += _count_queries(result)
             progress(done)
-    if out is not None and radius is None:
-        report.write_nearest(out, found, steps[-1], opened.spec)
-    elif out is not None:
-        report.write_within(out, found)
+    if out is not None:
+        _write(out, searching.join(found))
     if not json:
-        report.show(found, done, min(show, done), searching, len(opened))
+        _show(found, done, min(show, done), searching.seconds, len(searching.index))
     if explain:
-        report.explain(timings, done, type(opened).__name__, json)
+        _explain(searching.timings, done, type(searching.index).__name__, json)
 
 
-def _rows(
-    index: RowIndex,
-    vectors: list[Path],
-    corrections: Path | None,
-    ids: Path | None,
-    options: asking.FileOptions,
-    queries: Path,
-    hasher: Hasher | None,
-    metric: str,
-) -> FileRows:
-    """Open what the stages need beside the index."""
-    from bitkin.cli.searching.rows import FileCorrections, FileRows, FileVectors
+def _write(path: Path, found: Found) -> None:
+    """Write a result to an .npz file."""
+    import numpy as np
 
-    numbers = None if ids is None else read_ids(ids)
-    stored = scores = None
-    if vectors and hasher is not None:
-        stored = FileVectors(
-            asking.stored_vectors(vectors, options, queries, hasher), numbers, index
+    from bitkin.io.writer import write_aside
+
+    arrays: dict[str, Any] = found._asdict()
+    write_aside(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def _count_queries(found: Found) -> int:
+    from bitkin.index.results import Neighbors
+
+    return len(found.ids) if isinstance(found, Neighbors) else len(found.offsets) - 1
+
+
+def _rows_of(result: Found) -> Iterator[tuple[list[int], list[Any]]]:
+    """Yield ids and distances of every query, padding left out."""
+    from bitkin.index.results import Neighbors
+
+    if isinstance(result, Neighbors):
+        for ids, distances in zip(result.ids, result.distances, strict=True):
+            yield ids[ids >= 0].tolist(), distances[ids >= 0].tolist()
+    else:
+        for first, last in zip(result.offsets[:-1], result.offsets[1:], strict=True):
+            yield result.ids[first:last].tolist(), result.distances[first:last].tolist()
+
+
+def _show(found: list[Found], n_queries: int, n_shown: int, seconds: float, n_rows: int) -> None:
+    """Print the neighbours of a few queries, and the time that all took."""
+    lines: list[str] = []
+    for result in found:
+        for ids, distances in _rows_of(result):
+            if len(lines) == n_shown:
+                break
+            pairs = " ".join(
+                f"{i}:{_short(d)}"
+                for i, d in zip(ids[:_SHOWN_PER_LINE], distances[:_SHOWN_PER_LINE], strict=True)
+            )
+            more = f" and {len(ids) - _SHOWN_PER_LINE} more" if len(ids) > _SHOWN_PER_LINE else ""
+            lines.append(f"{len(lines):5d}  {pairs}{more}")
+    if lines:
+        print(
+            "query  neighbours as id:distance, nearest first (all of them: --json or --out "
+            "found.npz)"
         )
-    if corrections is not None and hasher is not None:
-        read = read_corrections(corrections, metric, hasher.fingerprint_)
-        scores = FileCorrections(read, numbers, index, str(corrections), metric)
-    return FileRows(index, stored, scores)
+        print("\n".join(lines))
+    each = 1e6 * seconds / max(1, n_queries)
+    print(
+        f"{n_queries:,} queries among {n_rows:,} codes in {seconds:.3f} s, {each:,.0f} µs per query"
+    )
+
+
+def _explain(timings: Timings, n_queries: int, index: str, json: bool) -> None:
+    """Print what every stage took: a table, or one JSON object."""
+    each = max(1, n_queries)
+    stages = {
+        name: {
+            "seconds": round(timing.seconds, 6),
+            "microseconds_a_query": round(1e6 * timing.seconds / each, 1),
+            "rows_in_a_query": round(timing.rows_in / each, 1),
+            "rows_out_a_query": round(timing.rows_out / each, 1),
+        }
+        for name, timing in timings.stages.items()
+    }
+    if json:
+        print_json(explain={"index": index, "queries": n_queries, "stages": stages})
+        return
+    columns = ("stage", "seconds", "µs per query", "rows in", "rows out")
+    rows = [
+        (
+            name,
+            f"{stage['seconds']:.3f}",
+            f"{stage['microseconds_a_query']:,.0f}",
+            f"{stage['rows_in_a_query']:,.0f}",
+            f"{stage['rows_out_a_query']:,.0f}",
+        )
+        for name, stage in stages.items()
+    ]
+    print_table(f"{index}, {n_queries:,} queries; rows are per query", columns, rows)
+
+
+def _short(distance: float) -> str:
+    return str(distance) if isinstance(distance, int) else f"{distance:.4g}"

@@ -19,7 +19,6 @@ from bitkin.cli.arguments import (
     Json,
     a_file,
     file_or_stdout,
-    load_hasher,
     one_of_choices,
     usage_errors,
 )
@@ -301,6 +300,7 @@ def _make_hasher(model: Path | None, given: Mapping[str, Any]) -> ProjectionHash
 
 
 def _load_streaming_hasher(path: Path) -> ProjectionHash:
+    from bitkin.file_search.queries import load_hasher
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
     hasher = load_hasher(path)

@@ -1,5 +1,5 @@
-"""Classes by their paths: names that stand at several places of a tree, and rows of classes that a
-model never met.
+"""Classes by their paths: the tree that options name, names that stand at several places of it, and
+rows of classes that a model never met.
 
 A class is known by its name. Where several have one name, each of them is known by its whole path,
 a tuple of names, in the tree and in the model; all other labels are text, so that a tuple is always
@@ -9,9 +9,13 @@ a path. In what is written it is joined by slashes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
+
+from bitkin.cli.arguments import one_of_choices
 from bitkin.cli.classifying.inputs import Truths
 from bitkin.errors import InvalidInputError
 
@@ -20,10 +24,10 @@ if TYPE_CHECKING:
     from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
 Names = tuple[str, ...]
-FIRST = 5  # classes that are named where there may be many
+FIRST_NAMED = 5  # classes that are named where there may be many
 
 
-def told_apart(paths: Truths) -> dict[Names, tuple[Hashable, ...]]:
+def distinguish_paths(paths: Truths) -> dict[Names, tuple[Hashable, ...]]:
     """Return for each different path the labels of its nodes, the last of them that of the class
     and no other's.
     """
@@ -42,12 +46,12 @@ def name_of(label: Any) -> str:
     return str(label[-1] if isinstance(label, tuple) else label)
 
 
-def shown(label: Any) -> str:
+def written_label(label: Any) -> str:
     """Return a label as it is written: a path joined by slashes."""
     return "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
-class Compared(NamedTuple):
+class ComparedTruth(NamedTuple):
     """The truth of rows, as metrics take it."""
 
     taxonomy: Taxonomy
@@ -59,7 +63,7 @@ class Compared(NamedTuple):
     """Those classes, in order of appearance."""
 
 
-def compared(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> Compared:
+def compare_classes(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> ComparedTruth:
     """Find the classes of rows, by their paths or by their names alone.
 
     A class that the model does not have becomes one more below the lowest node of its path that the
@@ -67,28 +71,28 @@ def compared(model: HeshingClassifier, truths: Truths, *, by_path: bool) -> Comp
     """
     if not truths:
         raise InvalidInputError("there are no rows to compare. Give files with at least one row.")
-    known = _Known(model.taxonomy_)
+    known = _KnownNodes(model.taxonomy_)
     labels = {path: known.label(path, by_path=by_path) for path in dict.fromkeys(truths)}
     answers = set(model.classes_.tolist())
     unknown = [path for path, label in labels.items() if label not in answers]
     if len(unknown) == len(labels):
+        met = known.paths() if by_path else map(written_label, model.classes_.tolist())
         raise InvalidInputError(
             "at least one row must be of a class that the model knows, got "
-            f"{_some(map(shown, unknown))}. It knows "
-            f"{_some(known.paths() if by_path else map(shown, model.classes_.tolist()))}. Name the "
+            f"{_name_some(map(written_label, unknown))}. It knows {_name_some(met)}. Name the "
             f"{'fields of --path' if by_path else 'labels'} as in training."
         )
     new = {path: known.place(path, by_path=by_path) for path in unknown if labels[path] is None}
     tree = model.taxonomy_.with_paths(new.values()) if new else model.taxonomy_
     labels |= {path: place[-1] for path, place in new.items()}
-    strange = set(unknown)
-    n_strange = sum(path in strange for path in truths)
-    return Compared(
-        tree, [labels[path] for path in truths], n_strange, [shown(path) for path in unknown]
+    unmet = set(unknown)
+    n_unmet = sum(path in unmet for path in truths)
+    return ComparedTruth(
+        tree, [labels[path] for path in truths], n_unmet, [written_label(path) for path in unknown]
     )
 
 
-class _Known:
+class _KnownNodes:
     """Where the nodes of a tree are, by names."""
 
     def __init__(self, tree: Taxonomy) -> None:
@@ -101,7 +105,7 @@ class _Known:
             below = tree.path_of(label)[1:]
             names = tuple(map(name_of, below))
             self._classes[names] = label
-            for called in {name_of(label), shown(label), "/".join(names)}:
+            for called in {name_of(label), written_label(label), "/".join(names)}:
                 self._called.setdefault(called, []).append(label)
             for depth in range(1, len(below) + 1):
                 self._nodes[names[:depth]] = below[:depth]
@@ -125,9 +129,8 @@ class _Known:
         if len(found) > 1:
             places = ["/".join(names) for names, label in self._classes.items() if label in found]
             raise InvalidInputError(
-                f"a label must name one class, got {path[-1]!r}, which may be {_some(places)}. "
-                "Give whole paths, by "
-                "--path or joined by slashes."
+                f"a label must name one class, got {path[-1]!r}, which may be "
+                f"{_name_some(places)}. Give whole paths, by --path or joined by slashes."
             )
         return found[0] if found else None
 
@@ -149,7 +152,41 @@ class _Known:
         return [path[1:], path] if path[0] == self._root else [path]
 
 
-def _some(names: Iterable[str]) -> str:
+def _name_some(names: Iterable[str]) -> str:
     several = list(names)
-    more = f" and {len(several) - FIRST:,} more" if len(several) > FIRST else ""
-    return ", ".join(map(repr, several[:FIRST])) + more
+    more = f" and {len(several) - FIRST_NAMED:,} more" if len(several) > FIRST_NAMED else ""
+    return ", ".join(map(repr, several[:FIRST_NAMED])) + more
+
+
+def require_one_tree(
+    path_given: bool, taxonomy: Path | None, layout: str, separator: str | None
+) -> None:
+    """End with a usage error where options name the tree twice."""
+    one_of_choices(layout, "--layout", ["paths", "parents"])
+    ways = {
+        "--path": path_given,
+        "--taxonomy": taxonomy is not None,
+        "--separator": separator is not None,
+    }
+    given = [option for option, there in ways.items() if there]
+    if len(given) > 1:
+        raise typer.BadParameter(
+            f"{' and '.join(given)} each give the tree; one of them can.", param_hint=given[1]
+        )
+
+
+def build_tree(
+    truths: Truths, taxonomy: Path | None, layout: str, separator: str | None
+) -> tuple[Taxonomy | None, Sequence[Hashable]]:
+    """Return the tree, None where there are only labels, and the label of every row in it."""
+    from bitkin.learn.taxonomy.taxonomy import Taxonomy
+
+    names = [path[-1] for path in truths]
+    if taxonomy is not None:
+        return Taxonomy.from_csv(taxonomy, layout=layout), names
+    if separator is not None:
+        return Taxonomy.from_labels(list(dict.fromkeys(names)), sep=separator), names
+    paths = distinguish_paths(truths)
+    if all(len(path) == 1 for path in paths):
+        return None, names
+    return Taxonomy.from_paths(paths.values()), [paths[truth][-1] for truth in truths]

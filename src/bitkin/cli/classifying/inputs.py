@@ -1,17 +1,24 @@
 """Rows to classify and, where they are asked for, the paths of their classes: from texts, from
-vectors, or shipped.
+vectors and files of labels, or shipped.
+
+Labels are text, whatever they were in the file.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
-from bitkin.cli.arguments import one_of_choices, open_files
-from bitkin.errors import InvalidInputError
+from bitkin.cli.arguments import OPTIONS, one_of_choices, repeat_options
+from bitkin.errors import CorruptFileError, InvalidInputError
+
+if TYPE_CHECKING:
+    from bitkin.input_files import VectorFileOptions
 
 _TEXT_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _TEXTS_AT_ONCE = 4096
@@ -22,29 +29,40 @@ Truths = list[tuple[str, ...]]
 Progress = Callable[[int], None]
 
 
-class Options(NamedTuple):
-    """What a user said about the input; None where nothing."""
+class RowOptions(NamedTuple):
+    """Where rows have their texts and classes, and how to read files of vectors; None where it was
+    not said.
+    """
 
+    vector_files: VectorFileOptions
     text: str | None = None
     label: str | None = None
     path: str | None = None
     labels: Path | None = None
-    column: str | None = None
-    dataset: str | None = None
-    features: int | None = None
-    zero_based: bool | None = None
 
-    def repeated(self) -> str:
+    def repeat(self) -> str:
         """Write the options that the next command needs too."""
-        named = {"--text": self.text, "--label": self.label, "--path": self.path}
-        labels = " --labels LABELS" if self.labels is not None else ""
-        return (
-            "".join(f" {option} {value}" for option, value in named.items() if value is not None)
-            + labels
-        )
+        named = {"text": self.text, "label": self.label, "path": self.path}
+        given = [OPTIONS.given(name, value) for name, value in named.items() if value is not None]
+        given += [] if self.labels is None else ["--labels LABELS"]
+        return "".join(f" {option}" for option in given) + repeat_options(self.vector_files)
+
+    def refuse(self, names: tuple[str, ...], where: str) -> None:
+        """End with a usage error for options that mean nothing for this kind of input."""
+        given = self.vector_files._asdict() | self._asdict()
+        for name in names:
+            if given[name] is not None:
+                option = OPTIONS.name(name)
+                raise typer.BadParameter(
+                    f"{option} means nothing {where}.", param_hint=f"'{option}'"
+                )
 
 
-class Input(Protocol):
+_ROW_OPTIONS = ("text", "label", "path", "labels")
+_VECTOR_OPTIONS = ("column", "dataset", "n_features", "zero_based")
+
+
+class RowInput(Protocol):
     """Rows in batches, and how many steps `batches` will report: kB or rows."""
 
     total: int
@@ -59,12 +77,12 @@ class Input(Protocol):
 
 
 def open_input(
-    files: list[Path], example: str | None, options: Options, *, labelled: bool, held_out: bool
-) -> Input:
+    files: list[Path], example: str | None, options: RowOptions, *, labelled: bool, held_out: bool
+) -> RowInput:
     """Return the input that the arguments describe; `held_out` chooses the part of an example."""
     if example is not None:
         one_of_choices(example, "--example", ["icd10"])
-        _refuse(options, Options._fields, "with --example")
+        options.refuse(_ROW_OPTIONS + _VECTOR_OPTIONS, "with --example")
         if files:
             raise typer.BadParameter("--example takes no files.", param_hint="'--example'")
         return ExampleInput(held_out=held_out)
@@ -76,15 +94,13 @@ def open_input(
             "give either JSON lines or files of vectors.", param_hint="'FILES...'"
         )
     if all(of_texts):
-        _refuse(
-            options, ("labels", "column", "dataset", "features", "zero_based"), "for JSON lines"
-        )
+        options.refuse(("labels", *_VECTOR_OPTIONS), "for JSON lines")
         if labelled and (options.label is None) == (options.path is None):
             raise typer.BadParameter(
                 "say where classes are, by one of --label and --path.", param_hint="'--label'"
             )
         return TextInput(files, options)
-    _refuse(options, ("text", "label", "path"), "for files of vectors")
+    options.refuse(("text", "label", "path"), "for files of vectors")
     if labelled and options.labels is None:
         raise typer.BadParameter("say where the labels of vectors are.", param_hint="'--labels'")
     return VectorInput(files, options)
@@ -95,7 +111,7 @@ class TextInput:
 
     unit = "kB"
 
-    def __init__(self, files: list[Path], options: Options) -> None:
+    def __init__(self, files: list[Path], options: RowOptions) -> None:
         from bitkin.io.json_lines import JsonLines
 
         self._lines = JsonLines(files, options.text or "text")
@@ -114,9 +130,9 @@ class TextInput:
         held = 0
         for file, line, record in self._lines.records(lambda n_bytes: done(n_bytes // _KB)):
             try:
-                texts.append(_text(record, self._lines.field))
+                texts.append(_read_text(record, self._lines.field))
                 if self._fields:
-                    truths.append(_class_path(record, self._fields))
+                    truths.append(_read_class_path(record, self._fields))
             except InvalidInputError as flaw:
                 raise self._lines.located(flaw, file, line) from None
             held += len(texts[-1])
@@ -133,12 +149,8 @@ class VectorInput:
     unit = "rows"
     by_path = False
 
-    def __init__(self, files: list[Path], options: Options) -> None:
-        from bitkin.cli.classifying.labels import read_labels
-
-        self._source = open_files(
-            files, options.column, options.dataset, options.features, options.zero_based
-        )
+    def __init__(self, files: list[Path], options: RowOptions) -> None:
+        self._source = options.vector_files.open(files)
         self.total = len(self._source)
         self._labels = [] if options.labels is None else read_labels(options.labels)
         if options.labels is not None and len(self._labels) != self.total:
@@ -182,14 +194,7 @@ class ExampleInput:
             done(first + len(part))
 
 
-def _refuse(options: Options, names: tuple[str, ...], where: str) -> None:
-    for name in names:
-        if getattr(options, name) is not None:
-            option = "--" + name.replace("_", "-")
-            raise typer.BadParameter(f"{option} means nothing {where}.", param_hint=f"'{option}'")
-
-
-def _text(record: dict[str, Any], field: str) -> str:
+def _read_text(record: dict[str, Any], field: str) -> str:
     from bitkin.io.json_lines import in_words, member
 
     text = member(record, field)
@@ -198,9 +203,8 @@ def _text(record: dict[str, Any], field: str) -> str:
     return text
 
 
-def _class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
+def _read_class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
     """Return the labels in some fields, a list in a field counting as several."""
-    from bitkin.cli.classifying.labels import label_text
     from bitkin.io.json_lines import member
 
     path: list[str] = []
@@ -215,3 +219,47 @@ def _class_path(record: dict[str, Any], fields: list[str]) -> tuple[str, ...]:
             f"field {fields[0]!r} must hold a label or a list of them, got an empty list."
         )
     return tuple(path)
+
+
+def label_text(value: Any, where: str) -> str:
+    """Return a string, a number or a truth value of JSON as text."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, (bool, int, float)) and math.isfinite(value):
+        return json.dumps(value)
+    raise InvalidInputError(
+        f"{where} must hold a label, text or a number, got {json.dumps(value)[:60]}."
+    )
+
+
+def read_labels(path: Path) -> list[str]:
+    """Return the labels of a file: a line each, or a one-dimensional array in .npy."""
+    return _labels_from_array(path) if path.suffix.lower() == ".npy" else _labels_from_lines(path)
+
+
+def _labels_from_lines(path: Path) -> list[str]:
+    from bitkin.io.stable import unreadable_is_access_error
+
+    try:
+        with unreadable_is_access_error(path):
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"{path} is not text in UTF-8: {error}.") from error
+    labels = [line.strip() for line in lines]
+    if "" in labels:
+        raise InvalidInputError(
+            f"{path}, line {labels.index('') + 1}: no label. Every line must hold one."
+        )
+    return labels
+
+
+def _labels_from_array(path: Path) -> list[str]:
+    from bitkin.input_files import map_npy
+
+    array = map_npy(path)
+    if array.ndim != 1 or array.dtype.kind not in "biufU":
+        raise InvalidInputError(
+            f"{path} must hold a one-dimensional array of text or numbers, got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    return [label_text(value, f"{path}[{row}]") for row, value in enumerate(array.tolist())]

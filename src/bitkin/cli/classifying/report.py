@@ -1,11 +1,16 @@
-"""What an evaluation says: errors by level, and the memory used."""
+"""What is written of predictions: records, and an evaluation with errors by level and the memory
+used.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bitkin.cli.classifying.classes import FIRST, compared
+from bitkin.cli.classifying.classes import FIRST_NAMED, compare_classes, name_of, written_label
 from bitkin.cli.classifying.inputs import Truths
 from bitkin.cli.output import print_table, printable
 
@@ -13,7 +18,46 @@ if TYPE_CHECKING:
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
 
-def figures_of(
+def predict_records(
+    model: HeshingClassifier, X: Any, k: int, min_margin: float | None
+) -> Iterator[dict[str, Any]]:
+    """Yield for every row the node answered, its path and score, and the `k` best classes where
+    more than one.
+    """
+    top = model.predict_top(X, k)
+    best = top.labels[:, 0].tolist()
+    if min_margin is None and model.min_margin is None:
+        path_of = {label: model.taxonomy_.path_of(label) for label in dict.fromkeys(best)}
+        paths = [path_of[label] for label in best]
+    else:
+        # every node is scored for a margin
+        paths = model.predict_path(X, min_margin=min_margin).tolist()
+    for labels, scores, path, empty in zip(
+        top.labels, top.scores.tolist(), paths, top.empty.tolist(), strict=True
+    ):
+        record: dict[str, Any] = {
+            "label": written_label(path[-1]),
+            "path": list(map(name_of, path[1:])),
+            "score": scores[0],
+        }
+        if empty:
+            record["empty"] = True
+        if k > 1:
+            record["top"] = [
+                {"label": written_label(label), "score": score}
+                for label, score in zip(labels.tolist(), scores, strict=True)
+            ]
+        yield record
+
+
+def print_records(records: Iterable[dict[str, Any]]) -> None:
+    """Write JSON lines to stdout as they come."""
+    for record in records:
+        sys.stdout.write(json.dumps(record, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def compute_figures(
     model: HeshingClassifier,
     file: Path,
     truths: Truths,
@@ -26,7 +70,7 @@ def figures_of(
     from bitkin.learn.metrics import hierarchical_scores, level_errors
 
     tree = model.taxonomy_
-    truth = compared(model, truths, by_path=by_path)
+    truth = compare_classes(model, truths, by_path=by_path)
     by_level = level_errors(truth.taxonomy, truth.labels, predicted)
     whole = {tree.path_of(label) for label in tree.classes}
     shown = ~tree.node_is_copy
@@ -36,7 +80,7 @@ def figures_of(
         "empty_rows": n_empty,
         "unknown_rows": truth.unknown_rows,
         "unknown_classes": len(truth.unknown),
-        "first_unknown_classes": truth.unknown[:FIRST],
+        "first_unknown_classes": truth.unknown[:FIRST_NAMED],
         "flat_error": float(by_level[-1]),
         "hierarchical_error": float(by_level.sum()),
         "hierarchical_f1": scores.f1,
@@ -47,11 +91,11 @@ def figures_of(
         "stopped_above_a_class": sum(path not in whole for path in predicted),
         "weight_bytes": model.weights_.nbytes,
         "file_bytes": file.stat().st_size,
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": measure_peak_bytes(),
     }
 
 
-def show(figures: dict[str, Any], seconds: float) -> None:
+def print_figures(figures: dict[str, Any], seconds: float) -> None:
     """Print the figures as tables."""
     levels = [
         (f"level {level}", f"{nodes:,}", f"{error:.2%}")
@@ -79,11 +123,11 @@ def show(figures: dict[str, Any], seconds: float) -> None:
     print_table("errors", ("", ""), counts)
     print_table("memory", ("", "bytes"), memory_rows(figures))
     if n_unknown := figures["unknown_classes"]:
-        first = ", ".join(map(repr, figures["first_unknown_classes"]))
+        first = printable(", ".join(map(repr, figures["first_unknown_classes"])))
+        more = f" and {n_unknown - FIRST_NAMED:,} more" if n_unknown > FIRST_NAMED else ""
         print(
             f"{figures['unknown_rows']:,} of the rows count as wrong because the model never met "
-            "their class: "
-            f"{printable(first)}{f' and {n_unknown - FIRST:,} more' if n_unknown > FIRST else ''}"
+            f"their class: {first}{more}"
         )
 
 
@@ -97,10 +141,8 @@ def memory_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, f"{figures[key]:,}") for key, name in names.items() if figures[key] is not None]
 
 
-def peak_bytes() -> int | None:
+def measure_peak_bytes() -> int | None:
     """Return the most memory this process has had so far, or None where the system does not say."""
-    import sys
-
     try:
         import resource
     except ImportError:  # Windows has none

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bitkin.arguments import ArgumentSpelling
 from bitkin.codes import Codes
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.snapshot import some_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bitkin.rescoring.estimate import Corrections
 
 
-class RowsOfIds:
+class RowsById:
     """Which row of a file belongs to an id: its number, or the place of the id in a list.
 
     Parameters
@@ -36,19 +37,30 @@ class RowsOfIds:
         Of the file.
     what : str
         What it has a row of.
+    spelling : ArgumentSpelling
+        How messages name arguments.
     """
 
-    def __init__(self, ids: Ids | None, n_rows: int, index: RowIndex, name: str, what: str) -> None:
+    def __init__(
+        self,
+        ids: Ids | None,
+        n_rows: int,
+        index: RowIndex,
+        name: str,
+        what: str,
+        spelling: ArgumentSpelling,
+    ) -> None:
+        argument = spelling.name("ids")
         if ids is not None and len(ids) != n_rows:
             raise InvalidInputError(
-                f"--ids must be one a row of {name}, got {len(ids)} for {n_rows} rows."
+                f"{argument} must be one per row of {name}, got {len(ids)} for {n_rows} rows."
             )
         self._order = None if ids is None else np.argsort(ids, kind="stable")
         self._sorted = None if ids is None else ids[self._order]
         if self._sorted is not None and (self._sorted[1:] == self._sorted[:-1]).any():
             values, counts = np.unique(self._sorted, return_counts=True)
             raise DuplicateIdError(
-                f"--ids must give every row of {name} an id of its own, given more than once: "
+                f"{argument} must give every row of {name} an id of its own, given more than once: "
                 f"{some_of(values[counts > 1])}."
             )
         held = index.ids
@@ -59,8 +71,8 @@ class RowsOfIds:
             raise InvalidInputError(
                 f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the "
                 "index. Give the "
-                f"{what} of all that were encoded, and to --ids the ids that the index was built "
-                "with."
+                f"{what} of all that were encoded, and to {argument} the ids that the index was "
+                "built with."
             )
 
     def __call__(self, ids: Ids) -> Ids:
@@ -74,37 +86,47 @@ class RowsOfIds:
 class FileVectors:
     """Vectors of a file by id."""
 
-    def __init__(self, source: VectorSource, ids: Ids | None, index: RowIndex) -> None:
-        self._rows_of = RowsOfIds(ids, len(source), index, source.name, "vectors")
+    def __init__(
+        self, source: VectorSource, ids: Ids | None, index: RowIndex, spelling: ArgumentSpelling
+    ) -> None:
+        self._rows_by_id = RowsById(ids, len(source), index, source.name, "vectors", spelling)
         self._source = source
 
-    def vectors(self, numbers: Ids) -> Batch:
+    def vectors(self, row_ids: Ids) -> Batch:
         """Return the vectors of ids that are there, in that order."""
-        return self._source.gather(self._rows_of(numbers))
+        return self._source.gather(self._rows_by_id(row_ids))
 
 
 class FileCorrections:
     """Corrections of a file by id."""
 
     def __init__(
-        self, numbers: Corrections, ids: Ids | None, index: RowIndex, name: str, metric: str
+        self,
+        corrections: Corrections,
+        ids: Ids | None,
+        index: RowIndex,
+        name: str,
+        metric: str,
+        spelling: ArgumentSpelling,
     ) -> None:
-        self._rows_of = RowsOfIds(ids, len(numbers), index, name, "corrections")
+        self._rows_by_id = RowsById(ids, len(corrections), index, name, "corrections", spelling)
+        self._make = spelling.command("save_corrections")
         self._metric = metric
-        self._numbers = numbers
+        self._kept = corrections
         self._name = name
 
     def corrections(self, ids: Ids) -> Corrections:
-        """Return the corrections of ids that are there, in that order; all must be finite."""
-        rows = self._rows_of(ids)
-        some: Corrections = np.asarray(self._numbers[rows])
+        """Return the corrections of ids that are there, in that order; all must be finite and, for
+        l2, begin with a square.
+        """
+        rows = self._rows_by_id(ids)
+        some: Corrections = np.asarray(self._kept[rows])
         bad = ~np.isfinite(some).all(axis=1)
         if bad.any():
             at = int(bad.argmax())
             raise InvalidInputError(
                 f"{self._name} must hold finite corrections, got {some[at, 0]} and {some[at, 1]} "
-                f"in row {rows[at]}. "
-                "Make them again with bitkin encode --corrections."
+                f"in row {rows[at]}. Make them again with {self._make}."
             )
         if self._metric == "l2":
             require_squares(some, rows)
@@ -138,18 +160,18 @@ class FileRows:
         snapshot, allowed = self._index.check_queries(queries, allow)
         return self._index.nearest_in(snapshot, queries, k, allowed, least)
 
-    def words(self, numbers: Ids) -> Words:
+    def words(self, row_ids: Ids) -> Words:
         """Return the codes of ids, in that order, as uint64 (n, words per row)."""
-        return self._index.codes(numbers).words[:, 0]
+        return self._index.codes(row_ids).words[:, 0]
 
-    def corrections(self, numbers: Ids) -> Corrections:
+    def corrections(self, row_ids: Ids) -> Corrections:
         """Return the corrections of ids, in that order."""
         if self._corrections is None:
-            raise InvalidInputError("--corrections must be given for stage estimate.")
-        return self._corrections.corrections(numbers)
+            raise InvalidInputError("corrections must be given for stage estimate.")
+        return self._corrections.corrections(row_ids)
 
-    def vectors(self, numbers: Ids) -> Batch:
+    def vectors(self, row_ids: Ids) -> Batch:
         """Return the vectors of ids, in that order."""
         if self._vectors is None:
-            raise InvalidInputError("--vectors must be given for stage exact.")
-        return self._vectors.vectors(numbers)
+            raise InvalidInputError("vectors must be given for stage exact.")
+        return self._vectors.vectors(row_ids)

@@ -1,0 +1,115 @@
+"""What is asked of a search in files, and which stages the files given make possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from bitkin.arguments import PYTHON, ArgumentSpelling
+from bitkin.checks import one_of, whole_number
+from bitkin.errors import ArgumentError
+from bitkin.rescoring.funnel import STAGES, Step, steps_to
+from bitkin.rescoring.pair_distances import METRICS
+
+MOST_NEIGHBOURS = 2**31 - 1  # per query, and what multiplies them
+_K = 10
+_OVERSAMPLE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search: its files, and how far to score; None where it was not said. See
+    `bitkin.search_files`.
+    """
+
+    index: Path
+    queries: Path
+    model: Path | None = None
+    k: int | None = None
+    radius: int | None = None
+    stage: str | None = None
+    oversample: int | None = None
+    metric: str | None = None
+    vectors: tuple[Path, ...] = ()
+    corrections: Path | None = None
+    ids: Path | None = None
+    allow: Path | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """All files that are read."""
+        others = (self.model, self.allow, self.corrections, self.ids)
+        given = [path for path in others if path is not None]
+        return [self.index, self.queries, *given, *self.vectors]
+
+    @property
+    def metric_or_default(self) -> str:
+        """The metric of the estimate and of exact distances."""
+        return "l2" if self.metric is None else self.metric
+
+    def steps(self, spelling: ArgumentSpelling = PYTHON) -> tuple[Step, ...]:
+        """Return the stages of the search and how many rows each keeps."""
+        last = self.last_stage(spelling)
+        k = _K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBOURS)
+        oversample = (
+            _OVERSAMPLE
+            if self.oversample is None
+            else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBOURS)
+        )
+        possible = {"codes", last} | (set() if self.corrections is None else {"estimate"})
+        return steps_to(last, frozenset(possible), k, oversample)
+
+    def last_stage(self, spelling: ArgumentSpelling = PYTHON) -> str:
+        """Return the stage asked for, or the best that the files given make possible; raise for
+        arguments that contradict each other.
+        """
+        stage = None if self.stage is None else one_of(self.stage, "stage", STAGES)
+        if self.radius is not None:
+            self._require_codes_alone(spelling)
+            return "codes"
+        if stage is None:
+            stage = "exact" if self.vectors else "codes" if self.corrections is None else "estimate"
+        if stage == "exact" and not self.vectors:
+            _refuse(f"exact needs {spelling.name('vectors')}, the rows that were encoded.", "stage")
+        if stage == "estimate" and self.corrections is None:
+            writer = spelling.command("save_corrections")
+            _refuse(
+                f"estimate needs {spelling.name('corrections')}, which {writer} writes.", "stage"
+            )
+        if stage != "exact" and self.vectors:
+            _refuse(f"means nothing for {spelling.given('stage', stage)}.", "vectors")
+        if stage == "codes":
+            for argument in ("corrections", "oversample", "metric", "ids"):
+                if getattr(self, argument) is not None:
+                    _refuse(f"means nothing for {spelling.given('stage', stage)}.", argument)
+        elif self.model is None:
+            _refuse(
+                f"must be given for {spelling.given('stage', stage)}: queries must be vectors, not "
+                "codes.",
+                "model",
+            )
+        if self.metric is not None:
+            one_of(self.metric, "metric", METRICS)
+        return stage
+
+    def _require_codes_alone(self, spelling: ArgumentSpelling) -> None:
+        """Raise for arguments that mean nothing beside a radius."""
+        radius = spelling.name("radius")
+        if self.k is not None:
+            _refuse(f"give {spelling.name('k')} or {radius}, not both.", "radius")
+        others = {
+            "stage": None if self.stage == "codes" else self.stage,
+            "oversample": self.oversample,
+            "metric": self.metric,
+            "vectors": self.vectors or None,
+            "corrections": self.corrections,
+            "ids": self.ids,
+        }
+        for argument, value in others.items():
+            if value is not None:
+                _refuse(f"means nothing with {radius}, which counts symbols of codes.", argument)
+
+
+def _refuse(reason: str, argument: str) -> NoReturn:
+    raise ArgumentError(reason, argument)

@@ -1,0 +1,259 @@
+"""FileSearch: an index in a file, queries in another, and the stages that more files permit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bitkin.arguments import PYTHON, ArgumentSpelling
+from bitkin.checks import whole_number
+from bitkin.codes import Codes
+from bitkin.collection.results import join_parts, require_result_fits
+from bitkin.errors import InvalidInputError
+from bitkin.file_search.queries import (
+    encode_vectors,
+    load_hasher,
+    load_index,
+    open_encoded_vectors,
+    read_codes,
+)
+from bitkin.file_search.request import SearchRequest
+from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
+from bitkin.hashers.base import Hasher
+from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.input_files import VectorFileOptions, read_ids
+from bitkin.rescoring.correction_files import read_corrections
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.funnel import Funnel, Timings
+
+_QUERIES_AT_ONCE = 1024
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def search_files(
+    index: PathLike,
+    queries: PathLike,
+    *,
+    model: PathLike | None = None,
+    k: int | None = None,
+    radius: int | None = None,
+    stage: str | None = None,
+    oversample: int | None = None,
+    vectors: PathLike | Sequence[PathLike] | None = None,
+    corrections: PathLike | None = None,
+    metric: str | None = None,
+    ids: PathLike | None = None,
+    allow: PathLike | None = None,
+    column: str | None = None,
+    dataset: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+) -> Neighbors | RaggedNeighbors:
+    """Find the nearest rows of every query, all of them in files: what `bitkin search` does.
+
+    By codes, which count the symbols that differ; then, of the best, by an estimate of the metric,
+    which needs `corrections`; then, of the best of those, exactly, which needs `vectors`. Codes
+    keep k · `oversample` · 10 rows for the stages after them, the estimate k · `oversample`.
+    Queries are read a batch at a time, and of vectors and corrections only the rows that are asked
+    for. `FileSearch` gives results a batch at a time, too.
+
+    Parameters
+    ----------
+    index : path
+        What `save` of an index or `bitkin index` wrote.
+    queries : path
+        Vectors, with `model`, or codes.
+    model : path, optional
+        The fitted hasher that encodes queries.
+    k : int, default 10
+        Neighbours per query.
+    radius : int, optional
+        All within this distance of codes, instead of the k nearest.
+    stage : {"codes", "estimate", "exact"}, optional
+        The last stage; by default the best that the files given permit.
+    oversample : int, default 10
+        How many more rows than needed the stages before the last one keep.
+    vectors : path or list of paths, optional
+        The vectors that were encoded, for "exact".
+    corrections : path, optional
+        What `save_corrections` or `bitkin encode --corrections` wrote, for "estimate"; an .npy
+        array of them is taken as it is.
+    metric : {"l2", "cosine", "ip"}, default "l2"
+        Of the estimate and of exact distances.
+    ids : path, optional
+        The ids of the rows of `vectors` and `corrections`, if not 0, 1, 2, …: an .npy array, or
+        text with one per line.
+    allow : path, optional
+        The ids that may be returned, in such a file.
+    column, dataset, n_features, zero_based : optional
+        How to read files of vectors, as for `bitkin.io.open_vectors`; meant for `vectors`, too,
+        where their format is that of queries.
+
+    Returns
+    -------
+    Neighbors or, with `radius`, RaggedNeighbors
+        Nearest first, ties by lower id.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> X = np.random.default_rng(0).standard_normal((1000, 20)).astype(np.float32)
+    >>> np.save(folder / "vectors.npy", X)
+    >>> np.save(folder / "queries.npy", X[:3])
+    >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+    >>> hasher.save(folder / "model.bitkin")
+    >>> index = bitkin.FlatIndex(hasher.spec_)
+    >>> _ = index.add(hasher.encode(X))
+    >>> index.save(folder / "index.bitkin")
+    >>> found = bitkin.search_files(folder / "index.bitkin", folder / "queries.npy", k=5,
+    ...     model=folder / "model.bitkin", vectors=folder / "vectors.npy")
+    >>> found.ids[:, 0].tolist(), found.ids.shape
+    ([0, 1, 2], (3, 5))
+    """
+    several = (
+        vectors if isinstance(vectors, (list, tuple)) else [] if vectors is None else [vectors]
+    )
+    request = SearchRequest(
+        _as_path(index, "index"),
+        _as_path(queries, "queries"),
+        model=_as_path_or_none(model, "model"),
+        k=k,
+        radius=radius,
+        stage=stage,
+        oversample=oversample,
+        metric=metric,
+        vectors=() if vectors is None else tuple(_as_path(one, "vectors") for one in several),
+        corrections=_as_path_or_none(corrections, "corrections"),
+        ids=_as_path_or_none(ids, "ids"),
+        allow=_as_path_or_none(allow, "allow"),
+    )
+    search = FileSearch(request, VectorFileOptions(column, dataset, n_features, zero_based))
+    search.require_result_fits()
+    return search.join(list(search.batches()))
+
+
+class FileSearch:
+    """One search in files, whose results come a batch of queries at a time.
+
+    Parameters
+    ----------
+    request : SearchRequest
+    options : VectorFileOptions, optional
+        How to read files of vectors.
+    spelling : ArgumentSpelling, optional
+        How messages name arguments.
+
+    Attributes
+    ----------
+    index : RowIndex
+    n_queries : int
+    timings : Timings
+        What every stage has taken so far.
+    seconds : float
+        What searching has taken so far, without reading and encoding queries.
+    """
+
+    def __init__(
+        self,
+        request: SearchRequest,
+        options: VectorFileOptions | None = None,
+        spelling: ArgumentSpelling = PYTHON,
+    ) -> None:
+        options = VectorFileOptions() if options is None else options
+        self._steps = request.steps(spelling)
+        radius = request.radius
+        self._radius = None if radius is None else whole_number(radius, "radius", low=0)
+        self.index = load_index(request.index)
+        self._allowed = None if request.allow is None else read_ids(request.allow)
+        hasher = None if request.model is None else load_hasher(request.model)
+        metric = request.metric_or_default
+        estimates = any(step.stage == "estimate" for step in self._steps)
+        scorer = scorer_for(hasher, metric) if estimates else None
+        self._funnel = Funnel(self._steps, scorer, metric)
+        self.timings = Timings()
+        self.seconds = 0.0
+        at_once = min(_QUERIES_AT_ONCE, self._funnel.queries_at_once(len(self.index)))
+        if hasher is None:
+            queries = read_codes(request.queries, options, at_once, spelling)
+        else:
+            queries = encode_vectors(request.queries, options, hasher, at_once, self.timings)
+        self._queries = queries.batches
+        self.n_queries = queries.total
+        self._rows = self._open_rows(request, options, hasher, spelling)
+
+    def batches(self) -> Iterator[Neighbors | RaggedNeighbors]:
+        """Yield what was found for one batch of queries after another, once."""
+        is_first = True
+        for batch, codes in self._queries:
+            if is_first:
+                # compiles kernels, outside the clock
+                self._find(None if batch is None else batch[:1], codes[:1], Timings())
+                is_first = False
+            start = time.perf_counter()
+            found = self._find(batch, codes, self.timings)
+            self.seconds += time.perf_counter() - start
+            yield found
+
+    def require_result_fits(self) -> None:
+        """Raise where the result of all queries together would not fit this machine's memory."""
+        if self._radius is None:
+            require_result_fits(self.n_queries, self._steps[-1])
+
+    def join(self, parts: Sequence[Any]) -> Neighbors | RaggedNeighbors:
+        """Return the results of batches as one, with k columns however few rows there are."""
+        if self._radius is None:
+            return join_parts(list(parts), self._steps[-1], self.index.spec)
+        no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in parts)])
+        return RaggedNeighbors(
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([no_ids, *(part.ids for part in parts)]),
+            np.concatenate([no_distances, *(part.distances for part in parts)]),
+        )
+
+    def _find(self, batch: Any, codes: Codes, timings: Timings) -> Neighbors | RaggedNeighbors:
+        if self._radius is None:
+            return self._funnel.nearest(self._rows, batch, codes, self._allowed, timings=timings)
+        start = time.perf_counter()
+        found = self.index.search_radius(codes, self._radius, allow=self._allowed)
+        timings.add("codes", start, len(codes) * len(self.index), len(found.ids))
+        return found
+
+    def _open_rows(
+        self,
+        request: SearchRequest,
+        options: VectorFileOptions,
+        hasher: Hasher | None,
+        spelling: ArgumentSpelling,
+    ) -> FileRows:
+        """Open what the stages need beside the index."""
+        ids = None if request.ids is None else read_ids(request.ids)
+        vectors = corrections = None
+        if request.vectors and hasher is not None:
+            source = open_encoded_vectors(request.vectors, options, request.queries, hasher)
+            vectors = FileVectors(source, ids, self.index, spelling)
+        if request.corrections is not None and hasher is not None:
+            metric = self._funnel.metric
+            kept = read_corrections(
+                request.corrections, metric, hasher.fingerprint_, "model", spelling
+            )
+            name = str(request.corrections)
+            corrections = FileCorrections(kept, ids, self.index, name, metric, spelling)
+        return FileRows(self.index, vectors, corrections)
+
+
+def _as_path(value: Any, argument: str) -> Path:
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidInputError(f"{argument} must be a path, got {type(value).__name__}.")
+    return Path(value)
+
+
+def _as_path_or_none(value: Any, argument: str) -> Path | None:
+    return None if value is None else _as_path(value, argument)
