@@ -25,7 +25,7 @@ import bitkin
 from _label_trees import SETS, TreeSet, load_set
 from _timing import interleaved, report
 from _tree_run import HASHED, SEEDLESS, measured
-from bitkin.learn.heshing.settings import USUAL_BEAM
+from bitkin.learn.heshing.settings import AUTO_BEAM
 
 Runs = list[dict[str, Any]]
 
@@ -241,7 +241,7 @@ def beam_speed(data: TreeSet) -> None:
     alpha, y = 1e-6, data.labels[data.y]
     made = {
         beam: bitkin.HeshingClassifier(data.taxonomy, alpha=alpha, beam=beam)
-        for beam in (USUAL_BEAM, None)
+        for beam in (AUTO_BEAM, None)
     }
     few = np.arange(2000)
     errors, seconds = {}, {}
@@ -251,17 +251,17 @@ def beam_speed(data: TreeSet) -> None:
         model.fit(data.X, y)
         seconds[beam] = time.process_time() - start
         errors[beam] = data.errors(data.taxonomy.index_of(model.predict(data.X_test)))
-    ratio, lost = seconds[None] / seconds[USUAL_BEAM], errors[USUAL_BEAM][0] - errors[None][0]
+    ratio, lost = seconds[None] / seconds[AUTO_BEAM], errors[AUTO_BEAM][0] - errors[None][0]
     verdict(
         "icd10cm: training with a beam at least 3 times faster",
         ratio >= 3,
         ratio=ratio,
-        seconds=seconds[USUAL_BEAM],
+        seconds=seconds[AUTO_BEAM],
     )
     verdict(
         "icd10cm: training with a beam loses at most 0.5 points",
         lost <= 0.005,
-        flat=errors[USUAL_BEAM][0],
+        flat=errors[AUTO_BEAM][0],
         lost=lost,
     )
     for learned, model in made.items():
@@ -273,7 +273,7 @@ def beam_speed(data: TreeSet) -> None:
 def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) -> None:
     scorer, rows = model._model.scorer(), next(iter(model._rows(data.X_test)))
     jobs: dict[str, Callable[[], Any]] = {
-        "beam": lambda: scorer.best(rows, 1, USUAL_BEAM)[0],
+        "beam": lambda: scorer.best(rows, 1, AUTO_BEAM)[0],
         "all": lambda: scorer.best(rows, 1, None)[0],
     }
     times = interleaved(jobs, rounds=3)
@@ -283,7 +283,7 @@ def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) 
         name: (data.taxonomy.index_of(model.classes_[job()[:, 0]]) != true).mean()
         for name, job in jobs.items()
     }
-    lost, gap = float(wrong["beam"] - wrong["all"]), model.beam_gap(data.X_test, USUAL_BEAM)
+    lost, gap = float(wrong["beam"] - wrong["all"]), model.beam_gap(data.X_test, AUTO_BEAM)
     verdict(
         f"icd10cm, {which}: prediction with a beam at least 5 times faster", ratio >= 5, ratio=ratio
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.heshing import _keep_best
-from bitkin.learn.heshing.settings import FEW_NODES, USUAL_BEAM
+from bitkin.learn.heshing.settings import AUTO_BEAM, FULL_SEARCH_NODES
 from bitkin.learn.heshing.sgd import (
     LabelledRows,
     LearningMethod,
@@ -51,13 +51,13 @@ def learned(**parameters: Any) -> HeshingClassifier:
 def test_a_large_tree_is_searched_by_the_usual_beam() -> None:
     if JIT_DISABLED:
         pytest.skip("plain Python is too slow for a large tree")
-    assert LARGE.n_nodes > FEW_NODES
+    assert LARGE.n_nodes > FULL_SEARCH_NODES
     X, y = rows(300, 1)
     model = learned()
-    assert model._model.beam == USUAL_BEAM
+    assert model._model.beam == AUTO_BEAM
     assert model.score(X, y) > 0.6
     assert 0 < model.beam_gap(X, 1) < 0.8
-    assert np.array_equal(model.weights_, learned(beam=USUAL_BEAM).weights_)
+    assert np.array_equal(model.weights_, learned(beam=AUTO_BEAM).weights_)
     assert not np.array_equal(model.weights_, learned(beam=None).weights_)
 
 

@@ -77,7 +77,7 @@ class Estimate:
         words, n_symbols = read_only(codes.words), codes.spec.n_symbols
         worth = np.empty(len(first), dtype=np.bool_)
 
-        def ask(start: int) -> None:
+        def compare_piece(start: int) -> None:
             which = slice(start, start + _PAIRS_PER_PIECE)
             a, b = first[which], second[which]
             equal = np.empty(len(a), dtype=np.int64)
@@ -86,7 +86,7 @@ class Estimate:
                 equal >= self.least[np.searchsorted(self.sizes, sizes[a] + sizes[b], side="right")]
             )
 
-        threads.run(ask, range(0, len(first), _PAIRS_PER_PIECE))
+        threads.run(compare_piece, range(0, len(first), _PAIRS_PER_PIECE))
         return worth
 
 

@@ -36,7 +36,7 @@ def recall(found_ids: Any, true_ids: Any) -> float:
     >>> recall([[3, 1, 9], [5, 6, -1]], [[1, 2], [5, -1]])
     0.75
     """
-    found, true = _id_table(found_ids, "found_ids"), _id_table(true_ids, "true_ids")
+    found, true = _check_ids(found_ids, "found_ids"), _check_ids(true_ids, "true_ids")
     if len(found) != len(true):
         raise InvalidInputError(
             f"found_ids and true_ids must have one row a query each, got {len(found)} and "
@@ -79,8 +79,8 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
     >>> mean_average_precision([[7, 7]], [[True, False]])
     0.75
     """
-    table = _distance_table(distances)
-    truth = _relevance(relevant)
+    table = _check_distances(distances)
+    truth = _check_relevance(relevant)
     if truth.shape != table.shape:
         raise InvalidInputError(
             f"relevant must have the shape of distances, {table.shape}, got {truth.shape}: one row "
@@ -99,7 +99,7 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
 def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArray[np.float64]:
     """Return the expected average precision of every row, NaN where nothing is relevant."""
     out = np.empty(len(distances), dtype=np.float64)
-    groups = _groups(distances)
+    groups = _rank_groups(distances)
     truth = scipy.sparse.csr_matrix(relevant)
     n_groups = int(groups.max(initial=-1)) + 1
     counts, hits = np.empty(n_groups, dtype=np.int64), np.empty(n_groups, dtype=np.int64)
@@ -111,7 +111,7 @@ def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArr
     return out
 
 
-def _groups(distances: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+def _rank_groups(distances: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """Number the distances of every row so that equal ones share a number and smaller ones come
     first.
     """
@@ -127,8 +127,8 @@ def _groups(distances: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     return groups
 
 
-def _id_table(ids: Any, name: str) -> npt.NDArray[np.int64]:
-    table = _matrix(ids, name)
+def _check_ids(ids: Any, name: str) -> npt.NDArray[np.int64]:
+    table = _to_matrix(ids, name)
     if table.size == 0:
         return np.empty(table.shape, dtype=np.int64)
     if table.dtype.kind not in "iu":
@@ -143,8 +143,8 @@ def _id_table(ids: Any, name: str) -> npt.NDArray[np.int64]:
     return table.astype(np.int64, copy=False)
 
 
-def _distance_table(distances: Any) -> npt.NDArray[Any]:
-    table = _matrix(distances, "distances")
+def _check_distances(distances: Any) -> npt.NDArray[Any]:
+    table = _to_matrix(distances, "distances")
     if table.dtype.kind not in "iuf":
         raise InvalidInputError(
             f"distances must be whole numbers or floats, got dtype {table.dtype}."
@@ -158,10 +158,10 @@ def _distance_table(distances: Any) -> npt.NDArray[Any]:
     return table
 
 
-def _relevance(relevant: Any) -> Any:
+def _check_relevance(relevant: Any) -> Any:
     """Return `relevant` as a boolean array, or as CSR without duplicates or stored False."""
     is_sparse = scipy.sparse.issparse(relevant)
-    table: Any = given_csr(relevant, "relevant") if is_sparse else _matrix(relevant, "relevant")
+    table: Any = given_csr(relevant, "relevant") if is_sparse else _to_matrix(relevant, "relevant")
     if table.dtype != np.bool_:
         raise InvalidInputError(
             f"relevant must be boolean, got dtype {table.dtype}. Write relevant != 0 or the like."
@@ -173,7 +173,7 @@ def _relevance(relevant: Any) -> Any:
     return table
 
 
-def _matrix(values: Any, name: str) -> npt.NDArray[Any]:
+def _to_matrix(values: Any, name: str) -> npt.NDArray[Any]:
     try:
         table = np.asarray(values)
     except ValueError:

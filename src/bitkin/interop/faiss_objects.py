@@ -27,9 +27,9 @@ def to_faiss(source: ProjectionHash | Codes) -> Any:
     rows.
     """
     if isinstance(source, Codes):
-        return _index_of(source)
+        return _index_from_codes(source)
     if isinstance(source, ProjectionHash):
-        return _transform_of(source)
+        return _transform_from_hasher(source)
     raise InvalidInputError(
         f"to_faiss takes a fitted ProjectionHash or Codes, got {type(source).__name__}."
     )
@@ -46,18 +46,18 @@ def from_faiss(source: Any) -> Any:
     The bytes of codes are taken as they are. FAISS's own sign codes (`IndexLSH`) fill a byte from
     its lowest bit, so they compare among themselves and not with codes made here.
     """
-    faiss = _faiss()
+    faiss = _import_faiss()
     if isinstance(source, faiss.IndexBinary):
-        return _codes_of(faiss, faiss.downcast_IndexBinary(source))
+        return _codes_from_index(faiss, faiss.downcast_IndexBinary(source))
     if isinstance(source, faiss.VectorTransform):
-        return _hasher_of(faiss, faiss.downcast_VectorTransform(source))
+        return _hasher_from_transform(faiss, faiss.downcast_VectorTransform(source))
     raise InvalidInputError(
         "from_faiss takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got "
         f"{type(source).__name__}."
     )
 
 
-def _faiss() -> Any:
+def _import_faiss() -> Any:
     try:
         return importlib.import_module("faiss")
     except ImportError:
@@ -66,7 +66,7 @@ def _faiss() -> Any:
         ) from None
 
 
-def _index_of(codes: Codes) -> Any:
+def _index_from_codes(codes: Codes) -> Any:
     if codes.spec.bits_per_symbol != 1:
         raise InvalidInputError(
             f"codes must have 1 bit a symbol, got {codes.spec}: FAISS counts bits that differ, not "
@@ -82,13 +82,13 @@ def _index_of(codes: Codes) -> Any:
             f"codes must have no empty rows, got {int(codes.empty.sum())}: FAISS would find them. "
             "Take codes[~codes.empty]."
         )
-    index = _faiss().IndexBinaryFlat(codes.spec.n_symbols)
+    index = _import_faiss().IndexBinaryFlat(codes.spec.n_symbols)
     if len(codes):
         index.add(np.ascontiguousarray(codes.to_bytes()))
     return index
 
 
-def _codes_of(faiss: Any, index: Any) -> Codes:
+def _codes_from_index(faiss: Any, index: Any) -> Codes:
     if type(index) is not faiss.IndexBinaryFlat:
         raise InvalidInputError(
             f"from_faiss takes codes from an IndexBinaryFlat, got {type(index).__name__}. Where it "
@@ -100,7 +100,7 @@ def _codes_of(faiss: Any, index: Any) -> Codes:
     )
 
 
-def _transform_of(hasher: ProjectionHash) -> Any:
+def _transform_from_hasher(hasher: ProjectionHash) -> Any:
     check_is_fitted(hasher)
     if hasher.model_.normalize:
         raise InvalidInputError(
@@ -108,7 +108,7 @@ def _transform_of(hasher: ProjectionHash) -> Any:
             "faiss.normalize_L2 on "
             "the rows, and fit a hasher without normalizing on such rows."
         )
-    faiss = _faiss()
+    faiss = _import_faiss()
     n_features, n_bits = hasher.components_.shape
     transform = faiss.LinearTransform(n_features, n_bits, hasher.mean_ is not None)
     faiss.copy_array_to_vector(np.ascontiguousarray(hasher.components_.T).ravel(), transform.A)
@@ -119,7 +119,7 @@ def _transform_of(hasher: ProjectionHash) -> Any:
     return transform
 
 
-def _hasher_of(faiss: Any, transform: Any) -> ProjectionHash:
+def _hasher_from_transform(faiss: Any, transform: Any) -> ProjectionHash:
     name = type(transform).__name__
     if not isinstance(transform, (faiss.LinearTransform, faiss.ITQTransform)):
         raise InvalidInputError(
@@ -129,16 +129,17 @@ def _hasher_of(faiss: Any, transform: Any) -> ProjectionHash:
         raise InvalidInputError(f"The {name} must be trained first.")
     if isinstance(transform, faiss.ITQTransform):
         # It also scales the centred rows to length 1, which no sign depends on.
-        matrix, mean = _matrix(faiss, transform.pca_then_itq), faiss.vector_to_array(transform.mean)
+        matrix = _read_matrix(faiss, transform.pca_then_itq)
+        mean = faiss.vector_to_array(transform.mean)
     else:
-        matrix = _matrix(faiss, transform)
-        mean = _mean_for(faiss, transform, matrix) if transform.have_bias else None
+        matrix = _read_matrix(faiss, transform)
+        mean = _find_mean(faiss, transform, matrix) if transform.have_bias else None
     if not (np.isfinite(matrix).all() and (mean is None or np.isfinite(mean).all())):
         raise InvalidInputError(f"The {name} must have finite numbers only, got NaN or infinity.")
     return hasher_of_directions(matrix.T, mean)
 
 
-def _matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
+def _read_matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
     numbers: npt.NDArray[np.float32] = faiss.vector_to_array(transform.A)
     if numbers.size != transform.d_in * transform.d_out or not numbers.size:
         raise InvalidInputError(
@@ -149,7 +150,7 @@ def _matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
     return numbers.reshape(transform.d_out, transform.d_in)
 
 
-def _mean_for(
+def _find_mean(
     faiss: Any, transform: Any, matrix: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float64]:
     """Return the mean whose projection is minus the bias: the one a PCA keeps, else the

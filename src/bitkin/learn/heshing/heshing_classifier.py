@@ -250,7 +250,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
                 model = start_model(settings, resolve_seed(self.random_state), taxonomy, rows)
             else:
                 self._require_same_seed()
-                model = replace(self._model, settings=self._model.settings.continued_by(settings))
+                self._model.settings.require_compatible(settings)
+                model = replace(self._model, settings=settings)
             self._set_model(continue_model(model, rows, labels, known, paths))
         return self
 

@@ -16,12 +16,12 @@ from bitkin.learn.taxonomy.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
-USUAL_BEAM = 8
+AUTO_BEAM = 8
 """What "auto" takes. Chosen on ICD-10-CM, on a fifth of its training rows held out by parent code,
 never on test rows: flat errors of 4, 8, 16, 32 and all nodes were 0.195, 0.193, 0.194, 0.196 and
 0.197.
 """
-FEW_NODES = 256
+FULL_SEARCH_NODES = 256
 """Scoring this many costs less than choosing among them."""
 
 _WEIGHT_BYTES = 4
@@ -70,23 +70,22 @@ class HeshingSettings:
                 "path, or fit anew."
             )
 
-    def continued_by(self, now: HeshingSettings) -> HeshingSettings:
-        """Return the current parameters; raise where one has changed that the weights depend on."""
+    def require_compatible(self, current: HeshingSettings) -> None:
+        """Raise where a parameter has changed that the weights depend on."""
         for name in _MUST_STAY:
-            if getattr(now, name) != getattr(self, name):
+            if getattr(current, name) != getattr(self, name):
                 raise InvalidInputError(
                     f"{_PUBLIC_NAMES.get(name, name)} must stay what it was when the model was "
                     "begun, since partial_fit goes on with its weights, got another. Set it back, "
                     "or fit anew."
                 )
-        return now
 
     def beam_for(self, tree: Tree) -> int | None:
         """Return how many nodes of a level to continue with; None for all, which probabilities
         need: they are shares of all classes.
         """
         if isinstance(self.beam, str):
-            return USUAL_BEAM if len(tree.seeds) > FEW_NODES and not self.softmax else None
+            return AUTO_BEAM if len(tree.seeds) > FULL_SEARCH_NODES and not self.softmax else None
         return self.beam
 
 

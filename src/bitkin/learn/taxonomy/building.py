@@ -81,7 +81,7 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
     parent_of: dict[Hashable, Hashable] = {}
     nodes: dict[Hashable, None] = {}  # in order of appearance
     for row, edge in enumerate(edges):
-        parent, child = _edge(edge, f"{name}[{row}]")
+        parent, child = _check_edge(edge, f"{name}[{row}]")
         if child is None:
             raise InvalidInputError(
                 f"{name} must not have None for a child: it stands for no parent. Rename that node."
@@ -96,19 +96,19 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
     if classes is None:
         inner = set(parent_of.values())
         wanted = [node for node in nodes if node not in inner]
-        depths = _depths(nodes, parent_of, name)
+        depths = _measure_depths(nodes, parent_of, name)
     else:
         wanted = plain_labels(classes, "classes")
         if unknown := [label for label in wanted if label not in nodes]:
             raise InvalidInputError(
                 f"classes must be nodes of {name}, got {some_labels(unknown)}, which are not."
             )
-        depths = _depths(wanted, parent_of, name)
+        depths = _measure_depths(wanted, parent_of, name)
     # Checked before any path is made: paths may need memory quadratic in the number of nodes.
     depth = max((depths[node] for node in wanted), default=0)
     if not fits_memory(len(wanted), depth, len(nodes)):
         raise too_large(len(wanted), depth)
-    return [_climb(node, parent_of) for node in wanted]
+    return [_path_to(node, parent_of) for node in wanted]
 
 
 def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
@@ -124,7 +124,7 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
     while stack:
         below, path, within = stack.pop()
         if id(below) in within:
-            raise InvalidInputError(f"{_place(path)} must end somewhere, but it holds itself.")
+            raise InvalidInputError(f"{_name_place(path)} must end somewhere, but it holds itself.")
         if below is None or (isinstance(below, (Mapping, list, tuple)) and not below):
             paths.append(path)
         elif isinstance(below, Mapping):
@@ -137,16 +137,16 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
             paths += [(*path, plain_label(label, "a leaf of tree")) for label in below]
         else:
             raise InvalidInputError(
-                f"{_place(path)} must be a dict, a list of leaves, or None, got {below!r}."
+                f"{_name_place(path)} must be a dict, a list of leaves, or None, got {below!r}."
             )
     return paths
 
 
-def _place(path: Path) -> str:
+def _name_place(path: Path) -> str:
     return f"tree at {' / '.join(map(str, path))}"
 
 
-def _edge(edge: Any, name: str) -> tuple[Hashable, Hashable]:
+def _check_edge(edge: Any, name: str) -> tuple[Hashable, Hashable]:
     if isinstance(edge, (str, bytes)) or not isinstance(edge, Iterable):
         raise InvalidInputError(f"{name} must be a pair (parent, child), got {edge!r}.")
     pair = [plain_label(label, f"a label of {name}") for label in edge]
@@ -155,7 +155,7 @@ def _edge(edge: Any, name: str) -> tuple[Hashable, Hashable]:
     return pair[0], pair[1]
 
 
-def _depths(
+def _measure_depths(
     nodes: Iterable[Hashable], parent_of: Mapping[Hashable, Hashable], name: str
 ) -> dict[Hashable, int]:
     """Return how many nodes there are from the top down to each; raise for a cycle, which hangs
@@ -182,7 +182,7 @@ def _depths(
     return depths
 
 
-def _climb(node: Hashable, parent_of: Mapping[Hashable, Hashable]) -> Path:
+def _path_to(node: Hashable, parent_of: Mapping[Hashable, Hashable]) -> Path:
     path = []
     at: Hashable = node
     while at is not None:

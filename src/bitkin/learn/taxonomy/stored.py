@@ -20,8 +20,8 @@ def taxonomy_to_dict(tree: TreeParts) -> dict[str, Any]:
     """
     pairs = zip(tree.node_labels, tree.node_is_copy, strict=True)
     return {
-        "root": _stored_label(tree.root_label),
-        "labels": [None if copied else _stored_label(label) for label, copied in pairs],
+        "root": _label_to_json(tree.root_label),
+        "labels": [None if copied else _label_to_json(label) for label, copied in pairs],
         "parents": list(tree.node_parents),
         "copies": [node for node, copied in enumerate(tree.node_is_copy) if copied],
         "ends": list(tree.class_ends),
@@ -32,17 +32,17 @@ def tree_from_dict(stored: Mapping[str, Any]) -> TreeParts:
     """Return the tree of `taxonomy_to_dict`, proved to be one that paths could have grown."""
     if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
         raise CorruptFileError(f"a stored taxonomy must have the fields {', '.join(_FIELDS)}.")
-    root = _label(stored["root"])
-    n_nodes = len(_listed(stored["labels"]))
-    parents = _numbers(stored["parents"], low=ROOT, n_nodes=n_nodes)
-    copies = set(_numbers(stored["copies"], low=0, n_nodes=n_nodes))
-    ends = _numbers(stored["ends"], low=ROOT, n_nodes=n_nodes)
+    root = _label_from_json(stored["root"])
+    n_nodes = len(_check_list(stored["labels"]))
+    parents = _check_node_numbers(stored["parents"], low=ROOT, n_nodes=n_nodes)
+    copies = set(_check_node_numbers(stored["copies"], low=0, n_nodes=n_nodes))
+    ends = _check_node_numbers(stored["ends"], low=ROOT, n_nodes=n_nodes)
     if len(parents) != n_nodes or any(parent >= node for node, parent in enumerate(parents)):
         raise CorruptFileError("a stored taxonomy must number every parent before its children.")
     labels: list[Hashable] = []
     for node, parent in enumerate(parents):
         above = root if parent == ROOT else labels[parent]
-        labels.append(above if node in copies else _label(stored["labels"][node]))
+        labels.append(above if node in copies else _label_from_json(stored["labels"][node]))
     classes = tuple(root if end == ROOT else labels[end] for end in ends)
     tree = TreeParts(
         root,
@@ -52,14 +52,14 @@ def tree_from_dict(stored: Mapping[str, Any]) -> TreeParts:
         classes,
         ends,
     )
-    if not _holds_together(tree):
+    if not _is_whole_tree(tree):
         raise CorruptFileError(
             "a stored taxonomy must have a path to every class, and nothing else."
         )
     return tree
 
 
-def _holds_together(tree: TreeParts) -> bool:
+def _is_whole_tree(tree: TreeParts) -> bool:
     """Tell whether classes are different, all equally deep once extended, and reach every node; no
     node is twice.
 
@@ -97,9 +97,9 @@ def _holds_together(tree: TreeParts) -> bool:
     return len(reached) == n_nodes
 
 
-def _stored_label(label: Hashable, nested: int = 0) -> Any:
+def _label_to_json(label: Hashable, nested: int = 0) -> Any:
     if isinstance(label, tuple) and nested < _MAX_NESTED:
-        return {"tuple": [_stored_label(part, nested + 1) for part in label]}
+        return {"tuple": [_label_to_json(part, nested + 1) for part in label]}
     if (
         label is None
         or type(label) in (str, bool, int)
@@ -112,9 +112,9 @@ def _stored_label(label: Hashable, nested: int = 0) -> Any:
     )
 
 
-def _label(stored: Any, nested: int = 0) -> Hashable:
+def _label_from_json(stored: Any, nested: int = 0) -> Hashable:
     if isinstance(stored, Mapping) and set(stored) == {"tuple"} and nested < _MAX_NESTED:
-        return tuple(_label(part, nested + 1) for part in _listed(stored["tuple"]))
+        return tuple(_label_from_json(part, nested + 1) for part in _check_list(stored["tuple"]))
     if (
         stored is None
         or type(stored) in (str, bool, int)
@@ -126,14 +126,14 @@ def _label(stored: Any, nested: int = 0) -> Hashable:
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _check_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise CorruptFileError(f"a stored taxonomy must hold lists, got {reprlib.repr(value)}.")
     return value
 
 
-def _numbers(value: Any, *, low: int, n_nodes: int) -> tuple[int, ...]:
-    if not all(type(number) is int and low <= number < n_nodes for number in _listed(value)):
+def _check_node_numbers(value: Any, *, low: int, n_nodes: int) -> tuple[int, ...]:
+    if not all(type(number) is int and low <= number < n_nodes for number in _check_list(value)):
         raise CorruptFileError(
             f"a stored taxonomy must number its nodes from {low} to {n_nodes - 1}."
         )
