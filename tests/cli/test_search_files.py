@@ -246,7 +246,7 @@ def test_more_neighbours_than_rows_take_no_memory(
     for options in ((), ESTIMATE, (*EXACT, *ESTIMATE)):
         lines = run(*ASK, *options, "-k", 2_000_000_000, "--json").objects
         assert [sorted(line["ids"]) for line in lines] == [list(range(len(X)))] * 9
-    monkeypatch.setattr("bitkin.index.rows.limits.physical_memory", lambda: 2**35)
+    monkeypatch.setattr("bitkin.memory.physical_memory", lambda: 2**35)
     for options in ((), EXACT):
         require_failure(
             run(*ASK, *options, "-k", 2_000_000_000, "-o", "found.npz"),

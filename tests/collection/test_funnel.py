@@ -134,7 +134,7 @@ def test_a_result_beyond_memory_is_refused(
     stage: str, pair_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = filled(PCA)
-    monkeypatch.setattr("bitkin.index.rows.limits.physical_memory", lambda: pair_bytes * 9 * 1000)
+    monkeypatch.setattr("bitkin.memory.physical_memory", lambda: pair_bytes * 9 * 1000)
     assert collection.search(Q, 1000, stage=stage).ids.shape == (9, 1000)
     with pytest.raises(
         InvalidInputError, match="k must be smaller: 1001 neighbours of 9 queries do not fit"

@@ -15,10 +15,9 @@ import pytest
 import bitkin
 from bitkin import Codes, FlatIndex
 from bitkin.errors import CorruptFileError, FileAccessError, FileTooLargeError, InvalidInputError
-from bitkin.io import reader
 from bitkin.io.layout import ALIGNMENT, Header, TensorEntry, place_tensors
 from bitkin.io.reader import read_file
-from bitkin.io.writer import Chunks, write_file
+from bitkin.io.writer import TensorChunks, write_file
 from tests.io.forgeries import forge, require_harmless
 from tests.io.mutations import make_index, mutate, require_safe
 from tests.truth import random_codes
@@ -79,7 +78,9 @@ def test_every_tensor_starts_at_a_multiple_of_64_bytes(tmp_path: Path) -> None:
 
 def test_a_tensor_in_pieces_is_the_tensor(tmp_path: Path) -> None:
     whole = np.arange(30).reshape(10, 3)
-    chunks = Chunks(whole.dtype, whole.shape, lambda: iter([whole[:4], whole[4:4], whole[4:]]))
+    chunks = TensorChunks(
+        whole.dtype, whole.shape, lambda: iter([whole[:4], whole[4:4], whole[4:]])
+    )
     write_file(tmp_path / "a", "Anything", {"p": [1, None, "ü"]}, "f", {"t": whole})
     write_file(tmp_path / "b", "Anything", {"p": [1, None, "ü"]}, "f", {"t": chunks})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -87,7 +88,7 @@ def test_a_tensor_in_pieces_is_the_tensor(tmp_path: Path) -> None:
 
 
 def test_a_tensor_of_another_size_than_announced_leaves_no_file(tmp_path: Path) -> None:
-    short = Chunks(np.dtype(np.int64), (4,), lambda: iter([np.arange(3)]))
+    short = TensorChunks(np.dtype(np.int64), (4,), lambda: iter([np.arange(3)]))
     with pytest.raises(RuntimeError, match="24 bytes where 32 were announced"):
         write_file(tmp_path / "a", "Anything", {}, None, {"t": short})
     assert list(tmp_path.iterdir()) == []
@@ -233,7 +234,7 @@ def test_a_file_larger_than_memory_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_index().save(tmp_path / "index")
-    monkeypatch.setattr(reader, "physical_memory", lambda: 1000)
+    monkeypatch.setattr("bitkin.memory.physical_memory", lambda: 1000)
     with pytest.raises(FileTooLargeError, match=r"this machine has 1,000\. Load it with mmap=True"):
         bitkin.load(tmp_path / "index")
     assert len(bitkin.load(tmp_path / "index", mmap=True)) == 40

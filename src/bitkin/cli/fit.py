@@ -147,7 +147,7 @@ def fit(
     }
     hasher = _make_hasher(method, parameters, seed)
     from bitkin.input_files import VectorFileOptions
-    from bitkin.io.vectors.watched import WatchedSource
+    from bitkin.io.vectors.source import WatchedSource
 
     require_other_file(out, vectors)
     options = VectorFileOptions(column, dataset, features, zero_based)

@@ -23,7 +23,7 @@ from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.index.rows.files import parameters_of, rows_from, tensors_of
 from bitkin.io.layout import Header, damaged
 from bitkin.io.reader import StoredFile
-from bitkin.io.writer import Chunks, write_file
+from bitkin.io.writer import TensorChunks, write_file
 from bitkin.rescoring.estimate import Scorer, are_no_squares
 from bitkin.rescoring.pair_distances import METRICS
 
@@ -46,7 +46,7 @@ def save(
     path: str | os.PathLike[str], metric: str, next_id: int, epochs: tuple[Epoch, ...]
 ) -> None:
     """Write epochs to `path`: aside first, then in place at once."""
-    tensors: dict[str, npt.NDArray[Any] | Chunks] = {}
+    tensors: dict[str, npt.NDArray[Any] | TensorChunks] = {}
     described = []
     for number, epoch in enumerate(epochs):
         model = epoch.scorer.model
@@ -68,7 +68,7 @@ def save(
     )
 
 
-def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | Chunks]:
+def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | TensorChunks]:
     model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
     tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
     tensors |= written_names(epoch.scorer.feature_names)

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bitkin.errors import CorruptFileError, FileAccessError
-from bitkin.io.locks import lock
-from bitkin.io.writer import regular_target, sync_folder
+from bitkin.io.writer import lock, regular_target, sync_folder
 
 
 class GrowingFile:

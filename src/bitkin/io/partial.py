@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.layout import Header, checksum, place_tensors
-from bitkin.io.locks import lock
 from bitkin.io.regular import open_regular
-from bitkin.io.writer import keep_mode, regular_target, sync_folder, write_aside
+from bitkin.io.writer import keep_mode, lock, regular_target, sync_folder, write_aside
 
 RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
 

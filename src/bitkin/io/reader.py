@@ -11,10 +11,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import memory
 from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
 from bitkin.io.regular import open_regular
-from bitkin.memory import physical_memory
 
 
 class StoredFile:
@@ -140,11 +140,10 @@ def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:
 
 def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
     n_bytes = os.fstat(file.fileno()).st_size - start
-    memory = physical_memory()
-    if memory is not None and n_bytes > memory:
+    if not memory.fits(n_bytes):
         raise FileTooLargeError(
-            f"{name} needs {n_bytes:,} bytes and this machine has {memory:,}. Load it with "
-            "mmap=True."
+            f"{name} needs {n_bytes:,} bytes and this machine has {memory.physical_memory():,}. "
+            "Load it with mmap=True."
         )
     try:
         room = np.empty(n_bytes + ALIGNMENT, dtype=np.uint8)

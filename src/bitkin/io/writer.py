@@ -1,10 +1,11 @@
 """Writing bitkin files: aside, synced, then renamed in place, so that a path holds the old file or
-the new one.
+the new one. A file that is written for a long time is locked meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import secrets
 import stat
@@ -19,9 +20,14 @@ import numpy.typing as npt
 from bitkin.errors import BitkinError, FileAccessError
 from bitkin.io.layout import Header, TensorEntry, checksum, place_tensors
 
+_fcntl: Any = None
+# Windows has no such locks, and there an open file cannot be replaced anyway.
+with contextlib.suppress(ImportError):
+    _fcntl = importlib.import_module("fcntl")
+
 
 @dataclass(frozen=True, slots=True)
-class Chunks:
+class TensorChunks:
     """A tensor that comes in pieces along its first axis, so that it never has to be in memory
     whole.
     """
@@ -36,7 +42,7 @@ def write_file(
     class_name: str,
     parameters: Mapping[str, Any],
     fingerprint: str | None,
-    tensors: Mapping[str, npt.NDArray[Any] | Chunks],
+    tensors: Mapping[str, npt.NDArray[Any] | TensorChunks],
 ) -> None:
     """Write one object's file. Where anything fails, what was at `path` stays whole and nothing is
     left beside it.
@@ -96,9 +102,11 @@ def remove_leftovers(folder: Path, pattern: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write_tensor(file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] | Chunks) -> int:
+def _write_tensor(
+    file: IO[bytes], entry: TensorEntry, tensor: npt.NDArray[Any] | TensorChunks
+) -> int:
     crc, done = 0, 0
-    for piece in tensor.pieces() if isinstance(tensor, Chunks) else (tensor,):
+    for piece in tensor.pieces() if isinstance(tensor, TensorChunks) else (tensor,):
         data = np.ascontiguousarray(piece, dtype=entry.dtype).reshape(-1).view(np.uint8).data
         crc = checksum(data, crc)
         file.write(data)
@@ -141,3 +149,17 @@ def keep_mode(target: Path, file: IO[bytes]) -> None:
     if hasattr(os, "fchmod"):
         with contextlib.suppress(FileNotFoundError):
             os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+
+
+def lock(file: IO[bytes], path: str | os.PathLike[str]) -> None:
+    """Keep `file` to this process while it is open, where the system can; raise FileAccessError
+    where another process has it.
+    """
+    if _fcntl is None:
+        return
+    try:
+        _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileAccessError(
+            f"{os.fspath(path)} is being written by another process. Wait for it to end."
+        ) from None

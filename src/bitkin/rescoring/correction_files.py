@@ -22,7 +22,7 @@ from bitkin.input_files import map_npy
 from bitkin.io.layout import damaged
 from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.io.writer import Chunks, write_file
+from bitkin.io.writer import TensorChunks, write_file
 from bitkin.rescoring.corrections import batches_for, scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
 from bitkin.rescoring.pair_distances import METRICS
@@ -87,7 +87,7 @@ def write_corrections(
             if progress is not None:
                 progress(first + batch.shape[0])
 
-    chunks = Chunks(np.dtype(np.float32), (len(source), 2), compute_chunks)
+    chunks = TensorChunks(np.dtype(np.float32), (len(source), 2), compute_chunks)
     fingerprint = scorer.model.fingerprint
     write_file(path, CLASS_NAME, {"metric": scorer.metric}, fingerprint, {"corrections": chunks})
 

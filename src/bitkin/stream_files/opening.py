@@ -25,8 +25,7 @@ from bitkin.hashers.projection.registry import (
     rotation_for,
 )
 from bitkin.io.growing import GrowingFile, has_content
-from bitkin.io.locks import lock
-from bitkin.io.writer import remove_leftovers
+from bitkin.io.writer import lock, remove_leftovers
 from bitkin.stream_files.epoch_folder import EpochFolder, is_begun, rows_file
 from bitkin.stream_files.outputs import CodesOut, CorrectionsOut, PipeOut
 from bitkin.stream_files.state import (

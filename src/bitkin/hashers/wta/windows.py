@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import memory
 from bitkin.errors import InvalidInputError
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import NO_PLACE
 from bitkin.locks import ModelLock
-from bitkin.memory import physical_memory
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")
@@ -94,11 +94,10 @@ class WindowPlan:
             done += len(good)
 
     def _require_memory(self) -> None:
-        memory = physical_memory()
         places = self.n_hashes * self.window
-        # windows, and one factor's draws
+        # uint32 windows of every factor, and the draws of one factor
         needed = 4 * (self.degree + 1) * places + 32 * max(places, self.n_features)
-        if self.n_hashes * self.window >= int(NO_PLACE) or (memory is not None and needed > memory):
+        if places >= int(NO_PLACE) or not memory.fits(needed):
             raise InvalidInputError(
                 f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do "
                 "not fit in memory."

@@ -23,7 +23,7 @@ from bitkin.index.rows.segment import Segment, merged_blocks
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.layout import damaged
 from bitkin.io.reader import StoredFile, read_file
-from bitkin.io.writer import Chunks
+from bitkin.io.writer import TensorChunks
 from bitkin.kernels.blocks import BLOCK
 
 
@@ -37,7 +37,7 @@ def parameters_of(rows: Snapshot) -> dict[str, int]:
     }
 
 
-def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | Chunks]:
+def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | TensorChunks]:
     """Return the tensors of rows, in order of id, to be written in this order; codes are put in
     order on the way.
     """
@@ -56,9 +56,9 @@ def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | Chunks]:
         yield bitmap.pack(searchable)
 
     return {
-        "blocks": Chunks(np.dtype(np.uint64), _shape_of_blocks(n_blocks, spec), blocks),
+        "blocks": TensorChunks(np.dtype(np.uint64), _shape_of_blocks(n_blocks, spec), blocks),
         "ids": ids,
-        "searchable": Chunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
+        "searchable": TensorChunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
     }
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import memory
 from bitkin.arrays import Ids
 from bitkin.checks import id_array
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.snapshot import some_of
-from bitkin.memory import physical_memory
 
 MAX_ID = 2**63 - 1
 
@@ -54,8 +54,7 @@ def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
     """Raise where the result alone, so many bytes a neighbour, would not fit this machine's
     memory.
     """
-    memory = physical_memory()
-    if memory is not None and pair_bytes * n_queries * k > memory:
+    if not memory.fits(pair_bytes * n_queries * k):
         raise InvalidInputError(
             f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. "
             "Search in batches."

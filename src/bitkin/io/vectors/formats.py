@@ -20,7 +20,7 @@ from bitkin.io.vectors.stored import StoredSource
 FORMAT_OPTIONS = ("column", "dataset", "n_features", "zero_based")
 
 
-class Options(NamedTuple):
+class FormatOptions(NamedTuple):
     """What only some formats use; None when not given."""
 
     column: str | None
@@ -30,10 +30,10 @@ class Options(NamedTuple):
     batch_rows: int | None
 
 
-_Opener = Callable[[list[Path], Options], list[StoredSource]]
+_Opener = Callable[[list[Path], FormatOptions], list[StoredSource]]
 
 
-def _each(opener: Callable[[Path, Options], StoredSource]) -> _Opener:
+def _each(opener: Callable[[Path, FormatOptions], StoredSource]) -> _Opener:
     return lambda paths, options: [opener(path, options) for path in paths]
 
 
@@ -44,7 +44,7 @@ _parquet = _each(lambda path, options: ParquetRows(path, options.column, options
 _hdf5 = _each(lambda path, options: Hdf5Rows(path, options.dataset, options.batch_rows))
 
 
-def _svmlight(paths: list[Path], options: Options) -> list[StoredSource]:
+def _svmlight(paths: list[Path], options: FormatOptions) -> list[StoredSource]:
     zero_based = "auto" if options.zero_based is None else options.zero_based
     return [*open_svmlight(paths, options.n_features, zero_based, options.batch_rows)]
 
@@ -65,7 +65,7 @@ for _suffix in _SVMLIGHT:
     _FORMATS[_suffix] = _FORMATS[f"{_suffix}.gz"] = (_svmlight, ("n_features", "zero_based"))
 
 
-def open_paths(paths: Sequence[Path], options: Options) -> StoredSource:
+def open_paths(paths: Sequence[Path], options: FormatOptions) -> StoredSource:
     """Open one file, or several as one; files of one format are opened together, as svmlight
     needs.
     """
@@ -99,7 +99,7 @@ def _format_of(path: Path) -> tuple[_Opener, tuple[str, ...]]:
     return _FORMATS[suffix]
 
 
-def refuse_unused(options: Options, unused: Sequence[str], what: str) -> None:
+def refuse_unused(options: FormatOptions, unused: Sequence[str], what: str) -> None:
     """Raise for an option that was given but would be ignored."""
     for key in unused:
         if (value := getattr(options, key)) is not None:

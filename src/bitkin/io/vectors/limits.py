@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from bitkin import memory
 from bitkin.errors import CorruptFileError, FileTooLargeError, MissingExtraError
-from bitkin.memory import physical_memory
 
 MAX_RATIO = 1032
 """Deflate cannot do better: what claims to be packed more tightly is lying about its size."""
@@ -16,9 +16,8 @@ _FEW_BYTES = 1 << 28  # are read soon enough, whatever they are made of
 
 def require_fits_memory(n_bytes: int, name: str) -> None:
     """Raise before an allocation that cannot succeed."""
-    memory = physical_memory()
-    if memory is not None and n_bytes > memory:
-        raise too_large(n_bytes, name, f", this machine has {memory}")
+    if not memory.fits(n_bytes):
+        raise too_large(n_bytes, name, f", this machine has {memory.physical_memory()}")
 
 
 def require_honest_size(n_bytes: int, file_bytes: int, name: str) -> None:

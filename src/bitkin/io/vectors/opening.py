@@ -10,7 +10,7 @@ from typing import Any
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.columns import column_names
-from bitkin.io.vectors.formats import FORMAT_OPTIONS, Options, open_paths, refuse_unused
+from bitkin.io.vectors.formats import FORMAT_OPTIONS, FormatOptions, open_paths, refuse_unused
 from bitkin.io.vectors.iterator import IteratorSource
 from bitkin.io.vectors.rows import are_paths, as_rows, is_in_memory
 from bitkin.io.vectors.source import VectorSource
@@ -71,7 +71,7 @@ def open_vectors(
     """
     if batch_rows is not None:
         batch_rows = whole_number(batch_rows, "batch_rows", low=1)
-    options = Options(column, dataset, n_features, zero_based, batch_rows)
+    options = FormatOptions(column, dataset, n_features, zero_based, batch_rows)
     if isinstance(source, VectorSource):
         refuse_unused(options, (*FORMAT_OPTIONS, "batch_rows"), "an open VectorSource")
         return source

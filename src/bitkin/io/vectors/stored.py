@@ -36,7 +36,7 @@ class StoredSource(VectorSource):
     """Wanted rows at most this far apart are read in one go: cheaper than seeking."""
 
     @abstractmethod
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
         """Yield `(first_row, piece)` of at most `rows` rows for ascending, disjoint spans; no piece
         leaves its span.
 
@@ -56,7 +56,7 @@ class StoredSource(VectorSource):
         n = len(self)
         at = start
         spans = [(start, n)] if start < n else []
-        with closing(self._pieces(spans, rows)) as pieces:
+        with closing(self.pieces(spans, rows)) as pieces:
             whole = regroup((plain_batch(piece, self.dtype) for _, piece in pieces), rows)
             for number, batch in enumerate(whole, start // rows):
                 here = range(at, at + batch.shape[0])
@@ -85,7 +85,7 @@ class StoredSource(VectorSource):
         parts: list[Batch] = [self._no_rows()]
         out = np.empty((0 if self.sparse else len(rows), self.shape[1]), dtype=self.dtype)
         done = 0
-        with closing(self._pieces(spans_over(rows, self.gap), self.batch_rows)) as pieces:
+        with closing(self.pieces(spans_over(rows, self.gap), self.batch_rows)) as pieces:
             for first, piece in pieces:
                 stop = int(np.searchsorted(rows, first + piece.shape[0]))
                 picked = piece[rows[done:stop] - first]
@@ -130,7 +130,8 @@ class ArraySource(StoredSource):
             self._require_finite(batch, range(first, stop), first // rows)
             yield first, batch
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield slices of the array."""
         for first, stop in spans:
             for at in range(first, stop, rows):
                 yield at, row_slice(self._array, at, min(stop, at + rows))

@@ -59,7 +59,8 @@ class FixedRows(StoredSource):
     def _vectors(self, read: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
         """Return the vectors of the rows read, the first of which is row `first`."""
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield rows as they are read from their offsets."""
         with self._open() as file:
             for first, stop in spans:
                 for at in range(first, stop, rows):

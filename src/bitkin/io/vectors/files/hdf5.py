@@ -48,7 +48,8 @@ class Hdf5Rows(StoredSource):
         self._rows_at_once = chunk_rows * max(1, _CHUNKS_AT_ONCE // across)
         self._path = path
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield slices of the dataset."""
         require_same_stamp(self._path, stamp_of(self._path), self._stamp)
         rows = min(rows, self._rows_at_once)
         with _open_hdf5(self._path) as file:

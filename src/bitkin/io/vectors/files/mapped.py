@@ -4,6 +4,7 @@ process's memory.
 
 from __future__ import annotations
 
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def is_whole_map(array: Any) -> bool:
         and array.ndim == 2
         and array.mode == "r"
         and array.filename is not None
-        and array.base is array._mmap  # type: ignore[attr-defined]  # a part has the whole as its base
+        and isinstance(getattr(array, "base", None), mmap)  # a part has the whole map as its base
         and array.flags.c_contiguous
         and array.dtype.kind in "iuf"
         and Path(str(array.filename)).is_file()

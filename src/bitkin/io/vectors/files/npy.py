@@ -60,7 +60,8 @@ class FortranRows(NpyRows):
         super().__init__(path, stamp, header, batch_rows)
         self.gap = max(1, self.batch_rows // 2)
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield rows put together from their columns."""
         n, d = len(self), self.shape[1]
         with self._open() as file:
             for first, stop in spans:

@@ -48,7 +48,8 @@ class ParquetRows(StoredSource):
         self._path = path
         self._firsts = [0, *accumulate(groups)]
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield the lists of the column, one row group after another."""
         with _open_parquet(self._path, self._stamp) as (parquet, file):
             for first, stop in spans:
                 group = bisect_right(self._firsts, first) - 1

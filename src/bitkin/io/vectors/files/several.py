@@ -54,7 +54,8 @@ class SeveralSources(StoredSource):
         self._sources = list(sources)
         self._firsts = [0, *accumulate(map(len, sources))]
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield the pieces of one file after another."""
         todo: list[list[Span]] = [[] for _ in self._sources]
         for first, stop in spans:
             for which in range(self._which(first), len(todo)):
@@ -65,7 +66,7 @@ class SeveralSources(StoredSource):
                     todo[which].append((max(first, begin) - begin, min(stop, end) - begin))
         for which, own_spans in enumerate(todo):
             if own_spans:
-                with closing(self._sources[which]._pieces(own_spans, rows)) as pieces:
+                with closing(self._sources[which].pieces(own_spans, rows)) as pieces:
                     for at, piece in pieces:
                         yield self._firsts[which] + at, self._widened(piece, which, at)
 

@@ -96,7 +96,8 @@ class SvmlightRows(StoredSource):
         self._survey = survey
         self._first_column = first_column
 
-    def _pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+    def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
+        """Yield parsed lines."""
         survey = self._survey
         builder = RowBuilder(self.shape[1], self._first_column)
         with _open_text(survey.path, survey.stamp) as (text, file):

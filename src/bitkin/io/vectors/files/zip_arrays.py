@@ -68,6 +68,14 @@ class ZipArrays:
             member.read_into(header.offset, out)
         return out.T if header.fortran_order else out
 
+    def open_member(self, key: str) -> Any:
+        """Open the bytes of one array, header first, as a file object."""
+        return self._archive.open(self._info(key))
+
+    def require_unchanged(self) -> None:
+        """Raise when the archive was written to since it was first seen."""
+        self._file.require_unchanged()
+
     def _info(self, key: str) -> zipfile.ZipInfo:
         if key not in self.keys:
             raise InvalidInputError(
@@ -109,7 +117,7 @@ class ZipMember:
     def __init__(self, archive: ZipArrays, key: str) -> None:
         self._archive = archive
         with failure_is_corruption(archive.path, *_ZIP_FAILURES):
-            self._member: Any = archive._archive.open(archive._info(key))
+            self._member = archive.open_member(key)
 
     def read_into(self, offset: int, out: npt.NDArray[Any]) -> None:
         """Fill the C-contiguous array `out` from byte `offset` of the member on."""
@@ -125,7 +133,7 @@ class ZipMember:
                         f"an array ends at byte {offset + done}, expected {offset + len(view)}"
                     )
                 done += count
-        self._archive._file.require_unchanged()
+        self._archive.require_unchanged()
 
     def __enter__(self) -> Self:
         return self
