@@ -90,7 +90,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         if not is_in_memory(vectors):
             return self._open_source(open_vectors(vectors, name=name))
         rows = as_rows(vectors, name)
-        names = column_names(vectors)
+        names = column_names(vectors) if hasattr(vectors, "columns") else None
         if not is_one_batch(rows):
             source = ArraySource(rows, name)
             source.feature_names = names
@@ -175,9 +175,8 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
-        names = None if reset else column_names(X)
-        if names is not None:
-            require_columns(names, fitted_names(self), "X")
+        if hasattr(X, "columns") and not reset:
+            require_columns(column_names(X), fitted_names(self), "X")
         try:
             checked = validate_data(
                 self,
