@@ -24,10 +24,10 @@ from bitkin.dedup.equal_sets import first_equals, set_digests
 from bitkin.dedup.linking import ComparedDocuments, Pairs, link, sort_pairs
 from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.minhash.minhash import MOST_HASHES, MinHash
+from bitkin.hashers.minhash.minhash import MAX_HASHES, MinHash
 from bitkin.index.bands.bands import Rows, choose_bands, similarity_threshold
 from bitkin.randomness import Draws, resolve_seed
-from bitkin.sets.shingles import keyed_shingles, shingle_parameters, text_pieces
+from bitkin.sets.shingles import cut_texts, keyed_shingles, shingle_parameters
 
 _KEY_BITS = 24  # a band key shorter than this would meet by chance too often
 _BATCH_CHARS = 1 << 22
@@ -114,7 +114,7 @@ class DuplicateFinder:
         self.shingle, self.size = shingle_parameters(
             one_of(shingle, "shingle", ("words", "chars")), size
         )
-        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MOST_HASHES)
+        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MAX_HASHES)
         self.plan = choose_bands(self.threshold, self.n_hashes)
         bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
         self._hasher = MinHash(self.n_hashes, bits_per_symbol=bits, random_state=random_state).fit()
@@ -232,4 +232,4 @@ class DuplicateFinder:
 
 def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:
     """Yield lists of some megabytes of text."""
-    return text_pieces(texts, _BATCH_CHARS, _BATCH_TEXTS)
+    return cut_texts(texts, _BATCH_CHARS, _BATCH_TEXTS)

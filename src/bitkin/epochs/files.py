@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bitkin.checks import is_ascending
 from bitkin.epochs.epoch import Epoch, Kept
 from bitkin.errors import InvalidInputError
-from bitkin.estimators.feature_names import TENSOR, read_names, written_names
+from bitkin.estimators.feature_names import TENSOR, encode_names, read_names
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.index.rows.files import parameters_of, rows_from, tensors_of
 from bitkin.io.layout import Header, damaged
@@ -71,7 +71,7 @@ def save(
 def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | TensorChunks]:
     model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
     tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
-    tensors |= written_names(epoch.scorer.feature_names)
+    tensors |= encode_names(epoch.scorer.feature_names)
     return tensors if model.mean is None else tensors | {"mean": model.mean}
 
 

@@ -22,10 +22,10 @@ TENSOR = "feature_names"
 
 def names_tensor(hasher: VectorInput) -> dict[str, npt.NDArray[Any]]:
     """Return the tensor that keeps the names a hasher was fitted with, or nothing."""
-    return written_names(fitted_names(hasher))
+    return encode_names(fitted_names(hasher))
 
 
-def written_names(names: Columns | None) -> dict[str, npt.NDArray[Any]]:
+def encode_names(names: Columns | None) -> dict[str, npt.NDArray[Any]]:
     """Return the tensor that keeps names, or nothing where there are none."""
     if names is None:
         return {}

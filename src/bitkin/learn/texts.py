@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 
 from bitkin import threads
 from bitkin.io.vectors.rows import MAX_COLUMNS
-from bitkin.sets.shingles import shingles_of, text_pieces
+from bitkin.sets.shingles import cut_texts, shingle_texts
 
 TEXT_COLUMNS = MAX_COLUMNS
 """Columns of every text's row: so many that two features of a collection hardly ever share one."""
@@ -38,7 +38,7 @@ def text_features(texts: Iterable[str]) -> csr_array:
     >>> X.shape, (X[[0]] != X[[1]]).nnz, X.indptr.tolist()  # three words, two pairs
     ((4, 2147483647), 0, [0, 5, 10, 11, 11])
     """
-    parts = threads.run(_rows_of_piece, text_pieces(texts))
+    parts = threads.run(_rows_of_piece, cut_texts(texts))
     indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum()
     indices = np.concatenate([np.empty(0, dtype=np.int32), *(part.indices for part in parts)])
     data = np.concatenate([np.empty(0, dtype=np.float32), *(part.data for part in parts)])
@@ -52,7 +52,7 @@ def _rows_of_piece(texts: list[str]) -> csr_array:
     cleaned = [_BETWEEN_WORDS.sub(" ", text.lower()) for text in texts]
     # as narrow as the columns, else SciPy widens both
     numbers = np.arange(len(texts), dtype=np.int32)
-    words, pairs = (shingles_of(cleaned, "words", size) for size in (1, 2))
+    words, pairs = (shingle_texts(cleaned, "words", size) for size in (1, 2))
     rows_of_words, rows_of_pairs = (np.repeat(numbers, found.sizes()) for found in (words, pairs))
     real = words.sizes()[rows_of_pairs] > 1  # a text of one word has it for its only shingle of two
     columns = np.concatenate(

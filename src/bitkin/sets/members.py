@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from bitkin.checks import shown
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource
-from bitkin.sets.sets import Sets, cuts
+from bitkin.sets.sets import Sets, cut_sets
 from bitkin.sets.texts import hash_strings
 
 _SETS_AT_ONCE = 1 << 13
@@ -66,26 +66,26 @@ def require_sets(X: Any) -> Iterable[Any]:
 _HOW_TO_WRAP = "Wrap a single set of strings as [[...]]; cut texts into sets with bitkin.shingles."
 
 
-def pieces(X: Any) -> Iterator[Piece]:
+def cut_pieces(X: Any) -> Iterator[Piece]:
     """Cut a list, or anything that yields sets, into pieces of about equal work."""
     given = require_sets(X)
     # A list stays as it is. What yields sets one by one may fill the same one again: each is copied
     # when it comes.
     stays = isinstance(given, (list, tuple, np.ndarray))
-    remaining = iter(given) if stays else (_copied(one, row) for row, one in enumerate(given))
+    remaining = iter(given) if stays else (_copy_set(one, row) for row, one in enumerate(given))
     strings: bool | None = None
     first = 0
     while some := list(islice(remaining, _SETS_AT_ONCE)):
-        sets = _listed(some, first)
+        sets = _with_lengths(some, first)
         sizes = np.fromiter(map(len, sets), np.int64, len(sets))
         if strings is None and sizes.any():
             strings = isinstance(next(iter(sets[int(np.argmax(sizes > 0))])), str)
-        for start, stop in cuts(np.concatenate(([0], np.cumsum(sizes))), _MEMBERS_PER_PIECE):
+        for start, stop in cut_sets(np.concatenate(([0], np.cumsum(sizes))), _MEMBERS_PER_PIECE):
             yield Piece(first + start, sets[start:stop], bool(strings))
         first += len(sets)
 
 
-def sets_of_piece(piece: Piece) -> Sets:
+def piece_to_sets(piece: Piece) -> Sets:
     """Return the sets of a piece; an `InvalidInputError` names the first member that cannot be
     one.
     """
@@ -106,15 +106,15 @@ def sets_of_piece(piece: Piece) -> Sets:
     return Sets.from_parts(members, offsets)
 
 
-def row_cuts(batch: Any) -> list[tuple[int, int]]:
+def cut_rows(batch: Any) -> list[tuple[int, int]]:
     """Cut the rows of a batch into ranges `(first, stop)` of about equal work."""
     if issparse(batch):
-        return cuts(batch.indptr, _MEMBERS_PER_PIECE)
+        return cut_sets(batch.indptr, _MEMBERS_PER_PIECE)
     step = max(1, _CELLS_PER_PIECE // batch.shape[1])
     return [(first, min(first + step, batch.shape[0])) for first in range(0, batch.shape[0], step)]
 
 
-def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
+def rows_to_sets(batch: Any, first: int, stop: int) -> Sets:
     """Return rows `first` to `stop` of a batch as sets of the columns that are not zero."""
     if not issparse(batch):
         rows, columns = np.nonzero(batch[first:stop])
@@ -130,7 +130,7 @@ def sets_of_rows(batch: Any, first: int, stop: int) -> Sets:
     return Sets.from_parts(columns.astype(np.uint64), offsets)
 
 
-def _listed(sets: list[Any], first: int) -> list[Any]:
+def _with_lengths(sets: list[Any], first: int) -> list[Any]:
     """Return the sets with a length each; those that have none are read to their end."""
     kinds = set(map(type, sets))
     if not kinds <= _READY:
@@ -152,7 +152,7 @@ def _listed(sets: list[Any], first: int) -> list[Any]:
     return sets
 
 
-def _copied(one: Any, row: int) -> Any:
+def _copy_set(one: Any, row: int) -> Any:
     """Return a set that nobody else can change; an iterator is read to its end."""
     if type(one) in (tuple, frozenset):
         return one
@@ -180,7 +180,7 @@ def _members_of_arrays(piece: Piece) -> npt.NDArray[np.uint64]:
         return _members_of_numbers([one.tolist() for one in piece.sets], piece)
     members = np.concatenate(piece.sets)
     if members.dtype.kind == "i" and members.size and members.min() < 0:
-        raise _first_wrong(piece)
+        raise _error_of_first_wrong(piece)
     return members.astype(np.uint64, copy=False)
 
 
@@ -189,22 +189,22 @@ def _members_of_numbers(lists: list[Any], piece: Piece) -> npt.NDArray[np.uint64
     kinds = set(map(type, flat))
     if kinds - {int}:
         if not all(map(_is_whole, kinds)):
-            raise _first_wrong(piece)
+            raise _error_of_first_wrong(piece)
         flat = list(map(int, flat))
     try:
         return np.array(flat, dtype=np.uint64)
     except OverflowError:
-        raise _first_wrong(piece) from None
+        raise _error_of_first_wrong(piece) from None
 
 
 def _members_of_strings(lists: list[Any], piece: Piece) -> npt.NDArray[np.uint64]:
     try:
         return hash_strings(lists, sum(map(len, lists)))
     except TypeError:
-        raise _first_wrong(piece) from None
+        raise _error_of_first_wrong(piece) from None
 
 
-def _first_wrong(piece: Piece) -> InvalidInputError:
+def _error_of_first_wrong(piece: Piece) -> InvalidInputError:
     """Name the first member that cannot be one, or is not of the kind that the first one was."""
     members = (
         (row, member) for row, one in enumerate(piece.sets, start=piece.first) for member in one

@@ -103,7 +103,7 @@ class Sets:
         def sort(piece: tuple[int, int]) -> None:
             sort_distinct_into(members, offsets, *piece, work, counts)
 
-        threads.run(sort, cuts(self.offsets, _MEMBERS_PER_PIECE))
+        threads.run(sort, cut_sets(self.offsets, _MEMBERS_PER_PIECE))
         distinct = np.zeros(len(self) + 1, dtype=np.int64)
         np.cumsum(counts, out=distinct[1:])
         if distinct[-1] < len(members):
@@ -235,7 +235,7 @@ def _fill(
         object.__setattr__(sets, name, value)
 
 
-def cuts(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]]:
+def cut_sets(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, int]]:
     """Cut sets into ranges `(first, stop)` of about `n_members` members, and of at most as many
     sets.
     """

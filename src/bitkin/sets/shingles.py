@@ -51,7 +51,7 @@ def shingles(texts: Iterable[str], *, kind: str = "words", size: int | None = No
     True
     """
     kind, size = shingle_parameters(kind, size)
-    pieces = threads.run(lambda piece: shingles_of(piece, kind, size), text_pieces(texts))
+    pieces = threads.run(lambda piece: shingle_texts(piece, kind, size), cut_texts(texts))
     return Sets.concatenate(pieces)
 
 
@@ -61,7 +61,7 @@ def shingle_parameters(kind: Any, size: Any) -> tuple[str, int]:
     return kind, _SIZES[kind] if size is None else whole_number(size, "size", low=1, high=2**31 - 1)
 
 
-def text_pieces(
+def cut_texts(
     texts: Iterable[str], n_characters: int | None = None, n_texts: int | None = None
 ) -> Iterator[list[str]]:
     """Yield a few texts at a time: about `n_characters`, at most `n_texts`."""
@@ -102,18 +102,18 @@ def keyed_shingles(texts: Iterable[str], key: int, *, kind: str, size: int) -> t
     `key` is a number below 2**61 − 1; two shingles of up to 7k bytes collide with a chance of k /
     2**61 over all keys.
     """
-    pieces = threads.run(lambda piece: _both_hashes(piece, kind, size, key), text_pieces(texts))
+    pieces = threads.run(lambda piece: _hash_shingles(piece, kind, size, key), cut_texts(texts))
     return Sets.concatenate([one for one, _ in pieces]), Sets.concatenate(
         [keyed for _, keyed in pieces]
     )
 
 
-def shingles_of(texts: list[str], kind: str, size: int) -> Sets:
+def shingle_texts(texts: list[str], kind: str, size: int) -> Sets:
     """Return the sets of one piece of texts."""
-    return _both_hashes(texts, kind, size, None)[0]
+    return _hash_shingles(texts, kind, size, None)[0]
 
 
-def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tuple[Sets, Sets]:
+def _hash_shingles(texts: list[str], kind: str, size: int, key: int | None) -> tuple[Sets, Sets]:
     """Return the sets of one piece of texts by the stable hash, and by the keyed one; the latter
     empty without key.
     """
@@ -123,7 +123,7 @@ def _both_hashes(texts: list[str], kind: str, size: int, key: int | None) -> tup
     encoded = [utf8(text) for text in texts]
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
-    held = Bytes.of(b"".join(encoded))
+    held = Bytes.copy_of(b"".join(encoded))
     counts = np.empty(len(texts), dtype=np.int64)
     if kind == "words":
         joined, joined_offsets = Bytes(held.n_bytes), np.empty_like(offsets)

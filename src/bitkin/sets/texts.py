@@ -25,7 +25,7 @@ class Bytes:
         self.n_bytes = n_bytes
 
     @classmethod
-    def of(cls, data: bytes) -> Bytes:
+    def copy_of(cls, data: bytes) -> Bytes:
         """Return a copy of `data`."""
         copy = cls(len(data))
         copy.buffer[: len(data)] = np.frombuffer(data, dtype=np.uint8)
@@ -66,7 +66,7 @@ def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[
     if n_strings == 0:
         return out
     sets_of_strings = [strings for strings in sets_of_strings if strings]
-    joined = Bytes.of(utf8("\0".join(map("\0".join, sets_of_strings)) + "\0"))
+    joined = Bytes.copy_of(utf8("\0".join(map("\0".join, sets_of_strings)) + "\0"))
     text = joined.text[: joined.n_bytes]
     if len(text) - np.count_nonzero(text) == n_strings:
         ends = np.empty(n_strings + 1, dtype=np.int64)

@@ -146,7 +146,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
     @classmethod
     def from_stored(cls, stored: StoredFile) -> KernelMap:
         """Return the fitted map that a file holds."""
-        anchors = _stored_anchors(stored)
+        anchors = _read_anchors(stored)
         kernel, settings, drawn = map(stored.parameter, ("kernel", "settings", "drawn"))
         try:
             if not isinstance(kernel, str) or not isinstance(settings, dict):
@@ -163,7 +163,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             if resolve_seed(made.random_state) != made.seed_ and made.random_state is not None:
                 raise InvalidInputError(f"seed must be random_state, got {made.seed_}.")
             made.n_features_in_ = anchors.shape[1]
-            pairwise = made._kernel_now()
+            pairwise = made._resolve_kernel()
             if pairwise.of_histograms and issparse(anchors):
                 raise InvalidInputError(f"anchors must be dense for {kernel!r}.")
             made._set_model(pairwise, anchors)
@@ -178,7 +178,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         return made
 
     def _learn(self, source: VectorSource) -> None:
-        pairwise = self._kernel_now()
+        pairwise = self._resolve_kernel()
         self.seed_ = resolve_seed(self.random_state)
         n_rows = 0
         for first, batch in source.batches():  # which looks at every number
@@ -186,7 +186,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             n_rows = first + batch.shape[0]
         if _is_count(self.anchors):
             anchors = source.gather(
-                Draws(self.seed_, "anchors").choice(n_rows, self._count(n_rows))
+                Draws(self.seed_, "anchors").choice(n_rows, self._check_count(n_rows))
             )
         else:
             given = open_vectors(self.anchors, name="anchors")
@@ -203,11 +203,11 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         wide = np.float32 if anchors.dtype in (np.float16, np.float32) else np.float64
         self._set_model(pairwise, plain_batch(anchors, np.dtype(wide)))
 
-    def _kernel_now(self) -> PairwiseKernel:
+    def _resolve_kernel(self) -> PairwiseKernel:
         """Return the kernel that the parameters stand for."""
         return kernel_for(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
-    def _count(self, n_rows: int) -> int:
+    def _check_count(self, n_rows: int) -> int:
         """Return how many anchors to draw from `n_rows` rows."""
         try:
             count = whole_number(self.anchors, "anchors", low=1)
@@ -303,7 +303,7 @@ def _anchor_tensors(anchors: Batch) -> dict[str, npt.NDArray[Any]]:
     return {"data": anchors.data, "indices": indices, "indptr": indptr}
 
 
-def _stored_anchors(stored: StoredFile) -> Batch:
+def _read_anchors(stored: StoredFile) -> Batch:
     """Return the anchors that a file holds, in memory of our own."""
     try:
         dtype = np.dtype(one_of(stored.parameter("dtype"), "dtype", ("float32", "float64")))

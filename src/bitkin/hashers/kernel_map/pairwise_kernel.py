@@ -24,7 +24,7 @@ HISTOGRAM_KERNELS = ("additive_chi2", "chi2")
 rows alone.
 """
 
-_WIDE = 1 << 20
+_MANY_COLUMNS = 1 << 20
 """Columns from which on those without a number are left out of sparse matrices."""
 
 _BOUNDS = {
@@ -73,16 +73,16 @@ class PairwiseKernel:
         """Return the kernel of every row and every anchor; they may come out infinite or NaN."""
         with np.errstate(all="ignore"):
             if not isinstance(self.kernel, str):
-                return _of_shape(self.kernel(rows, anchors), (rows.shape[0], anchors.shape[0]))
+                return _require_shape(self.kernel(rows, anchors), (rows.shape[0], anchors.shape[0]))
             if self.of_histograms:  # dense and, as scikit-learn's loop asks for no less, writable
                 rows = np.require(rows.toarray() if issparse(rows) else rows, requirements="W")
                 anchors = np.require(anchors, requirements="W")
             settings = self.settings
-            if issparse(rows) and issparse(anchors) and rows.shape[1] > _WIDE:
+            if issparse(rows) and issparse(anchors) and rows.shape[1] > _MANY_COLUMNS:
                 if "gamma" in KERNEL_PARAMS[self.kernel]:
                     # as scikit-learn would have it
                     settings = {"gamma": 1.0 / rows.shape[1], **settings}
-                rows, anchors = _narrowed(rows, anchors)
+                rows, anchors = _drop_empty_columns(rows, anchors)
             return np.asarray(PAIRWISE_KERNEL_FUNCTIONS[self.kernel](rows, anchors, **settings))
 
 
@@ -109,14 +109,14 @@ def kernel_for(kernel: Any, **settings: Any) -> PairwiseKernel:
         # neither NaN nor an integer beyond float
         if not number or not lowest <= value <= sys.float_info.max:
             raise InvalidInputError(f"{name} must be {words}, or None, got {value!r}.")
-    return PairwiseKernel(kernel, {name: _plain(value) for name, value in given.items()})
+    return PairwiseKernel(kernel, {name: _to_python_number(value) for name, value in given.items()})
 
 
-def _plain(value: Any) -> int | float:
+def _to_python_number(value: Any) -> int | float:
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def _narrowed(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
+def _drop_empty_columns(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
     """Return two CSR matrices without the columns that are zero in both: no kernel of the sparse
     ones sees these.
 
@@ -132,7 +132,7 @@ def _narrowed(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
     return narrow(rows), narrow(anchors)
 
 
-def _of_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:
+def _require_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if array.shape != shape or array.dtype.kind not in "biuf":
         raise InvalidInputError(

@@ -32,24 +32,24 @@ from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws, resolve_seed
 from bitkin.sets.members import (
+    cut_pieces,
+    cut_rows,
     is_matrix,
-    pieces,
+    piece_to_sets,
     require_sets,
-    row_cuts,
-    sets_of_piece,
-    sets_of_rows,
+    rows_to_sets,
 )
-from bitkin.sets.sets import Sets, cuts
-from bitkin.sets.shingles import shingle_parameters, shingles_of, text_pieces
+from bitkin.sets.sets import Sets, cut_sets
+from bitkin.sets.shingles import cut_texts, shingle_parameters, shingle_texts
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
     from bitkin.kernels.minhash import Tables
 
 _METHODS = ("one-permutation", "independent")
-MOST_HASHES = 2**20
+MAX_HASHES = 2**20
 _MEMBERS_PER_PIECE = 1 << 16
-_PIECES_A_THREAD = 8  # read ahead, so that a stream of sets is never held whole
+_PIECES_PER_THREAD = 8  # read ahead, so that a stream of sets is never held whole
 _Piece = TypeVar("_Piece")
 
 
@@ -171,10 +171,10 @@ class MinHash(Hasher):
         """Return the codes of every set, packed, under this hasher's fingerprint."""
         check_is_fitted(self)
         if isinstance(X, Sets):
-            return self._codes_of(X).with_fingerprint(self.fingerprint_)
+            return self._encode_sets(X).with_fingerprint(self.fingerprint_)
         if is_matrix(X):
             return super().encode(X)
-        return self._encode_pieces(pieces(X), sets_of_piece)
+        return self._encode_pieces(cut_pieces(X), piece_to_sets)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the symbols of every set: uint8, uint16 or uint32 (n, n_hashes); those of an empty
@@ -190,7 +190,7 @@ class MinHash(Hasher):
         """
         check_is_fitted(self)
         kind, size = shingle_parameters(kind, size)
-        return self._encode_pieces(text_pieces(texts), lambda piece: shingles_of(piece, kind, size))
+        return self._encode_pieces(cut_texts(texts), lambda piece: shingle_texts(piece, kind, size))
 
     def jaccard(self, a: Codes, b: Codes) -> npt.NDArray[np.float64]:
         """Estimate the Jaccard similarity of every set of `a` and every set of `b`: float64
@@ -276,12 +276,12 @@ class MinHash(Hasher):
         """Set everything that decides the codes; `seed` comes from a file, and from `random_state`
         otherwise.
         """
-        n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=MOST_HASHES)
+        n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=MAX_HASHES)
         bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
         method = one_of(self.method, "method", _METHODS)
         seed = resolve_seed(self.random_state) if seed is None else seed
         self._method, self.seed_, self.spec_ = method, seed, CodeSpec(n_hashes, bits)
-        self._tables = _tables(seed, method, n_hashes)
+        self._tables = _draw_tables(seed, method, n_hashes)
         settings = {"n_hashes": n_hashes, "bits_per_symbol": bits, "method": method, "seed": seed}
         self.fingerprint_ = fingerprint("MinHash", settings, {})
 
@@ -290,28 +290,28 @@ class MinHash(Hasher):
 
     def _codes(self, batch: Any) -> Codes:
         require_finite(batch, "X")
-        words, empty = self._room(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
+        words, empty = self._new_words(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
 
         def hash_rows(piece: tuple[int, int]) -> None:
             rows = slice(*piece)
-            sets = sets_of_rows(batch, *piece)
+            sets = rows_to_sets(batch, *piece)
             self._hash_into(sets.members, sets.offsets, words[rows])
             empty[rows] = sets.sizes() == 0
 
-        threads.run(hash_rows, row_cuts(batch))
+        threads.run(hash_rows, cut_rows(batch))
         return Codes.from_parts(words, self.spec_, empty, None)
 
-    def _codes_of(self, sets: Sets) -> Codes:
-        words = self._room(len(sets))
+    def _encode_sets(self, sets: Sets) -> Codes:
+        words = self._new_words(len(sets))
 
         def hash_sets(piece: tuple[int, int]) -> None:
             first, stop = piece
             self._hash_into(sets.members, sets.offsets[first : stop + 1], words[first:stop])
 
-        threads.run(hash_sets, cuts(sets.offsets, _MEMBERS_PER_PIECE))
+        threads.run(hash_sets, cut_sets(sets.offsets, _MEMBERS_PER_PIECE))
         return Codes.from_parts(words, self.spec_, sets.sizes() == 0, None)
 
-    def _room(self, n: int) -> npt.NDArray[np.uint64]:
+    def _new_words(self, n: int) -> npt.NDArray[np.uint64]:
         return np.empty((n, self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)
 
     def _hash_into(
@@ -331,10 +331,10 @@ class MinHash(Hasher):
         """Return the codes of the sets of all pieces, a few of them in memory at a time."""
         remaining = iter(pieces_of_input)
         parts: list[Codes] = []
-        while some := list(islice(remaining, _PIECES_A_THREAD * threads.get_threads())):
-            parts += threads.run(lambda piece: self._codes_of(to_sets(piece)), some)
+        while some := list(islice(remaining, _PIECES_PER_THREAD * threads.get_threads())):
+            parts += threads.run(lambda piece: self._encode_sets(to_sets(piece)), some)
         if not parts:
-            parts = [self._codes_of(Sets.concatenate([]))]
+            parts = [self._encode_sets(Sets.concatenate([]))]
         return Codes.concatenate(parts).with_fingerprint(self.fingerprint_)
 
     def _distances(self, a: Codes, b: Codes) -> npt.NDArray[np.int32]:
@@ -344,7 +344,7 @@ class MinHash(Hasher):
         return distances(a, b)
 
 
-def _tables(seed: int, method: str, n_hashes: int) -> Tables:
+def _draw_tables(seed: int, method: str, n_hashes: int) -> Tables:
     """Draw all that decides codes, apart from the number of bits."""
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.minhash import Tables

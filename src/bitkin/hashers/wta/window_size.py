@@ -10,12 +10,12 @@ import numpy.typing as npt
 from bitkin import theory
 from bitkin.notices import warn_caller
 
-MODERATE = 0.25
+MODERATE_SHARE = 0.25
 """Share of empty windows that a chosen window size aims at: retrieval was best from 0.1 to 0.35 on
 bags and texts.
 """
 
-TOO_MANY = 0.9
+WARNED_SHARE = 0.9
 """Share of empty windows above which a given window size is warned about."""
 
 DEFAULT_WINDOW = 4
@@ -53,7 +53,7 @@ class Sparsity:
             shares = (1.0 - (nonzeros / self.n_features) ** degree) ** window
         return float(np.average(shares, weights=list(self.rows_with.values())))
 
-    def window(self, n_hashes: int, degree: int) -> int:
+    def best_window(self, n_hashes: int, degree: int) -> int:
         """Return the smallest window that leaves a moderate share empty.
 
         It is at least 4, and at most what cuts one permutation of all features into `n_hashes`
@@ -63,7 +63,7 @@ class Sparsity:
         high = max(low, self.n_features // n_hashes)
         while low < high:
             middle = (low + high) // 2
-            if self.empty_share(middle, degree) <= MODERATE:
+            if self.empty_share(middle, degree) <= MODERATE_SHARE:
                 high = middle
             else:
                 low = middle + 1
@@ -73,12 +73,12 @@ class Sparsity:
         self, window: int, measured: float, n_without: int, n_hashes: int, degree: int
     ) -> None:
         """Warn of a window that leaves nearly all windows empty, with one that would not."""
-        if measured <= TOO_MANY:
+        if measured <= WARNED_SHARE:
             return
-        better = self.window(n_hashes, degree)
+        better = self.best_window(n_hashes, degree)
         share = self.empty_share(better, degree)
         advice = f"window={better} would leave about {share:.0%}; window='auto' chooses it."
-        if better <= window or share > TOO_MANY:
+        if better <= window or share > WARNED_SHARE:
             advice = (
                 "No window would do for so many hashes: take fewer, so that windows can be larger."
             )

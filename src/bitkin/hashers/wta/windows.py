@@ -22,7 +22,7 @@ from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")
-_AT_A_TIME = 1 << 20  # places drawn or turned around at a time, to save memory
+_PLACES_PER_PASS = 1 << 20  # places drawn or turned around at a time, to save memory
 _drawing = ModelLock()
 
 
@@ -66,7 +66,7 @@ class WindowPlan:
     def _partition_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
         """One permutation after another, each cut into ⌊n_features / window⌋ windows."""
         whole = self.n_features // self.window * self.window
-        step = max(1, _AT_A_TIME // self.n_features) * whole
+        step = max(1, _PLACES_PER_PASS // self.n_features) * whole
         for start in range(0, len(out), step):
             part = out[start : start + step]
             part[:] = draws.permutations(self.n_features, -(-len(part) // whole))[
@@ -125,7 +125,7 @@ class Windows:
     @functools.cached_property
     def places(self) -> FeaturePlaces:
         """The way from features to places, which only sparse rows need."""
-        return places_of(self.plan, self.features)
+        return find_places(self.plan, self.features)
 
     def prepare(self, *, sparse: bool) -> None:
         """Draw what hashing needs, once, however many threads ask."""
@@ -156,7 +156,7 @@ class FeaturePlaces:
     most: int
 
 
-def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePlaces:
+def find_places(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePlaces:
     """Turn windows around: from place → feature to feature → places."""
     first, n_places = features[0], features.shape[1]
     stride = plan.n_permutations
@@ -164,8 +164,8 @@ def places_of(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePlac
         table = np.full(plan.n_features * stride, NO_PLACE, dtype=np.uint32)
         whole = plan.n_features // plan.window * plan.window
         for start in range(0, n_places, whole):
-            for begin in range(start, min(start + whole, n_places), _AT_A_TIME):
-                part = first[begin : min(begin + _AT_A_TIME, start + whole)].astype(np.int64)
+            for begin in range(start, min(start + whole, n_places), _PLACES_PER_PASS):
+                part = first[begin : min(begin + _PLACES_PER_PASS, start + whole)].astype(np.int64)
                 table[part * stride + start // whole] = np.arange(
                     begin, begin + len(part), dtype=np.uint32
                 )

@@ -15,22 +15,22 @@ from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import dense_winners_into, sparse_winners_into
 
 _EXACT_BYTES = {"f": 4, "i": 2, "u": 2}  # up to so many bytes a number is exact in float32
-_UNROLLED = 16
-_PIECE = 4096  # rows a thread takes at a time
-_BLOCK = 1 << 16  # winners between two kernels: 256 KB, which stay in a core's cache
+_LARGEST_UNROLLED = 16
+_ROWS_PER_PIECE = 4096  # rows a thread takes at a time
+_WINNERS_PER_BLOCK = 1 << 16  # winners between two kernels: 256 KB, which stay in a core's cache
 
 HashRows = Callable[[Any, npt.NDArray[np.int32]], None]
 
 
-def pieces(n_rows: int) -> list[slice]:
+def cut_rows(n_rows: int) -> list[slice]:
     """Cut rows into pieces for threads: a few thousand each, but two at least where it is worth a
     thread.
     """
-    step = max(256, min(_PIECE, -(-n_rows // 2)))
+    step = max(256, min(_ROWS_PER_PIECE, -(-n_rows // 2)))
     return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
 
 
-def winners_of(
+def find_winners(
     batch: Any, piece: slice, windows: Windows
 ) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
     """Yield the winners of a few rows at a time, int32 (rows, n_hashes), −1 for empty; the next
@@ -39,9 +39,11 @@ def winners_of(
     n_hashes = windows.plan.n_hashes
     wide = batch.dtype.itemsize > _EXACT_BYTES[batch.dtype.kind] or windows.plan.degree > 1
     best = np.empty(n_hashes, dtype=np.float64 if wide else np.float32)
-    step = max(1, _BLOCK // n_hashes)
+    step = max(1, _WINNERS_PER_BLOCK // n_hashes)
     room = np.empty((min(step, piece.stop - piece.start), n_hashes), dtype=np.int32)
-    hash_rows = _sparse(batch, windows, best) if issparse(batch) else _dense(windows, best)
+    hash_rows = (
+        _sparse_hasher(batch, windows, best) if issparse(batch) else _dense_hasher(windows, best)
+    )
     for first in range(piece.start, piece.stop, step):
         rows = slice(first, min(first + step, piece.stop))
         winners = room[: rows.stop - first]
@@ -49,10 +51,12 @@ def winners_of(
         yield rows, winners
 
 
-def _dense(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
+def _dense_hasher(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
     several = windows.plan.degree > 1
     components = np.empty(windows.features.shape[1] if several else 0)
-    slots = (0,) * (windows.plan.window if windows.plan.window <= _UNROLLED and not several else 1)
+    slots = (0,) * (
+        windows.plan.window if windows.plan.window <= _LARGEST_UNROLLED and not several else 1
+    )
 
     def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
         numbers = read_only(rows.astype(best.dtype, copy=False))
@@ -63,7 +67,7 @@ def _dense(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
     return hash_rows
 
 
-def _sparse(batch: Any, windows: Windows, best: npt.NDArray[Any]) -> HashRows:
+def _sparse_hasher(batch: Any, windows: Windows, best: npt.NDArray[Any]) -> HashRows:
     places, n_hashes = windows.places, windows.plan.n_hashes
     n_hits = places.most * int(np.diff(batch.indptr).max(initial=0))
     values = np.zeros(windows.plan.n_features if windows.plan.degree > 1 else 0)

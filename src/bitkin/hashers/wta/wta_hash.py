@@ -22,7 +22,7 @@ from bitkin.hashers.base import Hasher
 from bitkin.hashers.wta.donors import Donors
 from bitkin.hashers.wta.window_size import Sparsity
 from bitkin.hashers.wta.windows import LAYOUTS, WindowPlan, Windows
-from bitkin.hashers.wta.winners import pieces, winners_of
+from bitkin.hashers.wta.winners import cut_rows, find_winners
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.rows import MAX_COLUMNS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
 _DENSIFIED_ALPHABET = 256
-_MOST_HASHES = 2**24
+_MAX_HASHES = 2**24
 
 
 class WTAHash(Hasher):
@@ -211,7 +211,7 @@ class WTAHash(Hasher):
                     raise InvalidInputError(
                         f"{name} must be {given[name]!r} as given, got {fitted!r}."
                     )
-            hasher.empty_share_ = _share(stored.parameter("empty_share"))
+            hasher.empty_share_ = _check_share(stored.parameter("empty_share"))
             if densify is not None:
                 one_of(densify, "densify", ("rotation", "optimal"))
             hasher._set_model(window, densify, alphabet_size)
@@ -236,15 +236,15 @@ class WTAHash(Hasher):
                     "number, a file or rows."
                 )
             for _, batch in source.batches():
-                sparsity.count(_nonzeros(batch))
-            window = sparsity.window(self.n_hashes, self.degree)
+                sparsity.count(_count_nonzeros(batch))
+            window = sparsity.best_window(self.n_hashes, self.degree)
         # The model for now: nothing of what follows from empty windows changes winners.
         self._set_model(int(window), None, int(window))
         counts = np.zeros(3, dtype=np.int64)
         for _, batch in source.batches():
             counts += self._count_empty(batch)
             if self.window != "auto":
-                sparsity.count(_nonzeros(batch))
+                sparsity.count(_count_nonzeros(batch))
         n_empty, n_filled, n_without = counts.tolist()
         if n_filled + n_without == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
@@ -265,7 +265,9 @@ class WTAHash(Hasher):
             )
 
     def _set_model(self, window: int, densify: str | None, alphabet_size: int) -> None:
-        self._given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        self._given = {
+            name: _to_json_value(value) for name, value in self.get_params(deep=False).items()
+        }
         self._output = self._given["output"]
         self.window_, self.densify_, self.alphabet_size_ = window, densify, alphabet_size
         self.spec_ = CodeSpec(self._given["n_hashes"], max(1, (alphabet_size - 1).bit_length()))
@@ -306,7 +308,7 @@ class WTAHash(Hasher):
             room = np.empty((5, self.spec_.n_symbols), dtype=np.int32)
             symbols = np.empty(self.spec_.n_symbols, dtype=np.uint32)
             low_bytes = np.empty(8 * self.spec_.plane_bytes, dtype=np.uint8)
-            for rows, winners in winners_of(batch, piece, self._windows):
+            for rows, winners in find_winners(batch, piece, self._windows):
                 pack_winners_into(
                     winners,
                     alphabet,
@@ -321,7 +323,7 @@ class WTAHash(Hasher):
                     empty[rows],
                 )
 
-        threads.run(pack, pieces(n))
+        threads.run(pack, cut_rows(n))
         return Codes.from_parts(words, self.spec_, empty)
 
     def _symbols(self, batch: Any) -> npt.NDArray[Any]:
@@ -333,14 +335,14 @@ class WTAHash(Hasher):
 
         def count(piece: slice) -> npt.NDArray[np.int64]:
             counts = np.zeros(3, dtype=np.int64)
-            for _, winners in winners_of(batch, piece, self._windows):
+            for _, winners in find_winners(batch, piece, self._windows):
                 count_empty_into(winners, counts)
             return counts
 
-        return sum(threads.run(count, pieces(batch.shape[0])), start=np.zeros(3, dtype=np.int64))
+        return sum(threads.run(count, cut_rows(batch.shape[0])), start=np.zeros(3, dtype=np.int64))
 
     def _require_parameters(self, n_features: int) -> None:
-        whole_number(self.n_hashes, "n_hashes", low=1, high=_MOST_HASHES)
+        whole_number(self.n_hashes, "n_hashes", low=1, high=_MAX_HASHES)
         whole_number(self.degree, "degree", low=1, high=64)
         if not isinstance(self.coefficients, (bool, np.bool_)):
             raise InvalidInputError(
@@ -376,7 +378,7 @@ class WTAHash(Hasher):
         return self.spec_.n_symbols * (self.alphabet_size_ if self._output == "onehot" else 1)
 
 
-def _nonzeros(batch: Any) -> npt.NDArray[np.int64]:
+def _count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
     """Count the components of every row that are not zero."""
     counts: npt.NDArray[np.int64]
     if issparse(batch):
@@ -387,12 +389,12 @@ def _nonzeros(batch: Any) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _share(value: Any) -> float:
+def _check_share(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise InvalidInputError(f"empty_share must be between 0 and 1, got {value!r}.")
     return float(value)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
