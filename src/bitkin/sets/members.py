@@ -1,4 +1,4 @@
-"""Sets in the forms that people hold them: lists of numbers or strings, arrays, rows of a matrix.
+"""Sets in all forms that are accepted: lists of numbers or strings, arrays, rows of a matrix.
 
 Every form becomes `Sets`, a few at a time: column j of a matrix and the number j are the same
 member, and a string is the hash of its UTF-8 bytes.
@@ -23,14 +23,14 @@ from bitkin.sets.texts import hash_strings
 _SETS_AT_ONCE = 1 << 13
 _MEMBERS_PER_PIECE = 1 << 16
 _CELLS_PER_PIECE = 1 << 20  # of a dense matrix
-_READY = {list, tuple, set, frozenset, np.ndarray}  # a length, and members as often as one asks
+_READY = {list, tuple, set, frozenset, np.ndarray}  # have a length, and can be read repeatedly
 _BYTES_OR_TEXT = (str, bytes, bytearray, memoryview)
 _WANTED = "Members must be all strings, or all whole numbers from 0 to 2**64 - 1."
 
 
 class Piece(NamedTuple):
-    """Some sets in a row, their members not looked at yet, except for whether the first is a
-    string.
+    """Consecutive sets whose members are not checked yet; only whether the first of all members is
+    a string is known.
     """
 
     first: int
@@ -39,8 +39,8 @@ class Piece(NamedTuple):
 
 
 def is_matrix(X: Any) -> bool:
-    """Whether `X` holds sets as rows of a matrix, one column a member; a flat array of objects
-    holds sets itself.
+    """Return whether `X` holds sets as rows of a matrix, one column per member; a flat array of
+    objects is a list of sets.
     """
     if isinstance(X, VectorSource) or issparse(X):
         return True
@@ -69,7 +69,7 @@ _HOW_TO_WRAP = "Wrap a single set of strings as [[...]]; cut texts into sets wit
 def cut_pieces(X: Any) -> Iterator[Piece]:
     """Cut a list, or anything that yields sets, into pieces of about equal work."""
     given = require_sets(X)
-    # A list stays as it is. What yields sets one by one may fill the same one again: each is copied
+    # A list stays as it is. What yields sets one by one may refill the same object: each is copied
     # when it comes.
     stays = isinstance(given, (list, tuple, np.ndarray))
     remaining = iter(given) if stays else (_copy_set(one, row) for row, one in enumerate(given))
@@ -80,6 +80,7 @@ def cut_pieces(X: Any) -> Iterator[Piece]:
         sizes = np.fromiter(map(len, sets), np.int64, len(sets))
         if strings is None and sizes.any():
             strings = isinstance(next(iter(sets[int(np.argmax(sizes > 0))])), str)
+        # By their sizes, so that threads get pieces of about the same number of members.
         for start, stop in cut_sets(np.concatenate(([0], np.cumsum(sizes))), _MEMBERS_PER_PIECE):
             yield Piece(first + start, sets[start:stop], bool(strings))
         first += len(sets)
@@ -117,6 +118,7 @@ def cut_rows(batch: Any) -> list[tuple[int, int]]:
 def rows_to_sets(batch: Any, first: int, stop: int) -> Sets:
     """Return rows `first` to `stop` of a batch as sets of the columns that are not zero."""
     if not issparse(batch):
+        # Rows come in ascending order: set i begins where row i would be inserted.
         rows, columns = np.nonzero(batch[first:stop])
         return Sets.from_parts(
             columns.astype(np.uint64), np.searchsorted(rows, np.arange(stop - first + 1))
@@ -125,13 +127,15 @@ def rows_to_sets(batch: Any, first: int, stop: int) -> Sets:
     columns, values = batch.indices[begin:end], batch.data[begin:end]
     offsets = batch.indptr[first : stop + 1].astype(np.int64) - begin
     if np.count_nonzero(values) < len(values):
+        # Stored zeros are no members: offsets become the number of nonzeros before them.
         held = values != 0
-        columns, offsets = columns[held], np.concatenate(([0], np.cumsum(held)))[offsets]
+        columns = columns[held]
+        offsets = np.concatenate(([0], np.cumsum(held)))[offsets]
     return Sets.from_parts(columns.astype(np.uint64), offsets)
 
 
 def _with_lengths(sets: list[Any], first: int) -> list[Any]:
-    """Return the sets with a length each; those that have none are read to their end."""
+    """Return the sets, each with a length; iterators are read to their end."""
     kinds = set(map(type, sets))
     if not kinds <= _READY:
         sets = [
@@ -144,7 +148,7 @@ def _with_lengths(sets: list[Any], first: int) -> list[Any]:
                 raise InvalidInputError(
                     f"X must hold flat sets, got an array of shape {one.shape} at position {row}."
                 )
-            # `tolist` would make numbers of some units
+            # `tolist` would turn dates of some units into numbers
             if isinstance(one, np.ndarray) and one.dtype.kind in "Mm":
                 raise InvalidInputError(
                     f"X has an array of {one.dtype} at position {row}. {_WANTED}"

@@ -120,7 +120,7 @@ class Sets:
 
         That is the number of shared members over the number of members of either. Two empty sets
         share nothing: 0, as in codes, where an empty row matches nothing. Call it on what `unique`
-        returned when calling it often: otherwise every call sorts all sets anew.
+        returned when calling it often: otherwise every call sorts all sets again.
         """
         from bitkin.kernels.blocks import read_only
         from bitkin.kernels.sets import pair_jaccard_into
@@ -133,6 +133,7 @@ class Sets:
         sets = self.unique()
         a, b = read_only(rows[0]), read_only(rows[1])
         out = np.empty(len(a), dtype=np.float64)
+        # A pair compares two sets of average size.
         step = max(1, _MEMBERS_PER_PIECE * max(1, len(sets)) // max(1, 2 * len(sets.members)))
 
         def compare(start: int) -> None:
@@ -242,15 +243,17 @@ def cut_sets(offsets: npt.NDArray[np.int64], n_members: int) -> list[tuple[int, 
     n_sets = len(offsets) - 1
     if offsets[-1] + n_sets <= n_members:
         return [(0, n_sets)] if n_sets else []
-    work = offsets + np.arange(n_sets + 1)  # a set costs something even when it is empty
+    # Work before every set, a member and a set costing one each: an empty set is not free. Cut
+    # where it passes multiples of n_members.
+    work = offsets + np.arange(n_sets + 1)
     goals = np.arange(n_members, work[-1], n_members)
     places = np.unique(np.concatenate(([0], np.searchsorted(work, goals), [n_sets])))
     return list(zip(places[:-1].tolist(), places[1:].tolist(), strict=True))
 
 
 def _require_members(members: Any) -> npt.NDArray[np.uint64]:
-    """Return a copy of `members` as uint64, made before anything is checked: the original may
-    change at any time.
+    """Return a copy of `members` as uint64, made before anything is checked: another thread may
+    change the original at any time.
     """
     try:
         array = np.array(members)
@@ -280,8 +283,8 @@ def _require_members(members: Any) -> npt.NDArray[np.uint64]:
 
 
 def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
-    """Return a copy of `offsets` as int64, made before they are found to rise: loops run as far as
-    they say.
+    """Return a copy of `offsets` as int64, made before they are checked: loops run as far as they
+    say.
     """
     array = id_array(offsets, "offsets").copy()
     if not are_offsets(array, n_members):

@@ -96,8 +96,8 @@ def cut_texts(
 
 
 def keyed_shingles(texts: Iterable[str], key: int, *, kind: str, size: int) -> tuple[Sets, Sets]:
-    """Return what `shingles` returns, and the same sets by a hash under which only who knows `key`
-    can make collisions.
+    """Return what `shingles` returns, and the same sets by a hash for which collisions can only be
+    made by someone who knows `key`.
 
     `key` is a number below 2**61 − 1; two shingles of up to 7k bytes collide with a chance of k /
     2**61 over all keys.
@@ -114,8 +114,8 @@ def shingle_texts(texts: list[str], kind: str, size: int) -> Sets:
 
 
 def _hash_shingles(texts: list[str], kind: str, size: int, key: int | None) -> tuple[Sets, Sets]:
-    """Return the sets of one piece of texts by the stable hash, and by the keyed one; the latter
-    empty without key.
+    """Return the sets of one piece of texts by the stable hash, and by the keyed one, which are no
+    sets without a key.
     """
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.shingles import count_characters_into, join_words_into, shingles_into
@@ -126,7 +126,9 @@ def _hash_shingles(texts: list[str], kind: str, size: int, key: int | None) -> t
     held = Bytes.copy_of(b"".join(encoded))
     counts = np.empty(len(texts), dtype=np.int64)
     if kind == "words":
-        joined, joined_offsets = Bytes(held.n_bytes), np.empty_like(offsets)
+        # Words with one space between: then a shingle is one run of bytes, as of characters.
+        joined = Bytes(held.n_bytes)
+        joined_offsets = np.empty_like(offsets)
         spaces = np.empty(int(np.diff(offsets).max(initial=0)) + 1, dtype=np.uint8)
         join_words_into(
             held.text, read_only(offsets), spaces, joined.buffer, joined_offsets, counts
@@ -134,6 +136,7 @@ def _hash_shingles(texts: list[str], kind: str, size: int, key: int | None) -> t
         held, offsets = joined, joined_offsets
     else:
         count_characters_into(held.text, read_only(offsets), counts)
+    # n words or characters have n − size + 1 runs; fewer than `size` make one, and none make none.
     out_offsets = np.zeros_like(offsets)
     np.cumsum(np.where(counts < size, counts > 0, counts - size + 1), out=out_offsets[1:])
     members = np.empty(out_offsets[-1], dtype=np.uint64)

@@ -14,8 +14,8 @@ _SPARE_BYTES = 24  # the loops read whole words, a few beyond the end
 
 
 class Bytes:
-    """Bytes in a buffer that loops may read beyond the end; `words` is the same memory, eight at a
-    time.
+    """Bytes in a buffer that loops may read beyond the end; `words` is the same memory, eight bytes
+    at a time.
     """
 
     def __init__(self, n_bytes: int) -> None:
@@ -54,11 +54,11 @@ def utf8(text: str) -> bytes:
 
 
 def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[np.uint64]:
-    """Return one stable hash a string: uint64 (n_strings,). Raises TypeError where something is no
-    string.
+    """Return one stable hash per string: uint64 (n_strings,). Raises TypeError where something is
+    no string.
 
-    All strings are joined by a zero byte, and encoded once: Python's time for that is most of the
-    time there is.
+    All strings are joined by zero bytes and encoded at once: encoding in Python takes most of the
+    time.
     """
     from bitkin.kernels.shingles import hash_strings_into, string_ends_into
 

@@ -181,7 +181,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         pairwise = self._resolve_kernel()
         self.seed_ = resolve_seed(self.random_state)
         n_rows = 0
-        for first, batch in source.batches():  # which looks at every number
+        for first, batch in source.batches():  # raises for NaN and infinity
             pairwise.require_acceptable(batch, source.name, first)
             n_rows = first + batch.shape[0]
         if _is_count(self.anchors):
@@ -200,6 +200,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
             anchors = given.gather(np.arange(len(given)))
         if issparse(anchors) and pairwise.of_histograms:
             anchors = anchors.toarray()
+        # Anchors set the type of the values: float32 where they are no wider, else float64.
         wide = np.float32 if anchors.dtype in (np.float16, np.float32) else np.float64
         self._set_model(pairwise, plain_batch(anchors, np.dtype(wide)))
 
@@ -223,8 +224,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
         return count
 
     def _set_model(self, pairwise: PairwiseKernel, anchors: Batch) -> None:
-        """Take on a kernel and anchors, and try them on one row: what does not fit together shows
-        now.
+        """Set kernel and anchors, and try them on one row, so that what does not fit together
+        fails now.
         """
         self._pairwise = pairwise
         self._random_state = None if self.random_state is None else int(self.random_state)
@@ -237,7 +238,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors)
 
     def _values_into(self, batch: Batch, first: int, out: npt.NDArray[Any]) -> None:
         """Write the kernel values of a batch, whose first row is row `first` of all, to `out`."""
-        width = batch.shape[1] if self._pairwise.of_histograms else 1  # which may have to be copied
+        # A block holds the values of its rows, and for histograms a dense copy of the rows.
+        width = batch.shape[1] if self._pairwise.of_histograms else 1
         step = max(1, _BLOCK_NUMBERS // max(width, out.shape[1]))
 
         def block(start: int) -> None:

@@ -25,7 +25,7 @@ rows alone.
 """
 
 _MANY_COLUMNS = 1 << 20
-"""Columns from which on those without a number are left out of sparse matrices."""
+"""Above so many columns, those without a number are left out of sparse matrices."""
 
 _BOUNDS = {
     "gamma": (math.ulp(0.0), "a finite number above 0"),
@@ -48,9 +48,7 @@ class PairwiseKernel:
 
     @property
     def may_run_in_threads(self) -> bool:
-        """Whether it is scikit-learn's: whoever wrote a function need not have thought of
-        threads.
-        """
+        """Whether it is scikit-learn's: a user's function need not be safe in threads."""
         return isinstance(self.kernel, str)
 
     def require_acceptable(self, batch: Batch, name: str, first: int = 0) -> None:
@@ -80,7 +78,7 @@ class PairwiseKernel:
             settings = self.settings
             if issparse(rows) and issparse(anchors) and rows.shape[1] > _MANY_COLUMNS:
                 if "gamma" in KERNEL_PARAMS[self.kernel]:
-                    # as scikit-learn would have it
+                    # scikit-learn's default, 1 / n_features, before columns are left out
                     settings = {"gamma": 1.0 / rows.shape[1], **settings}
                 rows, anchors = _drop_empty_columns(rows, anchors)
             return np.asarray(PAIRWISE_KERNEL_FUNCTIONS[self.kernel](rows, anchors, **settings))
@@ -117,8 +115,8 @@ def _to_python_number(value: Any) -> int | float:
 
 
 def _drop_empty_columns(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
-    """Return two CSR matrices without the columns that are zero in both: no kernel of the sparse
-    ones sees these.
+    """Return two CSR matrices without the columns that are zero in both: kernels for sparse rows
+    are functions of x·y, ‖x‖ and ‖y‖, or of ‖x − y‖₁, which do not depend on them.
 
     A product of sparse matrices takes memory for every column there is, 8 GB for 2**31 of them.
     """

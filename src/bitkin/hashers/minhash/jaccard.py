@@ -1,4 +1,4 @@
-"""From symbols that differ to Jaccard similarity, and how far off that is likely to be."""
+"""From the number of symbols that differ to Jaccard similarity, and the error of that estimate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Table = npt.NDArray[np.float64]
 
 def jaccard_from_distances(distances: npt.NDArray[np.int32], spec: CodeSpec) -> Table:
     """Return (p − r) / (1 − r) for every share p of equal symbols, r = 2**−b being the share that
-    is equal by chance.
+    is equal by collision.
 
-    Chance may leave fewer than that: the result is clipped to 0.
+    Fewer symbols than that may happen to be equal: the result is clipped to 0.
     """
-    differ_by_nature = 1.0 - 1.0 / spec.alphabet_size
-    return np.maximum(1.0 - distances / (spec.n_symbols * differ_by_nature), 0.0)
+    # With d of n symbols different, p = 1 − d / n, and (p − r) / (1 − r) = 1 − d / (n(1 − r)).
+    no_collision = 1.0 - 1.0 / spec.alphabet_size
+    return np.maximum(1.0 - distances / (spec.n_symbols * no_collision), 0.0)
 
 
 def jaccard_standard_error(
@@ -28,14 +29,15 @@ def jaccard_standard_error(
 ) -> Table:
     """Return the standard deviation of the estimate.
 
-    A symbol is equal because the minima are (chance J) or by collision, each symbol apart: with r =
-    2**−b the variance is J(1 − J) · union_factor / n + (1 − J) · r / (1 − r) / n. With factor 1
-    that is p(1 − p) / n / (1 − r)².
+    A symbol is equal because the minima are (chance J) or by collision, independently for every
+    symbol: with r = 2**−b the variance is J(1 − J) · union_factor / n + (1 − J) · r / (1 − r) / n.
+    With factor 1 that is p(1 − p) / n / (1 − r)².
 
     J is not known, so p is taken as (equal + ½) / (n + 1), the mean after Jeffreys' prior: codes
-    that agree in every symbol leave a doubt of about 0.7 / n instead of none.
+    that agree in every symbol get an error of about 0.7 / n instead of none.
     """
-    n, chance = spec.n_symbols, 1.0 / spec.alphabet_size
+    n = spec.n_symbols
+    chance = 1.0 / spec.alphabet_size  # r
     equal = (n - distances + 0.5) / (n + 1.0)
     jaccard = np.maximum((equal - chance) / (1.0 - chance), 0.0)
     variance = jaccard * (1.0 - jaccard) * union_factor + (1.0 - jaccard) * (
@@ -54,20 +56,25 @@ def one_permutation_factor(jaccard: Table, sizes_a: Table, sizes_b: Table, n: in
     variance of the sum is J(1 − J) · (Σ w² − n² / f) · f / (f − 1).
 
     m bins are filled, and each of the e = n − m others copies one of them at random. A filled bin
-    with c copies adds 1 + c² to Σ w² where its least and largest member are two, and (1 + c)² where
-    they are one, so in the mean Σ w² = n + e(e − 1) / m + 2e · (bins with one member) / m.
+    with c copies adds 1 + c² to Σ w² where its least and largest member are two members, and
+    (1 + c)² where they are the same one, so in the mean
+    Σ w² = n + e(e − 1) / m + 2e · (bins with one member) / m.
 
     Independent hashes have the factor 1. Here it is 2 for a union of two members, about 1.5 for
     more but still few beside n, 1 at f ≈ 0.37 n, least with 0.59 at f ≈ 1.6 n, and 1 again for f
     far above n.
     """
+    # f, the size of the union, and the chance (1 − 1/n)^(f − 1) that no other member of it falls in
+    # the bin of a given one. A bin is empty with chance (1 − 1/n)^f: that gives the mean of m.
     union = np.maximum((sizes_a[:, None] + sizes_b[None, :]) / (1.0 + jaccard), 1.0)
     missed_by_others = (1.0 - 1.0 / n) ** (union - 1.0)
     filled = n * (1.0 - (1.0 - 1.0 / n) * missed_by_others)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # The mean of 1 / m: f exceeds m by the members that met others in a bin, which then fill
-        # m(f − 1) without them.
+        # The mean of 1 / m, from f = m + (f − m): f − m members met others in their bin, and the
+        # others alone fill n(1 − (1 − 1/n)^(f − 1)) bins in the mean.
         inverse = (1.0 + (union - filled) / (n * (1.0 - missed_by_others))) / union
+        # Σ w² as above, with e = n − m: n + e(e − 1)/m = n + n(n − 1)/m − (2n − 1) + m. Bins with
+        # one member are f · (1 − 1/n)^(f − 1) in the mean.
         squares = n + n * (n - 1.0) * inverse - (2.0 * n - 1.0) + filled
         squares += 2.0 * union * missed_by_others * (n * inverse - 1.0)
         factor: Table = (squares - n * n / union) * union / (union - 1.0) / n

@@ -102,8 +102,8 @@ class MinHash(Hasher):
 
     Notes
     -----
-    Nothing is learned from data: `fit()` without any will do, and members of lists are looked at
-    when encoded.
+    Nothing is learned from data: `fit()` without any will do, and members of lists are checked when
+    they are encoded.
 
     Codes are the same on every machine and for every number of threads. Members are put in order by
     a keyed one-to-one function of all 64-bit numbers, not by a table, so the universe costs
@@ -185,8 +185,8 @@ class MinHash(Hasher):
     def encode_texts(
         self, texts: Iterable[str], *, kind: str = "words", size: int | None = None
     ) -> Codes:
-        """Return the codes of `shingles(texts, kind=kind, size=size)`, whose sets are never all
-        held.
+        """Return the codes of `shingles(texts, kind=kind, size=size)`, without holding all its sets
+        in memory.
         """
         check_is_fitted(self)
         kind, size = shingle_parameters(kind, size)
@@ -268,19 +268,19 @@ class MinHash(Hasher):
         return hasher
 
     def _learn(self, source: VectorSource) -> None:
-        for _ in source.batches():  # which looks for numbers that are not finite
+        for _ in source.batches():  # raises for numbers that are not finite
             pass
         self._draw()
 
     def _draw(self, seed: int | None = None) -> None:
-        """Set everything that decides the codes; `seed` comes from a file, and from `random_state`
-        otherwise.
-        """
+        """Set everything that decides the codes, by the `seed` of a file, or by `random_state`."""
         n_hashes = whole_number(self.n_hashes, "n_hashes", low=1, high=MAX_HASHES)
         bits = whole_number(self.bits_per_symbol, "bits_per_symbol", low=1, high=32)
         method = one_of(self.method, "method", _METHODS)
         seed = resolve_seed(self.random_state) if seed is None else seed
-        self._method, self.seed_, self.spec_ = method, seed, CodeSpec(n_hashes, bits)
+        self._method = method
+        self.seed_ = seed
+        self.spec_ = CodeSpec(n_hashes, bits)
         self._tables = _draw_tables(seed, method, n_hashes)
         settings = {"n_hashes": n_hashes, "bits_per_symbol": bits, "method": method, "seed": seed}
         self.fingerprint_ = fingerprint("MinHash", settings, {})
@@ -290,7 +290,8 @@ class MinHash(Hasher):
 
     def _codes(self, batch: Any) -> Codes:
         require_finite(batch, "X")
-        words, empty = self._new_words(batch.shape[0]), np.empty(batch.shape[0], dtype=np.bool_)
+        words = self._new_words(batch.shape[0])
+        empty = np.empty(batch.shape[0], dtype=np.bool_)
 
         def hash_rows(piece: tuple[int, int]) -> None:
             rows = slice(*piece)
@@ -350,11 +351,17 @@ def _draw_tables(seed: int, method: str, n_hashes: int) -> Tables:
     from bitkin.kernels.minhash import Tables
 
     draws = Draws(seed, f"minhash {method}")
-    keys, salts = draws.words(2), draws.words(n_hashes)
-    shifts, factors = draws.words(n_hashes), draws.words(n_hashes) | np.uint64(1)
-    inverses = factors.copy()  # right in the lowest 3 bits; every step doubles that
+    keys = draws.words(2)
+    salts = draws.words(n_hashes)
+    shifts = draws.words(n_hashes)
+    factors = draws.words(n_hashes) | np.uint64(1)  # odd numbers have an inverse modulo 2⁶⁴
+    # Newton's iteration for 1 / f modulo 2⁶⁴: f · f ≡ 1 modulo 8, so f itself is right in the 3
+    # lowest bits, and x · (2 − f · x) is right in twice as many as x. Five steps give 96.
+    inverses = factors.copy()
     for _ in range(5):
         inverses *= np.uint64(2) - factors * inverses
+    # Symbol j of a word is bit 7 − j % 8 of byte j // 8, as `np.packbits` lays it out: that is bit
+    # 8(j // 8) + 7 − j % 8 = j + 7 − 2(j % 8) of the little-endian word.
     symbol = np.arange(64, dtype=np.uint64)
     bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
     return Tables(

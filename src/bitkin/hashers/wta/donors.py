@@ -1,4 +1,8 @@
-"""Donors: where empty windows borrow, and what is added for every step to the donor."""
+"""Donors: which window an empty one borrows its symbol from, and what the distance adds to it.
+
+A window without any nonzero component takes the winner of a filled one, its donor. C · steps is
+added to it, modulo R, so that rows that took another number of steps to the same winner differ.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ from bitkin.randomness import Draws
 
 _SCHEMES = {None: NONE, "rotation": ROTATION, "optimal": OPTIMAL}
 _PROBES = 64
-_PROBE_TABLE = 1 << 22  # numbers: with more windows than this allows for, there are fewer probes
+_PROBE_TABLE = 1 << 22  # entries at most: with very many windows there are fewer probes
 
 
 @dataclass(frozen=True)
 class Donors:
-    """The way every empty window takes to its donor, the same for every row."""
+    """The path every empty window takes to its donor, the same for every row."""
 
     densify: str | None
     n_hashes: int
@@ -36,8 +40,8 @@ class Donors:
 
     @functools.cached_property
     def probes(self) -> npt.NDArray[np.int32]:
-        """The windows that each one asks in turn before it goes around the ring: int32 (probes,
-        n_hashes).
+        """The windows that an empty one tries in this order before it goes around the ring: int32
+        (probes, n_hashes).
         """
         n_probes = (
             max(1, min(_PROBES, _PROBE_TABLE // self.n_hashes)) if self.densify == "optimal" else 0
@@ -47,7 +51,9 @@ class Donors:
 
     @functools.cached_property
     def offsets(self) -> npt.NDArray[np.uint32]:
-        """What a donor so many steps away adds: C · steps modulo R, with C > K coprime to R."""
+        """What a donor so many steps away adds: C · steps modulo R, with C > K coprime to R, so
+        that the first R steps add R different numbers.
+        """
         constant = next(
             c for c in itertools.count(self.window + 1) if math.gcd(c, self.alphabet_size) == 1
         )
@@ -58,7 +64,7 @@ class Donors:
         return read_only(added.astype(np.uint32))
 
     def prepare(self) -> None:
-        """Draw what packing needs, before threads ask for it."""
+        """Draw what packing needs, before threads use it."""
         _ = self.probes, self.offsets
 
     def __getstate__(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How large windows should be: with small ones nearly all of a sparse row's windows are empty."""
+"""How large windows should be: with small ones, nearly all windows of a sparse row are empty."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Sparsity:
         return sum(self.rows_with.values())
 
     def empty_share(self, window: int, degree: int) -> float:
-        """Return the share of windows expected to be empty: exact at degree 1, above it by the rule
-        of thumb.
-        """
+        """Return the expected share of empty windows: exact at degree 1, a rule of thumb above."""
         if not self.rows_with:
             return 0.0
         nonzeros = np.array(list(self.rows_with))
+        # A window of K components of f nonzeros out of d features is empty with chance
+        # C(d − f, K) / C(d, K); products of p factors are taken as nonzero with chance (f / d)^p.
         if degree == 1:
             shares = theory.empty_share(self.n_features, nonzeros, window)
         else:
@@ -59,6 +59,7 @@ class Sparsity:
         It is at least 4, and at most what cuts one permutation of all features into `n_hashes`
         windows.
         """
+        # The share of empty windows falls as windows grow: bisect for the first that is moderate.
         low = min(DEFAULT_WINDOW, self.n_features)
         high = max(low, self.n_features // n_hashes)
         while low < high:

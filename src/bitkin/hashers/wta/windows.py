@@ -1,7 +1,8 @@
-"""Windows: which features every code looks at, drawn once from the seed.
+"""Windows: which features every symbol of a code compares, drawn once from the seed.
 
-`features[l, w·K + k]` is factor l of component k of window w. Features of one factor never repeat
-within a window.
+Window w has K components. Component k, at place w·K + k, is the product of p factors,
+x[features[0, w·K + k]] · … · x[features[p − 1, w·K + k]]. Within a window no feature repeats in the
+same factor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 
 LAYOUTS = ("partition", "independent")
-_PLACES_PER_PASS = 1 << 20  # places drawn or turned around at a time, to save memory
+_PLACES_PER_PASS = 1 << 20  # drawn or inverted at a time, to save memory
 _drawing = ModelLock()
 
 
@@ -39,7 +40,9 @@ class WindowPlan:
 
     @property
     def n_permutations(self) -> int:
-        """Permutations a factor needs in the partition layout: a window never straddles two."""
+        """Permutations per factor in the partition layout: ⌈n_hashes / ⌊n_features / window⌋⌉,
+        since a window never straddles two.
+        """
         return -(-self.n_hashes // (self.n_features // self.window))
 
     def features(self) -> npt.NDArray[np.uint32]:
@@ -55,6 +58,8 @@ class WindowPlan:
         """Return √(p! / ∏ aᵢ!) for every component, aᵢ counting how often each feature is among its
         p factors.
         """
+        # Sorted, equal factors of a component stand together. The r-th of a run of equal factors
+        # multiplies `repeats` by r, so that a run of length a contributes a!.
         ordered = np.sort(features, axis=0)
         run = np.ones(features.shape[1], dtype=np.int64)
         repeats = np.ones(features.shape[1])
@@ -64,7 +69,8 @@ class WindowPlan:
         return np.sqrt(math.factorial(self.degree) / repeats)
 
     def _partition_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
-        """One permutation after another, each cut into ⌊n_features / window⌋ windows."""
+        """Draw one permutation after another, each cut into ⌊n_features / window⌋ windows."""
+        # Features of a permutation that fill whole windows; the rest of it is left over.
         whole = self.n_features // self.window * self.window
         step = max(1, _PLACES_PER_PASS // self.n_features) * whole
         for start in range(0, len(out), step):
@@ -74,7 +80,7 @@ class WindowPlan:
             ].reshape(-1)[: len(part)]
 
     def _independent_into(self, out: npt.NDArray[np.uint32], draws: Draws) -> None:
-        """Every window on its own: K different features in random order."""
+        """Draw every window on its own: K different features in random order."""
         windows = out.reshape(self.n_hashes, self.window)
         done = 0
         while done < self.n_hashes:
@@ -82,8 +88,8 @@ class WindowPlan:
                 windows[done] = draws.choice(self.n_features, self.window)
                 done += 1
                 continue
-            # K numbers differ more often than not: draw for all windows, and drop those that repeat
-            # one.
+            # With K² ≤ n_features, K draws all differ more often than not (the birthday problem):
+            # draw for all missing windows at once, and keep those without a repeated feature.
             missing = self.n_hashes - done
             drawn = draws.below(self.n_features, missing * self.window).reshape(
                 missing, self.window
@@ -105,16 +111,15 @@ class WindowPlan:
 
 
 class Windows:
-    """The windows of a plan as kernels take them, drawn when first asked for and left out of
-    pickles.
-    """
+    """The windows of a plan as kernels take them, drawn on first use and left out of pickles."""
 
     def __init__(self, plan: WindowPlan, weighted: bool) -> None:
-        self.plan, self.weighted = plan, weighted
+        self.plan = plan
+        self.weighted = weighted
 
     @functools.cached_property
     def features(self) -> npt.NDArray[np.uint32]:
-        """What every place looks at: uint32 (degree, n_hashes · window)."""
+        """The feature of every place and factor: uint32 (degree, n_hashes · window)."""
         return read_only(self.plan.features())
 
     @functools.cached_property
@@ -124,12 +129,12 @@ class Windows:
 
     @functools.cached_property
     def places(self) -> FeaturePlaces:
-        """The way from features to places, which only sparse rows need."""
+        """From features to places, which only sparse rows need."""
         return find_places(self.plan, self.features)
 
     def prepare(self, *, sparse: bool) -> None:
         """Draw what hashing needs, once, however many threads ask."""
-        drawn = vars(self)  # cached properties stand there once they are known
+        drawn = vars(self)  # where cached properties are once they have been computed
         if "coefficients" in drawn and ("places" if sparse else "features") in drawn:
             return
         with _drawing:
@@ -142,8 +147,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeaturePlaces:
-    """Where each feature is looked at, as the first factor: the way from a sparse row to its
-    windows.
+    """The places where each feature is the first factor: how a sparse row finds its windows.
 
     With a stride, the places of feature f are `places[f · stride : (f + 1) · stride]`, NO_PLACE
     where there are fewer; with stride 0 they are `places[starts[f] : starts[f + 1]]`. `most` is the
@@ -157,8 +161,11 @@ class FeaturePlaces:
 
 
 def find_places(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePlaces:
-    """Turn windows around: from place → feature to feature → places."""
-    first, n_places = features[0], features.shape[1]
+    """Invert windows: from place → feature to feature → places, by the first factor."""
+    first = features[0]
+    n_places = features.shape[1]
+    # In the partition layout every permutation has each feature at most once: a table with one
+    # column per permutation holds all places, unless the last one is mostly unused.
     stride = plan.n_permutations
     if plan.layout == "partition" and stride * plan.n_features <= 2 * n_places:
         table = np.full(plan.n_features * stride, NO_PLACE, dtype=np.uint32)
@@ -171,6 +178,7 @@ def find_places(plan: WindowPlan, features: npt.NDArray[np.uint32]) -> FeaturePl
                 )
         no_starts = read_only(np.zeros(1, dtype=np.uint32))
         return FeaturePlaces(read_only(table), no_starts, stride, stride)
+    # Otherwise the places of a feature are a run of the sorted places, as long as its count.
     counts = np.bincount(first, minlength=plan.n_features)
     starts = np.zeros(plan.n_features + 1, dtype=np.uint32)
     np.cumsum(counts, out=starts[1:])

@@ -14,17 +14,17 @@ from bitkin.io.vectors.batch import row_slice
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.wta import dense_winners_into, sparse_winners_into
 
-_EXACT_BYTES = {"f": 4, "i": 2, "u": 2}  # up to so many bytes a number is exact in float32
-_LARGEST_UNROLLED = 16
-_ROWS_PER_PIECE = 4096  # rows a thread takes at a time
-_WINNERS_PER_BLOCK = 1 << 16  # winners between two kernels: 256 KB, which stay in a core's cache
+_EXACT_BYTES = {"f": 4, "i": 2, "u": 2}  # numbers of up to so many bytes are exact in float32
+_LARGEST_UNROLLED = 16  # features per window for which the kernel unrolls its loop
+_ROWS_PER_PIECE = 4096  # what a thread takes at a time
+_WINNERS_PER_BLOCK = 1 << 16  # 256 KB of int32 between two kernels: they stay in a core's cache
 
 HashRows = Callable[[Any, npt.NDArray[np.int32]], None]
 
 
 def cut_rows(n_rows: int) -> list[slice]:
-    """Cut rows into pieces for threads: a few thousand each, but two at least where it is worth a
-    thread.
+    """Cut rows into pieces for threads: a few thousand rows each, but at least two pieces where
+    there are enough rows to be worth a second thread.
     """
     step = max(256, min(_ROWS_PER_PIECE, -(-n_rows // 2)))
     return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
@@ -33,10 +33,14 @@ def cut_rows(n_rows: int) -> list[slice]:
 def find_winners(
     batch: Any, piece: slice, windows: Windows
 ) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
-    """Yield the winners of a few rows at a time, int32 (rows, n_hashes), −1 for empty; the next
-    ones overwrite them.
+    """Yield the winners of a few rows at a time, int32 (rows, n_hashes), −1 for an empty window.
+    The next ones overwrite them.
+
+    The winner of a window is the place k (0 … K − 1) of its largest component.
     """
     n_hashes = windows.plan.n_hashes
+    # Components are compared in float32 only where that gives the same winners as float64: numbers
+    # that float32 holds exactly, and no products of them.
     wide = batch.dtype.itemsize > _EXACT_BYTES[batch.dtype.kind] or windows.plan.degree > 1
     best = np.empty(n_hashes, dtype=np.float64 if wide else np.float32)
     step = max(1, _WINNERS_PER_BLOCK // n_hashes)
@@ -52,8 +56,10 @@ def find_winners(
 
 
 def _dense_hasher(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
-    several = windows.plan.degree > 1
+    several = windows.plan.degree > 1  # a component is a product, computed before it is compared
     components = np.empty(windows.features.shape[1] if several else 0)
+    # The length of a tuple is part of its type: the kernel is compiled for this many features per
+    # window, and its inner loop unrolled. Length 1 stands for a loop of any length.
     slots = (0,) * (
         windows.plan.window if windows.plan.window <= _LARGEST_UNROLLED and not several else 1
     )
@@ -68,11 +74,15 @@ def _dense_hasher(windows: Windows, best: npt.NDArray[Any]) -> HashRows:
 
 
 def _sparse_hasher(batch: Any, windows: Windows, best: npt.NDArray[Any]) -> HashRows:
-    places, n_hashes = windows.places, windows.plan.n_hashes
+    places = windows.places
+    n_hashes = windows.plan.n_hashes
+    # A nonzero is looked at by as many places as its feature has: so many hits at most per row.
     n_hits = places.most * int(np.diff(batch.indptr).max(initial=0))
     values = np.zeros(windows.plan.n_features if windows.plan.degree > 1 else 0)
-    hit_places, hits = np.empty(n_hits, dtype=np.uint32), np.empty(n_hits, dtype=best.dtype)
-    counts, taken = np.empty(n_hashes, dtype=np.int64), np.empty(n_hits + n_hashes, dtype=bool)
+    hit_places = np.empty(n_hits, dtype=np.uint32)
+    hits = np.empty(n_hits, dtype=best.dtype)
+    counts = np.empty(n_hashes, dtype=np.int64)
+    taken = np.empty(n_hits + n_hashes, dtype=bool)
 
     def hash_rows(rows: Any, winners: npt.NDArray[np.int32]) -> None:
         sparse_winners_into(

@@ -27,10 +27,7 @@ from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
-from bitkin.kernels.wta import (
-    count_empty_into,
-    pack_winners_into,
-)
+from bitkin.kernels.wta import count_empty_into, pack_winners_into
 from bitkin.notices import warn_caller
 from bitkin.randomness import resolve_seed
 
@@ -148,6 +145,7 @@ class WTAHash(Hasher):
         symbols = codes.symbols()
         if self._output == "symbols":
             return symbols
+        # Hash h with symbol s is column h · alphabet_size + s; an empty row has no entry.
         filled = ~codes.empty_rows()
         columns = symbols[filled] + np.arange(
             0, self._n_features_out, self.alphabet_size_, dtype=np.int64
@@ -238,7 +236,7 @@ class WTAHash(Hasher):
             for _, batch in source.batches():
                 sparsity.count(_count_nonzeros(batch))
             window = sparsity.best_window(self.n_hashes, self.degree)
-        # The model for now: nothing of what follows from empty windows changes winners.
+        # A model to count empty windows with: densify and alphabet_size do not change winners.
         self._set_model(int(window), None, int(window))
         counts = np.zeros(3, dtype=np.int64)
         for _, batch in source.batches():
@@ -248,7 +246,9 @@ class WTAHash(Hasher):
         n_empty, n_filled, n_without = counts.tolist()
         if n_filled + n_without == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-        n_rows = sparsity.n_rows  # rows of zeros are not counted: no window could fill theirs
+        # Rows of zeros are not counted: no window could be filled. Of the others, those without a
+        # filled window have n_hashes empty ones.
+        n_rows = sparsity.n_rows
         self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(
             1, n_rows * self.n_hashes
         )
@@ -269,7 +269,9 @@ class WTAHash(Hasher):
             name: _to_json_value(value) for name, value in self.get_params(deep=False).items()
         }
         self._output = self._given["output"]
-        self.window_, self.densify_, self.alphabet_size_ = window, densify, alphabet_size
+        self.window_ = window
+        self.densify_ = densify
+        self.alphabet_size_ = alphabet_size
         self.spec_ = CodeSpec(self._given["n_hashes"], max(1, (alphabet_size - 1).bit_length()))
         degree = self._given["degree"]
         plan = WindowPlan(
@@ -296,6 +298,8 @@ class WTAHash(Hasher):
 
     def _codes(self, batch: Any) -> Codes:
         n = batch.shape[0]
+        # Winners become symbols, densified where windows are empty, and symbols become bit planes,
+        # block by block while they are in the cache.
         words = np.zeros((n, self.spec_.bits_per_symbol, self.spec_.plane_words), dtype=WORD)
         planes = words.view(np.uint8)
         empty = np.zeros(n, dtype=bool)
@@ -382,6 +386,7 @@ def _count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
     """Count the components of every row that are not zero."""
     counts: npt.NDArray[np.int64]
     if issparse(batch):
+        # Nonzeros before every stored entry: CSR may store zeros, too.
         stored = np.concatenate([[0], np.cumsum(batch.data != 0)])
         counts = np.diff(stored[batch.indptr])
         return counts
