@@ -140,7 +140,7 @@ def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:
 
 def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
     n_bytes = os.fstat(file.fileno()).st_size - start
-    if not memory.fits(n_bytes):
+    if n_bytes > memory.physical_memory():
         raise FileTooLargeError(
             f"{name} needs {n_bytes:,} bytes and this machine has {memory.physical_memory():,}. "
             "Load it with mmap=True."

@@ -103,7 +103,7 @@ class WindowPlan:
         places = self.n_hashes * self.window
         # uint32 windows of every factor, and the draws of one factor
         needed = 4 * (self.degree + 1) * places + 32 * max(places, self.n_features)
-        if places >= int(NO_PLACE) or not memory.fits(needed):
+        if places >= int(NO_PLACE) or needed > memory.physical_memory():
             raise InvalidInputError(
                 f"n_hashes must be smaller: {self.n_hashes} windows of {self.window} features do "
                 "not fit in memory."

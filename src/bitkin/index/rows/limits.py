@@ -54,7 +54,7 @@ def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
     """Raise where the result alone, so many bytes a neighbour, would not fit this machine's
     memory.
     """
-    if not memory.fits(pair_bytes * n_queries * k):
+    if pair_bytes * n_queries * k > memory.physical_memory():
         raise InvalidInputError(
             f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. "
             "Search in batches."

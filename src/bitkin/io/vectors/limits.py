@@ -16,7 +16,7 @@ _FEW_BYTES = 1 << 28  # are read soon enough, whatever they are made of
 
 def require_fits_memory(n_bytes: int, name: str) -> None:
     """Raise before an allocation that cannot succeed."""
-    if not memory.fits(n_bytes):
+    if n_bytes > memory.physical_memory():
         raise too_large(n_bytes, name, f", this machine has {memory.physical_memory()}")
 
 

@@ -56,7 +56,7 @@ def require_memory(needed: int, what: str, instead: str) -> None:
     about it.
     """
     memory = physical_memory()
-    if memory is not None and needed > memory:
+    if needed > memory:
         raise InvalidInputError(
             f"{what} does not fit in memory: it takes {needed / 1e9:,.3g} GB, there are "
             f"{memory / 1e9:,.3g} GB. "
