@@ -1,3 +1,3 @@
-"""What hashers and classifiers share: input, names of features, fingerprints, methods that may not
-exist.
+"""What hashers and classifiers share: vector input, rollback on failure, names of features,
+fingerprints, and methods that exist only on some objects.
 """

@@ -1,6 +1,7 @@
-"""Methods that exist only on some objects of a class; where they do not, the error says why.
+"""Conditional methods: they exist only on some objects of a class, and the error of the others says
+why.
 
-As scikit-learn's `available_if`, whose error keeps the reason to itself.
+Like scikit-learn's `available_if`, whose error does not give the reason.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class _Conditional:
             return MethodType(self._method, owner)
 
         @wraps(self._method)
-        def of_the_class(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        def call_on(owner: Any, *args: Any, **kwargs: Any) -> Any:
             self._require(owner)
             return self._method(owner, *args, **kwargs)
 
-        return of_the_class
+        return call_on
 
     def _require(self, owner: Any) -> None:
         name = self._method.__name__
@@ -39,7 +40,7 @@ class _Conditional:
 
 
 def unless(why_not: Callable[[Any], str | None]) -> Callable[[Method], Method]:
-    """Return a decorator: the method is there unless `why_not` gives a reason, so that `hasattr`
-    tells.
+    """Return a decorator for a method that exists unless `why_not` gives a reason: then `hasattr`
+    is False.
     """
     return lambda method: _Conditional(method, why_not)  # type: ignore[return-value]

@@ -1,5 +1,5 @@
-"""The names of features: those that an estimator was fitted on, and in a file texts in JSON, as
-bytes of one tensor.
+"""The names of features in files: the strings that an estimator was fitted on, as JSON in the bytes
+of one tensor.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TENSOR = "feature_names"
 
 
 def names_tensor(hasher: VectorInput) -> dict[str, npt.NDArray[Any]]:
-    """Return the tensor that keeps the names a hasher was fitted with, or nothing."""
+    """Return the tensor of the names that a hasher was fitted with, or nothing."""
     return encode_names(fitted_names(hasher))
 
 
 def encode_names(names: Columns | None) -> dict[str, npt.NDArray[Any]]:
-    """Return the tensor that keeps names, or nothing where there are none."""
+    """Return the tensor of these names, or nothing where there are none."""
     if names is None:
         return {}
     return {TENSOR: np.frombuffer(json.dumps(list(map(str, names))).encode(), dtype=np.uint8)}
@@ -40,7 +40,7 @@ def restore_names(hasher: VectorInput, stored: StoredFile) -> None:
 
 
 def read_names(stored: StoredFile, n_features: int) -> Columns | None:
-    """Return the names that a file holds, one a feature, or None where it holds none."""
+    """Return the names that a file holds, one per feature, or None where it holds none."""
     tensor = stored.optional_tensor(TENSOR, np.uint8, (None,))
     if tensor is None:
         return None

@@ -1,4 +1,4 @@
-"""Fingerprints: one short text a fitted model, equal exactly when the models are."""
+"""Fingerprints: one short text per fitted model, equal exactly when the models are."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ def fingerprint(
 ) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of all that decides a model's codes."""
     digest = hashlib.sha256(json.dumps([class_name, dict(settings)], sort_keys=True).encode())
+    # Name, type and shape come before the bytes of an array, so that no two models run together;
+    # bytes are little-endian on every machine.
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(json.dumps([name, array.dtype.newbyteorder("<").str, array.shape]).encode())

@@ -211,7 +211,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         return plain_batch(matrix, matrix.dtype)
 
 
-class TakesVectors(VectorInput, ABC):
+class VectorLearner(VectorInput, ABC):
     """Learns from vectors alone, in one place."""
 
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
-from bitkin.estimators.vector_input import TakesVectors
+from bitkin.estimators.vector_input import VectorLearner
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
@@ -29,18 +29,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def naming_batch(name: str, first: int) -> Iterator[None]:
-    """Let an error say that it is about the batch that starts at row `first` of the source called
-    `name`.
-    """
+    """Let errors of the block name the batch that starts at row `first` of the source `name`."""
     try:
         yield
     except EnvironmentVariableError:
-        raise  # which is about no vectors
+        raise  # it is not about vectors
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
 
 
-class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner):  # type: ignore[misc]
     """Base of all hashers: input in every form, output as symbols or packed codes, files."""
 
     may_be_empty: ClassVar[bool] = False

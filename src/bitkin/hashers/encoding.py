@@ -1,5 +1,5 @@
 """Encoding a source of any length to a file, batch by batch, so that it can be interrupted and
-taken up again.
+continued.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import BATCH_BYTES
 
 _BATCH_BYTES = 1 << 24
-_MOST_ROWS = 1 << 16
+_MAX_BATCH_ROWS = 1 << 16
 _SECONDS_BETWEEN_CHECKPOINTS = 2.0
 
 
@@ -35,9 +35,9 @@ def encode_to_file(
     """Write the codes of all rows to `path` in bounded memory, and return the row that this call
     began with.
 
-    After an interruption the same call goes on from the last checkpoint, and the file comes out as
-    if nothing had happened. `identity` is what else must be the same for that, such as the sizes of
-    the files. `progress` is told the number of rows done.
+    After an interruption the same call continues from the last checkpoint, and the file is the same
+    as without the interruption. `identity` is what else must be the same for that, such as the
+    sizes of the files. `progress` is called with the number of rows done.
     """
     hasher.require_features(source)
     if source.shape[0] is None:
@@ -45,11 +45,12 @@ def encode_to_file(
             f"{source.name} must have a known number of rows to be encoded to a file."
         )
     spec = hasher.spec_
-    if source.sparse:  # the source knows how many rows make a batch of its own
-        batch_rows = max(1, min(_MOST_ROWS, source.batch_rows * _BATCH_BYTES // BATCH_BYTES))
+    # Rows of CSR differ in size: the source knows how many make a batch of BATCH_BYTES on average.
+    if source.sparse:
+        batch_rows = max(1, min(_MAX_BATCH_ROWS, source.batch_rows * _BATCH_BYTES // BATCH_BYTES))
     else:
         batch_rows = max(
-            1, min(_MOST_ROWS, _BATCH_BYTES // (source.shape[1] * source.dtype.itemsize))
+            1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // (source.shape[1] * source.dtype.itemsize))
         )
     shapes: dict[str, Any] = {"words": (WORD, (spec.bits_per_symbol, spec.plane_words))}
     if hasher.may_be_empty:

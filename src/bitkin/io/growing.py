@@ -1,5 +1,5 @@
-"""A file that only grows, and can be cut back to a length that is known to be good when the work on
-it goes on.
+"""A file that only grows. When work on it continues, it can be cut back to a length that is known
+to be good.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bitkin.io.writer import lock, regular_target, sync_folder
 
 
 class GrowingFile:
-    """A regular file that is appended to; what is appended is with the system at once, and on disk
-    after `sync`.
+    """A regular file that is appended to. What is appended reaches the system at once, and the disk
+    with `sync`.
 
     Parameters
     ----------

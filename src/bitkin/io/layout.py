@@ -118,6 +118,7 @@ class Header:
 
     def encode(self) -> bytes:
         """Return the bytes before the data: the length, the JSON and its padding."""
+        # The header's checksum is taken with eight zeros in its place, then written over them.
         own_crc = checksum(self._json("0" * 8))
         text = self._json(f"{own_crc:08x}")
         text += b" " * (-(8 + len(text)) % ALIGNMENT)

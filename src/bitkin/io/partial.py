@@ -1,8 +1,9 @@
 """A file that grows row by row and becomes whole at the end.
 
 Until then it lies beside its target under another name, `.NAME.partial`, with a journal of how far
-it is sure to be right; its header is missing, so nothing takes it for whole. After an interruption,
-the same work goes on from the last checkpoint; other work under the same name is refused.
+it is known to be right; its header is missing, so nothing takes it for whole. After an
+interruption, the same work continues from the last checkpoint; other work under the same name is
+refused.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
 
 
 class PartialFile:
-    """One object's file under way; every tensor has one entry a row.
+    """The unfinished file of one object; every tensor has one entry per row.
 
     Parameters
     ----------
@@ -78,9 +79,9 @@ class PartialFile:
             begun = self._data_path.exists()
             self._open_locked()
             if begun and not fresh:
-                self._take_up_journal()
+                self._continue_from_journal()
             if not self.rows_done:
-                # what it says is not about the rows to come
+                # a journal that is there describes other rows than those to come
                 self._journal_path.unlink(missing_ok=True)
                 self._file.truncate(0)
         except FileAccessError:
@@ -143,8 +144,8 @@ class PartialFile:
             raise self._cannot_write(error) from error
 
     def close(self) -> None:
-        """Let go of the file; what was checkpointed can be continued, and where nothing was nothing
-        is left.
+        """Close the file. What was checkpointed can be continued; without a checkpoint nothing is
+        left behind.
         """
         if not self._file.closed and not self._journal_path.exists():
             with contextlib.suppress(OSError):
@@ -183,7 +184,7 @@ class PartialFile:
             # another process finished it between our opening and our locking: begin with a new one
             self._file.close()
 
-    def _take_up_journal(self) -> None:
+    def _continue_from_journal(self) -> None:
         if not self._journal_path.exists():
             return
         try:
@@ -195,7 +196,7 @@ class PartialFile:
             sound = sound and all(type(crc) is int and 0 <= crc < 2**32 for crc in crcs.values())
             sound = sound and os.fstat(self._file.fileno()).st_size >= self._end_of(rows)
         except (ValueError, KeyError, TypeError, RecursionError):
-            return  # a journal nobody can read: begin again
+            return  # the journal is damaged: begin again
         if work != self._work:
             self._file.close()
             raise InvalidInputError(

@@ -1,5 +1,5 @@
-"""Reading bitkin files: nothing is believed, and nothing larger than the file itself is ever
-allocated.
+"""Reading bitkin files: nothing is trusted unchecked, and nothing larger than the file itself is
+ever allocated.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class StoredFile:
         return self.tensor(key, dtype, shape) if key in self._entries else None
 
     def require_no_more_tensors(self) -> None:
-        """Raise when the file holds a tensor nobody asked for."""
+        """Raise when the file holds a tensor that was not asked for."""
         extra = [
             e.name for e in self._entries.values() if not e.is_padding and e.name not in self._taken
         ]
@@ -151,6 +151,7 @@ def _read(file: IO[bytes], start: int, name: str) -> npt.NDArray[np.uint8]:
         raise FileTooLargeError(
             f"{name} needs {n_bytes:,} bytes of memory. Load it with mmap=True."
         ) from None
+    # Tensors start at multiples of 64 bytes from here: align the first, and all of them are.
     first = -room.ctypes.data % ALIGNMENT
     data = room[first : first + n_bytes]
     file.seek(start)

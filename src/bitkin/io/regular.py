@@ -1,7 +1,6 @@
 """Opening files that are read by offset or by size: only a regular file is one.
 
-A pipe that nobody writes to would hang its reader, and a device has no end. Both are refused at
-once.
+A pipe without a writer would hang its reader, and a device has no end. Both are refused at once.
 """
 
 from __future__ import annotations

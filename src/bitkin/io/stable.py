@@ -18,7 +18,7 @@ from bitkin.io.regular import open_regular, require_regular
 
 
 class Stamp(NamedTuple):
-    """What tells that a file is still the one first seen."""
+    """How a file is recognized as the one first seen: its size and the time it was written."""
 
     size: int
     """Bytes."""

@@ -19,7 +19,7 @@ from bitkin.checks import one_of, whole_number
 from bitkin.errors import CorruptFileError, EnvironmentVariableError, InvalidInputError
 from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
-from bitkin.estimators.vector_input import TakesVectors, fitted_names
+from bitkin.estimators.vector_input import VectorLearner, fitted_names
 from bitkin.hashers.kernel_map.pairwise_kernel import HISTOGRAM_KERNELS, PairwiseKernel, kernel_for
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource, open_vectors
@@ -37,7 +37,7 @@ _BLOCK_NUMBERS = 1 << 19
 """Numbers worked on at a time, by one thread: 4 MB."""
 
 
-class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesVectors):  # type: ignore[misc]
+class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner):  # type: ignore[misc]
     """Map vectors to their kernel values against chosen anchors: component j of x is k(x, anchorⱼ).
 
     `make_pipeline(KernelMap(...), WTAHash(...))` is the kernel version of winner-take-all (WTA,

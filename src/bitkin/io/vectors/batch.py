@@ -107,6 +107,7 @@ def spans_over(rows: npt.NDArray[np.int64], gap: int) -> list[Span]:
     """
     if len(rows) == 0:
         return []
+    # A span ends at every gap that is too wide, and the next one begins behind it.
     breaks = np.flatnonzero(np.diff(rows) > gap)
     firsts = rows[np.concatenate(([0], breaks + 1))]
     lasts = rows[np.concatenate((breaks, [len(rows) - 1]))]
@@ -162,10 +163,10 @@ def name_not_finite(value: float) -> str:
 
 
 def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:
-    """Return the row, column and value of the first number that is another one in `kept`, or None.
+    """Return the row, column and value of the first number that is not the same in `kept`, or None.
 
-    `kept` is `batch` cast to another type. What is not finite in it is not looked at: that is
-    reported as such.
+    `kept` is `batch` cast to another type. What is not finite in it is skipped here: it is reported
+    as such elsewhere.
     """
     if batch.dtype == kept.dtype or _holds_all(kept.dtype, batch.dtype):
         return None
@@ -178,8 +179,8 @@ def first_changed(batch: Batch, kept: Batch) -> tuple[int, int, Any] | None:
 
 
 def _holds_all(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Whether every number of one type is one of the other; NumPy calls 64-bit integers to float64
-    safe too.
+    """Return whether `wide` can hold every number of `narrow`. NumPy calls 64-bit integers to
+    float64 safe, which they are not.
     """
     return np.can_cast(narrow, wide, "safe") and not (
         narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind == "f"
@@ -195,8 +196,8 @@ def _equal(numbers: npt.NDArray[Any], cast: npt.NDArray[Any]) -> npt.NDArray[np.
         return np.asarray((numbers >= bounds.min) & (numbers <= bounds.max))
     if numbers.dtype.kind == "f":
         return np.asarray((cast == numbers) | ~np.isfinite(cast))
-    # The largest integers round up to a float beyond their type, which casts back to whatever the
-    # processor likes.
+    # The largest integers round up to a float beyond their type, for which casting back is
+    # undefined: floats from 2^bits (2^(bits − 1) if signed) on are no equal of any integer.
     beyond = 2.0 ** (8 * numbers.dtype.itemsize - (numbers.dtype.kind == "i"))
     with np.errstate(invalid="ignore"):
         back = cast.astype(numbers.dtype)

@@ -25,8 +25,8 @@ class IteratorSource(VectorSource):
     """Batches of an iterator, in the order they come, once.
 
     The first batch is fetched at once: it sets the number of columns, the type, and dense or sparse
-    for all. What comes out is a copy: an iterator may fill one array again and again, and whoever
-    keeps a batch need not know.
+    for all. What comes out is a copy: an iterator may refill one array for every batch, and a
+    caller may keep the batches.
     """
 
     def __init__(self, batches: Iterator[Any], name: str, batch_rows: int | None = None) -> None:
@@ -88,7 +88,7 @@ class IteratorSource(VectorSource):
 
     def _read(self, rows: int, start: int) -> Iterator[tuple[int, Batch]]:
         end = 0
-        # The head is handed over, not kept: it may be as large as memory allows.
+        # The head is not kept here once it is read: it may be as large as memory allows.
         head, self._head = self._head, None
         for number, given in enumerate(chain([head], self._given)):
             self._require_names(given, number)

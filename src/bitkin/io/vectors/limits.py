@@ -9,9 +9,9 @@ from bitkin import memory
 from bitkin.errors import CorruptFileError, FileTooLargeError, MissingExtraError
 
 MAX_RATIO = 1032
-"""Deflate cannot do better: what claims to be packed more tightly is lying about its size."""
+"""The best ratio of deflate: what claims to be packed more tightly is wrong about its size."""
 
-_FEW_BYTES = 1 << 28  # are read soon enough, whatever they are made of
+_FEW_BYTES = 1 << 28  # which take little time and memory, whatever a file claims
 
 
 def require_fits_memory(n_bytes: int, name: str) -> None:

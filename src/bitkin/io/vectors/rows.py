@@ -86,8 +86,8 @@ def as_rows(value: Any, name: str) -> Batch:
 
 
 def checked_csr(matrix: Any) -> csr_array:
-    """Return a sparse matrix as CSR, all its indices proven first: SciPy's loops trust them. Raises
-    ValueError.
+    """Return a sparse matrix as CSR, all its indices checked first, since SciPy's loops trust them.
+    Raises ValueError.
 
     The check may narrow the index arrays of `matrix` itself.
     """
@@ -109,8 +109,8 @@ def checked_csr(matrix: Any) -> csr_array:
 
 
 def given_csr(matrix: Any, name: str) -> csr_array:
-    """Return a sparse matrix of the caller's as CSR, all its indices proven; the matrix itself
-    stays as it is.
+    """Return a caller's sparse matrix as CSR, all its indices checked; the matrix itself does not
+    change.
     """
     try:
         return checked_csr(type(matrix)(matrix))
@@ -119,7 +119,7 @@ def given_csr(matrix: Any, name: str) -> csr_array:
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether it is float16, which some of SciPy's matrices hold and none can even copy."""
+    """Return whether this is float16, which some SciPy matrices can hold but none can copy."""
     return dtype.kind == "f" and dtype.itemsize == 2
 
 
@@ -136,8 +136,8 @@ def _require_whole_blocks(matrix: Any) -> None:
 
 
 def _without_outside(matrix: Any) -> Any:
-    """Return a matrix of diagonals without those that lie outside of it: SciPy reckons with their
-    offsets.
+    """Return a matrix of diagonals without those that lie outside of it, whose offsets SciPy would
+    compute with.
     """
     n, d = matrix.shape
     inside = (matrix.offsets > -n) & (matrix.offsets < d)

@@ -80,10 +80,10 @@ class VectorSource(ABC):
 
     @abstractmethod
     def batches(self, rows: int | None = None, start: int = 0) -> Iterator[tuple[int, Batch]]:
-        """Yield `(first_row, batch)` in order from row `start`, at most `rows` rows a batch.
+        """Yield `(first_row, batch)` in order from row `start`, at most `rows` rows per batch.
 
         Stored vectors come in batches of exactly `rows` rows, the last one shorter, across files
-        too. An iterator's batches are split but never joined, so a live stream is not held back,
+        too. An iterator's batches are split but never joined, so that a live stream is not delayed,
         and its first `start` rows are dropped.
         """
 
@@ -151,8 +151,8 @@ class VectorSource(ABC):
 
 
 class WatchedSource(VectorSource):
-    """Another source's rows; `report` is told the number of rows read so far in a pass, batch by
-    batch.
+    """Another source's rows; after every batch, `report` is called with the number of rows read so
+    far in the pass.
     """
 
     def __init__(self, source: VectorSource, report: Callable[[int], None]) -> None:

@@ -1,5 +1,5 @@
-"""Memory maps of whole files, read by plain reads: pages of a map that are touched count as the
-process's memory.
+"""Memory maps of whole files, read by plain reads: the pages of a map that were read count as
+memory of the process.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def is_whole_map(array: Any) -> bool:
 
 
 def _same_rows(array: np.memmap[Any, Any]) -> bool:
-    """Whether the file of that name still holds what was mapped: another one may have taken its
-    place.
+    """Return whether the file of that name still holds what was mapped: another file may have
+    replaced it.
     """
+    # 64 rows spread over the file are compared, byte by byte.
     some = np.linspace(0, len(array) - 1, min(len(array), 64)).astype(np.int64)
     try:
         now = np.memmap(

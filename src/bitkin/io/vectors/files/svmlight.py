@@ -1,8 +1,8 @@
 """Sparse vectors in svmlight text (.svm, .svmlight, .libsvm, also packed as .gz), parsed a batch at
 a time.
 
-One pass at opening counts rows and columns and notes where every 1024th row begins, so any row is
-near a known place.
+One pass at opening counts rows and columns and notes where every 1024th row begins, so that any row
+is found by reading at most 1023 others.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.vectors.stored import StoredSource
 
 STRIDE = 1024
-# times a batch's usual size is the most it takes, where all its rows are as long as the longest
-_LONGER = 64
+# A batch takes at most so many times its usual size, where all its rows are as long as the longest
+_MAX_GROWTH = 64
 
 
 class Survey(NamedTuple):
@@ -86,7 +86,9 @@ class SvmlightRows(StoredSource):
     ) -> None:
         # Twelve bytes in memory for an entry that takes about as much as text. Long lines may come
         # one after another: a batch of them is not to be many times larger than it should.
-        row_bytes = max(survey.n_bytes / max(1, survey.n_rows), 12 * survey.most_entries / _LONGER)
+        row_bytes = max(
+            survey.n_bytes / max(1, survey.n_rows), 12 * survey.most_entries / _MAX_GROWTH
+        )
         shape = (survey.n_rows, n_columns)
         dtype = np.dtype(np.float64)
         name = str(survey.path)
