@@ -1,4 +1,5 @@
-"""What a stream run writes for every vector: its code and, where they are wanted, its corrections.
+"""What a stream run writes for every vector: its code and, where they are wanted, its corrections;
+and `StreamWriter`, which writes them together with the models of epochs.
 
 Codes go to a file that can be cut back, or to a pipe, which cannot.
 """
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.hashers.projection.epoch_codes import EpochCodes
 from bitkin.io.growing import GrowingFile
+from bitkin.stream_files.epoch_folder import EpochFolder
+from bitkin.stream_files.state import StreamPosition
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
@@ -166,3 +170,91 @@ def without_too_long(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     with np.errstate(invalid="ignore"):
         too_long = ~(np.square(wide).sum(axis=1) < _TOO_LONG**2)
     return np.where(too_long[:, None], np.float32(np.nan), rows) if too_long.any() else rows
+
+
+class StreamWriter:
+    """Codes and learns from rows and writes what is made of them, and knows how far that is.
+
+    Parameters
+    ----------
+    hasher : ProjectionHash
+        The live model.
+    position : StreamPosition
+        What was taken and written before; moves on.
+    out : CodesOut
+    epochs : EpochFolder or None
+        Where the models of epochs go, if they are kept.
+    corrections : CorrectionsOut or None
+        Where the corrections of codes go, if they are wanted.
+    output_format : str
+        One of `CODE_FORMATS`.
+    """
+
+    def __init__(
+        self,
+        hasher: ProjectionHash,
+        position: StreamPosition,
+        out: CodesOut,
+        epochs: EpochFolder | None,
+        corrections: CorrectionsOut | None,
+        output_format: str,
+    ) -> None:
+        self.position = position
+        self.whole = True
+        """Whether all that was learned from was written too: between the two nothing may be saved.
+        """
+        self.keeps_models = epochs is not None
+        self._sketches = EpochCodes(hasher)
+        self._out = out
+        self._epochs = epochs
+        self._corrections = corrections
+        self._format_codes = code_formatter(output_format)
+
+    @property
+    def flaw(self) -> str:
+        """What keeps a vector from being used."""
+        too_long = (
+            ""
+            if self._corrections is None
+            else ", or longer than 1e18, whose corrections float32 cannot hold"
+        )
+        return f"not finite in float32{too_long}"
+
+    def mark_unusable(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return rows, those that cannot be written with NaN in them."""
+        return rows if self._corrections is None else without_too_long(rows)
+
+    def write(
+        self, rows: npt.NDArray[np.float32], n_bytes: int, form: str, name: str
+    ) -> int | None:
+        """Code, learn from and write rows, which took `n_bytes` of an input of this form and name.
+
+        Return the number of the first vector that was skipped, None if all could be used.
+        """
+        self.whole = False
+        position = self.position
+        row, skipped = position.n_vectors, None
+        for snapshot, codes, coded in self._sketches.sketch(rows):
+            if codes.empty is not None and skipped is None:
+                skipped = row + int(np.argmax(codes.empty))
+            if self._epochs is not None:
+                self._epochs.add(row, codes, snapshot)  # codes without their model would be lost
+            if self._corrections is not None and snapshot is not None:
+                self._corrections.append(snapshot, codes, coded, name)
+            self._out.append(self._format_codes(codes, row))
+            row += len(codes)
+        position.n_vectors = row
+        position.input_bytes += n_bytes
+        position.form = form
+        position.output_bytes = self._out.length
+        if self._epochs is not None:
+            position.n_epochs = self._epochs.n_epochs
+            position.rows_bytes = self._epochs.rows_bytes
+        self.whole = True
+        return skipped
+
+    def sync(self) -> None:
+        """Make sure that all that was written survives a power cut."""
+        for written in (self._out, self._corrections, self._epochs):
+            if written is not None:
+                written.sync()

@@ -19,12 +19,11 @@ import numpy as np
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
 from bitkin.errors import ArgumentError, InvalidInputError
-from bitkin.hashers.projection.epoch_codes import EpochCodes
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
-from bitkin.stream_files.outputs import CODE_FORMATS, code_formatter, without_too_long
-from bitkin.stream_files.state import save_state
+from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter
+from bitkin.stream_files.state import StreamPosition, save_state
 from bitkin.stream_files.vectors_in import (
     FORMATS,
     ByteStream,
@@ -168,24 +167,37 @@ class StreamRun:
         self._progress = progress
         self._on_skip = _warn_of_skipped if on_skip is None else on_skip
         self._has_skipped = False
-        self._format_codes = code_formatter(output_format)
         with ExitStack() as closing:
             opener = StreamOpener(places, self._settings, fresh, spelling)
             opened = opener.open(out, closing)
             self._closing = closing.pop_all()
         self.hasher = copy.deepcopy(hasher) if opened.hasher is None else opened.hasher
-        self.position = opened.position
         self.saved = replace(opened.position)
         self.resumed = opened.resumed
-        self.whole = True
         self._closed = False
-        self._out, self._epochs, self._corrections = opened.out, opened.epochs, opened.corrections
-        self._codes = EpochCodes(self.hasher)
+        self._writer = StreamWriter(
+            self.hasher,
+            opened.position,
+            opened.out,
+            opened.epochs,
+            opened.corrections,
+            output_format,
+        )
+
+    @property
+    def position(self) -> StreamPosition:
+        """How far the stream is: from where to feed."""
+        return self._writer.position
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was learned from was written too."""
+        return self._writer.whole
 
     @property
     def keeps_models(self) -> bool:
         """Whether the models of epochs are kept, without which codes cannot be searched."""
-        return self._epochs is not None
+        return self._writer.keeps_models
 
     def encode(self, vectors: Any, *, from_start: bool = False) -> int:
         """Code, learn from and write vectors, and return how many.
@@ -355,8 +367,7 @@ class StreamRun:
             raise InvalidInputError(
                 f"{name} must be vectors of {self._width} numbers, as the model has, got {d}."
             )
-        if self._corrections is not None:
-            block = block._replace(rows=without_too_long(block.rows))
+        block = block._replace(rows=self._writer.mark_unusable(block.rows))
         flaw = _first_not_finite(block) if self._strict else n
         done, done_bytes = 0, 0
         while done < flaw:
@@ -364,8 +375,8 @@ class StreamRun:
             stop = min(flaw, done + self._vectors_to_next_save())
             end = int(block.ends[stop - 1])
             n_written = stop - done
-            skipped = self._write(block.rows[done:stop], name)
-            self._advance(n_written, end - done_bytes, block.form)
+            rows = block.rows[done:stop]
+            skipped = self._writer.write(rows, end - done_bytes, block.form, name)
             done, done_bytes = stop, end
             if self._places.state is not None and self.position.n_vectors % self._every == 0:
                 self._save_state()
@@ -375,44 +386,15 @@ class StreamRun:
                 self._progress(n_written)
         if flaw < n:
             raise InvalidInputError(
-                f"{name}: vector {self.position.n_vectors:,} of the stream is {self._flaw}. Those "
-                f"before it are coded. Drop it, or leave out {self._spelling.given('strict')} to "
-                "have such vectors skipped."
+                f"{name}: vector {self.position.n_vectors:,} of the stream is {self._writer.flaw}. "
+                "Those before it are coded. Drop it, or leave out "
+                f"{self._spelling.given('strict')} to have such vectors skipped."
             )
-
-    def _write(self, rows: Any, name: str) -> int | None:
-        """Code, learn from and write rows; return the first one that was skipped, if any was."""
-        self.whole = False
-        row, skipped = self.position.n_vectors, None
-        for snapshot, codes, coded in self._codes.sketch(rows):
-            if codes.empty is not None and skipped is None:
-                skipped = row + int(np.argmax(codes.empty))
-            if self._epochs is not None:
-                self._epochs.add(row, codes, snapshot)  # codes without their model would be lost
-            if self._corrections is not None and snapshot is not None:
-                self._corrections.append(snapshot, codes, coded, name)
-            self._out.append(self._format_codes(codes, row))
-            row += len(codes)
-        return skipped
-
-    def _advance(self, n_vectors: int, n_bytes: int, form: str) -> None:
-        """Move the position behind vectors that were written."""
-        position = self.position
-        position.n_vectors += n_vectors
-        position.input_bytes += n_bytes
-        position.form = form
-        position.output_bytes = self._out.length
-        if self._epochs is not None:
-            position.n_epochs = self._epochs.n_epochs
-            position.rows_bytes = self._epochs.rows_bytes
-        self.whole = True
 
     def _save_state(self) -> None:
         if self._places.state is None:
             return
-        for written in (self._out, self._corrections, self._epochs):
-            if written is not None:
-                written.sync()
+        self._writer.sync()  # what the state says of the output must be so
         save_state(self._places.state, self.hasher, self.position, self._settings)
         self.saved = replace(self.position)
 
@@ -421,24 +403,15 @@ class StreamRun:
             return sys.maxsize
         return self._every - self.position.n_vectors % self._every
 
-    @property
-    def _flaw(self) -> str:
-        """What keeps a vector from being used."""
-        too_long = (
-            ""
-            if self._corrections is None
-            else ", or longer than 1e18, whose corrections float32 cannot hold"
-        )
-        return f"not finite in float32{too_long}"
-
     def _report_skipped(self, row: int) -> None:
         """Report the first vector that was skipped."""
         if not self._has_skipped:
             self._has_skipped = True
             self._on_skip(
                 row,
-                f"vector {row:,} is {self._flaw}. Such vectors are skipped, with empty codes in "
-                f"their place, and counted; {self._spelling.given('strict')} makes them an error.",
+                f"vector {row:,} is {self._writer.flaw}. Such vectors are skipped, with empty "
+                "codes in their place, and counted; "
+                f"{self._spelling.given('strict')} makes them an error.",
             )
 
 
