@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import bitkin
-from bitkin.cli import checkup, showcase
+from bitkin.cli import doctor, showcase
 from bitkin.errors import MissingExtraError
 from tests.cli.conftest import Run
 
@@ -94,14 +94,14 @@ def test_the_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.Monke
         return "1.2.3"
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    found = checkup.versions()
+    found = doctor.find_versions()
     assert found["pyarrow"] == "missing: pip install 'bitkin[io]'"
     assert found["numba"] == "missing"
     assert found["rich"] == "1.2.3"
 
 
 def test_speed_is_measured_in_numbers_that_can_be() -> None:
-    measured = checkup.speed(n=10_000)
+    measured = doctor.measure_speed(n=10_000)
     assert measured["measured"] == f"10,000 codes of 256 bits, {bitkin.get_threads()} threads"
     for key in (
         "copy_gb_s",
@@ -119,8 +119,8 @@ def test_speed_is_measured_in_numbers_that_can_be() -> None:
 def test_the_doctor_with_the_speed_test(
     run: Run, monkeypatch: pytest.MonkeyPatch, json: bool
 ) -> None:
-    measure = checkup.speed
-    monkeypatch.setattr(checkup, "speed", lambda: measure(n=10_000))
+    measure = doctor.measure_speed
+    monkeypatch.setattr(doctor, "measure_speed", lambda: measure(n=10_000))
     done = run("doctor", *(["--json"] if json else []))
     assert (done.code, done.err) == (0, "")
     if json:
@@ -137,4 +137,4 @@ def test_the_doctor_with_the_speed_test(
 def test_the_verdict_compares_with_copying(share: float, words: str) -> None:
     import re
 
-    assert re.search(words, checkup.verdict({"share_of_copy": share}))
+    assert re.search(words, doctor.judge_speed({"share_of_copy": share}))

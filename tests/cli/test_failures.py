@@ -385,7 +385,7 @@ def test_an_interruption_is_one_line(
     monkeypatch.setattr("bitkin.hashers.encoding.encode_to_file", interrupted)
     done = run("encode", "model", "vectors.npy", "-o", "c")
     assert done.code in (1, 130)
-    assert done.err.strip() == "bitkin: interrupted. It goes on where it was when run again."
+    assert done.err.strip() == "bitkin: interrupted. It continues where it was when run again."
 
 
 def shell(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -85,6 +85,6 @@ def _run() -> None:
         fail("this does not fit in memory. Take fewer rows, queries or neighbours at a time.")
     except SystemExit as end:
         if end.code == _INTERRUPTED:  # Typer ends so on Ctrl-C, without a word
-            hint = " It goes on where it was when run again." if "encode" in sys.argv[1:2] else ""
+            hint = " It continues where it was when run again." if "encode" in sys.argv[1:2] else ""
             print(f"bitkin: interrupted.{hint}", file=sys.stderr)
         raise

@@ -65,11 +65,11 @@ def dedup(
         typer.Option(
             min=1,
             max=2**31 - 1,
-            help="Words or characters a shingle; 3 words or 9 chars if absent.",
+            help="Words or characters per shingle; 3 words or 9 chars if absent.",
         ),
     ] = None,
     hashes: Annotated[
-        int, typer.Option(min=1, max=2**20, help="MinHash symbols a text. More miss less.")
+        int, typer.Option(min=1, max=2**20, help="MinHash symbols per text. More miss less.")
     ] = 128,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
     json: Json = False,
@@ -208,7 +208,7 @@ def _show(
     )
     largest = sorted(found.clusters, key=len, reverse=True)[:show]
     if largest:
-        rows = [_cluster(found, places, members) for members in largest]
+        rows = [_describe_cluster(found, places, members) for members in largest]
         print_table(f"largest of {in_clusters:,} clusters", _CLUSTER_COLUMNS, rows)
     t = f"{found.threshold:g}"
     how = [
@@ -233,7 +233,9 @@ def _show(
 _CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")
 
 
-def _cluster(found: Duplicates, places: DocumentPlaces, members: Any) -> tuple[str, str, str]:
+def _describe_cluster(
+    found: Duplicates, places: DocumentPlaces, members: Any
+) -> tuple[str, str, str]:
     from numpy import searchsorted
 
     jaccard = found.jaccard[searchsorted(found.dropped, members[1:])]

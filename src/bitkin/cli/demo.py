@@ -46,10 +46,10 @@ def demo(
         ]
         columns = (
             "bits",
-            "bytes a code",
+            "bytes per code",
             "smaller than float32",
             "true 10 in best 100",
-            "µs a query",
+            "µs per query",
         )
         searched = f"{data.n_rows:,} images searched for {data.n_queries} others"
         title = f"{searched}, PCA and a random rotation"

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bitkin.cli.arguments import Json
 from bitkin.cli.output import print_json, print_table
+
+_PACKAGES = {
+    "numpy": None,
+    "numba": None,
+    "scipy": None,
+    "scikit-learn": None,
+    "typer": "cli",
+    "rich": "cli",
+    "pyarrow": "io",
+    "h5py": "io",
+    "matplotlib": "plot",
+}
+_FEATURES = ("popcnt", "avx2", "avx512f", "avx512vpopcntdq", "neon", "sve")
+_SLOW_SHARE = 0.4  # of the copy bandwidth
 
 
 def doctor(
@@ -19,15 +40,13 @@ def doctor(
 
     Example: bitkin doctor
     """
-    from bitkin.cli import checkup
-
     sections: dict[str, dict[str, Any]] = {
-        "versions": checkup.versions(),
-        "processor": checkup.processor(),
-        "kernels": checkup.kernel_cache(),
+        "versions": find_versions(),
+        "processor": describe_processor(),
+        "kernels": find_kernel_cache(),
     }
     if speed:
-        sections["speed"] = checkup.speed()
+        sections["speed"] = measure_speed()
     if json:
         print_json(**sections)
         return
@@ -36,4 +55,105 @@ def doctor(
             title, ("", ""), [(key.replace("_", " "), str(value)) for key, value in values.items()]
         )
     if speed:
-        print(checkup.verdict(sections["speed"]))
+        print(judge_speed(sections["speed"]))
+
+
+def find_versions() -> dict[str, str]:
+    """Return versions, and for what is missing the line that installs it."""
+    from bitkin._version import __version__
+
+    found = {
+        "bitkin": __version__,
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+    }
+    for package, extra in _PACKAGES.items():
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = f"missing: pip install 'bitkin[{extra}]'" if extra else "missing"
+    return found
+
+
+def describe_processor() -> dict[str, Any]:
+    """Return the processor, the features that matter here, and the threads in use."""
+    import llvmlite.binding as llvm
+    from threadpoolctl import threadpool_info
+
+    from bitkin.threads import available_cores, get_threads
+
+    has = llvm.get_host_cpu_features()
+    blas = [
+        f"{info['internal_api']} {info['version']}"
+        for info in threadpool_info()
+        if info["user_api"] == "blas"
+    ]
+    return {
+        "name": llvm.get_host_cpu_name(),
+        "features": ", ".join(name for name in _FEATURES if has.get(name))
+        or "none of those we use",
+        "cores": available_cores(),
+        "threads": get_threads(),
+        "matrix_products": ", ".join(sorted(set(blas))) or "unknown",
+    }
+
+
+def find_kernel_cache() -> dict[str, Any]:
+    """Return where compiled kernels are kept."""
+    from bitkin.kernels._kernel import JIT_DISABLED
+    from bitkin.kernels.scan import k_smallest_into
+
+    if JIT_DISABLED:
+        return {"state": "NUMBA_DISABLE_JIT is set: kernels run as plain Python, very slowly"}
+    folder = getattr(k_smallest_into, "stats").cache_path  # noqa: B009  # a Numba dispatcher, for the type checker a function
+    if not folder:
+        return {"state": "no folder is writable: kernels are compiled again in every process"}
+    size = sum(file.stat().st_size for file in Path(folder).glob("*.nb?"))
+    return {"folder": folder, "bytes": size, "writable": os.access(folder, os.W_OK)}
+
+
+def measure_speed(n: int = 1_000_000) -> dict[str, Any]:
+    """Measure copying, a scan of 256-bit codes by one query and by many, and a matrix product."""
+    import numpy as np
+
+    from bitkin.codes import Codes
+    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.threads import get_threads
+
+    rng = np.random.default_rng(0)
+    codes = Codes.from_bytes(rng.integers(0, 256, (n, 32), dtype=np.uint8), 256)
+    index = FlatIndex(codes.spec)
+    index.add(codes)
+    source, target = np.ones(1 << 26, dtype=np.uint8), np.empty(1 << 26, dtype=np.uint8)
+    square = rng.standard_normal((1500, 1500), dtype=np.float32)
+    copied = source.nbytes / _median_seconds(lambda: np.copyto(target, source))
+    one = _median_seconds(lambda: index.search(codes[:1], 10))
+    many = _median_seconds(lambda: index.search(codes[:100], 10)) / 100
+    product = 2 * 1500**3 / _median_seconds(lambda: square @ square)
+    return {
+        "copy_gb_s": round(copied / 1e9, 1),
+        "one_query_ms": round(1e3 * one, 2),
+        "one_query_gb_s": round(32 * n / one / 1e9, 1),
+        "share_of_copy": round(32 * n / one / copied, 2),
+        "query_in_a_batch_ms": round(1e3 * many, 3),
+        "matrix_product_gflops": round(product / 1e9),
+        "measured": f"{n:,} codes of 256 bits, {get_threads()} threads",
+    }
+
+
+def judge_speed(measured: dict[str, Any]) -> str:
+    """Say in a sentence whether the speed is as it should be."""
+    share = measured["share_of_copy"]
+    if share >= _SLOW_SHARE:
+        return f"Search runs at {share:.0%} of this machine's copying speed: as it should."
+    of_copying = f"{share:.0%} of this machine's copying speed"
+    return f"Search runs at {of_copying}: slow. Is something else running?"
+
+
+def _median_seconds(work: Callable[[], Any], rounds: int = 7) -> float:
+    work()  # compiles, the first time
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)

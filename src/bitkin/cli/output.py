@@ -34,7 +34,7 @@ def checked_stdout() -> Iterator[None]:
     """Let the block print to a stdout of any encoding; where it cannot be written, end in one clear
     line and with 1.
 
-    A reader that has gone, such as `head`, is no news to anybody: that ends quietly, with 1 too.
+    A reader that has gone, such as `head`, is no failure to report: that ends quietly, with 1 too.
     """
     out = sys.stdout
     if out is None:  # as Python leaves it where the file descriptor is closed

@@ -25,7 +25,7 @@ _GREEN, _GRAY, _BLACK = (42, 157, 74), (205, 205, 205), (0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Images:
+class DemoImages:
     """Images to search, others to search for, and the exact answer."""
 
     pictures: npt.NDArray[np.uint8]
@@ -44,7 +44,7 @@ class Images:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Result:
+class DemoResult:
     """What codes of one length gave."""
 
     bits: int
@@ -69,15 +69,15 @@ class Result:
         }
 
 
-def load_images() -> Images:
+def load_images() -> DemoImages:
     """Return the images that ship with the package, with their true neighbours."""
     with (importlib.resources.files("bitkin.data") / "fashion_mnist_10k.npz").open("rb") as file:
         pictures = np.load(file, allow_pickle=False)["images"]
     rows, queries = pictures[_N_QUERIES:], pictures[:_N_QUERIES]
-    return Images(rows, queries, nearest(_flat(rows), _flat(queries), k=10))
+    return DemoImages(rows, queries, nearest(_flat(rows), _flat(queries), k=10))
 
 
-def measure(data: Images, bits: int) -> Result:
+def measure(data: DemoImages, bits: int) -> DemoResult:
     """Encode, search, and compare with the truth."""
     rows, queries = _flat(data.pictures), _flat(data.queries)
     hasher = ProjectionHash(bits, projection="pca", rotation="random").fit(rows)
@@ -88,10 +88,10 @@ def measure(data: Images, bits: int) -> Result:
     start = time.perf_counter()
     found = index.search(codes, 100)
     each = (time.perf_counter() - start) / len(queries)
-    return Result(bits, 4 * rows.shape[1], recall(found.ids, data.truth.ids), 1e6 * each, found)
+    return DemoResult(bits, 4 * rows.shape[1], recall(found.ids, data.truth.ids), 1e6 * each, found)
 
 
-def draw(data: Images, result: Result, path: Path) -> None:
+def draw(data: DemoImages, result: DemoResult, path: Path) -> None:
     """Draw some queries, their exact neighbours and those by codes; true neighbours are framed in
     green.
     """

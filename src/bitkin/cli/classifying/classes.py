@@ -136,7 +136,7 @@ class _KnownNodes:
 
     def place(self, path: Names, *, by_path: bool) -> tuple[Hashable, ...]:
         """Return where to put a class that is not there, no deeper than all others; it gets a label
-        nobody has.
+        that no other node has.
         """
         above: Names = ()
         for names in self._below_the_root(path) if by_path else []:

@@ -85,7 +85,7 @@ def open_input(
         options.refuse(_ROW_OPTIONS + _VECTOR_OPTIONS, "with --example")
         if files:
             raise typer.BadParameter("--example takes no files.", param_hint="'--example'")
-        return ExampleInput(held_out=held_out)
+        return ExampleRows(held_out=held_out)
     if not files:
         raise typer.BadParameter("give files, or --example icd10.", param_hint="'FILES...'")
     of_texts = [str(file).lower().endswith(_TEXT_SUFFIXES) for file in files]
@@ -99,14 +99,14 @@ def open_input(
             raise typer.BadParameter(
                 "say where classes are, by one of --label and --path.", param_hint="'--label'"
             )
-        return TextInput(files, options)
+        return TextRows(files, options)
     options.refuse(("text", "label", "path"), "for files of vectors")
     if labelled and options.labels is None:
         raise typer.BadParameter("say where the labels of vectors are.", param_hint="'--labels'")
-    return VectorInput(files, options)
+    return LabelledVectors(files, options)
 
 
-class TextInput:
+class TextRows:
     """Texts in JSON lines files."""
 
     unit = "kB"
@@ -143,7 +143,7 @@ class TextInput:
             yield text_features(texts), truths
 
 
-class VectorInput:
+class LabelledVectors:
     """Vectors in files, and their labels in another."""
 
     unit = "rows"
@@ -167,7 +167,7 @@ class VectorInput:
             done(stop)
 
 
-class ExampleInput:
+class ExampleRows:
     """The descriptions that ship with the package: the part to learn, or the part held out."""
 
     unit = "rows"
