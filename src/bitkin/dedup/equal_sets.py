@@ -30,17 +30,18 @@ def first_equals(sets: Sets, digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.
     from bitkin.kernels.set_pairs import equal_sets_into
 
     # Sorted by digest, equal ones stand in runs; the head of a run is its first set, for the sort
-    # is stable. Every other set of a run is compared with the head.
-    order = np.argsort(digests, kind="stable")
+    # is stable. Every other set of a run is compared with the head. Empty sets are left out: they
+    # share their digest with the set {1}, and would be its head.
+    filled = np.flatnonzero(sets.sizes() > 0)
+    order = filled[np.argsort(digests[filled], kind="stable")]
     runs = digests[order]
     begins = np.concatenate(([True], runs[1:] != runs[:-1]))[: len(order)]
     heads = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
-    later = ~begins & (sets.sizes()[order] > 0)
-    first, second = heads[later], order[later]
+    first, second = heads[~begins], order[~begins]
     equal = np.empty(len(first), dtype=np.bool_)
     equal_sets_into(
         read_only(sets.members), read_only(sets.offsets), read_only(first), read_only(second), equal
     )
-    found = np.arange(len(order))
+    found = np.arange(len(sets))
     found[second[equal]] = first[equal]
     return found
