@@ -1,23 +1,4 @@
 """Projections, by their public name: `from bitkin.projections import OPAST`."""
 
-from bitkin.hashers.projection.projections import (
-    OPAST,
-    PCA,
-    FrequentDirections,
-    Learned,
-    Nystrom,
-    Projection,
-    RandomProjection,
-    StreamingProjection,
-)
-
-__all__ = [
-    "OPAST",
-    "PCA",
-    "FrequentDirections",
-    "Learned",
-    "Nystrom",
-    "Projection",
-    "RandomProjection",
-    "StreamingProjection",
-]
+from bitkin.hashers.projection.projections import *  # noqa: F403
+from bitkin.hashers.projection.projections import __all__ as __all__

@@ -1,21 +1,4 @@
 """Rotations, by their public name: `from bitkin.rotations import UnifDiag`."""
 
-from bitkin.hashers.projection.rotations import (
-    ITQ,
-    CovarianceRotation,
-    IsoHash,
-    Projected,
-    RandomRotation,
-    Rotation,
-    UnifDiag,
-)
-
-__all__ = [
-    "ITQ",
-    "CovarianceRotation",
-    "IsoHash",
-    "Projected",
-    "RandomRotation",
-    "Rotation",
-    "UnifDiag",
-]
+from bitkin.hashers.projection.rotations import *  # noqa: F403
+from bitkin.hashers.projection.rotations import __all__ as __all__

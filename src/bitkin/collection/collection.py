@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
+from bitkin.closing import Closes
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.ids import list_some_ids
 from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
@@ -36,7 +36,7 @@ _ROWS_VERIFIED_AT_ONCE = 1 << 14
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
 
 
-class Collection:
+class Collection(Closes):
     """Vectors by id, and their nearest neighbours: a hasher, an index of codes, and what makes the
     answer right.
 
@@ -305,17 +305,6 @@ class Collection:
         """
         with self._writer:
             self._store = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self._store is None:

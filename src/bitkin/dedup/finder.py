@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import one_of, whole_number
+from bitkin.closing import Closes
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.dedup.duplicates import Duplicates, find_closest_links
@@ -72,7 +72,7 @@ def find_duplicates(
         return finder.find(pairs=pairs)
 
 
-class DuplicateFinder:
+class DuplicateFinder(Closes):
     """Takes texts batch by batch, then finds the near-duplicates among all of them.
 
     Parameters
@@ -217,17 +217,6 @@ class DuplicateFinder:
         self._ended = "this one is closed"
         self._codes, self._digests = [], []
         self._spool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -5,17 +5,16 @@ compared.
 from __future__ import annotations
 
 import tempfile
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.closing import Closes
 from bitkin.errors import FileAccessError
 from bitkin.sets.sets import Sets
 
 
-class SetSpool:
+class SetSpool(Closes):
     """Sets with every member once, ascending, in a temporary file that is gone with the object.
 
     Memory holds 8 bytes per set. The file is in the folder that `tempfile` chooses (TMPDIR), with 8
@@ -64,14 +63,3 @@ class SetSpool:
     def close(self) -> None:
         """Delete the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from bitkin.closing import Closes
 from bitkin.errors import CorruptFileError, FileAccessError
 from bitkin.io.writer import lock, regular_target, sync_folder
 
 
-class GrowingFile:
+class GrowingFile(Closes):
     """A regular file that is appended to. What is appended reaches the system at once, and the disk
     with `sync`.
 
@@ -96,17 +96,6 @@ class GrowingFile:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _cannot_write(self, error: Exception) -> FileAccessError:
         reason = getattr(error, "strerror", None) or str(error)

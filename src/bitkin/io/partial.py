@@ -13,12 +13,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.closing import Closes
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.layout import Header, checksum, place_tensors
 from bitkin.io.regular import open_regular
@@ -27,7 +27,7 @@ from bitkin.io.writer import keep_mode, lock, regular_target, sync_folder, write
 RowShapes = Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
 
 
-class PartialFile:
+class PartialFile(Closes):
     """The unfinished file of one object; every tensor has one entry per row.
 
     Parameters
@@ -152,17 +152,6 @@ class PartialFile:
                 self._data_path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a full disk was reported when it was met
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _open_locked(self) -> None:
         """Open the file so that no second process writes the same rows, where files can be

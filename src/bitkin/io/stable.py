@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.closing import Closes
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError
 from bitkin.io.regular import open_regular, require_regular
 
@@ -48,7 +48,7 @@ def require_same_stamp(path: Path, now: Stamp, then: Stamp) -> None:
         )
 
 
-class StableFile:
+class StableFile(Closes):
     """A file open for one pass; it must keep the stamp it was first seen with.
 
     Plain reads, never a memory map: a map of a file that shrinks kills the process, and its pages
@@ -99,17 +99,6 @@ class StableFile:
     def close(self) -> None:
         """Let go of the file."""
         self.buffered.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def as_bytes(array: npt.NDArray[Any]) -> memoryview:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Batch
+from bitkin.closing import Closes
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import first_not_finite, not_finite, rows_per_batch
 from bitkin.io.vectors.columns import Columns, require_columns
 
 
-class VectorSource(ABC):
+class VectorSource(Closes, ABC):
     """Rows of vectors, read a batch at a time; made by `open_vectors`.
 
     A batch is a C-contiguous 2-D array in native byte order, or a SciPy CSR array with sorted,
@@ -111,17 +111,6 @@ class VectorSource(ABC):
     def close(self) -> None:
         """End the source: reading it afterwards is an error. Closing twice is fine."""
         self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         kind = "sparse" if self.sparse else "dense"
