@@ -11,11 +11,10 @@ import pytest
 from sklearn.base import clone
 
 import bitkin
-from bitkin import ProjectionHash, rotations
+from bitkin import ProjectionHash, memory, rotations
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections import limits
 from bitkin.hashers.projection.registry import ROTATIONS
-from bitkin.hashers.projection.statistics import Moments, RowSample
+from bitkin.hashers.projection.statistics import RowMoments, RowSample
 from bitkin.hashers.projection.statistics.row_sample import sampled_rows
 from bitkin.randomness import Draws
 from bitkin.rotations import CovarianceRotation, Projected, Rotation
@@ -111,7 +110,7 @@ def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(
         found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled)
     )
     if isinstance(rotation, CovarianceRotation):
-        moments = Moments(13).update(rows[:1100]).merge(Moments(13).update(rows[1100:]))
+        moments = RowMoments(13).update(rows[:1100]).merge(RowMoments(13).update(rows[1100:]))
         assert np.allclose(
             found(rotation, Projected.from_statistics(moments)),
             found(rotation, Projected(rows)),
@@ -123,7 +122,7 @@ def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(
 def test_matrices_beyond_memory_are_refused(
     rotation: Rotation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 13 * 13 - 1)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 8 * rotation.n_matrices * 13 * 13 - 1)
     with pytest.raises(
         InvalidInputError, match=r"A rotation of 13 bits does not fit in memory.*fewer bits"
     ):

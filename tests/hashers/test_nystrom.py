@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse
 
 import bitkin
-from bitkin import ProjectionHash
+from bitkin import ProjectionHash, memory
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.given import hasher_of_directions
-from bitkin.hashers.projection.projections import Nystrom, RandomProjection, limits, sampling
+from bitkin.hashers.projection.projections import Nystrom, RandomProjection, sampling
 from bitkin.hashers.projection.statistics.row_sample import sampled_rows
 from bitkin.io import open_vectors
 from bitkin.io.vectors.files.mapped import is_whole_map
@@ -271,7 +271,7 @@ def test_a_sample_beyond_memory_is_refused(
         if sparse
         else "sample of 100 rows of 120 features does not fit"
     )
-    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * 100 * 120 - 1)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 8 * 100 * 120 - 1)
     source = CountingSource(rows)
     with pytest.raises(InvalidInputError, match=words + r".*fewer samples"):
         nystrom(8, 100, 1.0, sampling=way).fit(source)

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin import ProjectionHash, threads
+from bitkin import ProjectionHash, memory, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection import registry
 from bitkin.hashers.projection.given import hasher_of_directions
-from bitkin.hashers.projection.projections import PCA, limits
+from bitkin.hashers.projection.projections import PCA
 from bitkin.hashers.projection.rotations import ITQ, IsoHash, Projected, UnifDiag
 from bitkin.hashers.projection.statistics import RowSample, spectra
 from bitkin.io import open_vectors
@@ -395,7 +395,7 @@ def test_unit_rows_are_projected_as_unit_rows() -> None:
 def test_what_is_beyond_memory_is_refused_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 40 * 40 - 1)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 24 * 40 * 40 - 1)
     X = decaying(50, 40)
     with pytest.raises(
         InvalidInputError, match=r"PCA of 40 features does not fit.*PCA\(solver='randomized'\)"
@@ -412,7 +412,7 @@ def test_a_rotation_beyond_memory_is_refused_before_a_row_is_read(
     rotation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = CountingSource(decaying(50, 40))
-    monkeypatch.setattr(limits, "physical_memory", lambda: 8 * rotation.n_matrices * 39 * 39 - 1)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 8 * rotation.n_matrices * 39 * 39 - 1)
     with pytest.raises(InvalidInputError, match="A rotation of 39 bits does not fit in memory"):
         pca(39, rotation=rotation).fit(source)
     assert source.passes == 0
@@ -420,13 +420,13 @@ def test_a_rotation_beyond_memory_is_refused_before_a_row_is_read(
 
 def test_wide_sparse_rows_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = bags(200, 5000)
-    monkeypatch.setattr(limits, "physical_memory", lambda: 24 * 200 * 200 - 1)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 24 * 200 * 200 - 1)
     with pytest.raises(
         InvalidInputError, match=r"inner products of 200 rows does not fit.*solver='randomized'"
     ):
         pca(4).fit(X)
     # about 24,000 numbers, and their columns
-    monkeypatch.setattr(limits, "physical_memory", lambda: 200_000)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 200_000)
     with pytest.raises(
         InvalidInputError, match=r"PCA of so many rows of 5,000 features does not fit"
     ):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitkin.hashers.projection.signs import pack_signs
+from bitkin.hashers.projection.sign_model import pack_signs
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 8, 63, 64, 65, 130, 256])

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics import Mean, Moments, RowSample, ScatterSketch, chunks
+from bitkin.hashers.projection.statistics import RowMean, RowMoments, RowSample, ScatterSketch, sums
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.statistics.products import upper_times
 from bitkin.hashers.projection.statistics.row_sample import row_hashes, sampled_rows
+from bitkin.hashers.projection.statistics.sums import upper_times
 from tests.memory import peak_of
 
 KEY = 0x1234_5678_9ABC_DEF0
@@ -50,7 +50,7 @@ def pieces(X: Any, cuts: list[int]) -> list[Any]:
 def test_moments_are_the_mean_and_the_scatter(n: int, d: int, density: float, center: bool) -> None:
     X = matrix(n, d, density) + np.float32(density == 1.0)
     for rows in (X, scipy.sparse.csr_array(X)):
-        moments = Moments(d).update(rows)
+        moments = RowMoments(d).update(rows)
         assert moments.n == n
         assert np.allclose(moments.mean, X.mean(axis=0, dtype=np.float64), rtol=0, atol=1e-13)
         scatter = moments.scatter(center=center)
@@ -60,7 +60,7 @@ def test_moments_are_the_mean_and_the_scatter(n: int, d: int, density: float, ce
 
 def test_tiles_meet_at_their_edges() -> None:
     X = matrix(300, 809)
-    assert np.allclose(Moments(809).update(X).scatter(), scatter_of(X, True), rtol=0, atol=1e-10)
+    assert np.allclose(RowMoments(809).update(X).scatter(), scatter_of(X, True), rtol=0, atol=1e-10)
     symmetric = X.T[:809] @ X
     right = np.random.default_rng(1).standard_normal((809, 3))
     above = np.triu(symmetric).astype(np.float64)
@@ -79,36 +79,36 @@ def test_any_cut_of_the_rows_gives_the_same_bits(
     X: Any = matrix(9000, 13, density)
     X = scipy.sparse.csr_array(X) if sparse else X
     test = np.random.default_rng(1).standard_normal((13, 3))
-    moments, sketch, mean = Moments(13), ScatterSketch(test), Mean(13)
+    moments, sketch, mean = RowMoments(13), ScatterSketch(test), RowMean(13)
     for piece in pieces(X, cuts):
         moments.update(piece)
         sketch.update(piece)
         mean.update(piece)
-    once = Moments(13).update(X)
+    once = RowMoments(13).update(X)
     assert np.array_equal(moments.mean, once.mean)
     assert np.array_equal(moments.scatter(), once.scatter())
     assert np.array_equal(moments.projected(test, once.mean), once.projected(test, once.mean))
     assert np.array_equal(sketch.product(), ScatterSketch(test).update(X).product())
-    assert np.array_equal(mean.mean, Mean(13).update(X).mean)
+    assert np.array_equal(mean.mean, RowMean(13).update(X).mean)
 
 
 def test_long_sparse_sequences_are_cut_into_chunks_too() -> None:
     X = scipy.sparse.csr_array(matrix(40_000, 7, 0.01))
-    moments = Moments(7)
+    moments = RowMoments(7)
     for piece in pieces(X, [5, 16_384, 16_390, 33_000]):
         moments.update(piece)
-    assert np.array_equal(moments.scatter(), Moments(7).update(X).scatter())
+    assert np.array_equal(moments.scatter(), RowMoments(7).update(X).scatter())
     assert np.allclose(moments.scatter(), scatter_of(X.toarray(), True), rtol=0, atol=1e-9)
 
 
 def test_looking_at_moments_changes_nothing() -> None:
     X = matrix(5000, 9)
-    looked = Moments(9)
+    looked = RowMoments(9)
     for piece in pieces(X, [10, 2000, 4500]):
         looked.update(piece)
         looked.scatter()
         assert looked.mean.shape == (9,)
-    assert np.array_equal(looked.scatter(), Moments(9).update(X).scatter())
+    assert np.array_equal(looked.scatter(), RowMoments(9).update(X).scatter())
 
 
 def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
@@ -121,8 +121,8 @@ def test_the_number_of_threads_changes_no_bit(few_threads: None) -> None:
         rows = CentredRows(X, X.mean(axis=0, dtype=np.float64))
         seen.append(
             [
-                Moments(900).update(X).scatter(),
-                Moments(900).update(X).projected(test, rows.centre),
+                RowMoments(900).update(X).scatter(),
+                RowMoments(900).update(X).projected(test, rows.centre),
                 ScatterSketch(test).update(X).product(),
                 rows.times(test),
                 rows.column_lengths_squared(),
@@ -146,8 +146,8 @@ def test_merging_is_associative_and_exact_for_whole_numbers(
 ) -> None:
     X = whole(60, 5, seed)
     test = whole(5, 2, seed + 1).astype(np.float64)
-    a, b, c = (Moments(5).update(piece) for piece in pieces(X, list(cuts)))
-    left, right, truth = a.merge(b).merge(c), a.merge(b.merge(c)), Moments(5).update(X)
+    a, b, c = (RowMoments(5).update(piece) for piece in pieces(X, list(cuts)))
+    left, right, truth = a.merge(b).merge(c), a.merge(b.merge(c)), RowMoments(5).update(X)
     for merged in (left, right):
         assert merged.n == 60
         assert np.array_equal(merged.mean, truth.mean)
@@ -157,7 +157,7 @@ def test_merging_is_associative_and_exact_for_whole_numbers(
     for sketch in (d.merge(e).merge(f), d.merge(e.merge(f))):
         assert np.array_equal(sketch.product(), ScatterSketch(test).update(X).product())
         assert sketch.mean_square == np.square(X).sum() / 60
-    g, h, i = (Mean(5).update(piece) for piece in pieces(X, list(cuts)))
+    g, h, i = (RowMean(5).update(piece) for piece in pieces(X, list(cuts)))
     for mean in (g.merge(h).merge(i), g.merge(h.merge(i))):
         assert mean.n == 60
         assert np.array_equal(mean.mean, X.mean(axis=0, dtype=np.float64))
@@ -165,23 +165,26 @@ def test_merging_is_associative_and_exact_for_whole_numbers(
 
 def test_merging_dense_and_sparse_or_more_rows_after_a_merge() -> None:
     X = matrix(5000, 11) + 100
-    a, b = Moments(11).update(X[:100]), Moments(11).update(scipy.sparse.csr_array(X[100:3000]))
+    a, b = (
+        RowMoments(11).update(X[:100]),
+        RowMoments(11).update(scipy.sparse.csr_array(X[100:3000])),
+    )
     merged = a.merge(b).update(X[3000:])
     assert np.allclose(merged.scatter(), scatter_of(X, True), rtol=1e-9)
     # neither is changed by the merge
     assert np.allclose(a.scatter(), scatter_of(X[:100], True), rtol=1e-9)
     assert np.allclose(b.scatter(), scatter_of(X[100:3000], True), rtol=1e-6, atol=1e-5)
-    mixed = Moments(11).update(X[:100]).update(scipy.sparse.csr_array(X[100:])).scatter()
+    mixed = RowMoments(11).update(X[:100]).update(scipy.sparse.csr_array(X[100:])).scatter()
     assert np.allclose(mixed, scatter_of(X, True), rtol=1e-9)
-    assert np.array_equal(Moments(11).merge(a).scatter(), a.scatter())
-    assert np.array_equal(a.merge(Moments(11)).scatter(), a.scatter())
+    assert np.array_equal(RowMoments(11).merge(a).scatter(), a.scatter())
+    assert np.array_equal(a.merge(RowMoments(11)).scatter(), a.scatter())
     assert np.array_equal(pickle.loads(pickle.dumps(a)).scatter(), a.scatter())
 
 
 def test_a_mean_far_from_zero_costs_nothing_and_a_constant_column_is_exactly_zero() -> None:
     X = whole(4000, 4) / 64 + np.float32(30_000)
     X[:, 2] = 0.1
-    scatter = Moments(4).update(X).scatter()
+    scatter = RowMoments(4).update(X).scatter()
     assert np.allclose(scatter, scatter_of(X, True), rtol=1e-12, atol=1e-12)
     assert not scatter[2].any()
 
@@ -193,7 +196,7 @@ def test_a_row_far_from_all_others_harms_no_sum_wherever_it_comes(place: int) ->
     others = scatter_of(np.delete(X, place, axis=0), True)
     # does not see that row
     across = np.linalg.qr(np.column_stack([np.ones(6), np.eye(6)[:, :5]]))[0][:, 1:]
-    found = across.T @ Moments(6).update(X).scatter() @ across
+    found = across.T @ RowMoments(6).update(X).scatter() @ across
     # The row itself leaves 2⁻⁵³ of 10¹²; sums about it would be 5,000 times as large, and so would
     # their rounding.
     assert np.allclose(found, across.T @ others @ across, rtol=0, atol=0.02)
@@ -208,10 +211,10 @@ def test_moments_along_directions_are_those_of_the_projected_rows(density: float
     seen = (X - about) @ directions
     for rows in (X, scipy.sparse.csr_array(X)):
         for found in (
-            Moments(30).update(rows).projected(directions, about),
-            Moments(30)
+            RowMoments(30).update(rows).projected(directions, about),
+            RowMoments(30)
             .update(rows[: n // 2])
-            .merge(Moments(30).update(rows[n // 2 :]))
+            .merge(RowMoments(30).update(rows[n // 2 :]))
             .projected(directions, about),
             CentredRows(rows, about).projected(directions),
         ):
@@ -220,22 +223,22 @@ def test_moments_along_directions_are_those_of_the_projected_rows(density: float
 
 
 def test_moments_along_directions_take_no_second_matrix_of_features() -> None:
-    moments = Moments(1500).update(matrix(200, 1500))
+    moments = RowMoments(1500).update(matrix(200, 1500))
     directions = np.eye(1500, 5)
     assert peak_of(lambda: moments.projected(directions, np.zeros(1500))) < 0.4 * 8 * 1500**2
 
 
 def test_statistics_of_other_rows_do_not_merge() -> None:
     with pytest.raises(InvalidInputError, match="other must have 3 features, got 4"):
-        Moments(3).merge(Moments(4))
+        RowMoments(3).merge(RowMoments(4))
     with pytest.raises(InvalidInputError, match="rows must have 3 features, got 4"):
-        Moments(3).update(np.ones((2, 4)))
+        RowMoments(3).update(np.ones((2, 4)))
     with pytest.raises(InvalidInputError, match="rows must have 3 features, got 4"):
         ScatterSketch(np.ones((3, 1))).update(np.ones((2, 4)))
     with pytest.raises(InvalidInputError, match="other must have 3 features, got 4"):
-        Mean(3).merge(Mean(4))
+        RowMean(3).merge(RowMean(4))
     with pytest.raises(InvalidInputError, match="rows must have 3 features, got 4"):
-        Mean(3).update(np.ones((2, 4)))
+        RowMean(3).update(np.ones((2, 4)))
     with pytest.raises(InvalidInputError, match="same test directions"):
         ScatterSketch(np.ones((3, 1))).merge(ScatterSketch(np.zeros((3, 1))))
     with pytest.raises(InvalidInputError, match="same key and size"):
@@ -343,9 +346,9 @@ def test_lengths_of_sparse_columns_are_never_below_zero() -> None:
 
 def test_sparse_chunks_stay_sparse_only_where_that_is_quicker() -> None:
     few, many = (scipy.sparse.csr_array(matrix(100, 50, density)) for density in (0.01, 0.5))
-    held = chunks.Chunks(50, shifted=True)
+    held = sums.RowChunks(50, shifted=True)
     assert not list(held.push(few))
     assert [scipy.sparse.issparse(chunk) for chunk in held.rest()] == [True]
-    held = chunks.Chunks(50, shifted=True)
+    held = sums.RowChunks(50, shifted=True)
     assert not list(held.push(many))
     assert [scipy.sparse.issparse(chunk) for chunk in held.rest()] == [False]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.rotations import UnifDiag
+from bitkin.hashers.projection.rotations.base import draw_rotation
 from bitkin.hashers.projection.rotations.covariance import unit_covariance
-from bitkin.hashers.projection.rotations.random import random_rotation
 from bitkin.hashers.projection.rotations.unifdiag import equalizing_rotation
 from bitkin.randomness import Draws
 from tests.hashers.covariances import KINDS, Matrix, loss_of_orthogonality, of_eigenvalues, spread
@@ -61,7 +61,7 @@ def test_variances_become_equal_and_the_rotation_stays_one(kind: str, size: int)
 @pytest.fixture(scope="module")
 def random_start() -> Matrix:
     """The random start of 1,024 bits, once: its QR takes longest of all."""
-    return random_rotation(1024, Draws(0, "rotation"))
+    return draw_rotation(1024, Draws(0, "rotation"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

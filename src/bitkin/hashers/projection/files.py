@@ -85,7 +85,7 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     hasher.n_features_in_ = len(components)
     restore_names(hasher, stored)
     try:
-        model = SignModel(components, mean, recipe.normalize, random=recipe.random)
+        model = SignModel(components, mean, recipe.normalize, random=recipe.projection.random)
         hasher.become_fitted(recipe, model)
         state = stored.optional_tensor("stream.state", np.uint8, (None,))
         if state is not None:

@@ -13,14 +13,12 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projections.base import Projection, StreamingProjection
-from bitkin.hashers.projection.projections.given import Given
-from bitkin.hashers.projection.projections.limits import require_memory
-from bitkin.hashers.projection.projections.random import RandomProjection
 from bitkin.hashers.projection.rotations.base import Projected, Rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io.vectors import VectorSource
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 Epochs = int | float | str | None
@@ -43,14 +41,6 @@ class ModelRecipe:
     rotation: Rotation | None
     seed: int
 
-    @property
-    def random(self) -> bool:
-        """Whether directions are drawn, not learned."""
-        projection = self.projection
-        return isinstance(projection, RandomProjection) or (
-            isinstance(projection, Given) and projection.random
-        )
-
     def require_memory(self, n_features: int) -> None:
         """Raise unless directions of so many numbers, and the rotation, fit in memory."""
         needed = 24 * n_features * self.n_bits  # float64 draws, twice, and the result
@@ -61,30 +51,29 @@ class ModelRecipe:
             self.rotation.require_memory(self.n_bits)
 
     def training_vectors(self, source: VectorSource) -> TrainingVectors:
-        """Return the rows to learn from; the seed alone decides which of them a rotation sees."""
+        """Return the rows to learn from, and how many of them the rotation may see; the seed alone
+        decides which.
+        """
+        rotation, sample_rows = self.rotation, 0
+        # None where it looks at no rows, or at a covariance that the projection or a stream knows.
+        if not (
+            rotation is None
+            or not rotation.needs_rows
+            or can_stream(self.projection, rotation)
+            or (rotation.needs_covariance_only and self.projection.knows_covariance)
+        ):
+            # 32,768 rows or what it asks for, within 256 MB, and in any case 64 for each bit
+            sample_rows = max(_SAMPLE_ROWS, getattr(rotation, "max_rows", None) or 0)
+            if not source.sparse:
+                sample_rows = min(sample_rows, _SAMPLE_BYTES // (4 * source.shape[1]))
+            sample_rows = max(sample_rows, _SAMPLE_ROWS_PER_BIT * self.n_bits)
         return TrainingVectors(
             source,
             center=self.center,
             normalize=self.normalize,
             key=int(Draws(self.seed, "rows").words(1)[0]),
-            sample_rows=self._sample_rows(source),
+            sample_rows=sample_rows,
         )
-
-    def _sample_rows(self, source: VectorSource) -> int:
-        """Return how many rows the rotation may learn from: 32,768 or what it asks for, within
-        256 MB.
-
-        None where it looks at none, or at a covariance that the projection knows.
-        """
-        rotation = self.rotation
-        if rotation is None or not rotation.needs_rows or can_stream(self.projection, rotation):
-            return 0
-        if rotation.needs_covariance_only and self.projection.knows_covariance:
-            return 0
-        most = max(_SAMPLE_ROWS, getattr(rotation, "max_rows", None) or 0)
-        if not source.sparse:
-            most = min(most, _SAMPLE_BYTES // (4 * source.shape[1]))
-        return max(most, _SAMPLE_ROWS_PER_BIT * self.n_bits)
 
 
 def can_stream(projection: Projection, rotation: Rotation | None) -> bool:
@@ -136,6 +125,9 @@ def fit_model(
         with threads.blas_in_one_thread():
             components = components @ matrix
     model = SignModel(
-        components.astype(np.float32), learned.mean, recipe.normalize, random=recipe.random
+        components.astype(np.float32),
+        learned.mean,
+        recipe.normalize,
+        random=recipe.projection.random,
     )
     return model.require_smaller_mean(), losses

@@ -283,10 +283,16 @@ class ProjectionHash(Hasher):
 
     def resolve_parameters(self) -> ModelRecipe:
         """Check all parameters, and return them with the objects that names stand for."""
+        n_bits = whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS)
+        for name in ("center", "normalize"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise InvalidInputError(
+                    f"{name} must be True or False, got {getattr(self, name)!r}."
+                )
         return ModelRecipe(
-            n_bits=whole_number(self.n_bits, "n_bits", low=1, high=MAX_SYMBOLS),
-            center=_check_flag(self.center, "center"),
-            normalize=_check_flag(self.normalize, "normalize"),
+            n_bits=n_bits,
+            center=bool(self.center),
+            normalize=bool(self.normalize),
             refresh=whole_number(self.refresh, "refresh", low=1, high=2**62),
             epochs=check_epochs(self.epochs),
             projection=projection_for(self.projection),
@@ -522,12 +528,6 @@ class ProjectionHash(Hasher):
                 "This hasher was not fitted by a projection that follows a stream."
             )
         return self.stream_
-
-
-def _check_flag(value: Any, name: str) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidInputError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
 
 
 def _new_stream(recipe: ModelRecipe, n_features: int) -> Stream:

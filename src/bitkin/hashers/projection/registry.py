@@ -39,12 +39,20 @@ _IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}
 
 def projection_for(value: Any) -> Projection:
     """Return the projection that a name or an object stands for."""
-    return _resolve(value, "projection", PROJECTIONS, Projection)
+    if isinstance(value, str) and value in PROJECTIONS:
+        return PROJECTIONS[value]()
+    if isinstance(value, Projection):
+        return value
+    raise _unknown(value, "projection", list(PROJECTIONS))
 
 
 def rotation_for(value: Any) -> Rotation | None:
     """Return the rotation that a name, an object or None stands for."""
-    return None if value is None else _resolve(value, "rotation", ROTATIONS, Rotation)
+    if isinstance(value, str) and value in ROTATIONS:
+        return ROTATIONS[value]()
+    if value is None or isinstance(value, Rotation):
+        return value
+    raise _unknown(value, "rotation", list(ROTATIONS))
 
 
 def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
@@ -73,14 +81,10 @@ def rotation_from(description: Any, file_name: str) -> Rotation | None:
     return None if description is None else _restore(description, file_name, ROTATIONS)
 
 
-def _resolve(value: Any, name: str, known: dict[str, type[Slot]], kind: Any) -> Slot:
-    if isinstance(value, str) and value in known:
-        return known[value]()
-    if isinstance(value, kind):
-        return value  # type: ignore[no-any-return]
+def _unknown(value: Any, name: str, known: list[str]) -> InvalidInputError:
     choices = [repr(choice) for choice in known] + (["None"] if name == "rotation" else [])
-    raise InvalidInputError(
-        f"{name} must be {', '.join(choices)} or a {kind.__name__} object, got {value!r}."
+    return InvalidInputError(
+        f"{name} must be {', '.join(choices)} or a {name.capitalize()} object, got {value!r}."
     )
 
 

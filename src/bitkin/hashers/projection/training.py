@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.mean import Mean
+from bitkin.hashers.projection.statistics.moments import RowMean
 from bitkin.hashers.projection.statistics.row_sample import RowSample, sampled_rows
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite
@@ -37,6 +37,17 @@ class TrainingVectors:
     sample_rows : int, default 0
         How many rows a rotation wants to look at afterwards. Those of an iterator are kept while it
         is read.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        How many rows there are; None for an iterator.
+    n_features : int
+        Length of a row.
+    rereadable : bool
+        Whether rows can be read twice, and by number.
+    sparse : bool
+        Whether batches are CSR.
     """
 
     def __init__(
@@ -47,29 +58,12 @@ class TrainingVectors:
         self.normalize = normalize
         self.key = key
         self.sample_rows = sample_rows
+        self.n_rows, self.n_features = source.shape
+        self.rereadable = self.n_rows is not None
+        self.sparse = source.sparse
         self._kept: RowSample | None = None
         if sample_rows and not self.rereadable:
             self._kept = RowSample(key, sample_rows)
-
-    @property
-    def n_features(self) -> int:
-        """Length of a row."""
-        return self.source.shape[1]
-
-    @property
-    def n_rows(self) -> int | None:
-        """How many rows there are; None for an iterator."""
-        return self.source.shape[0]
-
-    @property
-    def rereadable(self) -> bool:
-        """Whether rows can be read twice, and by number."""
-        return self.n_rows is not None
-
-    @property
-    def sparse(self) -> bool:
-        """Whether batches are CSR."""
-        return self.source.sparse
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Yield the number of the first row and a float32 array or CSR array. Copy what is to
@@ -126,9 +120,9 @@ class TrainingVectors:
             for first in range(0, len(numbers), step):
                 yield self.gather(numbers[first : first + step])
 
-    def mean_of_all(self) -> Mean:
+    def mean_of_all(self) -> RowMean:
         """Read every row once and return their mean."""
-        mean = Mean(self.n_features)
+        mean = RowMean(self.n_features)
         for _, batch in self.batches():
             mean.update(batch)
         return mean

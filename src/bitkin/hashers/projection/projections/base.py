@@ -1,4 +1,4 @@
-"""The slot for projections."""
+"""The slot for projections, and how many directions data can give."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from bitkin.arrays import Batch
+from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections.limits import require_rows
-from bitkin.hashers.projection.statistics.centred_rows import CentredRows
+from bitkin.hashers.projection.statistics.centred_rows import centred_product
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
 from bitkin.io.vectors.batch import row_slice
 from bitkin.randomness import Draws
@@ -22,6 +21,13 @@ from bitkin.randomness import Draws
 if TYPE_CHECKING:
     from bitkin.hashers.projection.trackers import Tracker
 
+VISIBLE = 2.0**-40
+"""A direction is visible where the variance along it is above this share of the mean of ‖x‖².
+
+Codes are made in float32: where rows differ by less than 2⁻²⁰ of their length, bits would be noise.
+"""
+
+_INSTEAD = "ask for fewer bits, or use projection='random', which takes any number"
 _PIECE_NUMBERS = 1 << 22  # of a sparse batch that is made dense at a time
 
 
@@ -44,7 +50,7 @@ class Learned:
         """Return projected rows, rounded to float32 once: dense and CSR rows hardly ever differ."""
         centre = np.zeros(len(self.directions)) if self.mean is None else self.mean
         with np.errstate(over="ignore"):
-            projected = CentredRows(rows, centre).times(self.directions).astype(np.float32)
+            projected = centred_product(rows, centre, self.directions).astype(np.float32)
         if not np.isfinite(projected).all():
             raise InvalidInputError(
                 "X must have smaller numbers: they project beyond float32. Scale it down."
@@ -56,6 +62,9 @@ class Projection(BaseEstimator, ABC):  # type: ignore[misc]
     """Finds directions. Stores its parameters only: what it finds belongs to the hasher that
     asked.
     """
+
+    random: bool = False
+    """Whether directions are drawn at random: what codes tell about distances depends on it."""
 
     reads_all_rows: ClassVar[bool] = True
     """Whether `learn` comes across every row, and so across every number that is not finite."""
@@ -117,4 +126,38 @@ def require_more_features(n_features: int, n_bits: int, method: str) -> None:
             "directions than the space. Ask for fewer bits, or use projection='pca' for as many "
             "bits as features, "
             "projection='random' for any number."
+        )
+
+
+def require_features(n_features: int, n_bits: int, method: str) -> None:
+    """Raise unless there are as many features as bits."""
+    if n_bits > n_features:
+        raise InvalidInputError(
+            f"n_bits must be at most n_features = {n_features} for {method}, got {n_bits}: there "
+            "are no more "
+            f"directions at right angles. Instead {_INSTEAD}."
+        )
+
+
+def require_rows(n_rows: int, n_bits: int, *, center: bool) -> None:
+    """Raise unless so many rows, centred or not, span as many directions as there are bits."""
+    most = n_rows - center
+    if n_bits > most:
+        raise InvalidInputError(
+            f"n_bits must be at most {most} where n_samples = {n_rows}, got {n_bits}: so few rows "
+            "do not vary along "
+            f"more directions. Give more rows, {_INSTEAD}."
+        )
+
+
+def require_visible(variances: Floats, mean_square: float, n_bits: int, where: str = "X") -> None:
+    """Raise unless rows vary along all directions by more than float32 can lose; see `VISIBLE`."""
+    rank = int(np.count_nonzero(variances > VISIBLE * mean_square))
+    if rank < n_bits:
+        raise InvalidInputError(
+            f"n_bits must be at most {rank}, got {n_bits}: the rows of {where} vary along {rank} "
+            "directions only, "
+            "by more than 2**-20 of their length (constant or repeated columns, repeated rows, or "
+            "a mean far larger "
+            f"than the spread?). Drop or centre such columns, {_INSTEAD}."
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projections.base import StreamingProjection, require_more_features
-from bitkin.hashers.projection.projections.limits import require_memory
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 if TYPE_CHECKING:

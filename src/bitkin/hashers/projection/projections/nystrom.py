@@ -12,11 +12,11 @@ from bitkin import threads
 from bitkin.arrays import Floats
 from bitkin.checks import is_number, one_of, whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections.base import Learned, Projection
-from bitkin.hashers.projection.projections.limits import (
+from bitkin.hashers.projection.projections.base import (
     VISIBLE,
+    Learned,
+    Projection,
     require_features,
-    require_memory,
     require_rows,
     require_visible,
 )
@@ -31,6 +31,7 @@ from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.statistics.row_sample import RowSample, row_count
 from bitkin.hashers.projection.statistics.spectra import leading_combinations, orthonormal, settled
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 

@@ -6,33 +6,30 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bitkin import threads
 from bitkin.arrays import Batch, Floats
 from bitkin.checks import one_of
-from bitkin.hashers.projection.projections.base import Learned, Projection
-from bitkin.hashers.projection.projections.limits import (
+from bitkin.hashers.projection.projections.base import (
+    Learned,
+    Projection,
     require_features,
-    require_memory,
     require_rows,
-    require_square,
     require_visible,
 )
-from bitkin.hashers.projection.projections.randomized import (
-    random_sketch,
-    sketch_of,
-    sketched_directions,
-)
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.statistics.moments import Moments
-from bitkin.hashers.projection.statistics.products import column_sums
+from bitkin.hashers.projection.statistics.moments import RowMoments
 from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
 from bitkin.hashers.projection.statistics.spectra import (
     leading_directions,
     leading_eigenvectors,
+    orthonormal,
     settled,
     settled_covariance,
 )
+from bitkin.hashers.projection.statistics.sums import column_sums
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
 from bitkin.io.vectors.batch import stack
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 MOST_SPARSE_FEATURES = 4096
@@ -40,6 +37,8 @@ MOST_SPARSE_FEATURES = 4096
 smaller thing.
 """
 
+_PASSES = 3  # of the randomized solver, where rows can be read again
+_ROUNDING = 2.0**-44  # eigenvalues below this share of the largest are rounding: not divided by
 _INSTEAD = "Use PCA(solver='randomized') or projection='nystrom'."
 
 
@@ -98,25 +97,25 @@ class PCA(Projection):
         if vectors.n_rows is not None:
             require_rows(vectors.n_rows, n_bits, center=vectors.center)
         if self.solver == "randomized":
-            sketch = sketch_of(vectors, random_sketch(vectors.n_features, n_bits, draws))
+            sketch = sketch_all_rows(vectors, random_sketch(vectors.n_features, n_bits, draws))
             return self.from_statistics(sketch, n_bits, center=vectors.center)
         held, moments = _held_or_moments(vectors)
         if moments is not None:
             return self.from_statistics(moments, n_bits, center=vectors.center)
         return _from_rows(held, n_bits, vectors.center, draws)
 
-    def statistics(self, n_features: int, n_bits: int, draws: Draws) -> Moments | ScatterSketch:
+    def statistics(self, n_features: int, n_bits: int, draws: Draws) -> RowMoments | ScatterSketch:
         """Return what to update with rows, here or on several machines, and to merge; "randomized"
         draws for it.
         """
         self.require_parameters()
         if self.solver == "randomized":
             return random_sketch(n_features, n_bits, draws)
-        _require_covariance(n_features)
-        return Moments(n_features)
+        require_memory(24 * n_features**2, f"PCA of {n_features:,} features", _INSTEAD)
+        return RowMoments(n_features)
 
     def from_statistics(
-        self, statistics: Moments | ScatterSketch, n_bits: int, *, center: bool
+        self, statistics: RowMoments | ScatterSketch, n_bits: int, *, center: bool
     ) -> Learned:
         """Return principal directions and the mean of the rows that `statistics` have seen."""
         require_features(statistics.n_features, n_bits, "PCA")
@@ -173,7 +172,7 @@ def _learned(
     return Learned(directions, about if center else None, covariance)
 
 
-def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
+def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None]:
     """Read all rows: keep them where they are fewer than features or sparse and wide, else keep
     their moments.
 
@@ -183,15 +182,17 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
     d = vectors.n_features
     keep_all = vectors.sparse and d > MOST_SPARSE_FEATURES
     if not keep_all:
-        _require_covariance(min(d, vectors.n_rows or d))
+        side = min(d, vectors.n_rows or d)
+        # the sums, the matrix made of them, and what the solver needs
+        require_memory(24 * side * side, f"PCA of {side:,} features", _INSTEAD)
     held: list[Batch] = []
     n, n_bytes, moments = 0, 0, None
     if not keep_all and vectors.n_rows is not None and vectors.n_rows >= d:
-        moments = Moments(d)
+        moments = RowMoments(d)
     for _, batch in vectors.batches():
         n += batch.shape[0]
         if moments is None and not keep_all and n >= d:
-            moments = Moments(d)
+            moments = RowMoments(d)
             while held:
                 moments.update(held.pop(0))
         if moments is not None:
@@ -204,5 +205,49 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, Moments | None]:
     return (None if moments is not None else stack(held)), moments
 
 
-def _require_covariance(side: int) -> None:
-    require_square(side, f"PCA of {side:,} features", _INSTEAD)
+def random_sketch(n_features: int, n_bits: int, draws: Draws) -> ScatterSketch:
+    """Return a sketch without rows, with somewhat more random test directions than bits."""
+    count = min(n_features, n_bits + max(16, n_bits // 4))
+    return ScatterSketch(orthonormal(draws.normals((n_features, count))))
+
+
+def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterSketch:
+    """Return a sketch of all rows; where rows can be read again, with test directions that were
+    improved twice.
+    """
+    for left in range(_PASSES if vectors.rereadable else 1, 0, -1):
+        for _, batch in vectors.batches():
+            sketch.update(batch)
+        if left > 1:
+            sketch = ScatterSketch(orthonormal(sketch.product(center=vectors.center)))
+    return sketch
+
+
+def sketched_directions(
+    sketch: ScatterSketch, n_bits: int, *, center: bool
+) -> tuple[Floats, Floats]:
+    """Return variances and directions.
+
+    The sketch is finished as a Nystrom approximation of the scatter, which is accurate after a
+    single pass already ("Fixed-rank approximation of a positive-semidefinite matrix from streaming
+    data", Tropp et al., 2017).
+    """
+    values, directions = _nystrom(sketch.product(center=center), sketch.test)
+    return values[:n_bits] / sketch.n, directions[:, :n_bits]
+
+
+def _nystrom(seen: Floats, test: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, largest first, and eigenvectors of S ≈ Y (ΩᵀY)⁻¹ Yᵀ, for Y = `seen` and Ω
+    = `test`.
+    """
+    with threads.blas_in_one_thread():
+        inner = test.T @ seen
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        real = values > _ROUNDING * max(values[-1], 0.0)
+        if not real.any():
+            return np.zeros(test.shape[1]), test
+        # half · halfᵀ is the approximation
+        half = seen @ (vectors[:, real] / np.sqrt(values[real]))
+        directions, roots, _ = np.linalg.svd(half, full_matrices=False)
+    missing = test.shape[1] - len(roots)
+    return np.pad(roots**2, (0, missing)), np.pad(directions, ((0, 0), (0, missing)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitkin.hashers.projection.projections.base import Learned, Projection
-from bitkin.hashers.projection.statistics.mean import Mean
+from bitkin.hashers.projection.statistics.moments import RowMean
 from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
 from bitkin.randomness import Draws
 
@@ -22,6 +22,8 @@ class RandomProjection(Projection):
     64
     """
 
+    random = True
+
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return normals, multiples of 2⁻¹⁶, the same on every machine, and the mean of all
         rows.
@@ -30,11 +32,11 @@ class RandomProjection(Projection):
             vectors.mean_of_all(), n_bits, center=vectors.center, draws=draws
         )
 
-    def statistics(self, n_features: int) -> Mean:
+    def statistics(self, n_features: int) -> RowMean:
         """Return what to update with rows, here or on several machines, and to merge."""
-        return Mean(n_features)
+        return RowMean(n_features)
 
-    def from_statistics(self, mean: Mean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
+    def from_statistics(self, mean: RowMean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
         """Return the directions and the mean of the rows that `mean` has seen."""
         return Learned(
             draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None

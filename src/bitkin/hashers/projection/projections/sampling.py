@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections.limits import require_rows
+from bitkin.hashers.projection.projections.base import require_rows
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.statistics.products import column_sums
 from bitkin.hashers.projection.statistics.row_sample import row_count
+from bitkin.hashers.projection.statistics.sums import column_sums
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.notices import warn_caller
 from bitkin.randomness import Draws

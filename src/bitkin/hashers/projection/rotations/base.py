@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from bitkin.hashers.projection.projections.limits import require_memory
-from bitkin.hashers.projection.statistics import Moments, RowSample
+from bitkin import threads
+from bitkin.hashers.projection.statistics import RowMoments, RowSample
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 
@@ -44,7 +45,7 @@ class Projected:
         return self._covariance[0]
 
     @classmethod
-    def from_statistics(cls, statistics: RowSample | Moments) -> Self:
+    def from_statistics(cls, statistics: RowSample | RowMoments) -> Self:
         """Return projected rows from a sample of them, or from their moments where a covariance is
         enough.
 
@@ -57,7 +58,7 @@ class Projected:
 
 
 def _second_moment(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    return Projected.from_statistics(Moments(rows.shape[1]).update(rows)).covariance
+    return Projected.from_statistics(RowMoments(rows.shape[1]).update(rows)).covariance
 
 
 class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
@@ -95,3 +96,14 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
 
     def require_parameters(self) -> None:  # most have none
         """Raise unless every parameter can be used."""
+
+
+def draw_rotation(size: int, draws: Draws) -> npt.NDArray[np.float64]:
+    """Draw an orthonormal matrix, evenly distributed over all of them, from size² normals."""
+    normals = draws.normals((size, size))
+    with threads.blas_in_one_thread():
+        q, r = np.linalg.qr(normals)
+    # Q of normals = Q · R is evenly distributed once signs make the diagonal of R positive, which
+    # leaves one decomposition only.
+    rotation: npt.NDArray[np.float64] = q * np.where(r.diagonal() < 0, -1.0, 1.0)
+    return rotation

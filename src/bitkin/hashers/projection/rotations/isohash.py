@@ -10,8 +10,8 @@ import numpy.typing as npt
 from bitkin import interrupts, threads
 from bitkin.checks import is_number, whole_number
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.rotations.base import draw_rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation, unit_covariance
-from bitkin.hashers.projection.rotations.random import random_rotation
 from bitkin.hashers.projection.rotations.unifdiag import equalizing_rotation
 from bitkin.randomness import Draws
 
@@ -60,7 +60,7 @@ class IsoHash(CovarianceRotation):
         """
         self.require_parameters()
         sigma = unit_covariance(covariance)
-        start = random_rotation(len(sigma), draws or Draws(0, "rotation"))
+        start = draw_rotation(len(sigma), draws or Draws(0, "rotation"))
         with threads.blas_in_one_thread():
             return _lift_and_project(
                 sigma, start, self.n_iter, self.tolerance * sigma.diagonal().mean()

@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from bitkin import interrupts, threads
 from bitkin.checks import whole_number
-from bitkin.hashers.projection.rotations.base import Projected, Rotation
-from bitkin.hashers.projection.rotations.random import random_rotation
-from bitkin.hashers.projection.signs import buffer
+from bitkin.hashers.projection.rotations.base import Projected, Rotation, draw_rotation
+from bitkin.hashers.projection.sign_model import buffer
 from bitkin.randomness import Draws
 
 _PIECES = 16  # fixed, so that sums do not depend on the number of threads
@@ -70,8 +69,11 @@ class ITQ(Rotation):
         """
         self.require_parameters()
         self.require_memory(n_bits)
-        rows, scale = _within_range(_evenly_spaced(projected.rows, self.max_rows))
-        rotation = random_rotation(n_bits, draws)
+        rows, n = projected.rows, len(projected.rows)
+        if n > self.max_rows:  # some from beginning to end: neighbours in a file are often alike
+            rows = rows[np.arange(self.max_rows) * n // self.max_rows]
+        rows, scale = _within_range(rows)
+        rotation = draw_rotation(n_bits, draws)
         energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
         sums = rows.sum(axis=0, dtype=np.float64)
         closest, losses = 0.0, []
@@ -117,13 +119,6 @@ def _rows_times_bits(
         return total
 
     return sum(threads.run(piece, range(0, n, step)), np.zeros((width, width)))
-
-
-def _evenly_spaced(rows: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]:
-    """Return all rows, or `most` of them from beginning to end: neighbours in a file are often
-    alike.
-    """
-    return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
 
 
 def _within_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:

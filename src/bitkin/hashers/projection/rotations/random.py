@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import threads
-from bitkin.hashers.projection.rotations.base import Projected
+from bitkin.hashers.projection.rotations.base import Projected, draw_rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation, unit_covariance
 from bitkin.randomness import Draws
 
@@ -29,21 +28,10 @@ class RandomRotation(CovarianceRotation):
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return a rotation that depends on `draws` alone."""
         self.require_memory(n_bits)
-        return random_rotation(n_bits, draws)
+        return draw_rotation(n_bits, draws)
 
     def rotation_of(
         self, covariance: npt.ArrayLike, draws: Draws | None = None
     ) -> npt.NDArray[np.float64]:
         """Return a rotation of the size of `covariance`."""
-        return random_rotation(len(unit_covariance(covariance)), draws or Draws(0, "rotation"))
-
-
-def random_rotation(size: int, draws: Draws) -> npt.NDArray[np.float64]:
-    """Return an orthonormal matrix, evenly distributed, from size² normals: their QR with a
-    positive diagonal in R.
-    """
-    normals = draws.normals((size, size))
-    with threads.blas_in_one_thread():
-        q, r = np.linalg.qr(normals)
-    turned: npt.NDArray[np.float64] = q * np.where(r.diagonal() < 0, -1.0, 1.0)
-    return turned
+        return draw_rotation(len(unit_covariance(covariance)), draws or Draws(0, "rotation"))

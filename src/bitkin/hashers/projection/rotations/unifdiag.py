@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.checks import one_of
+from bitkin.hashers.projection.rotations.base import draw_rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation, unit_covariance
-from bitkin.hashers.projection.rotations.random import random_rotation
 from bitkin.randomness import Draws
 
 
@@ -58,7 +58,7 @@ class UnifDiag(CovarianceRotation):
         sigma = unit_covariance(covariance)
         if self.start == "identity":
             return equalizing_rotation(sigma)[0]
-        start = random_rotation(len(sigma), draws or Draws(0, "rotation"))
+        start = draw_rotation(len(sigma), draws or Draws(0, "rotation"))
         with threads.blas_in_one_thread():
             return start @ equalizing_rotation(unit_covariance(start.T @ sigma @ start))[0]
 

@@ -6,9 +6,8 @@ numbers to the last bit, however the sequence is cut; merged statistics agree wi
 rounding in float64.
 """
 
-from bitkin.hashers.projection.statistics.mean import Mean
-from bitkin.hashers.projection.statistics.moments import Moments
+from bitkin.hashers.projection.statistics.moments import RowMean, RowMoments
 from bitkin.hashers.projection.statistics.row_sample import RowSample
 from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
 
-__all__ = ["Mean", "Moments", "RowSample", "ScatterSketch"]
+__all__ = ["RowMean", "RowMoments", "RowSample", "ScatterSketch"]

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.hashers.projection.statistics.products import (
+from bitkin.hashers.projection.statistics.sums import (
     add_products,
     entry_sums,
     mirror,
@@ -42,26 +42,11 @@ class CentredRows:
         self.centre = centre
         self.weights = np.ones(rows.shape[0]) if weights is None else weights
         self.shape: tuple[int, int] = rows.shape
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the rows are CSR."""
-        return bool(issparse(self.rows))
+        self.sparse = bool(issparse(rows))
 
     def times(self, right: Floats) -> Floats:
         """Return A · right: float64 (n, k)."""
-        out = np.empty((self.shape[0], right.shape[1]))
-        if self.sparse:
-            out[:] = self.rows @ right
-            with threads.blas_in_one_thread():
-                out -= self.centre @ right
-        else:
-
-            def piece(which: slice) -> None:
-                np.matmul(self.rows[which] - self.centre, right, out=out[which])
-
-            with threads.blas_in_one_thread():
-                threads.run(piece, row_pieces(*self.shape))
+        out = centred_product(self.rows, self.centre, right)
         out *= self.weights[:, None]
         return out
 
@@ -201,3 +186,21 @@ class CentredRows:
     def _entry_rows(self) -> npt.NDArray[np.int64]:
         """Return the row of every stored number."""
         return np.repeat(np.arange(self.shape[0]), np.diff(self.rows.indptr))
+
+
+def centred_product(rows: Any, centre: Floats, right: Floats) -> Floats:
+    """Return (X − 1 · centreᵀ) · right for rows X, dense or CSR: float64 (n, k)."""
+    out = np.empty((rows.shape[0], right.shape[1]))
+    if issparse(rows):
+        # X · right − centre · right: the rows themselves stay sparse
+        out[:] = rows @ right
+        with threads.blas_in_one_thread():
+            out -= centre @ right
+        return out
+
+    def multiply(which: slice) -> None:
+        np.matmul(rows[which] - centre, right, out=out[which])
+
+    with threads.blas_in_one_thread():
+        threads.run(multiply, row_pieces(*rows.shape))
+    return out

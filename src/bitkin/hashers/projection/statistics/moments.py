@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from scipy.sparse import issparse
 
 from bitkin import threads
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.chunks import Chunks
-from bitkin.hashers.projection.statistics.products import (
-    add_column_sums,
+from bitkin.hashers.projection.statistics.sums import (
+    RowChunks,
     add_products,
     column_sums,
     mirror,
@@ -20,7 +18,65 @@ from bitkin.hashers.projection.statistics.products import (
 )
 
 
-class Moments:
+class RowMean:
+    """Count and mean of rows, dense or CSR, added up in float64. Any cut of the same rows gives the
+    same bits.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bitkin.hashers.projection.statistics import RowMean
+    >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [5.0, 5.0]])
+    >>> RowMean(2).update(X[:1]).merge(RowMean(2).update(X[1:])).mean
+    array([3., 3.])
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n = 0
+        self.n_features = n_features
+        self._chunks = RowChunks(n_features, shifted=False)
+        self._total = np.zeros(n_features)
+
+    @property
+    def mean(self) -> Floats:
+        """RowMean of the rows: float64 (n_features,)."""
+        return self._sums() / max(1, self.n)
+
+    def update(self, rows: Batch) -> Self:
+        """Take in more rows, the next of the sequence."""
+        if rows.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"rows must have {self.n_features} features, got {rows.shape[1]}."
+            )
+        for chunk in self._chunks.push(rows):
+            self._total += column_sums(chunk)
+        self.n += rows.shape[0]
+        return self
+
+    def merge(self, other: RowMean) -> RowMean:
+        """Return the mean of both sets of rows together."""
+        if other.n_features != self.n_features:
+            raise InvalidInputError(
+                f"other must have {self.n_features} features, got {other.n_features}."
+            )
+        both = RowMean(self.n_features)
+        both.n = self.n + other.n
+        both._total = self._sums() + other._sums()
+        return both
+
+    def _sums(self) -> Floats:
+        total = self._total.copy()
+        for chunk in self._chunks.rest():
+            total += column_sums(chunk)
+        return total
+
+
+class RowMoments:
     """Count, mean and scatter of rows, dense or CSR, added up in float64.
 
     Memory is two or three times n_features² numbers. Any cut of the same rows into batches gives
@@ -41,9 +97,9 @@ class Moments:
     Examples
     --------
     >>> import numpy as np
-    >>> from bitkin.hashers.projection.statistics import Moments
+    >>> from bitkin.hashers.projection.statistics import RowMoments
     >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [5.0, 5.0]])
-    >>> both = Moments(2).update(X[:1]).merge(Moments(2).update(X[1:]))
+    >>> both = RowMoments(2).update(X[:1]).merge(RowMoments(2).update(X[1:]))
     >>> both.n, both.mean
     (3, array([3., 3.]))
     >>> both.scatter()
@@ -53,14 +109,10 @@ class Moments:
 
     def __init__(self, n_features: int) -> None:
         self.n = 0
-        self._chunks = Chunks(n_features, shifted=True)
+        self.n_features = n_features
+        self._chunks = RowChunks(n_features, shifted=True)
         self._total = np.zeros(n_features)
         self._products = np.zeros((n_features, n_features))
-
-    @property
-    def n_features(self) -> int:
-        """Length of a row."""
-        return len(self._total)
 
     @property
     def mean(self) -> Floats:
@@ -75,8 +127,10 @@ class Moments:
         """Return Σ (x − mean)(x − mean)ᵀ, or Σ x xᵀ: float64, exactly symmetric."""
         total, products = self._sums()
         if center:
+            # About any origin o, with t = Σ (x − o): Σ (x − o)(x − o)ᵀ − t·tᵀ/n.
             _subtract_outer(products, total, total / max(1, self.n))
         else:
+            # Σ x xᵀ = Σ (x − o)(x − o)ᵀ + o·tᵀ + (t + n·o)·oᵀ
             _subtract_outer(products, -self._chunks.origin, total)
             _subtract_outer(products, total + self.n * self._chunks.origin, -self._chunks.origin)
         mirror(products)
@@ -98,6 +152,8 @@ class Moments:
                 out += seen.T @ seen
             n = max(1, self.n)
             along, off = total @ directions, (self._chunks.origin + total / n - about) @ directions
+        # Let D be the directions, y = (x − o)·D, t = Σ (x − o). The mean of (y − ȳ)ᵀ(y − ȳ) is
+        # Σ yᵀy/n − (t·D/n)ᵀ(t·D/n); `off` is where the mean of all rows lies seen from `about`.
         out = out / n - np.outer(along / n, along / n) + np.outer(off, off)
         return (out + out.T) / 2
 
@@ -108,52 +164,50 @@ class Moments:
                 f"rows must have {self.n_features} features, got {rows.shape[1]}."
             )
         for chunk in self._chunks.push(rows):
-            _add(self._total, self._products, chunk)
+            add_products(self._products, chunk, self._total)
         self.n += rows.shape[0]
         return self
 
-    def merge(self, other: Moments) -> Moments:
+    def merge(self, other: RowMoments) -> RowMoments:
         """Return the moments of both sets of rows together."""
         if other.n_features != self.n_features:
             raise InvalidInputError(
                 f"other must have {self.n_features} features, got {other.n_features}."
             )
         if not (self.n and other.n):
-            return (self if self.n else other)._frozen()
-        both, theirs = self._frozen(), other._frozen()
-        shift = theirs._chunks.origin - both._chunks.origin
-        # About our origin instead of theirs.
-        _subtract_outer(theirs._products, -shift, theirs._total)
-        theirs._total += theirs.n * shift
-        _subtract_outer(theirs._products, theirs._total, -shift)
-        both.n += theirs.n
-        both._total += theirs._total
-        both._products += theirs._products
+            return self._copy() if self.n else other._copy()
+        both = self._copy()
+        total, products = other._sums()
+        # Their sums are about another origin. With s = their origin − ours and t = Σ (x − theirs):
+        # Σ (x − ours) = t + n·s, and Σ (x − ours)(x − ours)ᵀ = products + s·tᵀ + (t + n·s)·sᵀ.
+        shift = other._chunks.origin - self._chunks.origin
+        _subtract_outer(products, -shift, total)
+        total += other.n * shift
+        _subtract_outer(products, total, -shift)
+        both.add_sums(other.n, total, products)
         return both
 
+    def add_sums(self, n: int, total: Floats, products: Floats) -> None:
+        """Add Σ x and Σ x xᵀ of `n` more rows x, less our origin."""
+        self.n += n
+        self._total += total
+        self._products += products
+
     def _sums(self) -> tuple[Floats, Floats]:
+        """Return Σ x and Σ x xᵀ of all rows x, less the origin; of the latter the upper tiles."""
         total, products = self._total.copy(), self._products.copy()
         for chunk in self._chunks.rest():
-            _add(total, products, chunk)
+            add_products(products, chunk, total)
         return total, products
 
-    def _frozen(self) -> Moments:
+    def _copy(self) -> RowMoments:
         """Return a copy that holds no rows back."""
-        copy = Moments(self.n_features)
+        copy = RowMoments(self.n_features)
         copy.n = self.n
         if self.n:
             copy._chunks.set_origin(self._chunks.origin)
         copy._total, copy._products = self._sums()
         return copy
-
-
-def _add(total: Floats, products: Floats, chunk: Any) -> None:
-    if issparse(chunk):
-        total += column_sums(chunk)
-        products += (chunk.T @ chunk).toarray()
-    else:
-        add_column_sums(total, chunk)
-        add_products(products, chunk)
 
 
 def _subtract_outer(matrix: Floats, a: Floats, b: Floats) -> None:

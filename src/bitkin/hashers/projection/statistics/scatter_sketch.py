@@ -10,8 +10,7 @@ from scipy.sparse import issparse
 from bitkin import threads
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.chunks import Chunks
-from bitkin.hashers.projection.statistics.products import column_sums, row_pieces
+from bitkin.hashers.projection.statistics.sums import RowChunks, column_sums, row_pieces
 
 
 class ScatterSketch:
@@ -40,7 +39,7 @@ class ScatterSketch:
     def __init__(self, test: Floats) -> None:
         self.test = test
         self.n = 0
-        self._chunks = Chunks(len(test), shifted=False)
+        self._chunks = RowChunks(len(test), shifted=False)
         self._total = np.zeros(len(test))
         self._product = np.zeros(test.shape)
         self._squares = 0.0

@@ -10,8 +10,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.hashers.projection.projections.limits import require_square
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
+from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
 DENSE_SIDE = 2048
@@ -104,8 +104,9 @@ def _eigenpairs(
     size = rows.shape[1] if of_features else rows.shape[0]
     k = min(k, size)
     if not (rows.sparse and size > DENSE_SIDE and 4 * k < size):
-        require_square(
-            size,
+        # the matrix, the sums it is made of, and what the solver needs
+        require_memory(
+            24 * size * size,
             f"A matrix of inner products of {size:,} {'features' if of_features else 'rows'}",
             "Use PCA(solver='randomized'), or Nystrom with fewer samples or features.",
         )

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from bitkin.arrays import Batch, Flags, Words
 from bitkin.code_spec import WORD
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.signs import all_finite
+from bitkin.hashers.projection.sign_model import all_finite
 from bitkin.hashers.projection.training import prepared
 from bitkin.io.vectors.batch import BATCH_BYTES, first_not_finite, name_not_finite, row_slice
 from bitkin.notices import warn_caller

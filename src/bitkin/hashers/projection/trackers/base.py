@@ -99,9 +99,15 @@ class Tracker(ABC):
         """
 
     @classmethod
-    @abstractmethod
     def from_state(cls, numbers: Numbers, arrays: Arrays) -> Self:
         """Return the tracker whose `state` this is."""
+        tracker = cls.__new__(cls)
+        tracker.restore(numbers, arrays)
+        return tracker
+
+    @abstractmethod
+    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+        """Become the tracker whose `state` this is, which may come from a file: it is checked."""
 
     def __reduce__(self) -> tuple[Any, tuple[Numbers, Arrays]]:  # what is scratch is not pickled
         return type(self).from_state, self.state()

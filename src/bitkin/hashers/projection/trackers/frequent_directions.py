@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ from bitkin import threads
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.products import column_sums
 from bitkin.hashers.projection.statistics.spectra import leading_eigenvectors, orthonormal, signed
+from bitkin.hashers.projection.statistics.sums import column_sums
 from bitkin.hashers.projection.trackers.base import (
     Arrays,
     Numbers,
@@ -156,7 +156,7 @@ class FrequentDirectionsTracker(Tracker):
             self._absorb(chunk)
 
     def merge(self, other: FrequentDirectionsTracker) -> FrequentDirectionsTracker:
-        """Return the tracker of both streams, as if settled; associative up to rounding and what
+        """Return the tracker of both streams, as if flushed; associative up to rounding and what
         sketches lose.
         """
         if (other.n_features, other.n_bits, other.center) != (
@@ -172,10 +172,14 @@ class FrequentDirectionsTracker(Tracker):
         both, theirs = self.from_state(*self.state()), other.from_state(*other.state())
         both.flush()
         theirs.flush()
-        both._join(theirs._sketch.rows, theirs._mean, theirs._n, theirs._total)
-        if theirs._n:
-            both._last = theirs._last
+        both.absorb_flushed(theirs)
         return both
+
+    def absorb_flushed(self, other: FrequentDirectionsTracker) -> None:
+        """Take in what another tracker has learned; the rows that wait in it are left out."""
+        self._join(other._sketch.rows, other._mean, other._n, other._total)
+        if other._n:
+            self._last = other._last
 
     def state(self) -> tuple[Numbers, Arrays]:
         """Return everything `from_state` needs to go on to the last bit."""
@@ -196,33 +200,30 @@ class FrequentDirectionsTracker(Tracker):
         }
         return numbers, {name: array.copy() for name, array in arrays.items()}
 
-    @classmethod
-    def from_state(cls, numbers: Numbers, arrays: Arrays) -> Self:
-        """Return the tracker whose `state` this is."""
-        tracker = cls.__new__(cls)
-        tracker.n_features, tracker.n_bits = d, _ = arrays["start"].shape
-        tracker._start = restored(arrays, "start", np.empty((d, tracker.n_bits), dtype=np.float32))
-        require_orthonormal(tracker._start, "start", within=0.1)
-        tracker.chunk_rows = whole_number(numbers["chunk_rows"], "chunk_rows", low=1)
-        tracker.center = bool(numbers["center"])
-        size = whole_number(numbers["sketch_size"], "sketch_size", low=tracker.n_bits)
+    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+        """Become the tracker whose `state` this is."""
+        self.n_features, self.n_bits = d, _ = arrays["start"].shape
+        self._start = restored(arrays, "start", np.empty((d, self.n_bits), dtype=np.float32))
+        require_orthonormal(self._start, "start", within=0.1)
+        self.chunk_rows = whole_number(numbers["chunk_rows"], "chunk_rows", low=1)
+        self.center = bool(numbers["center"])
+        size = whole_number(numbers["sketch_size"], "sketch_size", low=self.n_bits)
         sketch = _rows(arrays, "sketch", np.empty((0, d)))
         whole_number(len(sketch), "rows of the sketch", low=0, high=2 * size)
-        tracker._sketch = FrequentDirectionsSketch(d, size)
-        tracker._sketch.add(sketch)
-        tracker._mean = restored(arrays, "mean", np.empty(d))
-        tracker._n = whole_number(numbers["n"], "n", low=0, high=_MOST_SEEN)
-        tracker._total = float(numbers["total"])
-        if not 0 <= tracker._total <= _LARGEST**2:
-            raise InvalidInputError(f"total must be finite and not negative, got {tracker._total}.")
-        for name, array in (("sketch", sketch), ("mean", tracker._mean)):
+        self._sketch = FrequentDirectionsSketch(d, size)
+        self._sketch.add(sketch)
+        self._mean = restored(arrays, "mean", np.empty(d))
+        self._n = whole_number(numbers["n"], "n", low=0, high=_MOST_SEEN)
+        self._total = float(numbers["total"])
+        if not 0 <= self._total <= _LARGEST**2:
+            raise InvalidInputError(f"total must be finite and not negative, got {self._total}.")
+        for name, array in (("sketch", sketch), ("mean", self._mean)):
             if not (np.abs(array) <= _LARGEST).all():
                 raise InvalidInputError(f"{name} must be finite and below {_LARGEST:g}.")
         nothing = np.empty((0, d), dtype=np.float32)
-        held, tracker._last = (_rows(arrays, name, nothing) for name in ("held", "last"))
-        tracker._held, tracker._n_held = [held], len(held)
-        tracker._found = None
-        return tracker
+        held, self._last = (_rows(arrays, name, nothing) for name in ("held", "last"))
+        self._held, self._n_held = [held], len(held)
+        self._found = None
 
     def _absorb(self, chunk: Rows) -> None:
         wide = chunk.astype(np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -198,26 +198,21 @@ class OPASTTracker(Tracker):
             arrays["held"] = self._held[: self._n_held].copy()
         return numbers, arrays
 
-    @classmethod
-    def from_state(cls, numbers: Numbers, arrays: Arrays) -> Self:
-        """Return the tracker whose `state` this is."""
-        tracker = cls.__new__(cls)
-        tracker.n_features, tracker.n_bits = arrays["directions"].shape
-        tracker.forgetting, tracker.center = float(numbers["forgetting"]), bool(numbers["center"])
-        tracker._model, tracker._held = tracker._fresh(arrays["directions"])
-        for name, array in tracker._model._asdict().items():
+    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+        """Become the tracker whose `state` this is."""
+        self.n_features, self.n_bits = arrays["directions"].shape
+        self.forgetting, self.center = float(numbers["forgetting"]), bool(numbers["center"])
+        self._model, self._held = self._fresh(arrays["directions"])
+        for name, array in self._model._asdict().items():
             if name != "blocks":
                 array[:] = restored(arrays, name, array)
-        _require_sound(tracker._model, arrays["directions"])
-        tracker._n_held = whole_number(numbers["n_held"], "n_held", low=0, high=_N_FIRST - 1)
-        if tracker._model.numbers[streaming.SCALE]:
-            tracker._held = None
+        _require_sound(self._model, arrays["directions"])
+        self._n_held = whole_number(numbers["n_held"], "n_held", low=0, high=_N_FIRST - 1)
+        if self._model.numbers[streaming.SCALE]:
+            self._held = None
         else:
-            tracker._held[: tracker._n_held] = restored(
-                arrays, "held", tracker._held, rows=tracker._n_held
-            )
-        tracker._room = streaming.room_for(tracker.n_features, tracker.n_bits)
-        return tracker
+            self._held[: self._n_held] = restored(arrays, "held", self._held, rows=self._n_held)
+        self._room = streaming.room_for(self.n_features, self.n_bits)
 
     def _fresh(
         self, basis: npt.NDArray[np.float32]
