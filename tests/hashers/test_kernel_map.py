@@ -541,5 +541,5 @@ def test_leaving_columns_out_changes_no_value(kernel: str, monkeypatch: pytest.M
     X = scipy.sparse.random_array((20, 300), density=0.02, rng=rng, format="csr")
     made = KernelMap(kernel, anchors=X[:7]).fit(X)
     whole = made.transform(X)
-    monkeypatch.setattr(pairwise_kernel, "_WIDE", 0)
+    monkeypatch.setattr(pairwise_kernel, "_MANY_COLUMNS", 0)
     assert np.array_equal(made.transform(X), whole)
