@@ -7,7 +7,7 @@ import pytest
 
 from bitkin import FlatIndex, set_threads
 from bitkin.collection import memory
-from bitkin.index.flat import scan
+from bitkin.index import flat
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
@@ -19,7 +19,7 @@ from tests.truth import random_codes
 @pytest.fixture(autouse=True)
 def always_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even a small scan be cut into parts for the pool."""
-    monkeypatch.setattr(scan, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(flat, "_SMALL_SCAN", 0)
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
 
 

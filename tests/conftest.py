@@ -8,7 +8,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from bitkin import threads
-from bitkin.index.flat import scan
+from bitkin.index import flat
 
 # A busy machine is not a failure.
 settings.register_profile("patient", deadline=None)
@@ -19,15 +19,15 @@ settings.load_profile("patient")
 def always_cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let even a small scan be cut into parts; returns the numbers of parts, as they come."""
     counts: list[int] = []
-    cut = scan._parts
+    cut = flat._parts
 
     def counted(*arguments: Any) -> list[Any]:
         parts = cut(*arguments)
         counts.append(len(parts))
         return parts
 
-    monkeypatch.setattr(scan, "_SMALL_SCAN", 0)
-    monkeypatch.setattr(scan, "_parts", counted)
+    monkeypatch.setattr(flat, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(flat, "_parts", counted)
     return counts
 
 

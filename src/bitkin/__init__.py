@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bitkin.hashers.wta import WTAHash
     from bitkin.index.bands.band_index import BandIndex
     from bitkin.index.bands.tuning import BandTuning
-    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.index.flat import FlatIndex
     from bitkin.index.multi.multi_index import MultiIndex
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.learn.features import hashed_node_weights, hierarchical_features
@@ -70,7 +70,7 @@ _HOMES = {
     "Collection": "bitkin.collection.collection:Collection",
     "Drift": "bitkin.hashers.projection.streams.drift:Drift",
     "EpochIndex": "bitkin.epochs.epoch_index:EpochIndex",
-    "FlatIndex": "bitkin.index.flat.flat_index:FlatIndex",
+    "FlatIndex": "bitkin.index.flat:FlatIndex",
     "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier:HeshingClassifier",
     "Hits": "bitkin.collection.results:Hits",
     "KernelMap": "bitkin.hashers.kernel_map.kernel_map:KernelMap",

@@ -13,7 +13,7 @@ _MODULES = {
     "BandIndex": "bitkin.index.bands.band_index",
     "Codes": "bitkin.codes",
     "EpochIndex": "bitkin.epochs.epoch_index",
-    "FlatIndex": "bitkin.index.flat.flat_index",
+    "FlatIndex": "bitkin.index.flat",
     "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier",
     "KernelMap": "bitkin.hashers.kernel_map.kernel_map",
     "MinHash": "bitkin.hashers.minhash.minhash",

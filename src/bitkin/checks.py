@@ -5,7 +5,7 @@ the argument.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from bitkin.errors import InvalidInputError, cut_text
 
 _MOST_BITS = 200  # of a number that is written out; Python refuses to write thousands of digits
 MOST_CHARACTERS = 60  # of a value in a message
+_MOST_LISTED = 5  # values that a message names
 
 
 def shown(value: Any) -> str:
@@ -30,6 +31,13 @@ def shown(value: Any) -> str:
     except ValueError:  # such a number within
         return f"a {type(value).__name__}"
     return cut_text(text, MOST_CHARACTERS)
+
+
+def some_of(values: Sequence[Any] | npt.NDArray[Any], write: Callable[[Any], str] = str) -> str:
+    """Write the first five values for a message, and how many more there are."""
+    text = ", ".join(map(write, values[:_MOST_LISTED]))
+    n_more = len(values) - _MOST_LISTED
+    return text if n_more <= 0 else f"{text} and {n_more} more"
 
 
 def whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:

@@ -12,7 +12,7 @@ import pytest
 import bitkin
 from bitkin import Collection, ProjectionHash
 from bitkin.collection import memory
-from bitkin.index.multi import cost as multi_cost
+from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
@@ -37,7 +37,7 @@ def found_by_tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(multi_search, "k_nearest", counted)
     monkeypatch.setattr(multi, "_FEW_ROWS", 16)
     monkeypatch.setattr(multi_tables, "_KEYS_OF_ROWS", 1)
-    monkeypatch.setattr(multi_cost, "_SHARES", np.full(3, np.inf))
+    monkeypatch.setattr(multi_lookup, "_SHARES_OF_SCAN", np.full(3, np.inf))
     return counts
 
 

@@ -20,7 +20,7 @@ from bitkin.errors import (
     InvalidInputError,
     UnknownIdError,
 )
-from bitkin.index.flat import scan
+from bitkin.index import flat
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
@@ -154,7 +154,7 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
         super().__init__()
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-        self.patches.setattr(scan, "_SMALL_SCAN", 0)
+        self.patches.setattr(flat, "_SMALL_SCAN", 0)
         self.rng = np.random.default_rng(0)
         self.spec = CodeSpec(11, 2)
         self.index = FlatIndex(self.spec)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex, MultiIndex, Neighbors, RaggedNeighbors
 from bitkin.errors import CodeMismatchError, InvalidInputError
-from bitkin.index.multi import cost as multi_cost
+from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
-from bitkin.index.rows import tabled
+from bitkin.index.rows import growth
 from bitkin.kernels.blocks import BLOCK
 from tests.truth import random_codes
 
@@ -40,7 +40,7 @@ def few_rows() -> Iterator[pytest.MonkeyPatch]:
 def patched(patch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     patch.setattr(multi, "_FEW_ROWS", BLOCK - 1)
     patch.setattr(multi_tables, "_KEYS_OF_ROWS", 0.001)
-    patch.setattr(multi_cost, "_SHARES", TABLES)
+    patch.setattr(multi_lookup, "_SHARES_OF_SCAN", TABLES)
     return patch
 
 
@@ -103,7 +103,7 @@ def test_answers_are_those_of_the_scan(
         rows = random_codes(rng, n, n_symbols, bits, empty=True, near=kind == "repeated")
     queries = Codes.concatenate([random_codes(rng, 3, n_symbols, bits, empty=True), rows[:4]])
     with pytest.MonkeyPatch.context() as patch:
-        patched(patch).setattr(multi_cost, "_SHARES", shares)
+        patched(patch).setattr(multi_lookup, "_SHARES_OF_SCAN", shares)
         index, flat = both(rows, rng.permutation(3 * n)[:n])
         assert (index.snapshot.segments[0].tables is None) == (n < BLOCK)
         require_same_answers(index, flat, queries)
@@ -169,7 +169,7 @@ def written(
 def test_only_allowed_ids_come_back_and_all_k_of_them(
     share: float, shares: npt.NDArray[np.float64], few_rows: pytest.MonkeyPatch
 ) -> None:
-    few_rows.setattr(multi_cost, "_SHARES", shares)
+    few_rows.setattr(multi_lookup, "_SHARES_OF_SCAN", shares)
     few_rows.setattr(multi_search, "FEW_ALLOWED", 0)
     rng = np.random.default_rng(3)
     rows = clustered(rng, 3 * BLOCK + 70, 64, 1, empty=True)
@@ -270,7 +270,7 @@ def test_rows_come_into_tables_as_they_grow_and_few_stay_outside(
         flat.add(rows[part])
         segments = index.snapshot.segments
         outside = [each.n - (each.tables.n if each.tables else 0) for each in segments]
-        assert len(segments) <= tabled.MOST_SEGMENTS
+        assert len(segments) <= growth.MOST_SEGMENTS
         assert sum(outside) <= sum(max(BLOCK, each.n // 16) for each in segments)
     assert index.nbytes > flat.nbytes
     require_same_answers(index, flat, rows[::5000])
@@ -338,12 +338,15 @@ def test_bad_input_is_refused() -> None:
 
 def test_one_query_alone_may_spend_more_than_one_of_many(few_threads: None) -> None:
     bitkin.set_threads(1)
-    alone, among_many = multi_cost.budgets(10**8, 1), multi_cost.budgets(10**8, 1000)
+    alone, among_many = (
+        multi_lookup.lookup_budgets(10**8, 1),
+        multi_lookup.lookup_budgets(10**8, 1000),
+    )
     assert (alone > 2 * among_many).all()
     bitkin.set_threads(4)
     # four threads scan it, one looks it up
-    assert np.allclose(multi_cost.budgets(10**8, 1), alone / 4)
-    assert np.allclose(multi_cost.budgets(10**8, 1000), among_many)
+    assert np.allclose(multi_lookup.lookup_budgets(10**8, 1), alone / 4)
+    assert np.allclose(multi_lookup.lookup_budgets(10**8, 1000), among_many)
 
 
 def test_codes_of_one_symbol_and_of_no_rows(few_rows: pytest.MonkeyPatch) -> None:

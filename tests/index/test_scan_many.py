@@ -10,7 +10,7 @@ import pytest
 
 from bitkin import Codes, FlatIndex
 from bitkin.arrays import Ids
-from bitkin.index.flat import scan
+from bitkin.index import flat
 from bitkin.kernels.blocks import BLOCK
 
 K = 200
@@ -30,13 +30,13 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every call of the two kernels, by name."""
     calls: list[str] = []
     for name in ("many_smallest_into", "k_smallest_into"):
-        kernel = getattr(scan, name)
+        kernel = getattr(flat, name)
 
         def noted(*args: object, name: str = name, kernel: object = kernel) -> None:
             calls.append(name)
             kernel(*args)  # type: ignore[operator]
 
-        monkeypatch.setattr(scan, name, noted)
+        monkeypatch.setattr(flat, name, noted)
     return calls
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin.index.multi import cost as multi_cost
-from bitkin.index.rows import tabled
+from bitkin.index.multi import lookup as multi_lookup
+from bitkin.index.rows import growth
 from bitkin.kernels.blocks import BLOCK
 from tests.index.snapshots import KINDS, stress
 
@@ -18,7 +18,7 @@ def tables_built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     built, as they come.
     """
     built: list[int] = []
-    tabled_segment = tabled._tabled
+    tabled_segment = growth._tabled
 
     def counted(segment: Any, build: Any, few: int) -> Any:
         after = tabled_segment(segment, build, BLOCK)
@@ -26,8 +26,8 @@ def tables_built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             built.append(after.tables.n)
         return after
 
-    monkeypatch.setattr(tabled, "_tabled", counted)
-    monkeypatch.setattr(multi_cost, "_SHARES", np.full(3, np.inf))
+    monkeypatch.setattr(growth, "_tabled", counted)
+    monkeypatch.setattr(multi_lookup, "_SHARES_OF_SCAN", np.full(3, np.inf))
     return built
 
 

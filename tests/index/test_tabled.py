@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin.index.rows.tabled import MOST_SEGMENTS
+from bitkin.index.rows.growth import MOST_SEGMENTS
 from tests.truth import random_codes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bitkin import Codes, CodeSpec, FlatIndex
 from bitkin.index.multi import tables as multi_tables
-from bitkin.index.multi.lookup import nothing_kept
+from bitkin.index.multi.lookup import empty_heaps
 from bitkin.index.multi.tables import build_tables, chunk_lengths, empty_tables, flips
 from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
@@ -122,7 +122,7 @@ def test_lookups_find_the_nearest_or_say_that_they_gave_up(
     chunks = build_tables(segment, rows.spec).chunks
     mask = read_only(np.empty(0, dtype=np.uint64))  # empty rows are in no table
     for budget in (np.inf, 30_000.0, 0.0):
-        kept = nothing_kept(len(queries), k, n_symbols + 1)
+        kept = empty_heaps(len(queries), k, n_symbols + 1)
         work = work_for(bits, rows.spec.plane_words, len(chunks.lengths))
         nearest_by_tables_into(
             read_only(segment.blocks),

@@ -116,7 +116,7 @@ def measure_speed(n: int = 1_000_000) -> dict[str, Any]:
     import numpy as np
 
     from bitkin.codes import Codes
-    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.index.flat import FlatIndex
     from bitkin.threads import get_threads
 
     rng = np.random.default_rng(0)

@@ -98,7 +98,7 @@ def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str,
 
 def _new_index(kind: str, spec: CodeSpec, settings: dict[str, int]) -> RowIndex:
     from bitkin.index.bands.band_index import BandIndex
-    from bitkin.index.flat.flat_index import FlatIndex
+    from bitkin.index.flat import FlatIndex
     from bitkin.index.multi.multi_index import MultiIndex
 
     if kind == "bands":

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bitkin.errors import MissingExtraError
 from bitkin.evaluate import nearest, recall
 from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.index.flat.flat_index import FlatIndex
+from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors
 
 _N_QUERIES = 500

@@ -27,7 +27,7 @@ from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError,
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
 from bitkin.index.rows.files import verify_rows
-from bitkin.index.rows.limits import next_ids
+from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
 from bitkin.rescoring.funnel import Funnel, steps_to

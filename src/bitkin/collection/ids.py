@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, require_order, shown
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.rows.limits import given_ids, is_id
+from bitkin.index.rows.ids import given_ids, is_id
 
 Names = npt.NDArray[np.object_]
 

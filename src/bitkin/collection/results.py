@@ -10,8 +10,7 @@ import numpy.typing as npt
 from bitkin.arrays import Batch
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.index.results import Neighbors
-from bitkin.index.rows.limits import require_fitting
+from bitkin.index.results import Neighbors, require_fitting
 from bitkin.rescoring.funnel import Step
 
 _ID_BYTES = 8

@@ -21,7 +21,7 @@ from bitkin.rescoring.pair_distances import METRICS
 
 MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them
 INDEXES = {
-    "flat": ("bitkin.index.flat.flat_index", "FlatIndex"),
+    "flat": ("bitkin.index.flat", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),
     "bands": ("bitkin.index.bands.band_index", "BandIndex"),
 }

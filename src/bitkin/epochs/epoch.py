@@ -13,7 +13,7 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
-from bitkin.index.flat import scan
+from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
@@ -136,7 +136,7 @@ class Epoch:
     def nearest(self, queries: Batch, n_candidates: int, allow: Ids | None) -> Neighbors:
         """Return the nearest rows of every query by codes, in that order, with their scores."""
         asked = self.scorer.prepare_queries(queries)
-        found = scan.k_nearest(self.rows, asked.codes, min(n_candidates, len(self)), allow).ids
+        found = scan_nearest(self.rows, asked.codes, min(n_candidates, len(self)), allow).ids
         there = found >= 0
         ids = found[there]
         places = np.full(found.shape, -1, dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import id_array, is_ascending, one_of, whole_number
+from bitkin.checks import id_array, is_ascending, one_of, some_of, whole_number
 from bitkin.codes import Codes, require_codes
 from bitkin.epochs import files as epoch_files
 from bitkin.epochs.epoch import Epoch
@@ -22,8 +22,7 @@ from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.trial import StreamTrial
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.files import read_index, verify_rows
-from bitkin.index.rows.limits import given_ids, is_id
-from bitkin.index.rows.snapshot import some_of
+from bitkin.index.rows.ids import given_ids, is_id
 from bitkin.io.reader import StoredFile
 from bitkin.locks import WriterLock
 from bitkin.rescoring.corrections import encode_with_corrections, require_corrections

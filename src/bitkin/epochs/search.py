@@ -11,8 +11,7 @@ import numpy as np
 from bitkin.arrays import Batch, Ids
 from bitkin.epochs.epoch import Epoch
 from bitkin.epochs.state import State
-from bitkin.index.results import Neighbors
-from bitkin.index.rows.limits import require_fitting
+from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import row_slice
 from bitkin.rescoring.estimate import distances_from_scores

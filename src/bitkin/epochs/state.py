@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
+from bitkin.checks import some_of
 from bitkin.codes import Codes
 from bitkin.epochs.epoch import Epoch
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.estimators.vector_input import fitted_names
-from bitkin.index.rows.limits import next_ids
-from bitkin.index.rows.snapshot import some_of
+from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer

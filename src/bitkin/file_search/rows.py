@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bitkin.arguments import ArgumentSpelling
+from bitkin.checks import some_of
 from bitkin.codes import Codes
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.rows.snapshot import some_of
 from bitkin.rescoring.corrections import require_squares
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import id_array, whole_number
+from bitkin.checks import id_array, some_of, whole_number
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.index.rows.files import parameters_of, read_index, rows_from, tensors_of, verify_rows
 from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
-from bitkin.index.rows.limits import given_ids, is_id, next_ids, require_fitting
-from bitkin.index.rows.snapshot import Snapshot, some_of
+from bitkin.index.rows.ids import given_ids, is_id, next_ids
+from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import write_file
 from bitkin.kernels.blocks import BLOCK

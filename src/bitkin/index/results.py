@@ -1,11 +1,19 @@
-"""What a search returns: plain arrays, one row a query, whatever the number of queries."""
+"""What a search returns: plain arrays, one row per query, whatever the number of queries.
+
+The order is the same everywhere: nearest first, ties by lower id.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from bitkin import memory
+from bitkin.arrays import Ids
+from bitkin.errors import InvalidInputError
 
 
 class Neighbors(NamedTuple):
@@ -33,3 +41,52 @@ class RaggedNeighbors(NamedTuple):
     """int64, all queries after one another."""
     distances: npt.NDArray[np.int32]
     """int32, beside `ids`."""
+
+
+def no_neighbors(
+    n_queries: int, k: int, distance: float = np.inf, dtype: npt.DTypeLike = np.float64
+) -> Neighbors:
+    """Return id −1 everywhere, at a distance farther than that of any row."""
+    return Neighbors(
+        np.full((n_queries, k), -1, dtype=np.int64),
+        np.full((n_queries, k), distance, dtype=dtype),
+    )
+
+
+def merge_neighbors(parts: Sequence[Neighbors], k: int) -> Neighbors:
+    """Keep the best k of several results for the same queries, no row being in two of them.
+
+    Missing neighbours, which are farther than all others, end up last.
+    """
+    ids = np.concatenate([part.ids for part in parts], axis=1)
+    distances = np.concatenate([part.distances for part in parts], axis=1)
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return Neighbors(
+        np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    )
+
+
+def ragged_neighbors(
+    n_queries: int, found: Sequence[tuple[Ids, Ids, npt.NDArray[np.int32]]]
+) -> RaggedNeighbors:
+    """Put what was found in pieces, each (query, id, distance) as arrays, in order.
+
+    No row of a query may be in two pieces.
+    """
+    nothing = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+    queries, ids, distances = map(np.concatenate, zip(nothing, *found, strict=True))
+    order = np.lexsort((ids, distances, queries))
+    offsets = np.zeros(n_queries + 1, dtype=np.int64)
+    np.cumsum(np.bincount(queries, minlength=n_queries), out=offsets[1:])
+    return RaggedNeighbors(offsets, ids[order], distances[order])
+
+
+def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
+    """Raise where the result alone, `pair_bytes` per neighbour, would not fit this machine's
+    memory.
+    """
+    if pair_bytes * n_queries * k > memory.physical_memory():
+        raise InvalidInputError(
+            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. "
+            "Search in batches."
+        )

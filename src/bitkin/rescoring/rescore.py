@@ -14,8 +14,7 @@ from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.index.base import RowIndex
-from bitkin.index.results import Neighbors
-from bitkin.index.rows.limits import require_fitting
+from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import stack
 from bitkin.rescoring.corrections import (

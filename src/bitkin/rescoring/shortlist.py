@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Ids
-from bitkin.checks import id_array, require_unmasked
+from bitkin.checks import id_array, require_unmasked, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors
-from bitkin.index.rows.snapshot import some_of
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.selection import nearest_into
 

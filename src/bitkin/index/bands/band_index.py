@@ -15,14 +15,13 @@ from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.bands.layout import BandLayout
-from bitkin.index.bands.search import BandSearch, ragged
+from bitkin.index.bands.search import BandSearch, candidates_within
 from bitkin.index.bands.tables import band_tables, require_numbers
 from bitkin.index.base import RowIndex
-from bitkin.index.flat import scan
-from bitkin.index.results import Neighbors, RaggedNeighbors
-from bitkin.index.rows.limits import require_fitting
+from bitkin.index.flat import scan_nearest
+from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
+from bitkin.index.rows.growth import FEW_ROWS, with_tables
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.index.rows.tabled import FEW_ROWS, with_tables
 from bitkin.io.reader import StoredFile
 
 if TYPE_CHECKING:
@@ -230,13 +229,12 @@ class BandIndex(RowIndex):
     ) -> tuple[Neighbors, Ids]:
         """Return the nearest, and how many rows of tables were looked at for every query."""
         asked, search = self._asked(snapshot, queries, allow)
-        ids = np.full((len(queries), k), -1, dtype=np.int64)
-        distances = np.full((len(queries), k), self.spec.n_symbols + 1, dtype=np.int32)
+        ids, distances = no_neighbors(len(queries), k, self.spec.n_symbols + 1, np.int32)
         looked = np.zeros(len(queries), dtype=np.int64)
         (ids[asked], distances[asked]), looked[asked] = search.nearest(k)
         short = asked[ids[asked, min(k, least) - 1] < 0] if least else asked[:0]
         if len(short):
-            scanned = scan.k_nearest(snapshot, queries[short], k, allow)
+            scanned = scan_nearest(snapshot, queries[short], k, allow)
             if self._score == "distance":
                 ids[short], distances[short] = scanned
             else:
@@ -259,7 +257,7 @@ class BandIndex(RowIndex):
     ) -> RaggedNeighbors:
         """Return all candidates within `radius` of every query."""
         asked, search = self._asked(snapshot, queries, allow)
-        return ragged(search, asked, len(queries), radius)
+        return candidates_within(search, asked, len(queries), radius)
 
     def _asked(
         self, snapshot: Snapshot, queries: Codes, allow: Ids | None
@@ -269,7 +267,9 @@ class BandIndex(RowIndex):
         if len(asked) < len(queries):
             queries = queries[asked]
         by_hits = self._score == "hits"
-        return asked, BandSearch.of(snapshot, self._layout, self._budget, by_hits, queries, allow)
+        return asked, BandSearch.begin(
+            snapshot, self._layout, self._budget, by_hits, queries, allow
+        )
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())

@@ -20,7 +20,13 @@ from bitkin.arrays import Ids, Words
 from bitkin.codes import Codes
 from bitkin.index.bands.layout import BandLayout
 from bitkin.index.bands.tables import BandTables, sketches_of
-from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.results import (
+    Neighbors,
+    RaggedNeighbors,
+    merge_neighbors,
+    no_neighbors,
+    ragged_neighbors,
+)
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.segment import Segment
@@ -41,7 +47,7 @@ from bitkin.kernels.scan import block_widths, symbol_distances_into
 SCAN_SHARE = 8  # a row in a bucket costs about as much time as so many in a scan
 _ROWS_A_FINALIST = 5  # with a budget, of rows that have sketches
 _FINALISTS_A_RESULT = 16
-_NOBODY = np.int64(2**63 - 1)
+_NO_MATCH = np.int64(2**63 - 1)
 _NO_LIMIT = 2**62
 _DISTANCES_AT_ONCE = 1 << 20
 _QUERIES_AT_ONCE = 256
@@ -66,7 +72,7 @@ class BandSearch:
     masks: list[Bitmap | None]
 
     @classmethod
-    def of(
+    def begin(
         cls,
         snapshot: Snapshot,
         layout: BandLayout,
@@ -89,25 +95,18 @@ class BandSearch:
         workers = threads.get_threads()
         if n_queries > _FEW_QUERIES:
             step = min(step, -(-n_queries // workers))
-        ids = np.full((n_queries, k), -1, dtype=np.int64)
-        distances = np.full((n_queries, k), self.layout.spec.n_symbols + 1, dtype=np.int32)
+        farther = self.layout.spec.n_symbols + 1
+        ids, distances = no_neighbors(n_queries, k, farther, np.int32)
         looked = np.zeros(n_queries, dtype=np.int64)
 
         def search(first: int) -> None:
             part = slice(first, min(first + step, n_queries))
             rivals = [self._of_segment(s, mask, part, k, looked) for s, mask in self._segments()]
-            best_ids = np.concatenate([found.ids for found in rivals], axis=1)
-            scores = np.concatenate([found.distances for found in rivals], axis=1)
-            if len(rivals) > 1:
-                order = np.lexsort((best_ids, scores), axis=1)[:, :k]
-                best_ids, scores = (
-                    np.take_along_axis(best_ids, order, 1),
-                    np.take_along_axis(scores, order, 1),
-                )
-            there = scores < _NOBODY // 2**32
+            best_ids, scores = rivals[0] if len(rivals) == 1 else merge_neighbors(rivals, k)
+            there = scores < _NO_MATCH >> 32
             width = best_ids.shape[1]
             ids[part, :width] = np.where(there, best_ids, -1)
-            distances[part, :width] = np.where(there, scores, self.layout.spec.n_symbols + 1)
+            distances[part, :width] = np.where(there, scores, farther)
 
         if any(True for _ in self._segments()):
             threads.run(search, range(0, n_queries, step))
@@ -127,10 +126,12 @@ class BandSearch:
     def _of_segment(
         self, segment: Segment, mask: Bitmap, part: slice, k: int, looked: Ids
     ) -> Neighbors:
-        best = np.full((part.stop - part.start, min(k, segment.n)), _NOBODY)
+        best = np.full((part.stop - part.start, min(k, segment.n)), _NO_MATCH)
         if self.by_hits:
             for q in range(part.start, part.stop):
                 rows, scores = self._scored(segment, mask, q)
+                # one number per candidate, score above row: the smallest is the best, ties by
+                # lower row, and so by lower id
                 places = (scores.astype(np.int64) << 32) + rows
                 if len(places) > best.shape[1]:
                     places = np.partition(places, best.shape[1] - 1)[: best.shape[1]]
@@ -140,7 +141,7 @@ class BandSearch:
             self._by_distance(segment, mask, part, best, looked)
         rows = best & (2**32 - 1)
         scores = best >> 32
-        return Neighbors(segment.ids[np.where(best < _NOBODY, rows, 0)], scores)
+        return Neighbors(segment.ids[np.where(best < _NO_MATCH, rows, 0)], scores)
 
     def _by_distance(
         self, segment: Segment, mask: Bitmap, part: slice, best: Ids, looked: Ids
@@ -283,22 +284,20 @@ class BandSearch:
         return room_for(tables.n, n_words, n_buckets, min(most, tables.arrays.rows.size))
 
 
-def ragged(search: BandSearch, asked: Ids, n_queries: int, radius: int) -> RaggedNeighbors:
+def candidates_within(
+    search: BandSearch, asked: Ids, n_queries: int, radius: int
+) -> RaggedNeighbors:
     """Return all candidates within `radius`, nearest first, ties by lower id; query i of the search
     is `asked[i]`.
     """
 
-    def within(query: int) -> tuple[Ids, Scores]:
-        found = list(search.candidates(query))
-        ids = np.concatenate([np.empty(0, np.int64), *(ids for ids, _ in found)])
-        scores = np.concatenate([np.empty(0, np.int32), *(scores for _, scores in found)])
-        near = scores <= radius
-        order = np.lexsort((ids[near], scores[near]))
-        return ids[near][order], scores[near][order]
+    def within(query: int) -> list[tuple[Ids, Ids, Scores]]:
+        found = []
+        for ids, scores in search.candidates(query):
+            near = scores <= radius
+            which = np.full(np.count_nonzero(near), asked[query])
+            found.append((which, ids[near], scores[near]))
+        return found
 
-    found = threads.run(within, range(len(asked)))
-    offsets = np.zeros(n_queries + 1, dtype=np.int64)
-    offsets[asked + 1] = [len(ids) for ids, _ in found]
-    ids = np.concatenate([np.empty(0, np.int64), *(ids for ids, _ in found)])
-    scores = np.concatenate([np.empty(0, np.int32), *(scores for _, scores in found)])
-    return RaggedNeighbors(np.cumsum(offsets), ids, scores)
+    pieces = threads.run(within, range(len(asked)))
+    return ragged_neighbors(n_queries, [piece for found in pieces for piece in found])

@@ -22,9 +22,9 @@ from bitkin.index.bands.bands import similarity_threshold
 from bitkin.index.bands.layout import BandLayout
 from bitkin.index.bands.search import BandSearch
 from bitkin.index.bands.tables import band_tables
-from bitkin.index.flat.flat_index import FlatIndex
+from bitkin.index.flat import FlatIndex
+from bitkin.index.rows.growth import with_tables
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.index.rows.tabled import with_tables
 from bitkin.notices import warn_caller
 from bitkin.randomness import Draws, resolve_seed
 
@@ -155,7 +155,7 @@ class _Trial:
 
     def answer(self, questions: _Questions) -> _Answer:
         """Search, and compare with the truth."""
-        search = BandSearch.of(
+        search = BandSearch.begin(
             self.snapshot, self.layout, self.budget, False, questions.codes, None
         )
         found, looked = search.nearest(questions.truth.shape[1])

@@ -1,9 +1,14 @@
 """Queries looked up in the tables of a snapshot: heaps of the best rows, and what it took to fill
 them.
+
+A search by tables may cost so much before the scan is cheaper. Costs are in nanoseconds of the
+machine they were measured on; only their ratios matter, and those change little from machine to
+machine.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +17,6 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
-from bitkin.index.multi import cost as multi_cost
 from bitkin.index.multi.tables import MultiTables
 from bitkin.index.results import Neighbors
 from bitkin.index.rows import bitmap
@@ -21,11 +25,21 @@ from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.multi_index import nearest_by_tables_into, work_for
 
-_MOST_QUERIES = 64  # of a piece of work
+_MOST_QUERIES_A_PIECE = 64
 _ALL_ROWS = np.empty(0, dtype=np.uint64)
 
+# A key looked up, an entry met, a row looked at (bench/sublinear.py).
+_LOOKUP_COSTS = np.array([80.0, 3.0, 120.0])
+_SCANNED_WORD = 0.17  # of a row, by many queries together
+# read from memory, shared by queries that are scanned together; nothing where all fits the cache
+_READ_WORD = 0.4
+_CACHE_WORDS = 1 << 22
+# Of the scan's cost: spent before the rest is estimated; the most that the rest may cost then; the
+# most that is spent.
+_SHARES_OF_SCAN = np.array([0.03, 0.7, 1.0])
 
-class Kept(NamedTuple):
+
+class MultiHeaps(NamedTuple):
     """The best of every query as heaps, the worst first, and how they were found."""
 
     distances: npt.NDArray[np.int32]
@@ -39,15 +53,17 @@ class Kept(NamedTuple):
     search gave up.
     """
 
-    def part(self, first: int, last: int) -> Kept:
+    def part(self, first: int, last: int) -> MultiHeaps:
         """Return those of queries `first` … `last`, not copied."""
         some = slice(first, last)
-        return Kept(self.distances[some], self.ids[some], self.sizes[some], self.account[some])
+        return MultiHeaps(
+            self.distances[some], self.ids[some], self.sizes[some], self.account[some]
+        )
 
 
-def nothing_kept(n_queries: int, room: int, far: int) -> Kept:
+def empty_heaps(n_queries: int, room: int, far: int) -> MultiHeaps:
     """Return heaps without rows: id −1, at a distance that no row has."""
-    return Kept(
+    return MultiHeaps(
         distances=np.full((n_queries, room), far, dtype=np.int32),
         ids=np.full((n_queries, room), -1, dtype=np.int64),
         sizes=np.zeros(n_queries, dtype=np.int64),
@@ -55,7 +71,7 @@ def nothing_kept(n_queries: int, room: int, far: int) -> Kept:
     )
 
 
-def kept_from(found: Neighbors) -> Kept:
+def heaps_from(found: Neighbors) -> MultiHeaps:
     """Return heaps of what was found: backwards, the worst of what is there comes first."""
     n_queries, k = found.ids.shape
     sizes = (found.ids >= 0).sum(axis=1)
@@ -65,7 +81,7 @@ def kept_from(found: Neighbors) -> Kept:
         np.take_along_axis(found.distances, order, axis=1),
         np.take_along_axis(found.ids, order, axis=1),
     )
-    return Kept(distances, ids, sizes, np.zeros((n_queries, 4), dtype=np.int64))
+    return MultiHeaps(distances, ids, sizes, np.zeros((n_queries, 4), dtype=np.int64))
 
 
 def has_tables(snapshot: Snapshot) -> bool:
@@ -99,10 +115,10 @@ def _behind_tables(segment: Segment) -> Segment | None:
     )
 
 
-def look_up(snapshot: Snapshot, queries: Codes, radius: int, kept: Kept) -> None:
+def look_up(snapshot: Snapshot, queries: Codes, radius: int, heaps: MultiHeaps) -> None:
     """Offer all rows in tables, within `radius`, to the heaps of all queries; some may give up."""
     words = read_only(queries.words)
-    rounds = -(-len(words) // (threads.get_threads() * _MOST_QUERIES))
+    rounds = -(-len(words) // (threads.get_threads() * _MOST_QUERIES_A_PIECE))
     step = -(-len(words) // (threads.get_threads() * rounds))
 
     def search(first: int) -> None:
@@ -114,7 +130,7 @@ def look_up(snapshot: Snapshot, queries: Codes, radius: int, kept: Kept) -> None
                     snapshot.spec.n_symbols,
                     words,
                     radius,
-                    kept,
+                    heaps,
                     first,
                     step,
                 )
@@ -128,11 +144,11 @@ def _look_up_segment(
     n_symbols: int,
     words: npt.NDArray[np.uint64],
     radius: int,
-    kept: Kept,
+    heaps: MultiHeaps,
     first: int,
     count: int,
 ) -> None:
-    some, best = words[first : first + count], kept.part(first, first + count)
+    some, best = words[first : first + count], heaps.part(first, first + count)
     nearest_by_tables_into(
         read_only(segment.blocks),
         read_only(segment.ids),
@@ -141,8 +157,22 @@ def _look_up_segment(
         n_symbols,
         some,
         radius,
-        multi_cost.COSTS,
-        multi_cost.budgets(tables.n * words[0].size, len(words)),
+        _LOOKUP_COSTS,
+        lookup_budgets(tables.n * words[0].size, len(words)),
         work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
         *best,
     )
+
+
+def lookup_budgets(n_words: int, n_queries: int) -> npt.NDArray[np.float64]:
+    """Return what a query over rows of so many words in all may spend, asked together with others.
+
+    All threads scan a few queries together, while each query is looked up by one.
+    """
+    # A scan of n words costs n · (compare + read / √queries): what is read serves all queries that
+    # are scanned together. `idle` is the share of threads that a lookup keeps busy.
+    reading = _READ_WORD * min(1.0, n_words / _CACHE_WORDS) / math.sqrt(n_queries)
+    workers = threads.get_threads()
+    idle = n_queries / (workers * -(-n_queries // workers))
+    shares: npt.NDArray[np.float64] = _SHARES_OF_SCAN * (n_words * (_SCANNED_WORD + reading) * idle)
+    return shares

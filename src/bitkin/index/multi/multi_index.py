@@ -11,11 +11,10 @@ from bitkin.index.base import RowIndex
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi.search import Lookups
 from bitkin.index.multi.tables import MultiTables, build_tables
-from bitkin.index.results import Neighbors, RaggedNeighbors
-from bitkin.index.rows.limits import require_fitting
+from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
+from bitkin.index.rows.growth import with_tables
 from bitkin.index.rows.segment import Segment
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.index.rows.tabled import with_tables
 
 _FEW_ROWS = 1 << 16  # are scanned in less time than it takes to look into tables
 

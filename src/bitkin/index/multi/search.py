@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
-from bitkin.index.flat import scan
-from bitkin.index.multi.lookup import has_tables, kept_from, look_up, nothing_kept, outside_tables
-from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.flat import scan_nearest, scan_within_radius
+from bitkin.index.multi.lookup import empty_heaps, has_tables, heaps_from, look_up, outside_tables
+from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, ragged_neighbors
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.multi_index import sort_heaps
 
@@ -54,19 +54,19 @@ def k_nearest(
         return _spread(queries, *k_nearest(snapshot, queries[~queries.empty], k, allow))
     if not _worth_it(snapshot, allow) or len(queries) == 0:
         account = np.ones((len(queries), 1), dtype=np.int64) * _SCANNED
-        return scan.k_nearest(snapshot, queries, k, allow), _lookups(account)
+        return scan_nearest(snapshot, queries, k, allow), _lookups(account)
     snapshot = _narrowed(snapshot, allow)
     outside = outside_tables(snapshot)
     if outside.segments:
-        kept = kept_from(scan.k_nearest(outside, queries, k, None))
+        heaps = heaps_from(scan_nearest(outside, queries, k, None))
     else:
-        kept = nothing_kept(len(queries), k, snapshot.spec.n_symbols + 1)
-    look_up(snapshot, queries, snapshot.spec.n_symbols, kept)
-    sort_heaps(kept.distances, kept.ids, kept.sizes)
-    found, lookups = Neighbors(kept.ids, kept.distances), _lookups(kept.account)
+        heaps = empty_heaps(len(queries), k, snapshot.spec.n_symbols + 1)
+    look_up(snapshot, queries, snapshot.spec.n_symbols, heaps)
+    sort_heaps(heaps.distances, heaps.ids, heaps.sizes)
+    found, lookups = Neighbors(heaps.ids, heaps.distances), _lookups(heaps.account)
     if lookups.fell_back.any():
         left = np.flatnonzero(lookups.fell_back)
-        found.ids[left], found.distances[left] = scan.k_nearest(snapshot, queries[left], k, None)
+        found.ids[left], found.distances[left] = scan_nearest(snapshot, queries[left], k, None)
     return found, lookups
 
 
@@ -75,7 +75,7 @@ def within_radius(
 ) -> RaggedNeighbors:
     """Return all rows within `radius` of every query, nearest first, ties by lower id."""
     if not _worth_it(snapshot, allow):
-        return scan.within_radius(snapshot, queries, radius, allow)
+        return scan_within_radius(snapshot, queries, radius, allow)
     snapshot = _narrowed(snapshot, allow)
     hits: list[_Hits] = []
     left = np.flatnonzero(~queries.empty_rows())
@@ -84,13 +84,13 @@ def within_radius(
         crowded = []
         for start in range(0, len(left), _TOGETHER):
             some = left[start : start + _TOGETHER]
-            kept = nothing_kept(len(some), room, radius + 1)
-            look_up(snapshot, queries[some], radius, kept)
-            gave_up, full = kept.account[:, 3] != 0, kept.sizes == room
+            heaps = empty_heaps(len(some), room, radius + 1)
+            look_up(snapshot, queries[some], radius, heaps)
+            gave_up, full = heaps.account[:, 3] != 0, heaps.sizes == room
             done = ~gave_up & ~full
-            there = (np.arange(room) < kept.sizes[:, None]) & done[:, None]
+            there = (np.arange(room) < heaps.sizes[:, None]) & done[:, None]
             hits.append(
-                (np.repeat(some, there.sum(axis=1)), kept.ids[there], kept.distances[there])
+                (np.repeat(some, there.sum(axis=1)), heaps.ids[there], heaps.distances[there])
             )
             answered.append(some[done])
             given_up.append(some[gave_up])
@@ -101,13 +101,9 @@ def within_radius(
         (rest, np.concatenate([left[:0], *answered])),
         (snapshot, np.concatenate([left, *given_up])),
     ):
-        found = scan.within_radius(rows, queries[numbers], radius, None)
+        found = scan_within_radius(rows, queries[numbers], radius, None)
         hits.append((np.repeat(numbers, np.diff(found.offsets)), found.ids, found.distances))
-    which, ids, distances = (np.concatenate(column) for column in zip(*hits, strict=True))
-    order = np.lexsort((ids, distances, which))
-    offsets = np.zeros(len(queries) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(which, minlength=len(queries)), out=offsets[1:])
-    return RaggedNeighbors(offsets, ids[order], distances[order])
+    return ragged_neighbors(len(queries), hits)
 
 
 def _worth_it(snapshot: Snapshot, allow: Ids | None) -> bool:
@@ -135,10 +131,7 @@ def _spread(
     """
     asked = ~queries.empty_rows()
     n, k = len(queries), some_found.ids.shape[1]
-    found = Neighbors(
-        np.full((n, k), -1, dtype=np.int64),
-        np.full((n, k), queries.spec.n_symbols + 1, dtype=np.int32),
-    )
+    found = no_neighbors(n, k, queries.spec.n_symbols + 1, np.int32)
     found.ids[asked], found.distances[asked] = some_found
     account = np.zeros((n, len(_SCANNED)), dtype=np.int64)
     account[asked] = np.stack(some_lookups, axis=1)

@@ -18,7 +18,7 @@ from bitkin.code_spec import CodeSpec, unused_bits
 from bitkin.codes import spec_from_file
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.rows import bitmap
-from bitkin.index.rows.limits import MAX_ID
+from bitkin.index.rows.ids import MAX_ID
 from bitkin.index.rows.segment import Segment, merged_blocks
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.layout import damaged

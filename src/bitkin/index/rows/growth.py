@@ -1,12 +1,19 @@
-"""How a snapshot becomes the next one: rows added, rows removed, space given back. Pure functions.
+"""How a snapshot becomes the next one: rows added, rows removed, space given back, tables kept up.
+Pure functions.
 
 Rows whose ids follow the last segment's go into its room; others get a segment of their own, and
 segments of like size whose ids interleave are merged. So ids always ascend within a segment, and
 there are few segments.
+
+Rows that no table covers yet are scanned, so a search is right at every moment. Tables are built
+again over all rows of their segment once enough rows have come behind them, and segments with
+tables are merged once there are many, so that over the life of an index a row is put into tables a
+bounded number of times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +21,14 @@ import numpy as np
 from bitkin.arrays import Ids
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.index.rows.segment import Segment, compacted, new_segment
+from bitkin.index.rows.segment import Segment, SegmentTables, compacted, new_segment
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK
+
+# every one has tables of its own to look into; each is an eighth of the rows before it, or more
+MOST_SEGMENTS = 8
+FEW_ROWS = 1 << 13  # are scanned in less time than a table takes to look into
+_SHARE_OUTSIDE = 16  # at most a sixteenth of a segment stays outside its tables
 
 
 def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
@@ -84,3 +96,25 @@ def tidied(snapshot: Snapshot) -> Snapshot:
     dead = sum(segment.n - segment.n_alive for segment in snapshot.segments)
     mapped = any(segment.source is not None for segment in snapshot.segments)
     return snapshot if mapped or dead <= max(BLOCK, len(snapshot)) else in_one_segment(snapshot)
+
+
+def with_tables(
+    snapshot: Snapshot, build: Callable[[Segment], SegmentTables], few: int = FEW_ROWS
+) -> Snapshot:
+    """Return the snapshot with tables over nearly all rows; `build` makes those of a segment of
+    more than `few`.
+    """
+    segments = snapshot.segments
+    # mapped ones stay where they are
+    in_memory = [segment for segment in segments if segment.source is None]
+    if len(in_memory) > MOST_SEGMENTS:
+        mapped = [segment for segment in segments if segment.source is not None]
+        segments = (*mapped, compacted(in_memory, snapshot.spec))
+    return replace(snapshot, segments=tuple(_tabled(segment, build, few) for segment in segments))
+
+
+def _tabled(segment: Segment, build: Callable[[Segment], SegmentTables], few: int) -> Segment:
+    outside = segment.n - (0 if segment.tables is None else segment.tables.n)
+    if outside <= max(few, segment.n // _SHARE_OUTSIDE):
+        return segment
+    return replace(segment, tables=build(segment))

@@ -30,7 +30,7 @@ from bitkin.kernels.blocks import (
 ROWS_PER_PIECE = 128 * BLOCK
 
 
-class Tables(Protocol):
+class SegmentTables(Protocol):
     """What an index builds over the first rows of a segment; good as long as its rows are where
     they were.
     """
@@ -60,7 +60,7 @@ class Segment:
     searchable: Bitmap | None = None
     source: StoredFile | None = None
     """The file whose mapped bytes `blocks` and `ids` are."""
-    tables: Tables | None = None
+    tables: SegmentTables | None = None
     """Rows are appended and die, but never move or change: the tables of a segment are those of all
     that follow it.
     """

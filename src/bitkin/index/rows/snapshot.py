@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from bitkin.arrays import Flags, Ids, Words
+from bitkin.checks import some_of
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, UnknownIdError
@@ -106,9 +107,3 @@ class Snapshot:
 def _require_found(ids: Ids, found: Flags) -> None:
     if not found.all():
         raise UnknownIdError(f"ids must be in the index; not there: {some_of(ids[~found])}.")
-
-
-def some_of(ids: Ids) -> str:
-    """Write the first few ids for a message."""
-    text = ", ".join(map(str, ids[:5].tolist()))
-    return text if len(ids) <= 5 else f"{text} and {len(ids) - 5} more"

@@ -1,15 +1,13 @@
-"""What an index is not asked for: ids it cannot give, and results that this machine cannot hold."""
+"""Ids of rows: what can be one, which come next, and those that a caller gives."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import memory
 from bitkin.arrays import Ids
-from bitkin.checks import id_array
+from bitkin.checks import id_array, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError
-from bitkin.index.rows.snapshot import some_of
 
 MAX_ID = 2**63 - 1
 
@@ -48,14 +46,3 @@ def given_ids(n_rows: int, ids: npt.ArrayLike | None) -> Ids | None:
             f"ids must differ, given more than once: {some_of(values[counts > 1])}."
         )
     return numbers
-
-
-def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
-    """Raise where the result alone, so many bytes a neighbour, would not fit this machine's
-    memory.
-    """
-    if pair_bytes * n_queries * k > memory.physical_memory():
-        raise InvalidInputError(
-            f"k must be smaller: {k} neighbours of {n_queries} queries do not fit in memory. "
-            "Search in batches."
-        )

@@ -1,1 +1,0 @@
-"""The index that looks at all codes."""
