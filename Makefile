@@ -8,7 +8,20 @@ SOAK ?= 1
 # Test processes side by side.
 JOBS ?= auto
 
-.PHONY: demo test lint types bench soak coverage clean
+# What `make quick` runs, to be had in a minute: rooms and style of names, saved files, one contract
+# test of every kind of thing, and for every kernel a comparison with a slow truth.
+QUICK := tests/test_rooms.py tests/test_codes.py tests/test_checks.py tests/saved \
+	tests/contracts/test_indexes.py tests/contracts/test_projections.py \
+	tests/contracts/test_rotations.py tests/kernels/test_band_index.py \
+	tests/kernels/test_multi_index.py tests/index/test_flat.py tests/rescoring/test_rescore.py \
+	tests/collection/test_funnel.py tests/collection/test_refusals.py \
+	tests/hashers/test_projection_hash.py tests/hashers/test_minhash.py \
+	tests/hashers/test_unifdiag.py tests/hashers/trackers/test_learning.py \
+	tests/learn/test_heshing_kernels.py tests/learn/test_taxonomy.py
+# Tests among them that take seconds each.
+NOT_QUICK := sequence_of_writes or any_split_of_the_rows or thousand_bits or angle_over_pi
+
+.PHONY: demo test quick lint types bench soak coverage clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +38,9 @@ demo: $(VENV)/.ready
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n $(JOBS) -k "not ($(NOT_QUICK))" $(QUICK)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 import bitkin
 from _data import data_file
+from _tiny import sized
 from bitkin import Codes, FlatIndex, ProjectionHash
 
-COPIES = 100
+COPIES = sized(100, 10)
 K = 10
-_SAMPLE = 300
+_SAMPLE = sized(300, 20)
 _PIECE = 50_000
 _FEATURES = 128
 

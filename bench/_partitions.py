@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 import bitkin
 from _data import data_file
+from _tiny import sized
 from bitkin import Codes, ProjectionHash
 from bitkin.evaluate import mean_average_precision, radius_truth
 from bitkin.randomness import Draws
 
-N_QUERIES, N_NEIGHBORS = 1000, 50
+N_QUERIES, N_NEIGHBORS = sized(1000, 40), sized(50, 5)
 DATA = {"cifar10_gist960": ("X", "Q"), "fashion_mnist": ("X_train", "X_test")}
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from _partitions import DATA, mean_and_error, partition, standard_error
 from _timing import report
+from _tiny import sized
 from bitkin import ProjectionHash, theory
 from bitkin.hashers.projection.projections import (
     PCA,
@@ -23,8 +24,8 @@ from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 
-BITS = (32, 64, 128)
-BOUND_BITS = 64
+BITS: tuple[int, ...] = sized((32, 64, 128), (8,))
+BOUND_BITS = sized(64, 8)
 SAMPLES, FEATURES = 0.05, 0.3
 ROTATIONS: dict[str, Any] = {
     "itq": "itq",

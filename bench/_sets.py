@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from _data import data_file
+from _tiny import sized
 from bitkin.evaluate import nearest
 from bitkin.randomness import Draws
 
-N_QUERIES = 1000
+N_QUERIES = sized(1000, 30)
 METRICS = {
     "fashion_mnist": "l2",
     "glove100_100k": "cosine",

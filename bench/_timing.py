@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from _tiny import TINY, sized
+
 
 def interleaved(
     jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0
@@ -19,6 +21,8 @@ def interleaved(
     OpenBLAS's threads go on spinning for some milliseconds after a product; a `pause` keeps one
     job's from the next.
     """
+    if TINY:
+        rounds, pause = 1, 0.0
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
         job()
@@ -44,7 +48,7 @@ def report(question: str, **figures: Any) -> None:
     print(json.dumps({"question": question, **rounded}, ensure_ascii=False), flush=True)
 
 
-def copy_bandwidth(n_bytes: int = 1 << 28) -> float:
+def copy_bandwidth(n_bytes: int = sized(1 << 28, 1 << 16)) -> float:
     """Return the bytes a second that one thread copies: read once, written once, counted once."""
     source, target = np.ones(n_bytes, dtype=np.uint8), np.empty(n_bytes, dtype=np.uint8)
     return n_bytes / interleaved({"copy": lambda: np.copyto(target, source)}, rounds=9)["copy"]

@@ -22,14 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from _timing import report
+from _tiny import sized
 from bitkin import ProjectionHash, get_threads
 from bitkin.hashers.projection.projections import PCA, Learned, Nystrom, Projection
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.randomness import Draws
 
-N_ROWS, N_FEATURES, N_BITS = 200_000, 4096, 256
-ROUNDS = 2
+N_ROWS, N_FEATURES, N_BITS = sized((200_000, 4096, 256), (400, 64, 16))
+N_AXES, ROUNDS = sized((512, 2), (32, 1))
 
 
 def wide() -> None:
@@ -63,14 +64,14 @@ def wide() -> None:
 
 
 def write_rows(path: Path) -> None:
-    """Write rows along 512 directions of falling strength, with noise everywhere."""
+    """Write rows along some directions of falling strength, with noise everywhere."""
     rng = np.random.default_rng(0)
-    axes = rng.standard_normal((512, N_FEATURES), dtype=np.float32)
-    axes *= (np.arange(1, 513, dtype=np.float32) ** -0.5)[:, None]
+    axes = rng.standard_normal((N_AXES, N_FEATURES), dtype=np.float32)
+    axes *= (np.arange(1, N_AXES + 1, dtype=np.float32) ** -0.5)[:, None]
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(N_ROWS, N_FEATURES))
-    step = 5000
+    step = min(5000, N_ROWS)
     for first in range(0, N_ROWS, step):
-        block = rng.standard_normal((step, 512), dtype=np.float32) @ axes
+        block = rng.standard_normal((step, N_AXES), dtype=np.float32) @ axes
         block += rng.standard_normal(block.shape, dtype=np.float32)
         rows[first : first + step] = block
     rows.flush()

@@ -28,12 +28,14 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 import bitkin
+from _data import data_file
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin.dedup.files import add_files
 from bitkin.io.json_lines import JsonLines
 from bitkin.sets.sets import Sets
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+SETS = (("newsgroups20_bodies", "body"), ("license_texts", "text"))
 THRESHOLD, SIZE, N_HASHES = 0.8, 3, 128
 # The highest the memory of this process has been; what the system reports of a child may be its
 # parent's.
@@ -258,14 +260,8 @@ def main() -> None:
     options = parser.parse_args()
     bitkin.set_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        for name, field in (("newsgroups20_bodies", "body"), ("license_texts", "text")):
-            path = DATA / f"{name}.jsonl.gz"
-            if not path.exists():
-                print(
-                    f"{path.name} is not in {DATA.parent.name}/{DATA.name}: skipped",
-                    file=sys.stderr,
-                )
-                continue
+        for name, field in sized(SETS, SETS[:1]):
+            path = data_file(f"{name}.jsonl.gz")
             if options.quick:
                 with gzip.open(path) as whole, gzip.open(Path(folder) / path.name, "wb") as part:
                     part.writelines(itertools.islice(whole, 2000))

@@ -20,10 +20,11 @@ from sklearn.svm import LinearSVC
 import bitkin
 from _data import data_file
 from _timing import report
+from _tiny import sized
 
-WORDS = (100, 300, 1000, 5000, 10_000)
-RUNS = 10
-COSTS = (1e-4, 3e-4, 1e-3, 3e-3)
+WORDS: tuple[int, ...] = sized((100, 300, 1000, 5000, 10_000), (100, 300))
+RUNS = sized(10, 2)
+COSTS: tuple[float, ...] = sized((1e-4, 3e-4, 1e-3, 3e-3), (1e-3,))
 
 
 def bags(n_words: int) -> tuple[Any, Any]:
@@ -113,7 +114,7 @@ def classification() -> None:
     `marked` gives them a value of their own.
     """
     y, yq = labels()
-    for n_words in (300, 1000, 10_000):
+    for n_words in sized((300, 1000, 10_000), (300,)):
         X, Q = bags(n_words)
         raw, _ = accuracy(X.astype(np.float64), y, Q.astype(np.float64), yq)
         report("classification of raw bags", words=n_words, accuracy=raw)
@@ -149,10 +150,15 @@ def classification() -> None:
 
 
 def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
-    rows = scipy.sparse.csr_array(X)
-    return np.concatenate(
-        [winners >= 0 for _, winners in hasher._winners(rows, slice(0, X.shape[0]))]
+    """Tell in which windows a row has anything, bool (n, n_hashes)."""
+    features = hasher._windows.features.reshape(-1)
+    window_of = np.repeat(np.arange(hasher.n_hashes), len(features) // hasher.n_hashes)
+    inside = scipy.sparse.csr_array(
+        (np.ones(len(features), dtype=np.float32), (features, window_of)),
+        shape=(X.shape[1], hasher.n_hashes),
     )
+    found: npt.NDArray[np.bool_] = ((X != 0).astype(np.float32) @ inside).toarray() > 0
+    return found
 
 
 def windows() -> None:

@@ -11,15 +11,17 @@ import numpy as np
 
 import bitkin
 from _timing import interleaved, report
+from _tiny import sized
 
-N, D, N_BITS = 65_536, 768, 256
+N, D, N_BITS = sized((65_536, 768, 256), (300, 40, 70))
+SIDE = sized(4096, 64)
 
 
 def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, D), dtype=np.float32)
     hasher = bitkin.ProjectionHash(n_bits=N_BITS, projection="random").fit(X[:1000])
-    square = rng.standard_normal((4096, 4096), dtype=np.float32)
+    square = rng.standard_normal((SIDE, SIDE), dtype=np.float32)
     out = np.empty_like(square)
     product = np.empty((N, N_BITS), dtype=np.float32)
     step = (1 << 24) // (4 * D)  # what `bitkin encode` takes at a time
@@ -48,7 +50,7 @@ def main() -> None:
             pause=0.1,
         )
         flops = 2.0 * N * D * N_BITS
-        rate = 2.0 * 4096**3 / times["sgemm"]
+        rate = 2.0 * SIDE**3 / times["sgemm"]
         report(
             "encode in batches",
             rows=N,

@@ -23,11 +23,12 @@ import numpy.typing as npt
 import bitkin
 from _data import data_file
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin.evaluate import nearest, recall
 
-N_QUERIES, K, FOUND = 1000, 10, 100
+N_QUERIES, K, FOUND = sized(1000, 50), 10, sized(100, 20)
 
-EPOCH_ROWS = 5_000
+EPOCH_ROWS = sized(5_000, 100)
 OF_FROZEN, OF_REENCODED = 1.10, 0.95  # wanted
 
 Floats = npt.NDArray[np.float32]

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 import bitkin
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin import Codes
 
 BITS = (64, 256)
@@ -115,7 +116,7 @@ def main() -> None:
     arguments = parser.parse_args()
     bitkin.set_threads(1)
     rng = np.random.default_rng(0)
-    n = 100_000 if arguments.quick else 1_000_000
+    n = sized(100_000 if arguments.quick else 1_000_000, 2000)
     for name in arguments.indexes:
         for n_bits in BITS:
             filtered(name, n, n_bits, rng)

@@ -24,11 +24,12 @@ import numpy.typing as npt
 import bitkin
 from _sets import METRICS, RealSet, real_set
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin import FlatIndex, Neighbors, ProjectionHash, rescore
 from bitkin.evaluate import recall
 
-BITS = (64, 128, 256)
-SHORTLIST = 1000  # rows a query that codes hand to the estimate
+BITS: tuple[int, ...] = sized((64, 128, 256), (32, 64))
+SHORTLIST = sized(1000, 200)  # rows a query that codes hand to the estimate
 MOST_ITQ = 512  # bits: beyond, its fit takes minutes
 NUMBERS = 8  # bytes a vector beside the code: two of float32, as RaBitQ's
 
@@ -79,7 +80,7 @@ def recalls(found: npt.NDArray[np.int64], data: RealSet) -> dict[str, float]:
 
 def goal() -> None:
     data = real_set("fashion_mnist")
-    for seed in range(3):
+    for seed in range(sized(3, 1)):
         ours = Ours(data, 256, "random", seed)
         jobs: dict[str, Callable[[], Neighbors]] = {"codes": ours.codes}
         jobs |= {f"estimate of {m}": partial(ours.estimate, m) for m in (750, 1000, 1300, 1500)}

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 import bitkin
 from _timing import copy_bandwidth, interleaved, report
+from _tiny import sized
 from bitkin import Codes, CodeSpec, FlatIndex
 
 RATIOS_WANTED = {64: 5.0, 128: 3.0, 256: 3.5, 512: 2.0, 1024: 2.5}
@@ -63,7 +64,7 @@ def against_faiss(n: int, n_bits: int, rng: np.random.Generator, bandwidth: floa
     codes = Codes.from_bytes(queries, n_bits)
     index = FlatIndex(codes.spec)
     index.add(Codes.from_bytes(rows, n_bits))
-    for k in (1, 10, 100, 1000, 10_000):
+    for k in sized((1, 10, 100, 1000, 10_000), (1, 10)):
         many_at_once(index, peer, codes, queries, k)
     one_at_a_time(index, peer, codes, queries, bandwidth)
 
@@ -122,7 +123,7 @@ def two_threads(n: int, rng: np.random.Generator) -> None:
     queries = Codes.from_bytes(random_bytes(rng, 100, 256), 256)
 
     times: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(15):
+    for _ in range(sized(15, 1)):
         for n_threads, taken in times.items():
             bitkin.set_threads(n_threads)
             index.search(queries, 10)  # starts the threads
@@ -206,7 +207,9 @@ def build_and_load(n: int, rng: np.random.Generator) -> None:
 
 def import_time() -> None:
     code = "import time; s = time.perf_counter(); import bitkin; print(time.perf_counter() - s)"
-    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(7)]
+    times = [
+        float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(sized(7, 1))
+    ]
     report("import bitkin", seconds=float(np.median(times)), wanted_at_most=0.3)
 
 
@@ -215,7 +218,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
-    n = 100_000 if parser.parse_args().quick else 1_000_000
+    n = sized(100_000 if parser.parse_args().quick else 1_000_000, 1000)
     faiss.omp_set_num_threads(1)
     bitkin.set_threads(1)
     rng = np.random.default_rng(0)

@@ -21,8 +21,9 @@ import scipy.sparse
 
 import bitkin
 from _timing import interleaved, report
+from _tiny import sized
 
-N_HASHES, N_SETS, SET_SIZE = 128, 2000, 200
+N_HASHES, N_SETS, SET_SIZE = sized((128, 2000, 200), (128, 20, 30))
 Strings = list[list[str]]
 
 
@@ -165,7 +166,7 @@ def exactness() -> None:
     functions.
     """
     rng = np.random.default_rng(1)
-    n_pairs = 2000
+    n_pairs = sized(2000, 20)
     shared = rng.integers(0, SET_SIZE + 1, n_pairs)
     words = [f"w{i}" for i in range(2 * SET_SIZE)]
     firsts = [[f"{words[i]} {p}" for i in range(SET_SIZE)] for p in range(n_pairs)]

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 import bitkin
 from _timing import report
+from _tiny import sized
 from bitkin.randomness import Draws
 
-POOL = 1 << 15
+POOL = sized(1 << 15, 500)
 REPORTS = 10
 
 
@@ -34,7 +35,7 @@ def deviation(directions: npt.NDArray[np.float32]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--vectors", type=int, default=10_000_000)
+    parser.add_argument("--vectors", type=int, default=sized(10_000_000, 2000))
     parser.add_argument("--features", type=int, default=960)
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--forgetting", type=float, nargs="*", default=[1.0, 0.999])

@@ -34,13 +34,14 @@ import bitkin
 from _partitions import Partition, mean_and_error, partition, standard_error
 from _precision import bound, grid, precision
 from _timing import interleaved, report
+from _tiny import sized
 from _wide import wide
 from bitkin import Codes, FlatIndex, ProjectionHash
 from bitkin.evaluate import nearest, recall
 from bitkin.hashers.projection.rotations import ITQ, Projected
 from bitkin.randomness import Draws
 
-FIT_ROWS, FIT_BITS = 60_000, 64
+FIT_ROWS, FIT_BITS = sized(60_000, 300), 64
 
 
 def fit(n_seeds: int) -> None:
@@ -162,10 +163,10 @@ def true_in_100(codes: tuple[Codes, Codes], truth: npt.NDArray[np.int64]) -> flo
 
 def rotations() -> None:
     rng = np.random.default_rng(0)
-    size = 256
-    rows = (rng.standard_normal((20_000, size)) * np.arange(1, size + 1) ** -0.75).astype(
-        np.float32
-    )
+    size = sized(256, 16)
+    rows = (
+        rng.standard_normal((sized(20_000, 600), size)) * np.arange(1, size + 1) ** -0.75
+    ).astype(np.float32)
     projected = Projected(rows)
     covariance = projected.covariance
     unifdiag, isohash, itq = (

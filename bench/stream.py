@@ -22,12 +22,14 @@ import numpy.typing as npt
 import bitkin
 from _partitions import all_vectors
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin import ProjectionHash
 from bitkin.hashers.projection.projections import FrequentDirections
 
 D, C = 960, 32
-WARM = 2000
-PIECE = 1000
+WARM = sized(2000, 200)
+PIECE = sized(1000, 50)
+FEW = sized(3000, 60)
 PAPER_SKETCH, PAPER_CHUNK = 50, 300
 Rows = npt.NDArray[np.float32]
 
@@ -109,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     bitkin.set_threads(1)
     rows = all_vectors("cifar10_gist960")[: WARM + options.vectors]
-    first, rest, few = rows[:WARM], rows[WARM:], rows[WARM : WARM + 3000]
+    first, rest, few = rows[:WARM], rows[WARM:], rows[WARM : WARM + FEW]
     ours, paper = started(rows), started(rows, refresh=1, epochs=None)
     osh = FrequentDirections(PAPER_SKETCH, chunk_rows=PAPER_CHUNK)
     rival = started(rows, projection=osh, rotation="random", epochs=None)
@@ -174,8 +176,9 @@ def main() -> None:
         ratio=took["numpy"] / took["ours"],
         wanted=2.5,
     )
-    product = np.ones((4096, 4096), dtype=np.float32)
-    flops = 2 * 4096**3 / interleaved({"sgemm": lambda: product @ product}, rounds=3)["sgemm"]
+    size = sized(4096, 64)
+    product = np.ones((size, size), dtype=np.float32)
+    flops = 2 * size**3 / interleaved({"sgemm": lambda: product @ product}, rounds=3)["sgemm"]
     report("share of the rate of sgemm", **sizes, share=8 * D * C / (took["ours"] * 1e-6) / flops)
     list(ours.sketch_stream(rest))
     state = len(pickle.dumps(ours))

@@ -21,12 +21,13 @@ import numpy as np
 
 from _partitions import DATA, Partition, mean_and_error, partition, standard_error
 from _timing import report
+from _tiny import sized
 from bitkin import Codes, ProjectionHash
 from bitkin.hashers.projection.projections import FrequentDirections
 
-BITS = (8, 16, 32, 64)
+BITS: tuple[int, ...] = sized((8, 16, 32, 64), (8,))
 POINTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
-FREEZE_AFTER = 2000
+FREEZE_AFTER = sized(2000, 300)
 N_CHUNKS = 200
 PAPER_SKETCH = 50
 Scores = dict[tuple[str, int, str], list[float]]

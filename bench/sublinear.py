@@ -25,12 +25,13 @@ import numpy as np
 import bitkin
 from _clustered import K, clustered
 from _timing import report
+from _tiny import sized
 from bitkin import Codes, CodeSpec, FlatIndex, MultiIndex
 
 SETS = {64: ("glove100_100k", "cifar10_gist960"), 128: ("glove100_100k", "cifar10_gist960")}
 WANTED = {64: 10.0, 128: 3.0}
 AT_MOST = 1.2  # times the scan, on random codes
-N_QUERIES, BATCH = 101, 256
+N_QUERIES, BATCH = sized(101, 5), sized(256, 8)
 
 Times = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -194,7 +195,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sections", nargs="*", default=["multi64", "multi128", "random"])
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, default=sized(10_000_000, 3000))
     parser.add_argument(
         "--faiss", action="store_true", help="FAISS's multi-index hash beside it; it builds slowly"
     )

@@ -28,14 +28,15 @@ import bitkin
 from _clustered import clustered
 from _data import data_file
 from _timing import report
+from _tiny import sized
 from bitkin import BandIndex, Codes, FlatIndex
 
 K = 10
 RECALLS = (0.8, 0.9, 0.95)
 OURS_WANTED = 2.0
-BUDGETS = (250, 500, 1000, 2000, 4000, 8000)
-BUDGETS_OF_MANY = (4000, 8000, 16_000, 32_000)
-MANY_ROWS = 500_000
+BUDGETS = sized((250, 500, 1000, 2000, 4000, 8000), (50, 100))
+BUDGETS_OF_MANY = sized((4000, 8000, 16_000, 32_000), (100, 200))
+MANY_ROWS = sized(500_000, 1000)
 FINALISTS = 3
 ENOUGH = 0.97  # settings that look at more than those that find so much are not tried
 QUICK = "wta16"
@@ -93,7 +94,8 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
         Run("flat", "", lambda: flat.search(queries, K)[::-1], flat.nbytes / len(rows), len(rows))
     )
     many = len(rows) > MANY_ROWS
-    widths = (12, 14, 16, 20) if many else (10, 12, 14, 16, 20, 24, 32)
+    widths: tuple[int, ...] = (12, 14, 16, 20) if many else (10, 12, 14, 16, 20, 24, 32)
+    widths = sized(widths, widths[:2])
     for symbols in sorted({max(1, width // bits) for width in widths}):
         tabled = BandIndex(rows.spec, symbols * bits)
         tabled.add(rows)
@@ -122,7 +124,7 @@ def theirs(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
     data, asked = rows.to_bytes(), queries.to_bytes()
     n_bits = 8 * data.shape[1]
     many = len(rows) > MANY_ROWS
-    for n_lists in (1024,) if many else (128, 256, 512):
+    for n_lists in sized((1024,) if many else (128, 256, 512), (4,)):
         index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(n_bits), n_bits, n_lists)
         index.train(data[:: max(1, len(data) // 60_000)])
         index.add(data)
@@ -247,8 +249,8 @@ def fashion_hashers() -> dict[str, tuple[str, bitkin.WTAHash | bitkin.Projection
 
 def fashion(parts: list[str], n_queries: int, rounds: int) -> None:
     with np.load(data_file("fashion_mnist.npz")) as stored:
-        X = stored["X_train"].reshape(60_000, -1).astype(np.float32)
-        Q = stored["X_test"].reshape(10_000, -1).astype(np.float32)[:n_queries]
+        X = stored["X_train"].reshape(len(stored["X_train"]), -1).astype(np.float32)
+        Q = stored["X_test"].reshape(len(stored["X_test"]), -1).astype(np.float32)[:n_queries]
     truth = bitkin.evaluate.nearest(X, Q, K).ids
     for part, (name, hasher) in fashion_hashers().items():
         if part in parts:
@@ -258,7 +260,9 @@ def fashion(parts: list[str], n_queries: int, rounds: int) -> None:
 
 def million(n_queries: int, rounds: int) -> None:
     """Codes of 256 bits that lie to each other like those of real vectors."""
-    made = clustered("glove100_100k", 1_000_000, 256, n_queries, np.random.default_rng(0))
+    made = clustered(
+        "glove100_100k", sized(1_000_000, 2000), 256, n_queries, np.random.default_rng(0)
+    )
     compare("GloVe by noise, 256 bits", made.codes, made.queries, None, rounds)
 
 

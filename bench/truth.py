@@ -13,12 +13,13 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from _timing import interleaved, report
+from _tiny import sized
 from bitkin.evaluate import nearest
 from bitkin.randomness import Draws
 from bitkin.threads import get_threads
 
 PEER_METRICS = {"l2": "euclidean", "cosine": "cosine"}
-N_ROWS, N_QUERIES, N_COLUMNS, K = 20_000, 500, 784, 10
+N_ROWS, N_QUERIES, N_COLUMNS, K = sized((20_000, 500, 784, 10), (300, 10, 20, 10))
 
 
 def compare(metric: str) -> None:

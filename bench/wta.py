@@ -17,12 +17,13 @@ import scipy.sparse
 
 import bitkin
 from _timing import interleaved, report
+from _tiny import sized
 
-N_HASHES = 256
+N_HASHES = sized(256, 16)
 
 
 def dense() -> None:
-    n, d, window = 8192, 512, 4
+    n, d, window = sized((8192, 512, 4), (200, 64, 4))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32)
     hasher = bitkin.WTAHash(N_HASHES, window).fit(X)
@@ -67,7 +68,7 @@ def sparse_rows(n: int, d: int, nonzeros: int = 100, seed: int = 0) -> scipy.spa
 
 
 def sparse() -> None:
-    n = 4000
+    n = sized(4000, 300)
     rows = {d: sparse_rows(n, d) for d in (10**4, 10**5, 10**6, 10**7)}
     hashers = {d: bitkin.WTAHash(N_HASHES, "auto").fit(X) for d, X in rows.items()}
     times = interleaved(
@@ -105,7 +106,7 @@ def peak_mb() -> float:
 
 def memory() -> None:
     """Peak memory of a process that fits and encodes rows of ten million features."""
-    X = sparse_rows(1000, 10**7)
+    X = sparse_rows(sized(1000, 10), 10**7)
     before = peak_mb()
     bitkin.WTAHash(N_HASHES, "auto").fit(X).encode(X)
     peak = peak_mb()

@@ -18,12 +18,12 @@ import bitkin
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _data import data_file
+from _tiny import picture, sized
 from dwta import bags, labels, precision
 
-OUT = Path(__file__).parents[2] / "docs" / "images" / "wta_choices.png"
-WINDOWS = (2, 4, 8, 16, 32, 64)
-SEEDS = 3
-N_HASHES = 256
+WINDOWS = sized((2, 4, 8, 16, 32, 64), (2, 4))
+SEEDS = sized(3, 1)
+N_HASHES = sized(256, 16)
 SCHEMES = {
     None: ("none", "#999999", ":"),
     "rotation": ("rotation", "#1f77b4", "--"),
@@ -97,7 +97,7 @@ def main() -> None:
         axis.set_xlabel("window (K)")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#eeeeee")
-    figure.savefig(OUT, dpi=110)
+    figure.savefig(picture("wta_choices.png"), dpi=110)
 
 
 if __name__ == "__main__":
