@@ -19,7 +19,8 @@ QUICK := tests/test_rooms.py tests/test_codes.py tests/test_checks.py tests/save
 	tests/hashers/test_unifdiag.py tests/hashers/trackers/test_learning.py \
 	tests/learn/test_heshing_kernels.py tests/learn/test_taxonomy.py
 # Tests among them that take seconds each.
-NOT_QUICK := sequence_of_writes or any_split_of_the_rows or thousand_bits or angle_over_pi
+NOT_QUICK := sequence_of_writes or any_split_of_the_rows or thousand_bits or angle_over_pi or \
+	without_a_compiler or errors_are_as_large_as_they_say or wide_codes
 
 .PHONY: demo test quick lint types bench soak coverage clean
 
