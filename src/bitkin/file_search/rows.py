@@ -55,6 +55,7 @@ class RowsById:
             raise InvalidInputError(
                 f"{argument} must be one per row of {name}, got {len(ids)} for {n_rows} rows."
             )
+        # the row of an id is found by bisection: rows in the order of their ids
         self._order = None if ids is None else np.argsort(ids, kind="stable")
         self._sorted = None if ids is None else ids[self._order]
         if self._sorted is not None and (self._sorted[1:] == self._sorted[:-1]).any():
@@ -63,6 +64,7 @@ class RowsById:
                 f"{argument} must give every row of {name} an id of its own, given more than once: "
                 f"{some_of(values[counts > 1])}."
             )
+        # now, and not when a query first finds such an id
         held = index.ids
         missing = (
             held[held >= n_rows] if self._sorted is None else held[~np.isin(held, self._sorted)]
@@ -78,7 +80,7 @@ class RowsById:
     def __call__(self, ids: Ids) -> Ids:
         """Return the rows of ids that are there."""
         if self._order is None or self._sorted is None:
-            return ids
+            return ids  # ids are row numbers
         rows: Ids = self._order[np.searchsorted(self._sorted, ids)]
         return rows
 
@@ -120,7 +122,7 @@ class FileCorrections:
         l2, begin with a square.
         """
         rows = self._rows_by_id(ids)
-        some: Corrections = np.asarray(self._kept[rows])
+        some: Corrections = np.asarray(self._kept[rows])  # reads these rows of the mapped file
         bad = ~np.isfinite(some).all(axis=1)
         if bad.any():
             at = int(bad.argmax())

@@ -179,6 +179,7 @@ class FileSearch:
         self._funnel = Funnel(self._steps, scorer, metric)
         self.timings = Timings()
         self.seconds = 0.0
+        # few enough that the shortlists of a batch stay small
         at_once = min(_QUERIES_AT_ONCE, self._funnel.queries_at_once(len(self.index)))
         if hasher is None:
             queries = read_codes(request.queries, options, at_once, spelling)
@@ -210,6 +211,7 @@ class FileSearch:
         """Return the results of batches as one, with k columns however few rows there are."""
         if self._radius is None:
             return join_parts(list(parts), self._steps[-1], self.index.spec)
+        # offsets of all queries are the running sum of how many each of them found
         no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in parts)])
         return RaggedNeighbors(

@@ -95,6 +95,8 @@ class StreamRun:
     on_skip : callable, optional
         Called with the number and the description of the first vector that is skipped. By default
         it is a warning.
+    spelling : ArgumentSpelling, optional
+        How messages name arguments; the command line has its own way.
 
     Attributes
     ----------
