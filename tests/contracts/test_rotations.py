@@ -15,7 +15,7 @@ from bitkin import ProjectionHash, memory, rotations
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.registry import ROTATIONS
 from bitkin.hashers.projection.statistics import RowMoments, RowSample
-from bitkin.hashers.projection.statistics.row_sample import sampled_rows
+from bitkin.hashers.projection.statistics.row_sample import sample_row_numbers
 from bitkin.randomness import Draws
 from bitkin.rotations import CovarianceRotation, Projected, Rotation
 from tests.contracts.parts import NONSENSE, each_rotation, exported
@@ -105,7 +105,7 @@ def test_statistics_of_projected_rows_merge_into_the_rotation_of_all_of_them(
         RowSample(7, 400).update(1100, rows[1100:]),
         RowSample(7, 400).update(0, rows[:1100]),
     )
-    sampled = Projected(rows[sampled_rows(3000, 7, 400)])
+    sampled = Projected(rows[sample_row_numbers(3000, 7, 400)])
     assert np.array_equal(
         found(rotation, Projected.from_statistics(late.merge(early))), found(rotation, sampled)
     )

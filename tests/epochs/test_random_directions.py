@@ -14,7 +14,7 @@ import bitkin
 from bitkin import EpochIndex, ProjectionHash
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.evaluate import nearest, recall
-from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
@@ -135,10 +135,10 @@ def test_given_directions_count_as_learned_unless_told_and_must_then_be_orthonor
     tmp_path: Path,
 ) -> None:
     basis = np.linalg.qr(_rng.standard_normal((64, 6)))[0]
-    given = hasher_of_directions(basis)
+    given = hasher_from_directions(basis)
     assert not given.model_.random
     assert bitkin.corrections(given, X[:3]).shape == (3, 2)
-    skewed = hasher_of_directions(basis * 2)
+    skewed = hasher_from_directions(basis * 2)
     with pytest.raises(InvalidInputError, match="orthonormal directions or a random projection"):
         bitkin.corrections(skewed, X)
     given.save(tmp_path / "model")

@@ -13,9 +13,9 @@ import scipy.sparse
 import bitkin
 from bitkin import ProjectionHash, memory
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.projections import Nystrom, RandomProjection, sampling
-from bitkin.hashers.projection.statistics.row_sample import sampled_rows
+from bitkin.hashers.projection.statistics.row_sample import sample_row_numbers
 from bitkin.io import open_vectors
 from bitkin.io.vectors.files.mapped import is_whole_map
 from bitkin.randomness import Draws
@@ -39,7 +39,7 @@ def captured(X: npt.NDArray[Any], components: npt.NDArray[Any]) -> float:
 def chosen_rows(
     n: int, size: int | float, seed: int = 0, at_least: int = 0
 ) -> npt.NDArray[np.int64]:
-    return sampled_rows(n, int(Draws(seed, "rows").words(1)[0]), size, at_least)
+    return sample_row_numbers(n, int(Draws(seed, "rows").words(1)[0]), size, at_least)
 
 
 def paper(
@@ -204,7 +204,7 @@ def test_samples_of_two_halves_merge_into_the_model_of_all_rows(
     whole = projection.learn(vectors, 8, Draws(0, "projection"))
     assert np.array_equal(learned.directions, whole.directions)
     assert np.array_equal(learned.row_numbers, whole.row_numbers)
-    hasher = hasher_of_directions(learned.directions, learned.mean)
+    hasher = hasher_from_directions(learned.directions, learned.mean)
     assert np.array_equal(
         hasher.transform(X), nystrom(8, size, 0.5, center=center).fit(X).transform(X)
     )
@@ -218,7 +218,7 @@ def test_means_of_two_halves_merge_into_the_random_projection_of_all_rows() -> N
     )
     learned = projection.from_statistics(merged, 70, center=True, draws=Draws(0, "projection"))
     whole = ProjectionHash(70, projection=projection, rotation=None).fit(X)
-    assert hasher_of_directions(learned.directions, learned.mean).encode(X).words.tolist() == (
+    assert hasher_from_directions(learned.directions, learned.mean).encode(X).words.tolist() == (
         whole.encode(X).words.tolist()
     )
     assert (
@@ -371,14 +371,14 @@ def test_truncation_keeps_the_length_of_the_code() -> None:
 
 def test_rows_come_by_their_squared_lengths() -> None:
     lengths = np.array([0.0, 1.0, 2.0, 0.0, 5.0, 0.0])
-    drawn, weights = sampling.drawn_by(lengths, 80_000, 1, Draws(3, "test"))
+    drawn, weights = sampling.draw_by_lengths(lengths, 80_000, 1, Draws(3, "test"))
     counts = np.bincount(drawn, minlength=6)
     expected = 80_000 * lengths / 8
     assert (np.abs(counts - expected) <= 4.5 * np.sqrt(expected)).all()
     assert np.allclose(weights, 1 / np.sqrt(80_000 * lengths[drawn] / 8))
-    few, _ = sampling.drawn_by(lengths, 1, 3, Draws(3, "test"))
+    few, _ = sampling.draw_by_lengths(lengths, 1, 3, Draws(3, "test"))
     assert set(few.tolist()) == {1, 2, 4}  # goes on until three different ones have come
-    all_there_are, _ = sampling.drawn_by(lengths, 1, 6, Draws(3, "test"))
+    all_there_are, _ = sampling.draw_by_lengths(lengths, 1, 6, Draws(3, "test"))
     assert set(all_there_are.tolist()) == {1, 2, 4}
 
 
@@ -388,7 +388,9 @@ def test_weighted_samples_stand_for_all_rows() -> None:
     apart = X - X.mean(axis=0, dtype=np.float64)
     total = np.zeros((30, 30))
     for seed in range(300):
-        drawn, weights = sampling.drawn_by(np.square(apart).sum(axis=1), 50, 1, Draws(seed, "test"))
+        drawn, weights = sampling.draw_by_lengths(
+            np.square(apart).sum(axis=1), 50, 1, Draws(seed, "test")
+        )
         weighted = apart[drawn] * weights[:, None]
         total += weighted.T @ weighted / 300
     assert np.linalg.norm(total - apart.T @ apart) < 0.05 * np.linalg.norm(apart.T @ apart)

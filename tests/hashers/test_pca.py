@@ -20,7 +20,7 @@ import bitkin
 from bitkin import ProjectionHash, memory, threads
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection import registry
-from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.projections import PCA
 from bitkin.hashers.projection.rotations import ITQ, IsoHash, Projected, UnifDiag
 from bitkin.hashers.projection.statistics import RowSample, spectra
@@ -74,7 +74,7 @@ def test_signs_are_settled_by_the_largest_entry() -> None:
     components = pca(8).fit(decaying(300, 20)).components_
     assert (components[np.abs(components).argmax(axis=0), np.arange(8)] > 0).all()
     assert np.array_equal(
-        spectra.signed(-components.astype(np.float64)), components.astype(np.float64)
+        spectra.fix_signs(-components.astype(np.float64)), components.astype(np.float64)
     )
 
 
@@ -365,7 +365,7 @@ def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(
             assert found is not None
             data = Projected(merged.project(X), merged.covariance)
             directions = directions @ found.matrix(data, 8, Draws(0, "rotation"))
-        assert hasher_of_directions(directions, merged.mean).encode(X).symbols().tolist() == (
+        assert hasher_from_directions(directions, merged.mean).encode(X).symbols().tolist() == (
             hasher.encode(X).symbols().tolist()
         )
 

@@ -17,7 +17,7 @@ import bitkin
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.statistics import RowMean, RowMoments, RowSample, ScatterSketch, sums
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.statistics.row_sample import row_hashes, sampled_rows
+from bitkin.hashers.projection.statistics.row_sample import row_hashes, sample_row_numbers
 from bitkin.hashers.projection.statistics.sums import upper_times
 from tests.memory import peak_of
 
@@ -258,7 +258,7 @@ def test_a_sample_is_the_same_for_any_cut_and_order_and_merge(
     edges = [0, *sorted(cuts), 700]
     spans = list(pairwise(edges))
     order.shuffle(spans)
-    truth = sampled_rows(700, KEY, size)
+    truth = sample_row_numbers(700, KEY, size)
     in_turn, merged = RowSample(KEY, size), RowSample(KEY, size)
     for first, stop in spans:
         in_turn.update(first, X[first:stop])
@@ -277,8 +277,8 @@ def test_a_sample_of_a_long_sequence_keeps_few_rows() -> None:
         shared.update(first, block)
         assert sum(map(len, counted._rows)) <= 1200
     assert sum(map(len, shared._rows)) < 6000
-    assert np.array_equal(counted.rows.ravel(), sampled_rows(200_000, KEY, 100))
-    assert np.array_equal(shared.rows.ravel(), sampled_rows(200_000, KEY, 0.01))
+    assert np.array_equal(counted.rows.ravel(), sample_row_numbers(200_000, KEY, 100))
+    assert np.array_equal(shared.rows.ravel(), sample_row_numbers(200_000, KEY, 0.01))
     assert len(shared.rows) == 2000
 
 
@@ -295,19 +295,19 @@ def test_every_row_has_the_same_chance() -> None:
     counts = np.zeros(40)
     keys = np.random.default_rng(0).integers(0, 2**63, 4000).tolist()
     for key in keys:
-        counts[sampled_rows(40, key, 10)] += 1
+        counts[sample_row_numbers(40, key, 10)] += 1
     expected = 4000 / 4
     assert (np.abs(counts - expected) < 4.5 * np.sqrt(expected * 0.75)).all()
     assert len(np.unique(row_hashes(np.arange(100_000), KEY))) == 100_000
 
 
 def test_a_share_has_a_floor_and_a_ceiling() -> None:
-    assert len(sampled_rows(100, KEY, 0.05)) == 5
-    assert len(sampled_rows(100, KEY, 0.05, at_least=9)) == 9
-    assert len(sampled_rows(100, KEY, 1.0)) == 100
-    assert len(sampled_rows(100, KEY, 500)) == 100
+    assert len(sample_row_numbers(100, KEY, 0.05)) == 5
+    assert len(sample_row_numbers(100, KEY, 0.05, at_least=9)) == 9
+    assert len(sample_row_numbers(100, KEY, 1.0)) == 100
+    assert len(sample_row_numbers(100, KEY, 500)) == 100
     assert np.array_equal(
-        sampled_rows(2_500_000, KEY, 3),
+        sample_row_numbers(2_500_000, KEY, 3),
         np.sort(np.argsort(row_hashes(np.arange(2_500_000), KEY))[:3]),
     )
 

@@ -22,7 +22,7 @@ import bitkin
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, recall
 from bitkin.hashers.projection.sign_model import SignModel
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.rescoring.estimate import Scorer
 from tests.memory import peak_of
 
@@ -331,11 +331,11 @@ def test_the_rows_that_may_vanish_are_the_only_ones_looked_at_for_it(
     X[1::100, 0] = 1e-50
     rows, few = as_rows(X), np.r_[0:3000:100]
     # The float32 rows alone are half as large, and those of CSR come with their column numbers.
-    assert peak_of(lambda: prepared(rows, False)) < most * X.nbytes
-    assert not np.any(csr_array(prepared(rows, False)).toarray()[few])
+    assert peak_of(lambda: prepare_rows(rows, False)) < most * X.nbytes
+    assert not np.any(csr_array(prepare_rows(rows, False)).toarray()[few])
     X[np.r_[2003, 2907]] = 1e-45
     with pytest.raises(InvalidInputError, match="row 2003 all but vanishes"):
-        prepared(as_rows(X), False)
+        prepare_rows(as_rows(X), False)
 
 
 @pytest.mark.parametrize("as_rows", [np.asarray, csr_array])

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from bitkin.arrays import Batch, FloatRows, Ids
 from bitkin.collection.rows import Column
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import first_not_finite, plain_batch
 
 KINDS = ("float32", "float16", "int8", "csr")
@@ -207,7 +207,7 @@ class SparseVectors:
 
     def accept(self, batch: Batch, name: str, first: int) -> Batch:
         """Return a batch as CSR rows of float32; numbers beyond that are refused."""
-        small = prepared(batch, False, name, first)
+        small = prepare_rows(batch, False, name, first)
         return plain_batch(small if issparse(small) else csr_array(small), self.dtype)
 
     def with_rows(self, batch: Batch) -> SparseVectors:
@@ -238,7 +238,7 @@ class SparseVectors:
 
 def _as_float32(batch: Batch, name: str, first: int) -> Batch:
     """Return a batch as dense rows of float32; numbers beyond that are refused."""
-    small = prepared(batch, False, name, first)
+    small = prepare_rows(batch, False, name, first)
     return small.toarray() if issparse(small) else small
 
 

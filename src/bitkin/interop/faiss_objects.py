@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, MissingExtraError
-from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 _BIAS_ERROR = 1e-5  # relative: what float32 may leave
@@ -136,7 +136,7 @@ def _hasher_from_transform(faiss: Any, transform: Any) -> ProjectionHash:
         mean = _find_mean(faiss, transform, matrix) if transform.have_bias else None
     if not (np.isfinite(matrix).all() and (mean is None or np.isfinite(mean).all())):
         raise InvalidInputError(f"The {name} must have finite numbers only, got NaN or infinity.")
-    return hasher_of_directions(matrix.T, mean)
+    return hasher_from_directions(matrix.T, mean)
 
 
 def _read_matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:

@@ -40,7 +40,7 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
@@ -101,7 +101,7 @@ class Scorer:
     ) -> Corrections:
         model = self.model
         y = projected.astype(np.float64)
-        hashed = prepared(batch, model.normalize, name, first)
+        hashed = prepare_rows(batch, model.normalize, name, first)
         # f = ‖y‖² / √(‖y‖₁‖y‖), with ‖x − μ‖² above the line for random directions.
         squares = CentredRows(hashed, self._mean).lengths_squared()
         sums_of_sizes = np.abs(y).sum(axis=1)
@@ -146,7 +146,7 @@ class Scorer:
         constant, onto, root, factor = terms.T
         if self.metric == "l2" and not model.normalize:
             # ‖q − μ‖² + c − 2 f g ⟨s, Pᵀ(q − μ)⟩
-            constant[:] = CentredRows(prepared(batch, False, name), mean).lengths_squared()
+            constant[:] = CentredRows(prepare_rows(batch, False, name), mean).lengths_squared()
             onto[:] = 1
             factor[:] = -2
         else:
@@ -158,12 +158,12 @@ class Scorer:
                 # ‖q‖² + r² − 2 r ⟨μ, q⟩ − 2 r f g ⟨s, Pᵀq⟩ for x = r · u, where c = r²
                 constant[:] = lengths**2
                 onto[:] = 1
-                root[:] = -2 * _times(prepared(batch, False, name), mean)
+                root[:] = -2 * _times(prepare_rows(batch, False, name), mean)
                 factor[:] = -2
             else:
                 # −(a c + f g ⟨s, Pᵀ(q − aμ)⟩), a = ⟨q, μ⟩ / ‖μ‖²; cosine: 1 − the same of q / ‖q‖
                 scaled, _ = model.scaled_mean
-                along = _times(prepared(batch, False, name), scaled)
+                along = _times(prepare_rows(batch, False, name), scaled)
                 if self.metric == "cosine":
                     constant[:] = 1
                     seen, along = _divide(seen, lengths[:, None]), _divide(along, lengths)
@@ -294,7 +294,7 @@ def _with_roots_of_small(squares: Floats) -> Floats:
 
 def _lengths(batch: Batch, name: str) -> Floats:
     lengths: Floats = np.sqrt(
-        CentredRows(prepared(batch, False, name), np.zeros(batch.shape[1])).lengths_squared()
+        CentredRows(prepare_rows(batch, False, name), np.zeros(batch.shape[1])).lengths_squared()
     )
     return lengths
 

@@ -10,7 +10,7 @@ import pytest
 import bitkin
 from bitkin import Drift, ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.given import hasher_of_directions
+from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.streams.probe import PROBE_ROWS, Probe
 from tests.hashers.streams.data import live, turning
 
@@ -75,7 +75,7 @@ def test_both_follow_from_the_covariance_within_the_directions_and_an_even_rest(
     W, inside = tracker.directions.astype(np.float64), tracker.recent_covariance
     rest = (tracker.recent_total_variance - inside.trace()) / (13 - 5)
     C = W @ inside @ W.T + rest * (np.eye(13) - W @ W.T)
-    other = hasher_of_directions(np.random.default_rng(0).standard_normal((13, 5)))
+    other = hasher_from_directions(np.random.default_rng(0).standard_normal((13, 5)))
     basis = np.linalg.qr(other.components_.astype(np.float64))[0]
     drift = hasher.drift(other)
     assert drift.variance_kept == pytest.approx(np.trace(basis.T @ C @ basis) / inside.trace())
@@ -99,11 +99,11 @@ def test_any_hasher_of_the_shape_can_be_compared_with() -> None:
     assert hasher.drift(ProjectionHash(5).fit(X)).variance_kept == pytest.approx(1, abs=0.02)
     random = hasher.drift(ProjectionHash(5, projection="random").fit(X))
     assert 0 < random.variance_kept < 1
-    twice = hasher_of_directions(hasher.components_[:, [0, 0, 1, 1, 1]])
-    once = hasher_of_directions(np.eye(13, 5) * 3)
+    twice = hasher_from_directions(hasher.components_[:, [0, 0, 1, 1, 1]])
+    once = hasher_from_directions(np.eye(13, 5) * 3)
     assert 0 < hasher.drift(twice).variance_kept < 1
     assert hasher.drift(once).variance_kept == pytest.approx(
-        hasher.drift(hasher_of_directions(np.eye(13, 5))).variance_kept
+        hasher.drift(hasher_from_directions(np.eye(13, 5))).variance_kept
     )
     for other in (
         ProjectionHash(3).fit(X),
@@ -172,7 +172,7 @@ def test_a_vector_that_overflows_float32_does_not_end_a_report() -> None:
     hasher = live(epochs=None).partial_fit(X)
     drift = hasher.drift(hasher.snapshot())
     assert drift.bits_flipped == 0
-    other = hasher_of_directions(-hasher.components_, hasher.mean_)
+    other = hasher_from_directions(-hasher.components_, hasher.mean_)
     assert hasher.drift(other).bits_flipped == 1
     normalizing = live(normalize=True).partial_fit(X)
     assert 0 <= hasher.drift(normalizing.snapshot()).bits_flipped < 1

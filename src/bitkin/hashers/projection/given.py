@@ -13,7 +13,7 @@ from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.sign_model import SignModel
 
 
-def hasher_of_directions(
+def hasher_from_directions(
     directions: npt.ArrayLike, mean: npt.ArrayLike | None = None
 ) -> ProjectionHash:
     """Return a fitted hasher whose bit j of x is (x − mean) · directions[:, j] ≥ 0.

@@ -78,8 +78,9 @@ class ProjectionHash(Hasher):
         any number of them. "opast", "frequent-directions": about those of largest variance, vector
         by vector; fewer than features.
     rotation : {"itq", "unifdiag", "isohash", "random"}, Rotation or None, default "itq"
-        How the projected data is turned before signs are taken. "itq": so that it is nearest to its
-        signs. "unifdiag", "isohash": so that all bits have the same variance. "random": at random.
+        How the projected data is rotated before signs are taken. "itq": so that it is nearest to
+        its signs. "unifdiag", "isohash": so that all bits have the same variance. "random": at
+        random.
     center : bool, default True
         Subtract the mean of the fitted rows first. Without it codes depend on directions from the
         origin only.
@@ -108,7 +109,7 @@ class ProjectionHash(Hasher):
     mean_ : float64 (n_features,) or None
         Of all rows; of the sampled ones after "nystrom".
     rotation_losses_ : float64 (n,)
-        The loss after each turn of a rotation that is found in turns, such as ITQ. Set by `fit`,
+        The loss after each iteration of a rotation that has any, such as ITQ. Set by `fit`,
         not kept in files.
     seed_ : int
     epoch_ : ProjectionHash
@@ -518,7 +519,7 @@ class ProjectionHash(Hasher):
             if not hasattr(self, "stream_"):
                 with self._restored_on_failure():
                     self.start_stream(batch)
-                    self._remember_features(source)  # now: nobody need ask for a second batch
+                    self._remember_features(source)  # now: a second batch may never be asked for
             yield batch
 
     def _require_stream(self) -> Stream:

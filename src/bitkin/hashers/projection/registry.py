@@ -7,31 +7,25 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.hashers.projection.projections import (
-    OPAST,
-    PCA,
-    FrequentDirections,
-    Nystrom,
-    Projection,
-    RandomProjection,
-)
+from bitkin.hashers.projection import projections, rotations
+from bitkin.hashers.projection.projections.base import Projection
 from bitkin.hashers.projection.projections.given import Given
-from bitkin.hashers.projection.rotations import ITQ, IsoHash, RandomRotation, Rotation, UnifDiag
+from bitkin.hashers.projection.rotations.base import Rotation
 
 Slot = TypeVar("Slot", Projection, Rotation)
 
 PROJECTIONS: dict[str, type[Projection]] = {
-    "pca": PCA,
-    "nystrom": Nystrom,
-    "random": RandomProjection,
-    "opast": OPAST,
-    "frequent-directions": FrequentDirections,
+    "pca": projections.PCA,
+    "nystrom": projections.Nystrom,
+    "random": projections.RandomProjection,
+    "opast": projections.OPAST,
+    "frequent-directions": projections.FrequentDirections,
 }
 ROTATIONS: dict[str, type[Rotation]] = {
-    "itq": ITQ,
-    "unifdiag": UnifDiag,
-    "isohash": IsoHash,
-    "random": RandomRotation,
+    "itq": rotations.ITQ,
+    "unifdiag": rotations.UnifDiag,
+    "isohash": rotations.IsoHash,
+    "random": rotations.RandomRotation,
 }
 
 _IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}

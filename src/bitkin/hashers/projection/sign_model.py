@@ -22,7 +22,7 @@ from bitkin.arrays import Batch
 from bitkin.code_spec import WORD, CodeSpec
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.fingerprint import fingerprint
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import first_not_finite, not_finite, row_slice
 
 _SHORT_MEAN = 2.0**-64
@@ -158,7 +158,7 @@ class SignModel:
             which = slice(first, min(first + step, batch.shape[0]))
             rows = row_slice(batch, which.start, which.stop)
             with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
-                product = _product(prepared(rows, self.normalize, name, first), self.components)
+                product = _product(prepare_rows(rows, self.normalize, name, first), self.components)
                 finite = work(which, product)
             if not finite:
                 _raise_not_finite(rows, name, first)
@@ -170,7 +170,7 @@ class SignModel:
 def _block_rows(n_rows: int, n_bits: int) -> int:
     """Return how many rows to take at once: a product of at most 4 MB.
 
-    BLAS packs the components anew for every product, so fewer are better. Several blocks come in
+    BLAS packs the components again for every product, so fewer are better. Several blocks come in
     pairs of equal size, so that no thread is left with a short one at the end.
     """
     most = max(16, min(4096, (1 << 20) // n_bits))

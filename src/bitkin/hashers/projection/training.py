@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.statistics.moments import RowMean
-from bitkin.hashers.projection.statistics.row_sample import RowSample, sampled_rows
+from bitkin.hashers.projection.statistics.row_sample import RowSample, sample_row_numbers
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite
 
@@ -71,7 +71,7 @@ class TrainingVectors:
         """
         n = 0
         for first, batch in self.source.batches():
-            rows = prepared(batch, self.normalize, self.source.name, first)
+            rows = prepare_rows(batch, self.normalize, self.source.name, first)
             if self._kept is not None:
                 self._kept.update(first, rows)
             n = first + batch.shape[0]
@@ -83,7 +83,7 @@ class TrainingVectors:
 
     def gather(self, row_numbers: npt.NDArray[np.int64]) -> Batch:
         """Return rows by number, in that order."""
-        return prepared(
+        return prepare_rows(
             self.source.gather(row_numbers), self.normalize, self.source.name, row_numbers
         )
 
@@ -96,7 +96,7 @@ class TrainingVectors:
         No other row is read where rows can be read by number.
         """
         if self.n_rows is not None:
-            numbers = sampled_rows(self.n_rows, self.key, size, at_least)
+            numbers = sample_row_numbers(self.n_rows, self.key, size, at_least)
             return self.gather(numbers), numbers, self.n_rows
         sample = RowSample(self.key, size, at_least)
         for first, batch in self.batches():
@@ -111,9 +111,9 @@ class TrainingVectors:
             yield self._kept.rows
         elif self.n_rows is not None and self.n_rows <= self.sample_rows:
             for first, batch in self.source.batches():  # no copies, where all are wanted
-                yield prepared(batch, self.normalize, self.source.name, first)
+                yield prepare_rows(batch, self.normalize, self.source.name, first)
         elif self.n_rows is not None:
-            numbers = sampled_rows(self.n_rows, self.key, self.sample_rows)
+            numbers = sample_row_numbers(self.n_rows, self.key, self.sample_rows)
             step = max(1, _GATHER_BYTES // (4 * self.n_features))
             if self.sparse:
                 step = max(step, self.source.batch_rows)
@@ -128,7 +128,7 @@ class TrainingVectors:
         return mean
 
 
-def rounded_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def round_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return a mean on the grid of float32.
 
     So sums that differ in the last bit, by being merged or sparse, give one model nearly always.
@@ -136,18 +136,18 @@ def rounded_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return mean.astype(np.float32).astype(np.float64)
 
 
-def prepared(
+def prepare_rows(
     batch: Batch, normalize: bool, name: str = "X", first: int | npt.NDArray[np.int64] = 0
 ) -> Batch:
     """Return a batch as float32, its rows scaled to length 1 when asked; a zero row stays zero.
 
     `name` and `first`, the number of its first row or of every row, are for messages.
     """
-    small = batch if batch.dtype == np.float32 else _narrowed(batch, name, first)
+    small = batch if batch.dtype == np.float32 else _narrow(batch, name, first)
     return _unit_rows(small) if normalize else small
 
 
-def _narrowed(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Batch:
+def _narrow(batch: Batch, name: str, first: int | npt.NDArray[np.int64]) -> Batch:
     """Return a batch as float32; rows that are not finite there, or that all but vanish, are
     refused.
     """

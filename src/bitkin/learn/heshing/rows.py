@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.vector_input import finite_batches
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
@@ -29,7 +29,7 @@ class TrainingRows:
 
 def to_kernel_rows(batch: Batch) -> HeshingRows:
     """Return finite rows as kernels take them; a sparse matrix and its dense copy give the same."""
-    sparse = csr_array(prepared(batch, normalize=False))
+    sparse = csr_array(prepare_rows(batch, normalize=False))
     if issparse(batch) and not sparse.data.all():
         # A stored zero is no feature: a dense row would not have it.
         sparse = sparse.copy()

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.statistics.centred_rows import centred_product
-from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.hashers.projection.training import TrainingVectors, round_mean
 from bitkin.io.vectors.batch import row_slice
 from bitkin.randomness import Draws
 
@@ -87,7 +87,7 @@ class Projection(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class StreamingProjection(Projection):
-    """Finds directions vector by vector, and goes on while a stream does."""
+    """Finds directions vector by vector, and continues while a stream does."""
 
     @abstractmethod
     def tracker(self, n_features: int, n_bits: int, *, center: bool, draws: Draws) -> Tracker:
@@ -111,7 +111,7 @@ class StreamingProjection(Projection):
             raise InvalidInputError(
                 "X must have rows that differ, got the same one throughout. Give rows that vary."
             )
-        mean = rounded_mean(tracker.mean) if vectors.center else None
+        mean = round_mean(tracker.mean) if vectors.center else None
         return Learned(tracker.directions.astype(np.float64), mean, tracker.covariance)
 
 

@@ -29,8 +29,12 @@ from bitkin.hashers.projection.projections.sampling import (
 )
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.statistics.row_sample import RowSample, row_count
-from bitkin.hashers.projection.statistics.spectra import leading_combinations, orthonormal, settled
-from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.hashers.projection.statistics.spectra import (
+    leading_combinations,
+    orthonormalize,
+    round_to_grid,
+)
+from bitkin.hashers.projection.training import TrainingVectors, round_mean
 from bitkin.memory import require_memory
 from bitkin.randomness import Draws
 
@@ -124,12 +128,12 @@ class Nystrom(Projection):
             if not vectors.sparse:
                 _require_sample(max(fewest, row_count(vectors.n_rows, size)), vectors.n_features)
         if self.sampling == "norms":
-            return self._learned(
+            return self._learn_from(
                 rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws
             )
         rows, numbers, n = vectors.sample(_at_least(size, fewest), fewest)
         sample = uniform_rows(rows, numbers, n, size, n_bits, center=vectors.center)
-        return self._learned(sample, n_bits, vectors.center, draws)
+        return self._learn_from(sample, n_bits, vectors.center, draws)
 
     def statistics(self, n_bits: int, *, center: bool, key: int) -> RowSample:
         """Return what to update with rows, here or on several machines, and to merge; `key` decides
@@ -150,7 +154,7 @@ class Nystrom(Projection):
         rows, size = sample.rows, _count_or_share(self.samples, "samples")
         require_features(rows.shape[1], n_bits, "Nystrom")
         uniform = uniform_rows(rows, sample.row_numbers, sample.n, size, n_bits, center=center)
-        return self._learned(uniform, n_bits, center, draws)
+        return self._learn_from(uniform, n_bits, center, draws)
 
     def require_parameters(self) -> None:
         """Raise unless every parameter can be used."""
@@ -168,17 +172,19 @@ class Nystrom(Projection):
                 f"orthonormalize must be True or False, got {self.orthonormalize!r}."
             )
 
-    def _learned(
+    def _learn_from(
         self, sample: SampledRows, n_bits: int, center: bool, draws: Draws
     ) -> LearnedFromSample:
+        # With C the sampled rows and W ≈ C on some features, WWᵀ = V Σ² Vᵀ: the directions are
+        # Cᵀ V Σ⁺, combinations of the sampled rows.
         rows = sample.centred(center)
         combinations, features = self._combinations(rows, sample, n_bits, draws)
         directions = rows.transposed_times(combinations)
         if self.orthonormalize:
-            directions = _refined(rows, orthonormal(directions))
+            directions = _refine(rows, orthonormalize(directions))
         return LearnedFromSample(
-            settled(self._completed(directions, n_bits, draws)),
-            rounded_mean(sample.mean) if center else None,
+            round_to_grid(self._complete(directions, n_bits, draws)),
+            round_mean(sample.mean) if center else None,
             row_numbers=sample.numbers,
             features=features,
         )
@@ -205,28 +211,30 @@ class Nystrom(Projection):
         kept = int(np.count_nonzero(values[: combinations.shape[1]] > lowest))
         return combinations[:, :kept] / np.sqrt(values[:kept]), features
 
-    def _completed(self, directions: Floats, n_bits: int, draws: Draws) -> Floats:
+    def _complete(self, directions: Floats, n_bits: int, draws: Draws) -> Floats:
         """Return `n_bits` directions, orthonormal where asked: those given and, after truncation,
         random ones.
         """
         kept = directions.shape[1]
         if kept == n_bits and not self.orthonormalize:
             return directions
-        basis = orthonormal(
+        basis = orthonormalize(
             np.hstack([directions, draws.normals((len(directions), n_bits - kept))])
         )
         return basis if self.orthonormalize else np.hstack([directions, basis[:, kept:]])
 
 
-def _refined(rows: CentredRows, directions: Floats) -> Floats:
+def _refine(rows: CentredRows, directions: Floats) -> Floats:
     """Return what all features of the sampled rows make of orthonormal directions, strongest
     first.
     """
+    # One step of subspace iteration, Cᵀ(C · D · A): the axes A diagonalize (C·D)ᵀ(C·D), so that the
+    # columns come out strongest first.
     seen = rows.times(directions)
     with threads.blas_in_one_thread():
         axes = np.linalg.eigh(seen.T @ seen)[1][:, ::-1]
-        turned = seen @ axes
-    return rows.transposed_times(turned)
+        along_axes = seen @ axes
+    return rows.transposed_times(along_axes)
 
 
 def _count_or_share(value: Any, name: str) -> int | float:

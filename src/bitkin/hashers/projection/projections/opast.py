@@ -19,8 +19,8 @@ class OPAST(StreamingProjection):
 
     The tracker of "Streaming Binary Sketching based on Subspace Tracking and Diagonal
     Uniformization" (Morvan et al., 2018), after "Fast orthonormal PAST algorithm" (Abed-Meraim et
-    al., 2000): about 4 · n_features · n_bits operations a vector, and memory for the directions and
-    a few n_bits² matrices.
+    al., 2000): about 4 · n_features · n_bits operations per vector, and memory for the directions
+    and a few n_bits² matrices.
 
     Parameters
     ----------

@@ -22,12 +22,12 @@ from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
 from bitkin.hashers.projection.statistics.spectra import (
     leading_directions,
     leading_eigenvectors,
-    orthonormal,
-    settled,
-    settled_covariance,
+    orthonormalize,
+    round_covariance,
+    round_to_grid,
 )
 from bitkin.hashers.projection.statistics.sums import column_sums
-from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.hashers.projection.training import TrainingVectors, round_mean
 from bitkin.io.vectors.batch import stack
 from bitkin.memory import require_memory
 from bitkin.randomness import Draws
@@ -123,13 +123,13 @@ class PCA(Projection):
         mean = statistics.mean
         if isinstance(statistics, ScatterSketch):
             values, directions = sketched_directions(statistics, n_bits, center=center)
-            return _learned(values, directions, statistics.mean_square, mean, center)
+            return _round_and_check(values, directions, statistics.mean_square, mean, center)
         scatter = statistics.scatter(center=center)
         mean_square = float(np.trace(scatter)) / statistics.n + (
             float(np.square(mean).sum()) if center else 0.0
         )
         values, directions = leading_eigenvectors(scatter, n_bits)
-        return _learned(
+        return _round_and_check(
             values / statistics.n, directions, mean_square, mean, center, statistics.projected
         )
 
@@ -145,7 +145,7 @@ def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
     mean = column_sums(held) / n
     rows = CentredRows(held, mean if center else np.zeros(d))
     values, directions = leading_directions(rows, n_bits, draws)
-    return _learned(
+    return _round_and_check(
         values / n,
         directions,
         rows.mean_square(),
@@ -155,7 +155,7 @@ def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
     )
 
 
-def _learned(
+def _round_and_check(
     variances: Floats,
     directions: Floats,
     mean_square: float,
@@ -167,8 +167,9 @@ def _learned(
     those.
     """
     require_visible(variances, mean_square, directions.shape[1])
-    directions, about = settled(directions), rounded_mean(mean) if center else np.zeros_like(mean)
-    covariance = None if projected is None else settled_covariance(projected(directions, about))
+    directions = round_to_grid(directions)
+    about = round_mean(mean) if center else np.zeros_like(mean)
+    covariance = None if projected is None else round_covariance(projected(directions, about))
     return Learned(directions, about if center else None, covariance)
 
 
@@ -208,7 +209,7 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None
 def random_sketch(n_features: int, n_bits: int, draws: Draws) -> ScatterSketch:
     """Return a sketch without rows, with somewhat more random test directions than bits."""
     count = min(n_features, n_bits + max(16, n_bits // 4))
-    return ScatterSketch(orthonormal(draws.normals((n_features, count))))
+    return ScatterSketch(orthonormalize(draws.normals((n_features, count))))
 
 
 def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterSketch:
@@ -219,7 +220,7 @@ def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterS
         for _, batch in vectors.batches():
             sketch.update(batch)
         if left > 1:
-            sketch = ScatterSketch(orthonormal(sketch.product(center=vectors.center)))
+            sketch = ScatterSketch(orthonormalize(sketch.product(center=vectors.center)))
     return sketch
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bitkin.hashers.projection.projections.base import Learned, Projection
 from bitkin.hashers.projection.statistics.moments import RowMean
-from bitkin.hashers.projection.training import TrainingVectors, rounded_mean
+from bitkin.hashers.projection.training import TrainingVectors, round_mean
 from bitkin.randomness import Draws
 
 
@@ -39,5 +39,5 @@ class RandomProjection(Projection):
     def from_statistics(self, mean: RowMean, n_bits: int, *, center: bool, draws: Draws) -> Learned:
         """Return the directions and the mean of the rows that `mean` has seen."""
         return Learned(
-            draws.normals((mean.n_features, n_bits)), rounded_mean(mean.mean) if center else None
+            draws.normals((mean.n_features, n_bits)), round_mean(mean.mean) if center else None
         )

@@ -19,7 +19,7 @@ from bitkin.notices import warn_caller
 from bitkin.randomness import Draws
 
 # so small a matrix is sampled for form's sake: no word about it
-_FEW_ROWS, _FEW_FEATURES = 1000, 100
+_SMALL_N_ROWS, _SMALL_N_FEATURES = 1000, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ def uniform_rows(
 ) -> SampledRows:
     """Return rows drawn without replacement, `size` of `n`, as a sample; the mean is theirs."""
     require_rows(n, n_bits, center=center)
-    _tell_raised("samples", size, n, n_bits + center, "rows", _FEW_ROWS)
+    _warn_of_raised_size("samples", size, n, n_bits + center, "rows", _SMALL_N_ROWS)
     c = rows.shape[0]
     mean = column_sums(rows) / c
     return SampledRows(
@@ -86,8 +86,8 @@ def rows_by_norms(
         [CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()]
     )
     fewest = n_bits + vectors.center
-    _tell_raised("samples", size, n, fewest, "rows", _FEW_ROWS)
-    drawn, weights = drawn_by(lengths, max(fewest, row_count(n, size)), fewest, draws)
+    _warn_of_raised_size("samples", size, n, fewest, "rows", _SMALL_N_ROWS)
+    drawn, weights = draw_by_lengths(lengths, max(fewest, row_count(n, size)), fewest, draws)
     # of all rows, not of the long ones drawn
     mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())
     return SampledRows(vectors.gather(drawn), drawn, weights, mean, mean_square, n)
@@ -98,10 +98,10 @@ def uniform_features(
 ) -> tuple[CentredRows, npt.NDArray[np.int64]]:
     """Return the paper's W, transposed: features drawn without replacement; and which they are."""
     d = rows.shape[1]
-    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
+    _warn_of_raised_size("features", size, d, n_bits, "features", _SMALL_N_FEATURES)
     r = max(n_bits, row_count(d, size))
     chosen = np.sort(draws.choice(d, r))
-    return _some_features(rows, chosen, np.full(r, np.sqrt(d / r))), chosen
+    return _take_features(rows, chosen, np.full(r, np.sqrt(d / r))), chosen
 
 
 def features_by_norms(
@@ -111,14 +111,14 @@ def features_by_norms(
     and which.
     """
     d = rows.shape[1]
-    _tell_raised("features", size, d, n_bits, "features", _FEW_FEATURES)
-    drawn, weights = drawn_by(
+    _warn_of_raised_size("features", size, d, n_bits, "features", _SMALL_N_FEATURES)
+    drawn, weights = draw_by_lengths(
         rows.column_lengths_squared(), max(n_bits, row_count(d, size)), n_bits, draws
     )
-    return _some_features(rows, drawn, weights), drawn
+    return _take_features(rows, drawn, weights), drawn
 
 
-def drawn_by(
+def draw_by_lengths(
     lengths: Floats, count: int, different: int, draws: Draws
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Draw `count` positions with replacement, chances pᵢ as `lengths`, and return them with
@@ -133,10 +133,13 @@ def drawn_by(
             "sampling='norms' needs rows that differ, got rows that are all the same."
         )
     lengths = np.where(lengths > _ROUNDING * total, lengths, 0.0)
+    # Inverse transform: position i is drawn where a uniform number falls between the cumulated
+    # chances before and after it. Uniform numbers have 53 bits, as many as float64 holds.
     ends = np.cumsum(lengths / total)
     uniform = (draws.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     drawn = np.searchsorted(ends, uniform * ends[-1], side="right").astype(np.int64)
     weights = 1.0 / np.sqrt(count * lengths[drawn] / total)
+    # Too few different positions would not span enough directions: add the longest of the others.
     seen = np.unique(drawn)
     left = lengths.copy()
     left[seen] = 0.0
@@ -147,10 +150,12 @@ def drawn_by(
     return np.concatenate([drawn, longest]), np.concatenate([weights, np.ones(missing)])
 
 
-def _some_features(
+def _take_features(
     rows: CentredRows, columns: npt.NDArray[np.int64], weights: Floats
 ) -> CentredRows:
     chosen = rows.rows[:, columns]
+    # W = C · diag(weights): weights that are all the same are moved to the rows' side, where they
+    # need no copy of the numbers.
     if (weights != weights[0]).any():
         small = weights.astype(np.float32)
         chosen = csr_array(chosen * small) if rows.sparse else chosen * small
@@ -158,7 +163,9 @@ def _some_features(
     return CentredRows(chosen, rows.centre[columns], rows.weights * weights[0])
 
 
-def _tell_raised(name: str, size: int | float, of: int, fewest: int, what: str, few: int) -> None:
+def _warn_of_raised_size(
+    name: str, size: int | float, of: int, fewest: int, what: str, few: int
+) -> None:
     """Warn of a sample too small for the number of bits."""
     count = row_count(of, size)
     if count < fewest and of >= few:

@@ -1,4 +1,4 @@
-"""Rotations: how projected data is turned before its signs are taken."""
+"""Rotations: how projected data is rotated before its signs are taken."""
 
 from bitkin.hashers.projection.rotations.base import Projected, Rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation

@@ -84,7 +84,7 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
     def matrix_and_losses(
         self, projected: Projected, n_bits: int, draws: Draws
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return `matrix`, and the loss after each turn where it is found in turns; else none."""
+        """Return `matrix`, and the loss after each iteration where there are any; else none."""
         return self.matrix(projected, n_bits, draws), np.empty(0)
 
     def require_memory(self, n_bits: int) -> None:

@@ -19,23 +19,23 @@ from bitkin.randomness import Draws
 class IsoHash(CovarianceRotation):
     """Give every bit the same variance, starting from a random rotation, by lift and project.
 
-    The method of "Isotropic Hashing" (Kong and Li, 2012). In turn: set the diagonal of the rotated
-    covariance to its mean τ, and go to the nearest matrix that has the eigenvalues of the
-    covariance. O(c³) a turn.
+    The method of "Isotropic Hashing" (Kong and Li, 2012). Alternately: set the diagonal of the
+    rotated covariance to its mean τ, and go to the nearest matrix that has the eigenvalues of the
+    covariance. O(c³) per iteration.
 
     Parameters
     ----------
     n_iter : int, default 100
-        At most so many turns.
+        At most so many iterations.
     tolerance : float, default 1e-6
         Variances differ from τ by at most `tolerance` · τ. From 1e-10 up.
 
     Notes
     -----
-    Turns gain little where few variances hold nearly everything (c = 256, variances falling as
-    k^−1.5: 15 % off after 100 turns). What is left after `n_iter` turns is evened out by the Givens
-    rotations of `UnifDiag`, so the tolerance is always met. Where eigenvectors can have either
-    sign, the rotation nearest the start is taken.
+    Iterations gain little where few variances hold nearly everything (c = 256, variances falling as
+    k^−1.5: 15 % off after 100 iterations). What is left after `n_iter` of them is evened out by the
+    Givens rotations of `UnifDiag`, so the tolerance is always met. Where eigenvectors can have
+    either sign, the rotation nearest the start is taken.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class IsoHash(CovarianceRotation):
             )
 
     def require_parameters(self) -> None:
-        """Raise unless `n_iter` is a number of turns and `tolerance` one that can be kept."""
+        """Raise unless `n_iter` is a number of iterations and `tolerance` one that can be kept."""
         whole_number(self.n_iter, "n_iter", low=1)
         if not is_number(self.tolerance) or not 1e-10 <= self.tolerance <= 1.0:
             raise InvalidInputError(
@@ -80,17 +80,20 @@ def _lift_and_project(
 ) -> npt.NDArray[np.float64]:
     mean = sigma.diagonal().mean()
     variances, directions = np.linalg.eigh(sigma)
-    rotation, turned = start, start.T @ sigma @ start
+    rotation, rotated = start, start.T @ sigma @ start
     for _ in range(n_iter):
         interrupts.check()
-        if np.abs(turned.diagonal() - mean).max() <= tolerance:
+        if np.abs(rotated.diagonal() - mean).max() <= tolerance:
             return rotation
-        np.fill_diagonal(turned, mean)
-        # both sorted alike: the nearest matrix with these eigenvalues
-        axes = np.linalg.eigh(turned)[1]
-        turned = (axes * variances) @ axes.T
+        # Project: the nearest matrix with an even diagonal.
+        np.fill_diagonal(rotated, mean)
+        # Lift: with its eigenvectors V, the nearest matrix with the eigenvalues of Σ = U Λ Uᵀ is
+        # V Λ Vᵀ, both sorted alike; the rotation that leads there is R = U Vᵀ, as RᵀΣR = V Λ Vᵀ.
+        axes = np.linalg.eigh(rotated)[1]
+        rotated = (axes * variances) @ axes.T
+        # Each eigenvector may have either sign: take the one nearer the start.
         nearer = np.einsum("ij,ij->j", directions, start @ axes)
         rotation = (directions * np.where(nearer < 0, -1.0, 1.0)) @ axes.T
-    if np.abs(turned.diagonal() - mean).max() > tolerance:
+    if np.abs(rotated.diagonal() - mean).max() > tolerance:
         rotation = rotation @ equalizing_rotation(rotation.T @ sigma @ rotation)[0]
     return rotation

@@ -19,7 +19,7 @@ _BLOCK_NUMBERS = 1 << 18  # a product of 1 MB is still in cache when its signs a
 
 
 class ITQ(Rotation):
-    """Iterative quantization: turn the rows so that they lie nearest to the corners of a cube.
+    """Iterative quantization: rotate the rows so that they lie nearest to the corners of a cube.
 
     The method of "Iterative Quantization: A Procrustean Approach" (Gong et al., 2013), here on a
     sample of projected rows V: from a random rotation R, in turn B = sign(V·R) and the R that
@@ -29,7 +29,7 @@ class ITQ(Rotation):
     Parameters
     ----------
     n_iter : int, default 50
-        At most so many turns.
+        At most so many iterations.
     max_rows : int, default 32768
         Of more rows, so many evenly spaced ones are used.
 
@@ -64,15 +64,15 @@ class ITQ(Rotation):
     def matrix_and_losses(
         self, projected: Projected, n_bits: int, draws: Draws
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return R, and the loss after each turn: the mean of ‖b − v·R‖² over rows v, b their codes
-        before the turn.
+        """Return R, and the loss after each iteration: the mean of ‖b − v·R‖² over rows v, b their
+        codes before it.
         """
         self.require_parameters()
         self.require_memory(n_bits)
         rows, n = projected.rows, len(projected.rows)
         if n > self.max_rows:  # some from beginning to end: neighbours in a file are often alike
             rows = rows[np.arange(self.max_rows) * n // self.max_rows]
-        rows, scale = _within_range(rows)
+        rows, scale = _scale_into_range(rows)
         rotation = draw_rotation(n_bits, draws)
         energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
         sums = rows.sum(axis=0, dtype=np.float64)
@@ -80,6 +80,8 @@ class ITQ(Rotation):
         with threads.blas_in_one_thread():
             for _ in range(self.n_iter):
                 interrupts.check()
+                # B = 2H − 1 for the bits H, so VᵀB = 2VᵀH − (Σ v)·1ᵀ. With its SVD L S Wᵀ, the R
+                # that minimizes ‖B − V·R‖² is L·Wᵀ, and tr(Rᵀ VᵀB) = ΣS is the most it can reach.
                 left, strengths, right = np.linalg.svd(
                     2.0 * _rows_times_bits(rows, rotation) - sums[:, None]
                 )
@@ -88,11 +90,12 @@ class ITQ(Rotation):
                     break
                 closest = float(strengths.sum())
                 rotation = left @ right
+                # ‖B − V·R‖² = ‖B‖² + ‖V‖² − 2 tr(Rᵀ VᵀB), in the units of the rows
                 losses.append(n_bits + (scale * scale * energy - 2.0 * scale * closest) / len(rows))
         return rotation, np.array(losses)
 
     def require_parameters(self) -> None:
-        """Raise unless there is at least one turn, of at least one row."""
+        """Raise unless there is at least one iteration, of at least one row."""
         whole_number(self.n_iter, "n_iter", low=1)
         whole_number(self.max_rows, "max_rows", low=1)
 
@@ -112,16 +115,16 @@ def _rows_times_bits(
         total = np.zeros((width, width))
         for start in range(first, min(first + step, n), block):
             part = rows[start : min(start + block, first + step)]
-            turned = np.matmul(part, small, out=buffer("turned", part.shape, np.float32))
-            bits = np.greater_equal(turned, 0, out=buffer("bits", part.shape, np.bool_))
-            np.copyto(turned, bits)
-            total += part.T @ turned
+            rotated = np.matmul(part, small, out=buffer("rotated", part.shape, np.float32))
+            bits = np.greater_equal(rotated, 0, out=buffer("bits", part.shape, np.bool_))
+            np.copyto(rotated, bits)
+            total += part.T @ rotated
         return total
 
     return sum(threads.run(piece, range(0, n, step)), np.zeros((width, width)))
 
 
-def _within_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+def _scale_into_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """Return rows and what to multiply them by: divided by a power of two where float32 sums could
     leave its range.
     """

@@ -73,6 +73,9 @@ def equalizing_rotation(covariance: npt.NDArray[np.float64]) -> tuple[npt.NDArra
     """
     from bitkin.kernels.streaming import equalize_diagonal_into
 
+    # A Givens rotation by θ in the plane of variances a < τ < b and covariance e makes the first
+    # a·cos² + b·sin² − 2e·sin·cos. The kernel solves that for τ; the trace stays, so that c − 1 of
+    # them leave τ everywhere. It keeps the columns of R as rows, and two queues of indices.
     size = len(covariance)
     columns = np.empty((size, size))
     queues = np.empty((2, 2 * size), dtype=np.int64)

@@ -54,6 +54,7 @@ class CentredRows:
         """Return Aᵀ · left: float64 (d, k)."""
         weighted = self.weights[:, None] * left
         if self.sparse:
+            # (X − 1·mᵀ)ᵀ L = Xᵀ L − m · (1ᵀ L)
             product: Floats = self.rows.T @ weighted
             product -= np.outer(self.centre, weighted.sum(axis=0))
             return product
@@ -73,6 +74,7 @@ class CentredRows:
         if self.sparse:
             wide = self.rows.astype(np.float64)
             total += (wide @ wide.T).toarray()
+            # (xᵢ − m)·(xⱼ − m) = xᵢ·xⱼ − xᵢ·m − xⱼ·m + m·m
             seen = wide @ self.centre
             total -= seen[:, None] + seen - np.square(self.centre).sum()
             total *= self.weights[:, None] * self.weights
@@ -92,6 +94,7 @@ class CentredRows:
             wide = self.rows.astype(np.float64)
             squares = self.weights**2
             total += (wide.T @ (wide * squares[:, None]).tocsr()).toarray()
+            # Σ w²(x − m)(x − m)ᵀ = Σ w² x xᵀ − s·mᵀ − m·sᵀ + Σ w² · m·mᵀ, where s = Σ w² x
             seen = wide.T @ squares
             total -= np.outer(seen, self.centre) + np.outer(self.centre, seen)
             total += squares.sum() * np.outer(self.centre, self.centre)
@@ -131,6 +134,7 @@ class CentredRows:
             own = entry_sums(
                 self._entry_rows(), self.rows.data.astype(np.float64) ** 2, self.shape[0]
             )
+            # ‖x − m‖² = ‖x‖² − 2 x·m + ‖m‖², which rounding may take below zero
             out[:] = own - 2.0 * (self.rows @ self.centre) + np.square(self.centre).sum()
             np.maximum(out, 0.0, out=out)
         else:
@@ -149,6 +153,8 @@ class CentredRows:
                 self.rows.data,
                 squares[self._entry_rows()],
             )
+            # Σ w²(xⱼ − mⱼ)² over all rows: those that store nothing contribute mⱼ² each, so count
+            # mⱼ² for every row and, where a number is stored, what it is off by.
             centred = (numbers - self.centre[columns]) ** 2 - self.centre[columns] ** 2
             total: Floats = (
                 entry_sums(columns, entries * centred, self.shape[1])
@@ -169,6 +175,7 @@ class CentredRows:
         weights = np.abs(self.weights)
         if self.sparse:
             columns, entry_rows = self.rows.indices, self._entry_rows()
+            # |0 − m| for every number that is not stored, and the difference where one is
             more = np.abs(self.rows.data - self.centre[columns]) - np.abs(self.centre[columns])
             over_rows = weights * (
                 entry_sums(entry_rows, more, self.shape[0]) + np.abs(self.centre).sum()

@@ -14,7 +14,7 @@ from bitkin.io.vectors.batch import stack
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_AT_ONCE = 1 << 20
+_HASHED_AT_ONCE = 1 << 20
 
 
 class RowSample:
@@ -67,7 +67,7 @@ class RowSample:
         if len(wanted):
             self._numbers.append(numbers[wanted])
             self._rows.append(rows[wanted])  # a copy
-        self._let_go()
+        self._drop_surplus()
         return self
 
     def merge(self, other: RowSample) -> RowSample:
@@ -80,7 +80,7 @@ class RowSample:
         both = RowSample(*mine)
         both.n = self.n + other.n
         both._numbers, both._rows = self._numbers + other._numbers, self._rows + other._rows
-        both._let_go()
+        both._drop_surplus()
         return both
 
     @property
@@ -105,9 +105,9 @@ class RowSample:
     def _kept_numbers(self) -> npt.NDArray[np.int64]:
         return np.concatenate([np.empty(0, dtype=np.int64), *self._numbers])
 
-    def _let_go(self) -> None:
+    def _drop_surplus(self) -> None:
         """Drop rows that cannot be chosen any more, once they are as many as those that can."""
-        room = _room(self.n, self.size, self.at_least)
+        room = _capacity(self.n, self.size, self.at_least)
         numbers = self._kept_numbers()
         if len(numbers) <= 2 * room:
             return
@@ -116,7 +116,9 @@ class RowSample:
         self._numbers, self._rows = [numbers[chosen]], [stack(self._rows)[chosen]]
 
 
-def sampled_rows(n: int, key: int, size: int | float, at_least: int = 0) -> npt.NDArray[np.int64]:
+def sample_row_numbers(
+    n: int, key: int, size: int | float, at_least: int = 0
+) -> npt.NDArray[np.int64]:
     """Return the ascending row numbers that a `RowSample` of rows 0 … `n` − 1 ends with, without
     reading a row.
     """
@@ -124,8 +126,8 @@ def sampled_rows(n: int, key: int, size: int | float, at_least: int = 0) -> npt.
     if count >= n:
         return np.arange(n, dtype=np.int64)
     numbers = np.empty(0, dtype=np.int64)
-    for first in range(0, n, _AT_ONCE):
-        more = np.arange(first, min(first + _AT_ONCE, n), dtype=np.int64)
+    for first in range(0, n, _HASHED_AT_ONCE):
+        more = np.arange(first, min(first + _HASHED_AT_ONCE, n), dtype=np.int64)
         numbers = np.concatenate([numbers, more])
         numbers = numbers[_smallest(numbers, key, count)]
     return np.sort(numbers)
@@ -141,16 +143,19 @@ def row_hashes(numbers: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.uint6
     """Return a 64-bit hash of every row number, different for different numbers: SplitMix64 from
     the key on.
     """
+    # An odd factor, xor with a shift: every step can be undone, so no two numbers get one hash.
     hashed = numbers.astype(np.uint64) * _ODD + np.uint64(key)
     for shift, factor in zip((30, 27), _MIX, strict=True):
         hashed = (hashed ^ (hashed >> np.uint64(shift))) * factor
     return hashed ^ (hashed >> np.uint64(31))
 
 
-def _room(n: int, size: int | float, at_least: int) -> int:
+def _capacity(n: int, size: int | float, at_least: int) -> int:
     """Return how many rows to keep after `n`, so that none of the final sample is missed."""
     if not isinstance(size, float):
         return size
+    # Of n rows about size·n will be among the final sample, a binomial count whose standard
+    # deviation is below √(size·n): with eight of those more, none is missed.
     expected = size * n
     return max(at_least, math.ceil(expected + 8 * math.sqrt(expected) + 64))
 

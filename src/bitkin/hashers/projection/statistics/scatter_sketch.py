@@ -66,6 +66,7 @@ class ScatterSketch:
         """Return S · Ω, or Σ x xᵀ · Ω: float64, of the shape of `test`."""
         total, product, _ = self._sums()
         if center:
+            # Σ (x − m)(x − m)ᵀ Ω = Σ x xᵀ Ω − t (tᵀ Ω) / n, where t = Σ x = n·m
             with threads.blas_in_one_thread():
                 product -= np.outer(total, total @ self.test / max(1, self.n))
         return product
@@ -106,6 +107,7 @@ def _add(total: Floats, product: Floats, test: Floats, chunk: Any) -> float:
     if issparse(chunk):
         product += chunk.T @ (chunk @ test)
         return _squares(chunk)
+    # Xᵀ (X Ω) for the rows X of the chunk, first X Ω by rows, then Xᵀ (…) by features
     seen = np.empty((len(chunk), test.shape[1]))
 
     def rows(piece: slice) -> None:

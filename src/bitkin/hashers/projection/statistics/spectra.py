@@ -31,7 +31,7 @@ def leading_eigenvectors(matrix: Floats, k: int) -> tuple[Floats, Floats]:
         values, vectors = scipy.linalg.eigh(
             matrix.T, subset_by_index=(size - k, size - 1), overwrite_a=True, check_finite=False
         )
-    return values[::-1].copy(), signed(vectors[:, ::-1])
+    return values[::-1].copy(), fix_signs(vectors[:, ::-1])
 
 
 def leading_directions(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats, Floats]:
@@ -41,8 +41,9 @@ def leading_directions(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats,
     n, d = rows.shape
     if d <= n:
         return _eigenpairs(rows, k, draws, of_features=True)
+    # With AAᵀ u = λ u, AᵀA has the eigenvector Aᵀ u, of the same λ.
     values, left = _eigenpairs(rows, k, draws, of_features=False)
-    return values, orthonormal(rows.transposed_times(left))
+    return values, orthonormalize(rows.transposed_times(left))
 
 
 def leading_combinations(rows: CentredRows, k: int, draws: Draws) -> tuple[Floats, Floats]:
@@ -54,44 +55,48 @@ def leading_combinations(rows: CentredRows, k: int, draws: Draws) -> tuple[Float
         values, left = _eigenpairs(rows, k, draws, of_features=False)
         return values, left[:, values > 0]
     values, right = _eigenpairs(rows, k, draws, of_features=True)
+    # With AᵀA v = λ v the unit eigenvector of AAᵀ is A v / √λ.
     real = values > 0
     return values, rows.times(right[:, real] / np.sqrt(values[real]))
 
 
-def orthonormal(directions: Floats) -> Floats:
+def orthonormalize(directions: Floats) -> Floats:
     """Return an orthonormal basis whose first columns span what the first columns of `directions`
     span.
     """
+    # Columns of very different lengths lose digits in a QR decomposition: make them unit first.
     lengths = np.linalg.norm(directions, axis=0)
     with threads.blas_in_one_thread():
         basis: Floats = np.linalg.qr(directions / np.where(lengths > 0, lengths, 1.0))[0]
     return basis
 
 
-def signed(vectors: Floats) -> Floats:
+def fix_signs(vectors: Floats) -> Floats:
     """Return every column with the sign that makes its largest entry positive: eigenvectors come
     with either.
     """
     largest = np.abs(vectors).argmax(axis=0)
     flip = np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-    turned: Floats = vectors * flip
-    return turned
+    with_signs: Floats = vectors * flip
+    return with_signs
 
 
-def settled(directions: Floats) -> Floats:
+def round_to_grid(directions: Floats) -> Floats:
     """Return unit directions with canonical signs, on a grid of 2⁻²⁰ of a typical entry.
 
     Sparse and dense rows, or merged statistics, add up in different orders. What that changes in
     the last bits of an eigenvector the grid hides nearly always; otherwise a rotation such as ITQ
     would turn it into different codes.
     """
+    # A unit vector of d entries has entries of about 1/√d: 2^(20 + log2(d)/2) steps per unit.
     steps = 2.0 ** (_GRID_BITS + int(np.ceil(np.log2(len(directions)) / 2)))
-    on_grid: Floats = np.rint(signed(directions) * steps) / steps
+    on_grid: Floats = np.rint(fix_signs(directions) * steps) / steps
     return on_grid
 
 
-def settled_covariance(covariance: Floats) -> Floats:
-    """Return a covariance on a grid of about 2⁻²⁶ of √(σᵢᵢ·σⱼⱼ): see `settled`."""
+def round_covariance(covariance: Floats) -> Floats:
+    """Return a covariance on a grid of about 2⁻²⁶ of √(σᵢᵢ·σⱼⱼ): see `round_to_grid`."""
+    # powers of two near σᵢ = √σᵢᵢ, from the exponent of σᵢᵢ
     scale = np.exp2(np.ceil(np.frexp(covariance.diagonal())[1] / 2))
     steps = 2.0**-26 * np.outer(scale, scale)
     on_grid: Floats = np.rint(covariance / steps) * steps
@@ -127,4 +132,4 @@ def _eigenpairs(
     with threads.blas_in_one_thread():
         values, vectors = eigsh(operator, k, which="LA", v0=draws.normals(size))
     order = np.argsort(-values, kind="stable")
-    return values[order], signed(vectors[:, order])
+    return values[order], fix_signs(vectors[:, order])

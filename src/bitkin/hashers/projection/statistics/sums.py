@@ -80,14 +80,14 @@ class RowChunks:
         """Yield the chunks that `rows` complete. Each is overwritten by the next."""
         size = _SPARSE_CHUNK_ROWS if issparse(rows) else self._rows
         if self._held and rows.shape[0] and issparse(rows) != bool(self._sparse):
-            yield from self._let_go()
+            yield from self._release()
         at = 0
         while at < rows.shape[0]:
             stop = min(rows.shape[0], at + size - self._held)
             self._hold(row_slice(rows, at, stop))
             at = stop
             if self._held == size:
-                yield from self._let_go()
+                yield from self._release()
 
     def rest(self) -> Iterator[Any]:
         """Yield what is held, without letting go of it."""
@@ -96,7 +96,8 @@ class RowChunks:
         elif self._held and self._dense is not None:
             yield self._dense[: self._held] - self.origin
 
-    def _let_go(self) -> Iterator[Any]:
+    def _release(self) -> Iterator[Any]:
+        """Yield what is held, and hold nothing any more."""
         origin = self._origin = self.origin
         if self._sparse:
             yield from self._sparse_chunks(stack(self._sparse))

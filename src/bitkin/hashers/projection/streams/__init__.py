@@ -1,3 +1,3 @@
-"""Streams: codes that leave at once, a model that goes on learning, and epochs that keep codes
+"""Streams: codes that leave at once, a model that continues to learn, and epochs that keep codes
 comparable.
 """

@@ -12,7 +12,7 @@ from bitkin.arrays import Floats
 from bitkin.code_spec import WORD
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.trackers import FrozenSigns, Tracker
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,7 @@ class RecentStream:
 
     def _along(self, earlier: EarlierModel) -> Floats:
         """Return AᵀCA."""
+        # With P = WᵀA and C ≈ W Σ Wᵀ + s (I − W Wᵀ): AᵀCA = PᵀΣP + s (AᵀA − PᵀP).
         with threads.blas_in_one_thread():
             seen = self._directions.T @ earlier.directions
             along: Floats = seen.T @ self._covariance @ seen + self._each_outside * (
@@ -150,5 +151,7 @@ def _words(model: SignModel, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.ui
     float32.
     """
     words = np.empty((len(rows), model.spec.plane_words), dtype=WORD)
-    FrozenSigns(model.components, model.exact_offset).write(prepared(rows, model.normalize), words)
+    FrozenSigns(model.components, model.exact_offset).write(
+        prepare_rows(rows, model.normalize), words
+    )
     return words

@@ -15,7 +15,7 @@ from bitkin.arrays import Batch, Flags, Words
 from bitkin.code_spec import WORD
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import all_finite
-from bitkin.hashers.projection.training import prepared
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import BATCH_BYTES, first_not_finite, name_not_finite, row_slice
 from bitkin.notices import warn_caller
 
@@ -36,7 +36,7 @@ def stream_rows(batch: Batch, normalize: bool) -> Iterator[tuple[FloatRows, Flag
         if not _finite(rows):
             usable = np.asarray(np.isfinite(rows).all(axis=1))
             rows = rows[usable]
-        yield (prepared(rows, True) if normalize else rows), usable
+        yield (prepare_rows(rows, True) if normalize else rows), usable
 
 
 def fits_one_block(batch: Batch) -> bool:

@@ -12,8 +12,8 @@ from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.randomness import Draws
 
-Numbers = dict[str, int | float | str]
-Arrays = dict[str, npt.NDArray[Any]]
+TrackerScalars = dict[str, int | float | str]
+TrackerArrays = dict[str, npt.NDArray[Any]]
 
 
 class Tracker(ABC):
@@ -47,7 +47,7 @@ class Tracker(ABC):
     @property
     @abstractmethod
     def directions(self) -> npt.NDArray[np.float32]:
-        """The basis as it is now: float32 (n_features, n_bits), a copy, orthonormal columns."""
+        """The current basis: float32 (n_features, n_bits), a copy, orthonormal columns."""
 
     @property
     @abstractmethod
@@ -88,39 +88,40 @@ class Tracker(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Learn from vectors that wait for more of them to come. The stream may go on, but is
+        """Learn from vectors that wait for more of them to come. The stream may continue, but is
         another one then.
         """
 
     @abstractmethod
-    def state(self) -> tuple[Numbers, Arrays]:
-        """Return everything `from_state` needs to go on to the last bit: plain numbers, and copies
-        of arrays.
+    def state(self) -> tuple[TrackerScalars, TrackerArrays]:
+        """Return everything `from_state` needs to continue to the last bit: plain numbers, and
+        copies of arrays.
         """
 
     @classmethod
-    def from_state(cls, numbers: Numbers, arrays: Arrays) -> Self:
+    def from_state(cls, numbers: TrackerScalars, arrays: TrackerArrays) -> Self:
         """Return the tracker whose `state` this is."""
         tracker = cls.__new__(cls)
         tracker.restore(numbers, arrays)
         return tracker
 
     @abstractmethod
-    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+    def restore(self, numbers: TrackerScalars, arrays: TrackerArrays) -> None:
         """Become the tracker whose `state` this is, which may come from a file: it is checked."""
 
-    def __reduce__(self) -> tuple[Any, tuple[Numbers, Arrays]]:  # what is scratch is not pickled
+    def __reduce__(self) -> tuple[Any, tuple[TrackerScalars, TrackerArrays]]:
+        # what is scratch is not pickled
         return type(self).from_state, self.state()
 
 
-def random_basis(n_features: int, n_bits: int, draws: Draws) -> npt.NDArray[np.float32]:
+def draw_basis(n_features: int, n_bits: int, draws: Draws) -> npt.NDArray[np.float32]:
     """Return random orthonormal columns, float32 (n_features, n_bits)."""
     with threads.blas_in_one_thread():
         return np.linalg.qr(draws.normals((n_features, n_bits)))[0].astype(np.float32)
 
 
-def restored(
-    arrays: Arrays, name: str, like: npt.NDArray[Any], *, rows: int | None = None
+def restore_array(
+    arrays: TrackerArrays, name: str, like: npt.NDArray[Any], *, rows: int | None = None
 ) -> npt.NDArray[Any]:
     """Return a copy of an array of a state, of the type and shape of `like` or with so many `rows`
     instead.

@@ -11,22 +11,26 @@ from bitkin import threads
 from bitkin.arrays import Floats
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.spectra import leading_eigenvectors, orthonormal, signed
+from bitkin.hashers.projection.statistics.spectra import (
+    fix_signs,
+    leading_eigenvectors,
+    orthonormalize,
+)
 from bitkin.hashers.projection.statistics.sums import column_sums
 from bitkin.hashers.projection.trackers.base import (
-    Arrays,
-    Numbers,
     Tracker,
-    random_basis,
+    TrackerArrays,
+    TrackerScalars,
+    draw_basis,
     require_orthonormal,
-    restored,
+    restore_array,
 )
 from bitkin.hashers.projection.trackers.sketch import FrequentDirectionsSketch
 from bitkin.randomness import Draws
 
-Rows = npt.NDArray[np.float32]
+FloatRows = npt.NDArray[np.float32]
 
-_MOST_SEEN = 2**62
+_LARGEST_COUNT = 2**62
 # of what a sketch of float32 rows may hold: squares of it are far from beyond float64
 _LARGEST = 1e60
 
@@ -67,10 +71,10 @@ class FrequentDirectionsTracker(Tracker):
         self._mean = np.zeros(n_features)
         self._n = 0  # rows of whole chunks
         self._total = 0.0  # Σ ‖x − mean‖² of those
-        self._held: list[Rows] = []
+        self._held: list[FloatRows] = []
         self._n_held = 0
-        self._last: Rows = np.empty((0, n_features), dtype=np.float32)
-        self._start: Rows = random_basis(n_features, n_bits, draws)
+        self._last: FloatRows = np.empty((0, n_features), dtype=np.float32)
+        self._start: FloatRows = draw_basis(n_features, n_bits, draws)
         self._found: tuple[Floats, Floats] | None = None
 
     @property
@@ -89,7 +93,7 @@ class FrequentDirectionsTracker(Tracker):
         return self._n > 0
 
     @property
-    def directions(self) -> Rows:
+    def directions(self) -> FloatRows:
         """The strongest directions of the sketch, strongest first: float32 (n_features, n_bits)."""
         return self._leading()[1].astype(np.float32) if self.ready else self._start.copy()
 
@@ -116,8 +120,8 @@ class FrequentDirectionsTracker(Tracker):
 
     @property
     def recent_covariance(self) -> Floats:
-        """Second moment of the last chunk about the mean of all, projected onto the directions of
-        now.
+        """Second moment of the last chunk about the mean of all, projected onto the current
+        directions.
         """
         with threads.blas_in_one_thread():
             projected = (
@@ -133,7 +137,7 @@ class FrequentDirectionsTracker(Tracker):
         """Mean squared distance of the last chunk to the mean of all."""
         return float(((self._last - self._mean) ** 2).sum()) / max(1, len(self._last))
 
-    def update(self, rows: Rows) -> None:
+    def update(self, rows: FloatRows) -> None:
         """Take in rows, float32 (n, n_features), C-contiguous and finite; whole chunks at once."""
         at = 0
         while at < len(rows):
@@ -181,9 +185,9 @@ class FrequentDirectionsTracker(Tracker):
         if other._n:
             self._last = other._last
 
-    def state(self) -> tuple[Numbers, Arrays]:
-        """Return everything `from_state` needs to go on to the last bit."""
-        numbers: Numbers = {
+    def state(self) -> tuple[TrackerScalars, TrackerArrays]:
+        """Return everything `from_state` needs to continue to the last bit."""
+        numbers: TrackerScalars = {
             "sketch_size": self._sketch.size,
             "chunk_rows": self.chunk_rows,
             "center": int(self.center),
@@ -191,7 +195,7 @@ class FrequentDirectionsTracker(Tracker):
             "total": self._total,
         }
         nothing = np.empty((0, self.n_features), dtype=np.float32)
-        arrays: Arrays = {
+        arrays: TrackerArrays = {
             "start": self._start,
             "mean": self._mean,
             "sketch": self._sketch.rows,
@@ -200,10 +204,10 @@ class FrequentDirectionsTracker(Tracker):
         }
         return numbers, {name: array.copy() for name, array in arrays.items()}
 
-    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+    def restore(self, numbers: TrackerScalars, arrays: TrackerArrays) -> None:
         """Become the tracker whose `state` this is."""
         self.n_features, self.n_bits = d, _ = arrays["start"].shape
-        self._start = restored(arrays, "start", np.empty((d, self.n_bits), dtype=np.float32))
+        self._start = restore_array(arrays, "start", np.empty((d, self.n_bits), dtype=np.float32))
         require_orthonormal(self._start, "start", within=0.1)
         self.chunk_rows = whole_number(numbers["chunk_rows"], "chunk_rows", low=1)
         self.center = bool(numbers["center"])
@@ -212,8 +216,8 @@ class FrequentDirectionsTracker(Tracker):
         whole_number(len(sketch), "rows of the sketch", low=0, high=2 * size)
         self._sketch = FrequentDirectionsSketch(d, size)
         self._sketch.add(sketch)
-        self._mean = restored(arrays, "mean", np.empty(d))
-        self._n = whole_number(numbers["n"], "n", low=0, high=_MOST_SEEN)
+        self._mean = restore_array(arrays, "mean", np.empty(d))
+        self._n = whole_number(numbers["n"], "n", low=0, high=_LARGEST_COUNT)
         self._total = float(numbers["total"])
         if not 0 <= self._total <= _LARGEST**2:
             raise InvalidInputError(f"total must be finite and not negative, got {self._total}.")
@@ -225,7 +229,7 @@ class FrequentDirectionsTracker(Tracker):
         self._held, self._n_held = [held], len(held)
         self._found = None
 
-    def _absorb(self, chunk: Rows) -> None:
+    def _absorb(self, chunk: FloatRows) -> None:
         wide = chunk.astype(np.float64)
         mean = column_sums(chunk) / len(chunk) if self.center else np.zeros(self.n_features)
         wide -= mean
@@ -242,6 +246,8 @@ class FrequentDirectionsTracker(Tracker):
         self._sketch.add(rows)
         self._total += total
         if self._n and self.center:
+            # Σ (x − m)(x − m)ᵀ of two sets about the mean of both is the sum of their own and
+            # n₁n₂/(n₁ + n₂) · (m₂ − m₁)(m₂ − m₁)ᵀ, which one more row stands for.
             shift = mean - self._mean
             row = np.sqrt(self._n * n / (self._n + n)) * shift
             self._sketch.add(row[None])
@@ -258,12 +264,13 @@ class FrequentDirectionsTracker(Tracker):
         if self._found is None:
             rows = np.zeros((max(self.n_bits, len(self._sketch.rows)), self.n_features))
             rows[: len(self._sketch.rows)] = self._sketch.rows
+            # With B Bᵀ u = λ u, Bᵀ B has the eigenvector Bᵀ u: the smaller side is solved.
             with threads.blas_in_one_thread():
                 values, left = leading_eigenvectors(rows @ rows.T, self.n_bits)
                 directions = rows.T @ left
-            self._found = np.maximum(values, 0.0), signed(orthonormal(directions))
+            self._found = np.maximum(values, 0.0), fix_signs(orthonormalize(directions))
         return self._found
 
 
-def _rows(arrays: Arrays, name: str, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return restored(arrays, name, like, rows=len(arrays.get(name, like)))
+def _rows(arrays: TrackerArrays, name: str, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return restore_array(arrays, name, like, rows=len(arrays.get(name, like)))

@@ -11,20 +11,20 @@ from bitkin import threads
 from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.trackers.base import (
-    Arrays,
-    Numbers,
     Tracker,
-    random_basis,
+    TrackerArrays,
+    TrackerScalars,
+    draw_basis,
     require_orthonormal,
     require_semidefinite,
-    restored,
+    restore_array,
 )
 from bitkin.kernels import streaming
 from bitkin.kernels.blocks import read_only
 from bitkin.randomness import Draws
 
 _N_FIRST = 8  # so that one wild vector among the first cannot be their median
-_MOST_SEEN = 2**62
+_LARGEST_COUNT = 2**62
 # of what a sound state holds: squares of float32 numbers, in any units, times a weight
 _LARGEST = 1e60
 
@@ -74,7 +74,7 @@ class OPASTTracker(Tracker):
         self.forgetting, self.center = float(forgetting), bool(center)
         self._model: streaming.Model
         self._held: npt.NDArray[np.float32] | None
-        self._model, self._held = self._fresh(random_basis(n_features, n_bits, draws))
+        self._model, self._held = self._fresh(draw_basis(n_features, n_bits, draws))
         self._n_held = 0
         self._room = streaming.room_for(n_features, n_bits)
 
@@ -97,7 +97,7 @@ class OPASTTracker(Tracker):
 
     @property
     def directions(self) -> npt.NDArray[np.float32]:
-        """The basis as it is now: float32 (n_features, n_bits), a copy, orthonormal columns."""
+        """The current basis: float32 (n_features, n_bits), a copy, orthonormal columns."""
         return streaming.from_blocks(self._model.blocks, self.n_features, self.n_bits)
 
     @property
@@ -153,8 +153,8 @@ class OPASTTracker(Tracker):
 
         `words` is uint64 (n, words a code), or of no columns where no codes are wanted. Codes are
         those of `frozen` or, without it, of the model as it moves. `rotation`, float64 (n_bits,
-        n_bits), C-contiguous, turns the moving model's; every `refresh` vectors (0: never), counted
-        from the first one, and once when the first vectors have been learned from, it is
+        n_bits), C-contiguous, rotates the moving model's; every `refresh` vectors (0: never),
+        counted from the first one, and once when the first vectors have been learned from, it is
         overwritten with what `UnifDiag` makes of `covariance`.
         """
         done = 0
@@ -179,14 +179,14 @@ class OPASTTracker(Tracker):
         if self._held is not None and self._differ(self._held[: self._n_held]):
             self._start(self._held[: self._n_held])
 
-    def state(self) -> tuple[Numbers, Arrays]:
-        """Return everything `from_state` needs to go on to the last bit."""
-        numbers: Numbers = {
+    def state(self) -> tuple[TrackerScalars, TrackerArrays]:
+        """Return everything `from_state` needs to continue to the last bit."""
+        numbers: TrackerScalars = {
             "forgetting": self.forgetting,
             "center": int(self.center),
             "n_held": self._n_held,
         }
-        arrays: Arrays = {
+        arrays: TrackerArrays = {
             "directions": self.directions,
             **{
                 name: array.copy()
@@ -198,20 +198,21 @@ class OPASTTracker(Tracker):
             arrays["held"] = self._held[: self._n_held].copy()
         return numbers, arrays
 
-    def restore(self, numbers: Numbers, arrays: Arrays) -> None:
+    def restore(self, numbers: TrackerScalars, arrays: TrackerArrays) -> None:
         """Become the tracker whose `state` this is."""
         self.n_features, self.n_bits = arrays["directions"].shape
         self.forgetting, self.center = float(numbers["forgetting"]), bool(numbers["center"])
         self._model, self._held = self._fresh(arrays["directions"])
         for name, array in self._model._asdict().items():
             if name != "blocks":
-                array[:] = restored(arrays, name, array)
+                array[:] = restore_array(arrays, name, array)
         _require_sound(self._model, arrays["directions"])
         self._n_held = whole_number(numbers["n_held"], "n_held", low=0, high=_N_FIRST - 1)
         if self._model.numbers[streaming.SCALE]:
             self._held = None
         else:
-            self._held[: self._n_held] = restored(arrays, "held", self._held, rows=self._n_held)
+            n_held = self._n_held
+            self._held[:n_held] = restore_array(arrays, "held", self._held, rows=n_held)
         self._room = streaming.room_for(self.n_features, self.n_bits)
 
     def _fresh(
@@ -277,6 +278,8 @@ class OPASTTracker(Tracker):
         return bool((rows != (rows[:1] if self.center else 0.0)).any())
 
     def _start(self, held: npt.NDArray[np.float32]) -> None:
+        # The scale is a power of two that makes the median distance r lie between ½ and 1: no
+        # number is rounded by it, and squares stay far from the ends of float64.
         model = self._model
         wide = held.astype(np.float64)
         if self.center:
@@ -289,6 +292,7 @@ class OPASTTracker(Tracker):
         model.numbers[streaming.REFERENCE] = (reference * scale) ** 2
         model.numbers[streaming.WEIGHT] = _weight_of(n_dropped, self.forgetting)
         model.numbers[streaming.RECENT_WEIGHT] = _weight_of(n_dropped, streaming.RECENT)
+        # Z = (ΣWᵀx xᵀW)⁻¹ starts as I/r²: as if one vector of that length had come along each axis.
         np.fill_diagonal(model.inverse, 1.0 / model.numbers[streaming.REFERENCE])
         model.counts[streaming.SEEN] -= len(held)
         self._held, self._n_held = None, 0
@@ -317,7 +321,7 @@ class OPASTTracker(Tracker):
 
 
 def _weight_of(n: int, forgetting: float) -> float:
-    """Return what `n` vectors weigh together."""
+    """Return what `n` vectors weigh together: 1 + β + … + βⁿ⁻¹."""
     return n if forgetting == 1 else (1.0 - forgetting**n) / (1.0 - forgetting)
 
 
@@ -328,7 +332,7 @@ def _require_sound(model: streaming.Model, directions: npt.NDArray[np.float32]) 
         clipped,
         "clipped vectors",
         low=0,
-        high=whole_number(seen, "seen vectors", low=0, high=_MOST_SEEN),
+        high=whole_number(seen, "seen vectors", low=0, high=_LARGEST_COUNT),
     )
     require_orthonormal(directions, "directions", within=0.1)
     for name in ("inverse", "moment", "recent", "mean", "numbers"):

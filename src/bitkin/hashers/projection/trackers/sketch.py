@@ -53,6 +53,8 @@ class FrequentDirectionsSketch:
             values, left = scipy.linalg.eigh(self._room @ self._room.T, check_finite=False)
             values, left = np.maximum(values[::-1], 0.0), left[:, ::-1]
             kept = int(np.count_nonzero(values[: self.size] > values[self.size]))
+            # With B = U S Vᵀ and δ the squared singular value after the `size`-th, the shrunk rows
+            # are √(S² − δ) Vᵀ = √(1 − δ/S²) Uᵀ B.
             shares = np.sqrt(1.0 - values[self.size] / values[:kept])
             self._room[:kept] = (left[:, :kept] * shares).T @ self._room
         self._n = kept
