@@ -16,9 +16,9 @@ from bitkin import ProjectionHash
 from tests.truth import estimates, exact_distances, symbol_distances
 
 Floats = npt.NDArray[Any]
-# How far distances may be from the truth of each stage: estimates are reckoned in float32, and are
-# differences of larger numbers.
-_TOLERANCES = {"codes": 0.0, "estimate": 1e-4, "exact": 1e-12}
+# How far scores may be from the truth, as a share of the numbers they are made of: estimates are
+# reckoned in float32.
+_ROUNDING = {"codes": 0.0, "estimate": 2e-6, "exact": 1e-12}
 
 
 def rows_like(n: int, d: int, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -28,13 +28,21 @@ def rows_like(n: int, d: int, seed: int = 0) -> npt.NDArray[np.float32]:
 
 
 class Truth(NamedTuple):
-    """What a search must find for every query, without padding."""
+    """What a search must find for every query, without padding.
+
+    Scores are what rows are ranked by: estimates of l2 are squares, and may be below 0 by rounding.
+    """
 
     ids: list[list[Any]]
-    distances: list[list[float]]
+    scores: list[list[float]]
     every: list[dict[Any, float]]
-    """The distances of all rows that the last stage saw, by id."""
+    """The scores of all rows that the last stage saw, by id."""
     tolerance: float
+    """How far a score may be off."""
+    squared: bool
+    """Whether distances are the roots of scores."""
+    signed: bool
+    """Whether distances may be below 0."""
 
 
 class Model:
@@ -66,34 +74,29 @@ class Model:
         if allow is not None:
             allowed = set(allow)
             ids = [i for i in ids if i in allowed]
-        tolerance = _TOLERANCES[stage]
+        squared, signed = stage == "estimate" and self.metric == "l2", self.metric == "ip"
         if not ids:
             nothing: list[Any] = [[] for _ in queries]
-            return Truth(nothing, nothing, [{} for _ in queries], tolerance)
+            return Truth(nothing, nothing, [{} for _ in queries], 0.0, squared, signed)
         X = np.array([self.rows[i] for i in ids], dtype=np.float32)
+        # Scores are sums of squares and products, no larger than the longest rows' squares.
+        size = 1.0 + max(float(np.square(rows).sum(axis=1).max(initial=0)) for rows in (X, queries))
+        truth = Truth([], [], [], size * _ROUNDING[stage], squared, signed)
         stages = self.able[: self.able.index(stage) + 1]
         keeps = {"codes": 10 * k * oversample, "estimate": k * oversample, stage: k}
         distances = {name: getattr(self, f"_{name}")(queries, X) for name in stages}
         empty = self.hasher.encode(X).empty_rows()
         empty_queries = self.hasher.encode(queries).empty_rows()
-        truth = Truth([], [], [], tolerance)
         for q in range(len(queries)):
             left = np.flatnonzero(~empty) if not empty_queries[q] else np.empty(0, dtype=np.int64)
             for name in stages:
                 seen = left = np.sort(left)
                 left = left[np.argsort(distances[name][q, left], kind="stable")][: keeps[name]]
-            shown = self._shown(distances[stage][q], stage)
+            scores = distances[stage][q]
             truth.ids.append([ids[i] for i in left])
-            truth.distances.append(shown[left].tolist())
-            truth.every.append({ids[i]: float(shown[i]) for i in seen})
+            truth.scores.append(scores[left].tolist())
+            truth.every.append({ids[i]: float(scores[i]) for i in seen})
         return truth
-
-    def _shown(self, scores: Floats, stage: str) -> Floats:
-        """Make distances of what rows are ranked by: estimates are squares, and may be below 0."""
-        if stage != "estimate" or self.metric == "ip":
-            return scores
-        scores = np.maximum(scores, 0)
-        return np.sqrt(scores) if self.metric == "l2" else scores
 
     def _codes(self, queries: Floats, X: Floats) -> Floats:
         return symbol_distances(self.hasher.encode(queries), self.hasher.encode(X))
@@ -117,22 +120,21 @@ def without_padding(hits: Any) -> tuple[list[list[Any]], list[list[float]]]:
 def require_same(hits: Any, truth: Truth) -> None:
     """Fail unless ids and distances are the truth's.
 
-    Two rows may change places where they are further from equal than rounding in the truth, and
-    nearer than in the collection: never where they are exactly equal, since ties have an order.
+    Two rows may change places where rounding can do that: never where their scores are exactly
+    equal, since ties have an order.
     """
     ids, distances = without_padding(hits)
-    for mine, wanted, shown, expected, every in zip(
-        ids, truth.ids, distances, truth.distances, truth.every, strict=True
+    for mine, wanted, shown, scores, every in zip(
+        ids, truth.ids, distances, truth.scores, truth.every, strict=True
     ):
         assert len(mine) == len(wanted) == len(set(mine))
-        np.testing.assert_allclose(shown, expected, rtol=truth.tolerance, atol=truth.tolerance)
-        for one, other, distance in zip(mine, wanted, expected, strict=True):
+        found = np.square(shown) if truth.squared else np.array(shown)
+        expected = np.array(scores) if truth.signed else np.maximum(scores, 0)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=truth.tolerance)
+        for one, other, score in zip(mine, wanted, scores, strict=True):
             assert one in every
-            gap = abs(every[one] - distance)
-            assert one == other or 0 < gap <= truth.tolerance * max(1.0, abs(distance)), (
-                mine,
-                wanted,
-            )
+            gap = abs(every[one] - score)
+            assert one == other or 0 < gap <= truth.tolerance, (mine, wanted)
 
 
 def same(hits: Any, truth: Truth) -> bool:

@@ -49,7 +49,7 @@ class Calls(RuleBasedStateMachine):
     def add(self, data: st.DataObject, numbers: list[int]) -> None:
         rows, ids = self.rows_for(data, numbers), [self.id(number) for number in numbers]
         if set(ids) & set(self.model.rows):
-            with pytest.raises(DuplicateIdError):
+            with pytest.raises(DuplicateIdError, match="already in the collection"):
                 self.collection.add(rows, ids=ids)
         else:
             assert self.collection.add(rows, ids=ids).tolist() == ids
@@ -69,7 +69,7 @@ class Calls(RuleBasedStateMachine):
             for one in ids:
                 del self.model.rows[one]
         else:
-            with pytest.raises(UnknownIdError):
+            with pytest.raises(UnknownIdError, match="not there"):
                 self.collection.remove(ids)
 
     @rule()

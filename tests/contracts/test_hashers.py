@@ -163,7 +163,8 @@ def test_a_fresh_seed_is_kept(hasher: Hasher, tmp_path: Path) -> None:
     a = clone(hasher).set_params(random_state=None).fit(X)
     b = clone(hasher).set_params(random_state=None).fit(X)
     assert a.seed_ != b.seed_
-    assert a.fingerprint_ != b.fingerprint_ or not seed_decides(hasher)
+    if seed_decides(hasher):
+        assert a.fingerprint_ != b.fingerprint_
     a.save(tmp_path / "model")
     assert bitkin.load(tmp_path / "model").encode(X) == a.encode(X)
     assert clone(hasher).set_params(random_state=a.seed_).fit(X).encode(X) == a.encode(X)

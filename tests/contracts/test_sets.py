@@ -272,7 +272,7 @@ def test_it_must_be_fitted_first(hasher: Any) -> None:
         lambda: fresh.save("nowhere"),
     ]
     for call in calls:
-        with pytest.raises(NotFittedError):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
             call()
 
 

@@ -59,7 +59,7 @@ def require_refused(
     hasher = ProjectionHash(n_bits, projection=projection)
     with pytest.raises(error, match=words):
         hasher.fit(X)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         hasher.encode(np.ones((1, 12)))
 
 

@@ -450,7 +450,7 @@ def test_bad_parameters_are_one_clear_error(parameters: dict[str, Any], words: s
 
 def test_bad_vectors_are_one_clear_error() -> None:
     X = vectors()
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         KernelMap(anchors=5).transform(X)
     fitted = KernelMap(anchors=5).fit(X)
     with pytest.raises(

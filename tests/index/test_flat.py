@@ -175,7 +175,7 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
     def add_with_ids(self, ids: list[int]) -> None:
         codes = self.fresh(len(ids))
         if any(i in self.rows for i in ids):
-            with pytest.raises(DuplicateIdError):
+            with pytest.raises(DuplicateIdError, match="already in the index"):
                 self.index.add(codes, ids)
         else:
             self.index.add(codes, ids)

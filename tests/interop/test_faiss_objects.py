@@ -187,7 +187,7 @@ def test_what_faiss_cannot_hold_is_named(source: Any, words: str) -> None:
 
 
 def test_a_hasher_that_is_not_fitted_or_normalizes_has_no_transform() -> None:
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         to_faiss(ProjectionHash(8))
     with pytest.raises(InvalidInputError, match="must have normalize=False"):
         to_faiss(ProjectionHash(8, normalize=True).fit(data()))

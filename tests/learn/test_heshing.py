@@ -413,7 +413,7 @@ def test_bad_rows_and_labels_are_one_clear_error() -> None:
     X, y = bags(50)
     model = small().fit(X, y)
     weights = model.weights_
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         small().predict(X)
     with pytest.raises(
         InvalidInputError,
