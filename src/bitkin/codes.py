@@ -347,7 +347,7 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
     require_comparable(a.spec, a.fingerprint, require_codes(b, "b"), "b")
     from bitkin import threads
     from bitkin.kernels.blocks import BLOCK, pack_blocks_into, read_only
-    from bitkin.kernels.scan import block_widths, symbol_distances_into
+    from bitkin.kernels.search.scan import block_widths, symbol_distances_into
 
     out = np.empty((len(a), len(b)), dtype=np.int32)
     planes, words = block_widths(a.spec.bits_per_symbol, a.spec.plane_words)

@@ -17,7 +17,7 @@ from bitkin.dedup import DuplicateFinder, Duplicates, Pairs, equal_sets, find_du
 from bitkin.dedup.estimate import MISSES_ADDED, Estimate, _quantile
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands.bands import choose_bands
-from bitkin.kernels.bands import equal_symbols_into
+from bitkin.kernels.search.bands import equal_symbols_into
 from bitkin.sets.sets import Sets
 from tests.dedup.texts import cluster_of, jaccard, related_texts, similar_pairs
 

@@ -22,7 +22,7 @@ from bitkin.index.bands.bands import (
     choose_bands,
     new_pairs,
 )
-from bitkin.kernels.bands import roots_into, unite_into
+from bitkin.kernels.search.bands import roots_into, unite_into
 
 SHAPES = [
     (7, 1, BandPlan(7, 1)),

@@ -11,9 +11,9 @@ import pytest
 from bitkin import Codes, FlatIndex
 from bitkin.index.bands.layout import BandLayout
 from bitkin.index.bands.tables import band_tables
-from bitkin.kernels.band_index import keys_into, row_distances_into
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.scan import block_widths
+from bitkin.kernels.search.band_index import keys_into, row_distances_into
+from bitkin.kernels.search.scan import block_widths
 from tests.index.band_digest import digest
 from tests.truth import random_codes, symbol_distances
 

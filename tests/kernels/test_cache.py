@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import errno
+import importlib
 import os
 import shutil
 import subprocess
@@ -133,6 +135,35 @@ def test_code_of_an_earlier_source_is_never_run(
     assert answered() == (20, 0)
 
 
+def test_code_that_was_made_with_other_helpers_is_never_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bitkin.kernels import _cache
+
+    assert answered() == (20, 1)
+    edited = tmp_path / "_shared.py"
+    edited.write_bytes(_cache.HELPERS.read_bytes() + b"# edited\n")
+    monkeypatch.setattr(_cache, "HELPERS", edited)
+    assert answered() == (20, 0)
+    assert answered() == (20, 1)
+
+
+def test_kernels_call_kernels_of_their_own_file_and_of_the_helpers_alone() -> None:
+    import bitkin.kernels
+
+    paths = sorted(Path(bitkin.kernels.__path__[0]).rglob("*.py"))
+    assert len(paths) > 15
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.startswith("bitkin.kernels.") and not node.module.endswith("_shared"):
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    compiled = hasattr(getattr(module, alias.name), "py_func")
+                    assert not compiled, f"{path}: the cache does not see {alias.name} change"
+
+
 @pytest.mark.parametrize("call", ["replace", "makedirs"])
 def test_a_full_disk_is_told_once_and_stops_nothing(
     folder: Path, call: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -162,7 +193,7 @@ WRITES_NOTHING = """
 import resource, sys
 import numpy as np
 resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
-from bitkin.kernels.selection import nearest_into
+from bitkin.kernels.search.selection import nearest_into
 distances, ids = np.array([[2.0, 1.0]]), np.array([[5, 7]])
 best, best_ids = np.full((1, 1), np.inf), np.full((1, 1), -1)
 nearest_into(distances, ids, best, best_ids)

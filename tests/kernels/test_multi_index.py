@@ -12,7 +12,7 @@ from bitkin.index.multi.lookup import empty_heaps
 from bitkin.index.multi.tables import build_tables, chunk_lengths, empty_tables, flips
 from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.multi_index import nearest_by_tables_into, work_for
+from bitkin.kernels.search.multi_index import multi_work_for, nearest_by_tables_into
 from tests import truth
 from tests.truth import random_codes
 
@@ -123,7 +123,7 @@ def test_lookups_find_the_nearest_or_say_that_they_gave_up(
     mask = read_only(np.empty(0, dtype=np.uint64))  # empty rows are in no table
     for budget in (np.inf, 30_000.0, 0.0):
         kept = empty_heaps(len(queries), k, n_symbols + 1)
-        work = work_for(bits, rows.spec.plane_words, len(chunks.lengths))
+        work = multi_work_for(bits, rows.spec.plane_words, len(chunks.lengths))
         nearest_by_tables_into(
             read_only(segment.blocks),
             read_only(segment.ids),

@@ -15,7 +15,7 @@ from bitkin import Codes, Neighbors, ProjectionHash
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest, recall
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
+from bitkin.kernels.search.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.rescoring import estimate
 from bitkin.rescoring.corrections import encode_with_corrections, scorer_for
 from bitkin.rescoring.estimate import distances_from_scores

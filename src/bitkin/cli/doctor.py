@@ -100,7 +100,7 @@ def describe_processor() -> dict[str, Any]:
 def find_kernel_cache() -> dict[str, Any]:
     """Return where compiled kernels are kept."""
     from bitkin.kernels._kernel import JIT_DISABLED
-    from bitkin.kernels.scan import k_smallest_into
+    from bitkin.kernels.search.scan import k_smallest_into
 
     if JIT_DISABLED:
         return {"state": "NUMBA_DISABLE_JIT is set: kernels run as plain Python, very slowly"}

@@ -11,7 +11,7 @@ from bitkin.sets.sets import Sets
 def set_digests(sets: Sets) -> npt.NDArray[np.uint64]:
     """Return 64 bits of every set: equal for equal sets, and hardly ever for others."""
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.set_pairs import set_digests_into
+    from bitkin.kernels.hashing.set_pairs import set_digests_into
 
     sets = sets.unique()
     digests = np.empty(len(sets), dtype=np.uint64)
@@ -27,7 +27,7 @@ def first_equals(sets: Sets, digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.
     own apart.
     """
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.set_pairs import equal_sets_into
+    from bitkin.kernels.hashing.set_pairs import equal_sets_into
 
     # Sorted by digest, equal ones stand in runs; the head of a run is its first set, for the sort
     # is stable. Every other set of a run is compared with the head. Empty sets are left out: they

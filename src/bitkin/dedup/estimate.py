@@ -71,8 +71,8 @@ class Estimate:
         """Return for every pair of rows of `codes`, whose sets have `sizes`, whether to compare it:
         bool (pairs,).
         """
-        from bitkin.kernels.bands import equal_symbols_into
         from bitkin.kernels.blocks import read_only
+        from bitkin.kernels.search.bands import equal_symbols_into
 
         words, n_symbols = read_only(codes.words), codes.spec.n_symbols
         worth = np.empty(len(first), dtype=np.bool_)

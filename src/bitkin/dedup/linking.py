@@ -64,8 +64,8 @@ def link(
     codes say that they are far below the threshold are not compared (`bitkin.dedup.estimate`).
     `progress` is called with the number of bands done.
     """
-    from bitkin.kernels.bands import roots_into, unite_into
     from bitkin.kernels.blocks import read_only
+    from bitkin.kernels.search.bands import roots_into, unite_into
 
     rows, codes, sets = documents
     sizes = sets.sizes()[rows]
@@ -128,7 +128,7 @@ def jaccard_from(
     read.
     """
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.set_pairs import similar_pairs_into
+    from bitkin.kernels.hashing.set_pairs import similar_pairs_into
 
     members, offsets = read_only(sets.members), read_only(sets.offsets)
     out = np.empty(len(first), dtype=np.float64)

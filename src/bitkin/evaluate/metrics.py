@@ -11,7 +11,7 @@ import scipy.sparse
 from bitkin import threads
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.rows import given_csr
-from bitkin.kernels.ranking import average_precision_into
+from bitkin.kernels.search.ranking import average_precision_into
 
 _PAIRS_PER_PIECE = 2**20  # ranked by one thread at a time
 _NOTHING_TRUE = (

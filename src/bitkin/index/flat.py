@@ -34,7 +34,7 @@ from bitkin.index.rows import bitmap
 from bitkin.index.rows.bitmap import Bitmap, n_blocks
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.scan import (
+from bitkin.kernels.search.scan import (
     block_widths,
     blocks_ahead,
     guess_limits,

@@ -1,8 +1,8 @@
 """Numba loops only: no checks, no allocation of results, no randomness of their own.
 
 A kernel takes plain C-contiguous arrays, releases the GIL and writes into its arguments (its name
-then ends in `_into`). Numba's disk cache watches only the file a kernel stands in, so helpers live
-beside their callers.
+then ends in `_into`). The cache of compiled kernels watches the file a kernel stands in and
+`_shared`: helpers live in one of the two.
 """
 
 from bitkin.kernels._kernel import kernel

@@ -10,6 +10,7 @@ nothing can be written, the kernel lives as long as the process.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pickle
@@ -21,6 +22,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+HELPERS = Path(__file__).with_name("_shared.py")
 _DIGEST_BYTES = 32
 # What pickle may raise for bytes that another process wrote whole, but with other libraries at
 # hand.
@@ -41,8 +43,10 @@ class KernelCache(FunctionCache):
         )
 
     def stamp(self) -> Any:
-        """Return what tells whether the source is the same."""
-        return self._impl.locator.get_source_stamp()
+        """Return what tells whether the source is the same: of the kernel's own file, and of the
+        file of helpers that any kernel may call.
+        """
+        return self._impl.locator.get_source_stamp(), _digest_of(HELPERS)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature, if the disk lets us."""
@@ -50,6 +54,14 @@ class KernelCache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             _tell_once(f"{error.strerror or error}: {self.cache_path}")
+
+
+@functools.cache
+def _digest_of(source: Path) -> str:
+    try:
+        return hashlib.sha256(source.read_bytes()).hexdigest()
+    except OSError:  # as Numba itself has no cache where it finds no source
+        raise RuntimeError(f"no source of helpers at {source}") from None
 
 
 class _CheckedFiles(IndexDataCacheFile):

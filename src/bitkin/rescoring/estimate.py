@@ -44,8 +44,8 @@ from bitkin.hashers.projection.training import prepare_rows
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.estimate import ENTRIES, NEAR_ROWS, estimates_into
-from bitkin.kernels.selection import nearest_into
+from bitkin.kernels.search.estimate import ENTRIES, NEAR_ROWS, estimates_into
+from bitkin.kernels.search.selection import nearest_into
 from bitkin.rescoring.shortlist import no_neighbors
 
 Projections = npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from bitkin.arrays import Floats, Ids
-from bitkin.kernels.ranking import (
+from bitkin.kernels.search.ranking import (
     cosine_distances_into,
     dot_products_into,
     sparse_dot_products_into,

@@ -16,7 +16,7 @@ from bitkin.checks import id_array, require_unmasked, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.selection import nearest_into
+from bitkin.kernels.search.selection import nearest_into
 
 # Ids below this many times the number of pairs are marked in an array of flags; with larger ones
 # that would take more time and memory than sorting the pairs does.

@@ -94,7 +94,7 @@ class Sets:
         if self.is_unique:
             return self
         from bitkin.kernels.blocks import read_only
-        from bitkin.kernels.sets import gather_sets_into, sort_distinct_into
+        from bitkin.kernels.hashing.sets import gather_sets_into, sort_distinct_into
 
         members, work = self.members.copy(), np.empty_like(self.members)
         counts = np.zeros(len(self), dtype=np.int64)
@@ -123,7 +123,7 @@ class Sets:
         returned when calling it often: otherwise every call sorts all sets again.
         """
         from bitkin.kernels.blocks import read_only
-        from bitkin.kernels.sets import pair_jaccard_into
+        from bitkin.kernels.hashing.sets import pair_jaccard_into
 
         rows = [_row_numbers(first, "first", len(self)), _row_numbers(second, "second", len(self))]
         if len(rows[0]) != len(rows[1]):
@@ -179,7 +179,7 @@ class Sets:
             members = self.members[begin : begin + int(offsets[-1])]
         else:
             from bitkin.kernels.blocks import read_only
-            from bitkin.kernels.sets import gather_sets_into
+            from bitkin.kernels.hashing.sets import gather_sets_into
 
             members = np.empty(offsets[-1], dtype=np.uint64)
             gather_sets_into(self.members, read_only(starts), members, read_only(offsets))

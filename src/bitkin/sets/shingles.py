@@ -118,7 +118,11 @@ def _hash_shingles(texts: list[str], kind: str, size: int, key: int | None) -> t
     sets without a key.
     """
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.shingles import count_characters_into, join_words_into, shingles_into
+    from bitkin.kernels.hashing.shingles import (
+        count_characters_into,
+        join_words_into,
+        shingles_into,
+    )
 
     encoded = [utf8(text) for text in texts]
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)

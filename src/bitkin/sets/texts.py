@@ -1,5 +1,5 @@
-"""Strings to 64-bit members: the bytes that the hashing loops of `bitkin.kernels.shingles` work
-on.
+"""Strings to 64-bit members: the bytes that the hashing loops of `bitkin.kernels.hashing.shingles`
+work on.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[
     All strings are joined by zero bytes and encoded at once: encoding in Python takes most of the
     time.
     """
-    from bitkin.kernels.shingles import hash_strings_into, string_ends_into
+    from bitkin.kernels.hashing.shingles import hash_strings_into, string_ends_into
 
     out = np.empty(n_strings, dtype=np.uint64)
     if n_strings == 0:

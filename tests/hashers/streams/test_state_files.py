@@ -17,7 +17,7 @@ from bitkin.errors import CorruptFileError
 from bitkin.hashers.projection import files as projection_file
 from bitkin.hashers.projection.streams import state
 from bitkin.io.writer import write_file
-from bitkin.kernels import streaming
+from bitkin.kernels.hashing import streaming
 from tests.hashers.streams.data import live, turning
 
 Tensors = dict[str, Any]

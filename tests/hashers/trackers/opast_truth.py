@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bitkin.hashers.projection.projections import OPAST
 from bitkin.hashers.projection.trackers import OPASTTracker, Tracker
-from bitkin.kernels import streaming
+from bitkin.kernels.hashing import streaming
 from bitkin.randomness import Draws
 
 Floats = npt.NDArray[Any]

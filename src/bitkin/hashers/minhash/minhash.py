@@ -44,7 +44,7 @@ from bitkin.sets.shingles import cut_texts, shingle_parameters, shingle_texts
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
-    from bitkin.kernels.minhash import Tables
+    from bitkin.kernels.hashing.minhash import MinHashTables
 
 _METHODS = ("one-permutation", "independent")
 MAX_HASHES = 2**20
@@ -321,10 +321,14 @@ class MinHash(Hasher):
         offsets: npt.NDArray[np.int64],
         words: npt.NDArray[np.uint64],
     ) -> None:
-        from bitkin.kernels.minhash import independent_into, one_permutation_into, work_for
+        from bitkin.kernels.hashing.minhash import (
+            independent_into,
+            minhash_work_for,
+            one_permutation_into,
+        )
 
         hash_into = one_permutation_into if self._method == "one-permutation" else independent_into
-        hash_into(members, offsets, self._tables, work_for(self.spec_.n_symbols), words)
+        hash_into(members, offsets, self._tables, minhash_work_for(self.spec_.n_symbols), words)
 
     def _encode_pieces(
         self, pieces_of_input: Iterable[_Piece], to_sets: Callable[[_Piece], Sets]
@@ -345,10 +349,10 @@ class MinHash(Hasher):
         return distances(a, b)
 
 
-def _draw_tables(seed: int, method: str, n_hashes: int) -> Tables:
+def _draw_tables(seed: int, method: str, n_hashes: int) -> MinHashTables:
     """Draw all that decides codes, apart from the number of bits."""
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.minhash import Tables
+    from bitkin.kernels.hashing.minhash import MinHashTables
 
     draws = Draws(seed, f"minhash {method}")
     keys = draws.words(2)
@@ -364,6 +368,6 @@ def _draw_tables(seed: int, method: str, n_hashes: int) -> Tables:
     # 8(j // 8) + 7 − j % 8 = j + 7 − 2(j % 8) of the little-endian word.
     symbol = np.arange(64, dtype=np.uint64)
     bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
-    return Tables(
+    return MinHashTables(
         *map(read_only, (keys, np.stack([shifts, factors, inverses], axis=1), salts, bit_places))
     )

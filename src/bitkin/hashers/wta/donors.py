@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.wta import NONE, OPTIMAL, ROTATION
+from bitkin.kernels.hashing.wta import NONE, OPTIMAL, ROTATION
 from bitkin.randomness import Draws
 
 _SCHEMES = {None: NONE, "rotation": ROTATION, "optimal": OPTIMAL}

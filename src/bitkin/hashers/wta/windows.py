@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bitkin import memory
 from bitkin.errors import InvalidInputError
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.wta import NO_PLACE
+from bitkin.kernels.hashing.wta import NO_PLACE
 from bitkin.locks import ModelLock
 from bitkin.randomness import Draws
 

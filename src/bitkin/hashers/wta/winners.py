@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from bitkin.hashers.wta.windows import Windows
 from bitkin.io.vectors.batch import row_slice
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.wta import dense_winners_into, sparse_winners_into
+from bitkin.kernels.hashing.wta import dense_winners_into, sparse_winners_into
 
 _EXACT_BYTES = {"f": 4, "i": 2, "u": 2}  # numbers of up to so many bytes are exact in float32
 _LARGEST_UNROLLED = 16  # features per window for which the kernel unrolls its loop

@@ -27,7 +27,7 @@ from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
-from bitkin.kernels.wta import count_empty_into, pack_winners_into
+from bitkin.kernels.hashing.wta import count_empty_into, pack_winners_into
 from bitkin.notices import warn_caller
 from bitkin.randomness import resolve_seed
 

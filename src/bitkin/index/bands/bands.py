@@ -105,8 +105,8 @@ def band_keys(codes: Codes, plan: BandPlan, band: int) -> npt.NDArray[np.uint64]
     Up to 64 bits a band, different symbols get different keys; beyond, a hash that may rarely
     coincide.
     """
-    from bitkin.kernels.bands import band_keys_into
     from bitkin.kernels.blocks import read_only
+    from bitkin.kernels.search.bands import band_keys_into
 
     _require_plan(codes, plan)
     band = whole_number(band, "band", low=0, high=plan.bands - 1)
@@ -174,10 +174,10 @@ def new_pairs(
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the pairs of rows that share this band and none before it, some at a time.
 
-    With `parents` (see `bitkin.kernels.bands`) pairs within one component are left out, and the
-    caller joins components between chunks: then the components come out as if all pairs had been
-    looked at, but m rows that are all alike cost about m pairs instead of m² / 2. With `sizes`,
-    pairs where one is smaller than `ratio` times the other are left out.
+    With `parents` (see `bitkin.kernels.search.bands`) pairs within one component are left out, and
+    the caller joins components between chunks: then the components come out as if all pairs had
+    been looked at, but m rows that are all alike cost about m pairs instead of m² / 2. With
+    `sizes`, pairs where one is smaller than `ratio` times the other are left out.
 
     Notes
     -----
@@ -191,8 +191,8 @@ def new_pairs(
     m rows in one bucket that are *not* joined take m² / 2 comparisons, since any two may be alike:
     time, not memory.
     """
-    from bitkin.kernels.bands import bucket_pairs_into
     from bitkin.kernels.blocks import read_only
+    from bitkin.kernels.search.bands import bucket_pairs_into
 
     buckets = Buckets.of_keys(band_keys(codes, plan, band), np.flatnonzero(~codes.empty_rows()))
     if parents is None:

@@ -31,7 +31,8 @@ from bitkin.index.rows import bitmap
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.segment import Segment
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.kernels.band_index import (
+from bitkin.kernels.blocks import BLOCK, read_only
+from bitkin.kernels.search.band_index import (
     BandWork,
     hits_in_rows_into,
     hits_in_tables_into,
@@ -41,8 +42,7 @@ from bitkin.kernels.band_index import (
     room_for,
     row_distances_into,
 )
-from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.scan import block_widths, symbol_distances_into
+from bitkin.kernels.search.scan import block_widths, symbol_distances_into
 
 SCAN_SHARE = 8  # a row in a bucket costs about as much time as so many in a scan
 _ROWS_A_FINALIST = 5  # with a budget, of rows that have sketches

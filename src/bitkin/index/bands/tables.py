@@ -15,8 +15,8 @@ from bitkin.index.bands.layout import BandLayout
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.segment import Segment
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.kernels.band_index import BandArrays, fill_band_into
 from bitkin.kernels.blocks import read_only, unpack_rows_into
+from bitkin.kernels.search.band_index import BandArrays, fill_band_into
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed
 _ROWS_PER_PIECE = 1 << 16

@@ -23,7 +23,7 @@ from bitkin.index.rows import bitmap
 from bitkin.index.rows.segment import Segment
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.multi_index import nearest_by_tables_into, work_for
+from bitkin.kernels.search.multi_index import multi_work_for, nearest_by_tables_into
 
 _MOST_QUERIES_A_PIECE = 64
 _ALL_ROWS = np.empty(0, dtype=np.uint64)
@@ -159,7 +159,7 @@ def _look_up_segment(
         radius,
         _LOOKUP_COSTS,
         lookup_budgets(tables.n * words[0].size, len(words)),
-        work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
+        multi_work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
         *best,
     )
 

@@ -16,7 +16,7 @@ from bitkin.index.flat import scan_nearest, scan_within_radius
 from bitkin.index.multi.lookup import empty_heaps, has_tables, heaps_from, look_up, outside_tables
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, ragged_neighbors
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.kernels.multi_index import sort_heaps
+from bitkin.kernels.search.multi_index import sort_heaps
 
 # where fewer than a sixteenth of the rows may be returned, the scan passes over the others fast
 FEW_ALLOWED = 16

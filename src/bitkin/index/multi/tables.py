@@ -15,7 +15,7 @@ from bitkin import threads
 from bitkin.code_spec import CodeSpec
 from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
-from bitkin.kernels.multi_index import ChunkTables, fill_table_into
+from bitkin.kernels.search.multi_index import ChunkTables, fill_table_into
 
 # of 8 or 12 bytes a row each; codes too long for that many chunks have symbols in none
 MOST_TABLES = 16

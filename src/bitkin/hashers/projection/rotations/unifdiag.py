@@ -71,7 +71,7 @@ def equalizing_rotation(covariance: npt.NDArray[np.float64]) -> tuple[npt.NDArra
     """Return R for a covariance from `unit_covariance`, and the number of Givens rotations it is
     made of.
     """
-    from bitkin.kernels.streaming import equalize_diagonal_into
+    from bitkin.kernels.hashing.streaming import equalize_diagonal_into
 
     # A Givens rotation by θ in the plane of variances a < τ < b and covariance e makes the first
     # a·cos² + b·sin² − 2e·sin·cos. The kernel solves that for τ; the trace stays, so that c − 1 of

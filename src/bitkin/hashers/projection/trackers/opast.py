@@ -19,8 +19,8 @@ from bitkin.hashers.projection.trackers.base import (
     require_semidefinite,
     restore_array,
 )
-from bitkin.kernels import streaming
 from bitkin.kernels.blocks import read_only
+from bitkin.kernels.hashing import streaming
 from bitkin.randomness import Draws
 
 _N_FIRST = 8  # so that one wild vector among the first cannot be their median

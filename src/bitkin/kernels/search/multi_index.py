@@ -20,6 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
+from bitkin.kernels._shared import (
+    is_allowed,
+    is_worse,
+    popcount,
+    raise_candidate,
+    reverse_bytes,
+    sink_candidate,
+)
 from bitkin.kernels.blocks import BLOCK
 
 AT_ONCE = 128  # keys looked up together: their cache misses overlap
@@ -68,7 +76,7 @@ class ChunkTables(NamedTuple):
     """
 
 
-class Work(NamedTuple):
+class MultiWork(NamedTuple):
     """Room for one query at a time."""
 
     query: npt.NDArray[np.uint64]
@@ -100,9 +108,9 @@ class Work(NamedTuple):
     """[1]: where a read goes that is only for the cache."""
 
 
-def work_for(n_planes: int, n_words: int, n_tables: int) -> Work:
+def multi_work_for(n_planes: int, n_words: int, n_tables: int) -> MultiWork:
     """Return room for queries of this shape."""
-    return Work(
+    return MultiWork(
         query=np.empty((n_planes, n_words), dtype=np.uint64),
         code=np.empty((n_planes, n_words), dtype=np.uint64),
         keys=np.empty(n_tables, dtype=np.uint64),
@@ -117,23 +125,6 @@ def work_for(n_planes: int, n_words: int, n_tables: int) -> Work:
         met_distances=np.empty(MET, dtype=np.int64),
         touched=np.empty(1, dtype=np.uint64),
     )
-
-
-@kernel
-def _popcount(x):
-    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
-    x = x - ((x >> _U1) & _M1)
-    x = (x & _M2) + ((x >> _U2) & _M2)
-    x = (x + (x >> _U4)) & _M4
-    return (x * _H01) >> _U56
-
-
-@kernel
-def _turned(word):
-    """Return `word` with its bytes reversed: symbol j of 64 is then bit 63 − j."""
-    word = ((word & _BYTES) << _U8) | ((word >> _U8) & _BYTES)
-    word = ((word & _PAIRS) << _U16) | ((word >> _U16) & _PAIRS)
-    return (word << _U32) | (word >> _U32)
 
 
 @kernel
@@ -178,12 +169,7 @@ def _turned_row_into(blocks, row, code):
     block, i = row // BLOCK, row % BLOCK
     for p in range(code.shape[0]):
         for w in range(code.shape[1]):
-            code[p, w] = _turned(blocks[block, p, w, i])
-
-
-@kernel
-def _is_allowed(mask, row):
-    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _U1 != _U0
+            code[p, w] = reverse_bytes(blocks[block, p, w, i])
 
 
 @kernel
@@ -202,11 +188,11 @@ def _gather_into(plane, first, length, bits):
     if skipped + length > _WORD_BITS:
         rest = np.uint64(_WORD_BITS - skipped)
         for i in range(BLOCK):
-            run = (_turned(plane[w, i]) << left) | (_turned(plane[w + 1, i]) >> rest)
+            run = (reverse_bytes(plane[w, i]) << left) | (reverse_bytes(plane[w + 1, i]) >> rest)
             bits[i] = (bits[i] << moved) | (run >> right)
     else:
         for i in range(BLOCK):
-            bits[i] = (bits[i] << moved) | ((_turned(plane[w, i]) << left) >> right)
+            bits[i] = (bits[i] << moved) | ((reverse_bytes(plane[w, i]) << left) >> right)
 
 
 @kernel
@@ -237,7 +223,7 @@ def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bit
         for i in range(count):
             filters[start + i] = bits[i]
         for row in range(start, start + count):
-            if _is_allowed(mask, row):
+            if is_allowed(mask, row):
                 starts[buckets[row]] += np.uint32(1)
     total = np.uint32(0)
     for b in range(len(starts)):
@@ -246,36 +232,11 @@ def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bit
     # Now every bucket's start is its end; filled from behind, it comes down to where it belongs.
     sorted_rows, sorted_filters = tables.rows[j], tables.filters[j]
     for row in range(n - 1, -1, -1):
-        if _is_allowed(mask, row):
+        if is_allowed(mask, row):
             place = starts[buckets[row]] - np.uint32(1)
             starts[buckets[row]] = place
             sorted_rows[place] = row
             sorted_filters[place] = filters[row]
-
-
-@kernel
-def _worse(distance, id, other_distance, other_id):
-    """Whether the first of two candidates comes after the other."""
-    return distance > other_distance or (distance == other_distance and id > other_id)
-
-
-@kernel
-def _sink(distances, ids, size, distance, id):
-    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to
-    where it belongs.
-    """
-    place = 0
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        if child + 1 < size and _worse(
-            distances[child + 1], ids[child + 1], distances[child], ids[child]
-        ):
-            child += 1
-        if not _worse(distances[child], ids[child], distance, id):
-            break
-        distances[place], ids[place] = distances[child], ids[child]
-        place = child
-    distances[place], ids[place] = distance, id
 
 
 @kernel
@@ -284,13 +245,9 @@ def _keep(distances, ids, size, distance, id):
     return its size.
     """
     if size == len(ids):
-        _sink(distances, ids, size, distance, id)
+        sink_candidate(distances, ids, size, distance, id)
         return size
-    place = size
-    while place > 0 and _worse(distance, id, distances[(place - 1) // 2], ids[(place - 1) // 2]):
-        distances[place], ids[place] = distances[(place - 1) // 2], ids[(place - 1) // 2]
-        place = (place - 1) // 2
-    distances[place], ids[place] = distance, id
+    raise_candidate(distances, ids, size, distance, id)
     return size + 1
 
 
@@ -303,7 +260,7 @@ def sort_heaps(distances, ids, sizes):
         for last in range(sizes[q] - 1, 0, -1):
             distance, id = distances[q, last], ids[q, last]
             distances[q, last], ids[q, last] = distances[q, 0], ids[q, 0]
-            _sink(distances[q], ids[q], last, distance, id)
+            sink_candidate(distances[q], ids[q], last, distance, id)
 
 
 @kernel
@@ -312,7 +269,7 @@ def _chunk_distance(code, query, first, length):
     differs = _U0
     for p in range(len(query)):
         differs |= _run(code[p], first, length) ^ _run(query[p], first, length)
-    return np.int64(_popcount(differs))
+    return np.int64(popcount(differs))
 
 
 @kernel
@@ -334,7 +291,7 @@ def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met
     if n_planes == 1:
         for e in range(begin, end):
             met[n_met] = tag + e
-            n_met += np.int64(np.int64(_popcount(np.uint64(filters[e]) ^ wanted)) <= most)
+            n_met += np.int64(np.int64(popcount(np.uint64(filters[e]) ^ wanted)) <= most)
         return n_met
     width = np.uint64(n_filtered)
     used = (_U1 << width) - _U1
@@ -345,7 +302,7 @@ def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met
             different >>= width
             folded |= different
         met[n_met] = tag + e
-        n_met += np.int64(np.int64(_popcount(folded & used)) <= most)
+        n_met += np.int64(np.int64(popcount(folded & used)) <= most)
     return n_met
 
 
@@ -367,15 +324,15 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
         for w in range(work.query.shape[1]):
             differs = _U0
             for p in range(work.query.shape[0]):
-                differs |= _turned(blocks[row // BLOCK, p, w, row % BLOCK]) ^ work.query[p, w]
-            distance += _popcount(differs)
+                differs |= reverse_bytes(blocks[row // BLOCK, p, w, row % BLOCK]) ^ work.query[p, w]
+            distance += popcount(differs)
         work.met_distances[c] = distance
     limit = min(radius, distances[0]) if size == k else radius
     for c in range(n_met):
         distance, row = work.met_distances[c], work.met[c]
-        if distance > limit or not _is_allowed(mask, row):
+        if distance > limit or not is_allowed(mask, row):
             continue
-        if size == k and not _worse(distances[0], best_ids[0], distance, ids[row]):
+        if size == k and not is_worse(distances[0], best_ids[0], distance, ids[row]):
             continue
         _turned_row_into(blocks, row, work.code)
         # Hashed keys share buckets, and a row must count for one of them only.
@@ -529,7 +486,7 @@ def nearest_by_tables_into(
             continue
         for p in range(work.query.shape[0]):
             for w in range(work.query.shape[1]):
-                work.query[p, w] = _turned(queries[q, p, w])
+                work.query[p, w] = reverse_bytes(queries[q, p, w])
         for j in range(n_tables):
             work.keys[j] = _key(work.query, tables.firsts[j], tables.lengths[j])
             work.levels[j] = 0

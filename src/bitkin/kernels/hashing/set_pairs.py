@@ -1,5 +1,5 @@
-"""Comparing sets, as `bitkin.kernels.sets` lays them out, ascending and every member once: equal
-ones, similar ones.
+"""Comparing sets, as `bitkin.kernels.hashing.sets` lays them out, ascending and every member once:
+equal ones, similar ones.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _LOW_32 = np.uint64(2**32 - 1)
 _SMALLEST, _LARGEST = np.uint64(1), np.uint64(2**64 - 2)
 
 
-class Tables(NamedTuple):
+class MinHashTables(NamedTuple):
     """All that a hasher of n hashes drew."""
 
     keys: npt.NDArray[np.uint64]
@@ -52,7 +52,7 @@ class Tables(NamedTuple):
     """[64]: where in a word the bit of symbol j stands; not drawn, but a table as well."""
 
 
-class Work(NamedTuple):
+class MinHashWork(NamedTuple):
     """Room for one set at a time, for one thread."""
 
     mixed: npt.NDArray[np.uint64]
@@ -67,9 +67,9 @@ class Work(NamedTuple):
     """[64 · W]: one set's symbols, and zeros behind them."""
 
 
-def work_for(n: int) -> Work:
+def minhash_work_for(n: int) -> MinHashWork:
     """Return room for sets under `n` hashes."""
-    return Work(
+    return MinHashWork(
         mixed=np.empty(CHUNK, dtype=np.uint64),
         values=np.empty(n, dtype=np.uint64),
         largest=np.empty(n, dtype=np.uint64),
@@ -211,8 +211,8 @@ def _pack_into(values, salts, bit_places, symbols, words):
 
 @kernel
 def one_permutation_into(members, offsets, tables, work, words):
-    """uint64[M], int64[N + 1], `Tables`, `Work` -> uint64[N, b, W]; a row of zeros for an empty
-    set.
+    """uint64[M], int64[N + 1], `MinHashTables`, `MinHashWork` -> uint64[N, b, W]; an empty set
+    has a row of zeros.
     """
     for s in range(words.shape[0]):
         if offsets[s] == offsets[s + 1]:

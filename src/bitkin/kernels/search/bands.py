@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
+from bitkin.kernels._shared import popcount, reverse_bytes
 
 _WORD_BITS = 64
 _ONE = np.uint64(1)
@@ -24,14 +25,6 @@ _M1, _M2, _M4 = (
 )
 _H01 = np.uint64(0x0101010101010101)
 _SPREAD = np.uint64(0xBEA225F9EB34556D)  # odd, its bits well mixed
-
-
-@kernel
-def _turned(word):
-    """Return `word` with its bytes reversed: symbol j of 64 is then bit 63 − j."""
-    word = ((word & _BYTES) << _8) | ((word >> _8) & _BYTES)
-    word = ((word & _PAIRS) << _16) | ((word >> _16) & _PAIRS)
-    return (word << _32) | (word >> _32)
 
 
 @kernel
@@ -57,7 +50,7 @@ def band_keys_into(words, first_symbol, n_symbols, keys):
         for i in range(n):
             key = keys[i]
             for p in range(n_planes):
-                bits = (_turned(words[i, p, w]) << left) >> right
+                bits = (reverse_bytes(words[i, p, w]) << left) >> right
                 if exact:
                     key = (key << gathered) | bits
                 else:
@@ -80,7 +73,7 @@ def _meet_first_here(words, a, b, band, rows):
         differing = np.uint64(0)
         for p in range(n_planes):
             differing |= words[a, p, w] ^ words[b, p, w]
-        differing = _turned(differing)
+        differing = reverse_bytes(differing)
         at = w * _WORD_BITS
         while first_symbol < stop:
             # of this band, as far as this word goes
@@ -104,15 +97,6 @@ def _meet_first_here(words, a, b, band, rows):
 
 
 @kernel
-def _popcount(x):
-    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
-    x = x - ((x >> _ONE) & _M1)
-    x = (x & _M2) + ((x >> _2) & _M2)
-    x = (x + (x >> _4)) & _M4
-    return (x * _H01) >> _56
-
-
-@kernel
 def equal_symbols_into(words, n_symbols, first, second, equal):
     """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both
     rows agree.
@@ -125,7 +109,7 @@ def equal_symbols_into(words, n_symbols, first, second, equal):
             differs = np.uint64(0)
             for p in range(n_planes):
                 differs |= words[a, p, w] ^ words[b, p, w]
-            differing += _popcount(differs)
+            differing += popcount(differs)
         equal[i] = n_symbols - np.int64(differing)
 
 

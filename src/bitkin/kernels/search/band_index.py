@@ -23,18 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
+from bitkin.kernels._shared import is_allowed, popcount, reverse_bytes
 from bitkin.kernels.blocks import BLOCK
 
 _WORD_BITS = 64
-_0, _1, _2, _4, _56 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
-_8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
-_BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-_M1, _M2, _M4 = (
-    np.uint64(0x5555555555555555),
-    np.uint64(0x3333333333333333),
-    np.uint64(0x0F0F0F0F0F0F0F0F),
-)
-_H01 = np.uint64(0x0101010101010101)
 _PLACE = np.int64(1) << np.int64(32)
 _ONE_PLANE = (0,)
 _SIZES = 33  # bit lengths of the number of rows in a bucket
@@ -103,32 +95,15 @@ def room_for(n_rows: int, n_words: int, n_buckets: int, most: int) -> BandWork:
 
 
 @kernel
-def _turned(word):
-    """Return `word` with its bytes reversed: symbol j of 64 is then bit 63 − j."""
-    word = ((word & _BYTES) << _8) | ((word >> _8) & _BYTES)
-    word = ((word & _PAIRS) << _16) | ((word >> _16) & _PAIRS)
-    return (word << _32) | (word >> _32)
-
-
-@kernel
-def _popcount(x):
-    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
-    x = x - ((x >> _1) & _M1)
-    x = (x & _M2) + ((x >> _2) & _M2)
-    x = (x + (x >> _4)) & _M4
-    return (x * _H01) >> _56
-
-
-@kernel
 def _band_key(row, band, r):
     """uint64[P, W], a band of `r` symbols with at most 64 bits -> uint64."""
     w, skipped = band * r // _WORD_BITS, band * r % _WORD_BITS
     left, right, step = np.uint64(skipped), np.uint64(_WORD_BITS - r), np.uint64(r % _WORD_BITS)
     key = np.uint64(0)
     for p in range(row.shape[0]):
-        bits = _turned(row[p, w]) << left
+        bits = reverse_bytes(row[p, w]) << left
         if skipped + r > _WORD_BITS:
-            bits |= _turned(row[p, w + 1]) >> np.uint64(_WORD_BITS - skipped)
+            bits |= reverse_bytes(row[p, w + 1]) >> np.uint64(_WORD_BITS - skipped)
         # a shift by 64 is undefined; such a band has one plane, and key is 0
         key = (key << step) | (bits >> right)
     return key
@@ -245,17 +220,12 @@ def _distance(words, row, query, first, ps, ws):
         differ = words[row, 0, first + w] ^ query[0, first + w]
         for p in range(1, len(ps)):
             differ |= words[row, p, first + w] ^ query[p, first + w]
-        distance += _popcount(differ)
+        distance += popcount(differ)
     return distance
 
 
 @kernel
-def _is_allowed(mask, row):
-    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _1 != _0
-
-
-@kernel
-def _sink(heap, place):
+def _sink_place(heap, place):
     """Put a place where the largest of a heap is, and let it sink to where it belongs."""
     at, size = 0, len(heap)
     while True:
@@ -306,7 +276,7 @@ def _list_rows_into(table, mask, plan, n_buckets, rows):
         for e in range(plan[c, 0], plan[c, 1]):
             row = table[band, e]
             rows[n] = row
-            n += np.int64(_is_allowed(mask, np.int64(row)))
+            n += np.int64(is_allowed(mask, np.int64(row)))
     return n
 
 
@@ -409,7 +379,7 @@ def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
                 if arrays.hashed and not _band_hits(arrays.words[row], keys, r, sorted_masks, 1):
                     continue
                 seen[row] = stamp
-                _sink(heap, place)
+                _sink_place(heap, place)
         low = high + 1
 
 
@@ -469,10 +439,10 @@ def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted
         worst = heap[0]
         for row in range(first, origin + distances.shape[1]):
             place = np.int64(distances[q, row - origin]) * _PLACE + row
-            if place >= worst or not _is_allowed(mask, row):
+            if place >= worst or not is_allowed(mask, row):
                 continue
             if _band_hits(blocks[row // BLOCK, :, :, row % BLOCK], keys[q], r, sorted_masks, 1):
-                _sink(heap, place)
+                _sink_place(heap, place)
                 worst = heap[0]
 
 
@@ -491,7 +461,7 @@ def hits_in_tables_into(arrays, mask, keys, r, masks, levels, budget, work, hits
         key = keys[band] ^ masks[plan[c, 3]]
         for e in range(plan[c, 0], plan[c, 1]):
             row = np.int64(arrays.rows[band, e])
-            if not _is_allowed(mask, row) or (
+            if not is_allowed(mask, row) or (
                 arrays.hashed and _band_key(arrays.words[row], band, r) != key
             ):
                 continue
@@ -509,7 +479,7 @@ def hits_in_rows_into(blocks, first, last, mask, keys, r, sorted_masks, hits, ro
     """
     found = 0
     for row in range(first, last):
-        if _is_allowed(mask, row):
+        if is_allowed(mask, row):
             count = _band_hits(
                 blocks[row // BLOCK, :, :, row % BLOCK], keys, r, sorted_masks, len(keys)
             )

@@ -23,16 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
+from bitkin.kernels._shared import is_allowed, popcount
 from bitkin.kernels.blocks import BLOCK
 
 MAX_UNROLLED = 32  # words a turn; more would only make the compiler slow
 FEW_LANES = 32  # with fewer candidates in a block, going to each beats going over all 512
-_M1 = np.uint64(0x5555555555555555)
-_M2 = np.uint64(0x3333333333333333)
-_M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
-_H01 = np.uint64(0x0101010101010101)
-_U0, _U1, _U2, _U4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
-_U56, _U63 = np.uint64(56), np.uint64(63)
+_U0, _U1, _U63 = np.uint64(0), np.uint64(1), np.uint64(63)
 _NO_ID = np.int64(2**63 - 1)
 _FAR = np.int32(2**31 - 1)
 
@@ -101,15 +97,6 @@ def block_widths(n_planes: int, n_words: int) -> tuple[tuple[int, ...], tuple[in
     return (0,) * n_planes, (0,) * turn
 
 
-@kernel
-def _popcount(x):
-    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
-    x = x - ((x >> _U1) & _M1)
-    x = (x & _M2) + ((x >> _U2) & _M2)
-    x = (x + (x >> _U4)) & _M4
-    return (x * _H01) >> _U56
-
-
 @inlined_kernel
 def _lane_distance(block, query, first, i, ps, ws):
     """Distance of lane `i` over the words `first` … `first + len(ws)`, unrolled."""
@@ -118,7 +105,7 @@ def _lane_distance(block, query, first, i, ps, ws):
         differ = block[0, first + w, i] ^ query[0, first + w]
         for p in range(1, len(ps)):
             differ |= block[p, first + w, i] ^ query[p, first + w]
-        distance += _popcount(differ)
+        distance += popcount(differ)
     return distance
 
 
@@ -210,13 +197,8 @@ def _allowed_in_block(mask, b):
         return BLOCK
     count = np.uint64(0)
     for j in range(8):
-        count += _popcount(mask[8 * b + j])
+        count += popcount(mask[8 * b + j])
     return np.int64(count)
-
-
-@kernel
-def _is_allowed(mask, row):
-    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _U1 != _U0
 
 
 @kernel
@@ -287,7 +269,9 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
 def _offer_block(best, q, k, by_id, ids, mask, start, stop):
     """Offer the rows `start` … `start + stop`, whose distances are in `best.lanes`, to query `q`.
 
-    A candidate below the limit is kept; as soon as k closer ones are there the limit falls.
+    A candidate below the limit is kept; as soon as k closer ones are there the limit falls. What is
+    done with a candidate stands again in `_offer_marked`: as a function of both, inlined as it is,
+    it makes a search for the 1,000 nearest a third slower.
     """
     limit = best.limits[q]
     n_hits = 0
@@ -305,7 +289,7 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
     for h in range(n_hits):
         i = best.hits[h]
         distance = np.int64(best.lanes[i])
-        if distance >= limit or i >= stop or not _is_allowed(mask, start + i):
+        if distance >= limit or i >= stop or not is_allowed(mask, start + i):
             continue
         if n_kept == len(kept_ids):
             n_kept, n_close, last_id = _cut_back(
@@ -318,11 +302,14 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
         n_kept += 1
         histogram[distance] += 1
         n_close += 1
+        # `worst` is the k-th distance and `n_close` counts the candidates up to it: once k of them
+        # are below it, it falls to the next distance that has k.
         while n_close - histogram[worst] >= k:
             n_close -= histogram[worst]
             worst -= 1
             last_id = _NO_ID
         if n_close >= k:
+            # Of equal distances the lowest ids count: without `by_id` those have come already.
             limit = worst + by_id
     best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = (
         n_kept,
@@ -391,7 +378,7 @@ def sample_into(blocks, first_block, last_block, n, mask, queries, ps, ws, step,
         for q in range(len(queries)):
             _block_distances_into(blocks[b], queries[q], ps, ws, best.lanes)
             for i in range(min(BLOCK, n - start)):
-                if _is_allowed(mask, start + i):
+                if is_allowed(mask, start + i):
                     best.histogram[q, best.lanes[i]] += 1
 
 
@@ -439,10 +426,10 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
         bits = best.marks[group]
         while bits != _U0:
             # the lowest bit that is set
-            i = 64 * group + np.int64(_popcount((bits & (~bits + _U1)) - _U1))
+            i = 64 * group + np.int64(popcount((bits & (~bits + _U1)) - _U1))
             bits &= bits - _U1
             distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
-            if distance >= limit or i >= stop or not _is_allowed(mask, start + i):
+            if distance >= limit or i >= stop or not is_allowed(mask, start + i):
                 continue
             if n_kept == len(kept_ids):
                 n_kept, n_close, last_id = _cut_back(
@@ -557,7 +544,7 @@ def within_radius_into(
         for q in range(len(queries)):
             _masked_distances_into(blocks[b], queries[q], ps, ws, mask, b, allowed, lanes)
             for i in range(stop):
-                if lanes[i] <= radius and _is_allowed(mask, start + i):
+                if lanes[i] <= radius and is_allowed(mask, start + i):
                     out_queries[found] = q
                     out_ids[found] = ids[start + i]
                     out_distances[found] = lanes[i]

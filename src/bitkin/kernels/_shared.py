@@ -1,0 +1,84 @@
+"""Helpers that kernels of several files use: bits of words, marks of rows, heaps of candidates.
+
+The only file whose kernels others may call: the cache of compiled kernels covers a kernel's own
+file and this one (`bitkin.kernels._cache`), so that an edit here compiles all of them again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitkin.kernels._kernel import kernel
+
+_0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
+_8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
+_EVERY_2ND_BIT = np.uint64(0x5555555555555555)
+_EVERY_2ND_PAIR = np.uint64(0x3333333333333333)
+_EVERY_2ND_FOUR = np.uint64(0x0F0F0F0F0F0F0F0F)
+_LOWEST_OF_BYTES = np.uint64(0x0101010101010101)
+_EVERY_2ND_BYTE = np.uint64(0x00FF00FF00FF00FF)
+_EVERY_2ND_TWO_BYTES = np.uint64(0x0000FFFF0000FFFF)
+
+
+@kernel
+def popcount(x):
+    """uint64 -> uint64; LLVM knows this formula and makes it one instruction where there is one."""
+    # sums of 2, then 4, then 8 neighbouring bits; the product adds all bytes up in the highest one
+    x = x - ((x >> _1) & _EVERY_2ND_BIT)
+    x = (x & _EVERY_2ND_PAIR) + ((x >> _2) & _EVERY_2ND_PAIR)
+    x = (x + (x >> _4)) & _EVERY_2ND_FOUR
+    return (x * _LOWEST_OF_BYTES) >> _56
+
+
+@kernel
+def reverse_bytes(word):
+    """Return `word` with its bytes reversed: symbol j of 64 is then bit 63 − j."""
+    word = ((word & _EVERY_2ND_BYTE) << _8) | ((word >> _8) & _EVERY_2ND_BYTE)
+    word = ((word & _EVERY_2ND_TWO_BYTES) << _16) | ((word >> _16) & _EVERY_2ND_TWO_BYTES)
+    return (word << _32) | (word >> _32)
+
+
+@kernel
+def is_allowed(mask, row):
+    """Whether bit `row` of uint64[8·B] is set; an empty mask allows all rows."""
+    return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _1 != _0
+
+
+@kernel
+def is_worse(distance, id, other_distance, other_id):
+    """Whether the first of two candidates comes after the other."""
+    return distance > other_distance or (distance == other_distance and id > other_id)
+
+
+@kernel
+def sink_candidate(distances, ids, size, distance, id):
+    """Put a candidate in the place of the worst, the first of a heap of `size`, and let it sink to
+    where it belongs.
+    """
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and is_worse(
+            distances[child + 1], ids[child + 1], distances[child], ids[child]
+        ):
+            child += 1
+        if not is_worse(distances[child], ids[child], distance, id):
+            break
+        distances[place], ids[place] = distances[child], ids[child]
+        place = child
+    distances[place], ids[place] = distance, id
+
+
+@kernel
+def raise_candidate(distances, ids, size, distance, id):
+    """Put a candidate behind a heap of `size`, whose first is the worst, and let it rise to where
+    it belongs.
+    """
+    place = size
+    while place > 0:
+        parent = (place - 1) // 2
+        if not is_worse(distance, id, distances[parent], ids[parent]):
+            break
+        distances[place], ids[place] = distances[parent], ids[parent]
+        place = parent
+    distances[place], ids[place] = distance, id

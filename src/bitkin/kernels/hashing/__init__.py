@@ -1,0 +1,1 @@
+"""Kernels that make codes: of sets, texts, vectors and streams."""

@@ -1,0 +1,1 @@
+"""Kernels that compare codes and vectors: scans, tables, candidates, rankings."""
