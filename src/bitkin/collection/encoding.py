@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +43,8 @@ class Encoder:
     scorer: Scorer | None
     why_not: str = ""
     """Why codes cannot be scored."""
+    takes_sets: bool = False
+    """Whether there may be sets in the place of vectors, as a MinHash takes them."""
 
     @classmethod
     def from_hasher(cls, hasher: Any, metric: str) -> Encoder:
@@ -52,18 +55,14 @@ class Encoder:
         try:
             return cls(own, scorer_for(own, metric))
         except InvalidInputError as error:
-            return cls(own, None, str(error))
-
-    def takes(self, vectors: Any) -> bool:
-        """Whether these are vectors; a MinHash also takes sets, which are none."""
-        return not isinstance(self.hasher, MinHash) or is_matrix(vectors)
+            return cls(own, None, str(error), isinstance(own, MinHash))
 
     def encode_rows(self, vectors: Any, accept: Accept | None) -> EncodedRows:
         """Read, check and encode vectors, all of them before anything changes.
 
         `accept` turns a batch into what is kept of it, None keeps nothing.
         """
-        if not self.takes(vectors):
+        if self.takes_sets and not is_matrix(vectors):
             if accept is not None:
                 raise InvalidInputError(
                     "vectors must be a matrix, got sets, of which no vectors can be kept. Create "
@@ -93,7 +92,7 @@ class Encoder:
         """Return the codes of a batch of queries and, to `prepare` estimates, what those need."""
         if self.scorer is None or not prepare:
             return self.hasher.encode_batch(batch, name, first), None
-        with naming_batch(name, first):
+        with naming_batch(name, first) if first else nullcontext():
             prepared = self.scorer.prepare_queries(batch, name)
         return prepared.codes, prepared
 

@@ -10,6 +10,7 @@ from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits, join_parts, require_result_fits
 from bitkin.errors import InvalidInputError
 from bitkin.rescoring.funnel import Funnel
+from bitkin.sets.members import is_matrix
 
 
 def find_nearest(
@@ -21,7 +22,7 @@ def find_nearest(
 ) -> Hits:
     """Return the nearest rows of every query, k columns always."""
     last = funnel.steps[-1]
-    if encoder.takes(queries):
+    if not encoder.takes_sets or is_matrix(queries):
         rows = encoder.hasher.open_rows(queries, "queries")
         require_result_fits(rows.n_rows or 1, last)
         parts = []

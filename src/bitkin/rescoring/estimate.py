@@ -27,7 +27,7 @@ r² and r · f, and ⟨u, μ⟩ is estimated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,14 @@ class Scorer:
     metric: str
     feature_names: Columns | None = None
     """Of the columns that the model was fitted on, where they had names."""
+    mean: Floats = field(init=False)
+    """μ: zeros where the model does not centre."""
+
+    def __post_init__(self) -> None:
+        mean = self.model.mean
+        if mean is None:
+            mean = np.zeros(len(self.model.components))
+        object.__setattr__(self, "mean", mean)
 
     def encode(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
@@ -103,7 +111,7 @@ class Scorer:
         y = projected.astype(np.float64)
         hashed = prepare_rows(batch, model.normalize, name, first)
         # f = ‖y‖² / √(‖y‖₁‖y‖), with ‖x − μ‖² above the line for random directions.
-        squares = CentredRows(hashed, self._mean).lengths_squared()
+        squares = CentredRows(hashed, self.mean).lengths_squared()
         sums_of_sizes = np.abs(y).sum(axis=1)
         sums_of_squares = np.square(y).sum(axis=1)
         factor = _divide(
@@ -139,7 +147,7 @@ class Scorer:
 
         where the root is needed by l2 of normalized vectors alone.
         """
-        model, mean = self.model, self._mean
+        model, mean = self.model, self.mean
         projected = model.project(batch, name)
         seen = projected.astype(np.float64)
         terms = np.zeros((len(projected), 4))
@@ -230,10 +238,6 @@ class Scorer:
         step = max(1, _PAIRS_PER_PIECE // max(1, places.shape[1]))
         threads.run(rank, range(0, len(places), step))
         return best
-
-    @property
-    def _mean(self) -> Floats:
-        return np.zeros(len(self.model.components)) if self.model.mean is None else self.model.mean
 
     def _with_squares(self, words: Words, corrections: Corrections) -> tuple[Words, Any]:
         """Return rows as the kernel takes them: where l2 keeps roots of small squares, those are

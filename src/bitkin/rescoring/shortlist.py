@@ -62,7 +62,23 @@ class Shortlist(NamedTuple):
     @classmethod
     def from_ids(cls, ids: Ids) -> Shortlist:
         """Take checked ids, int64 (q, m), none below −1."""
-        return cls(ids, *_distinct(ids))
+        largest = int(ids.max(initial=-1))
+        if largest < max(_ALWAYS_MARKED_IDS, _MARKED_IDS_PER_PAIR * ids.size):
+            marked = np.zeros(largest + 2, dtype=bool)  # one more, where −1 goes
+            marked[ids] = True
+            wanted = np.flatnonzero(marked[:-1])
+            if len(wanted) == largest + 1:
+                return cls(ids, wanted, ids)
+            # Only what is wanted is written here, and read.
+            place_of = np.empty(largest + 2, dtype=np.int64)
+            place_of[wanted] = np.arange(len(wanted))
+            place_of[-1] = -1
+            return cls(ids, wanted, place_of[ids])
+        there = ids >= 0
+        wanted, inverse = np.unique(ids[there], return_inverse=True)
+        places = np.full(ids.shape, -1, dtype=np.int64)
+        places[there] = inverse.ravel()
+        return cls(ids, wanted, places)
 
     def spread(self, rows: Ids) -> Ids:
         """Return (q, m) from the row of every id in `wanted`; −1 is no match, in and out."""
@@ -125,23 +141,3 @@ def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neig
 
     threads.run(select, range(0, len(ids), step))
     return best
-
-
-def _distinct(ids: Ids) -> tuple[Ids, Ids]:
-    """Return all ids from 0 on, once and ascending, and which of them every place holds."""
-    largest = int(ids.max(initial=-1))
-    if largest < max(_ALWAYS_MARKED_IDS, _MARKED_IDS_PER_PAIR * ids.size):
-        marked = np.zeros(largest + 2, dtype=bool)  # one more, where −1 goes
-        marked[ids] = True
-        wanted = np.flatnonzero(marked[:-1])
-        if len(wanted) == largest + 1:
-            return wanted, ids
-        place_of = np.empty(largest + 2, dtype=np.int64)  # only what is wanted is written, and read
-        place_of[wanted] = np.arange(len(wanted))
-        place_of[-1] = -1
-        return wanted, place_of[ids]
-    there = ids >= 0
-    wanted, inverse = np.unique(ids[there], return_inverse=True)
-    places = np.full(ids.shape, -1, dtype=np.int64)
-    places[there] = inverse.ravel()
-    return wanted, places

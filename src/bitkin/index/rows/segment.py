@@ -111,7 +111,9 @@ class Segment:
             rows = np.searchsorted(self.row_ids, ids)
             rows[rows == self.n] = 0
             there = self.row_ids[rows] == ids
-        return np.where(there & bitmap.test(self.alive, rows), rows, -1)
+        if self.alive is not None:
+            there &= bitmap.test(self.alive, rows)
+        return np.where(there, rows, -1)
 
     def found(self, ids: Ids) -> Ids:
         """Return the rows of those ids that are alive here, in the order of ids."""
