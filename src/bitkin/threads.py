@@ -12,7 +12,6 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,9 +90,13 @@ class _BlasLibrary(NamedTuple):
     set_threads: Callable[[int], object]
 
 
-class _BlasInOneThread:
-    """The block of `blas_in_one_thread`; signals wait for its end, so that its users are always
-    counted right.
+class BlasInOneThread:
+    """Let every matrix product in this block run in the thread that calls it.
+
+    Pieces of a product on our own pool then give the same sums whatever the number of threads. The
+    setting is the process's: the first to enter changes it and the last to leave puts it back.
+    Signals wait for the end of the block, so that its users are always counted right; long work in
+    it calls `interrupts.check()` now and then, as `run` does between pieces.
     """
 
     def __enter__(self) -> None:
@@ -102,7 +105,10 @@ class _BlasInOneThread:
         try:
             with _lock:
                 if _blas_users == 0:
-                    _blas_before = [(blas, blas.get_threads()) for blas in _blas_libraries()]
+                    known = _blas_known
+                    if known is None or known[0] != len(sys.modules):
+                        known = _find_blas_libraries()
+                    _blas_before = [(blas, blas.get_threads()) for blas in known[1]]
                     for blas, number in _blas_before:
                         if number != 1:
                             blas.set_threads(1)
@@ -128,33 +134,24 @@ class _BlasInOneThread:
             interrupts.release()
 
 
-_blas_block = _BlasInOneThread()
+blas_in_one_thread = BlasInOneThread
 
 
-def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Let every matrix product in this block run in the thread that calls it.
+def _find_blas_libraries() -> tuple[int, list[_BlasLibrary]]:
+    """Look for the matrix libraries that are loaded, and remember them; the lock is the caller's.
 
-    Pieces of a product on our own pool then give the same sums whatever the number of threads. The
-    setting is the process's: the first to enter changes it and the last to leave puts it back. Long
-    work in the block calls `interrupts.check()` now and then, as `run` does between pieces.
+    It takes a millisecond: they are known until another module has been imported.
     """
-    return _blas_block
-
-
-def _blas_libraries() -> list[_BlasLibrary]:
-    """Return the matrix libraries that are loaded; the lock is the caller's."""
     global _blas_known
-    if _blas_known is None or _blas_known[0] != len(sys.modules):
-        # Looking for libraries takes a millisecond; no import since, no new library.
-        from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController
 
-        found = [
-            _functions_of(library)
-            for library in ThreadpoolController().lib_controllers
-            if library.user_api == "blas"
-        ]
-        _blas_known = len(sys.modules), found
-    return _blas_known[1]
+    found = [
+        _functions_of(library)
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == "blas"
+    ]
+    _blas_known = len(sys.modules), found
+    return _blas_known
 
 
 def _functions_of(library: Any) -> _BlasLibrary:
@@ -174,7 +171,7 @@ def _functions_of(library: Any) -> _BlasLibrary:
 
 
 def _set_blas(number: int) -> None:
-    for blas in _blas_libraries():
+    for blas in _find_blas_libraries()[1]:
         blas.set_threads(number)
 
 

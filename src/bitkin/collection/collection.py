@@ -21,7 +21,7 @@ from bitkin.collection.settings import (
     MOST_NEIGHBORS,
     CollectionSettings,
     new_index,
-    require_absent,
+    not_yet,
 )
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
@@ -86,6 +86,7 @@ class Collection(Closes):
         self._encoder = encoder
         self._settings = settings
         self._stages = settings.possible_stages(encoder)
+        self._last_stage = settings.last_stage(None, self._stages, encoder)
         self._store: MemoryStore | None = store
         self._writer = WriterLock()
 
@@ -135,13 +136,14 @@ class Collection(Closes):
             `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands`
             from "codes".
         """
-        require_absent(
-            path, "path", "collections live in memory. Those on disk come with a later one."
-        )
-        require_absent(fields, "fields", _LATER)
+        if path is not None:
+            raise not_yet(
+                "path", "collections live in memory. Those on disk come with a later one."
+            )
+        if fields is not None:
+            raise not_yet("fields", _LATER)
         settings = CollectionSettings(vectors, metric, ids, stage, oversample)
         encoder = Encoder.from_hasher(hasher, metric)
-        settings.last_stage(None, settings.possible_stages(encoder), encoder)
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
             encoder.hasher.fingerprint_,
@@ -164,7 +166,7 @@ class Collection(Closes):
     @property
     def stage(self) -> str:
         """The last stage of a search that does not name one."""
-        return self._settings.last_stage(None, self._stages, self._encoder)
+        return self._last_stage
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -192,14 +194,16 @@ class Collection(Closes):
         String ids must be given. Ids are one per row, in the order of the rows: sets and
         dictionaries are refused. One bad vector, and nothing is added.
         """
-        require_absent(metadata, "metadata", _LATER)
+        if metadata is not None:
+            raise not_yet("metadata", _LATER)
         return self._put(vectors, ids, replaces=False)
 
     def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors, replacing those whose ids are there already; a search sees all of it or
         nothing.
         """
-        require_absent(metadata, "metadata", _LATER)
+        if metadata is not None:
+            raise not_yet("metadata", _LATER)
         if ids is None:
             raise InvalidInputError(
                 "ids must be given to upsert, one a row. Use add for ids that are made here."
@@ -241,14 +245,17 @@ class Collection(Closes):
         ids in it are passed over. Rows with nothing to hash (those of zeros under WTAHash and
         MinHash) are never found, and such queries find nothing.
         """
-        require_absent(where, "where", _LATER)
+        if where is not None:
+            raise not_yet("where", _LATER)
         settings = self._settings
         k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
         if oversample is None:
             oversample = settings.oversample
         else:
             oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
-        last = settings.last_stage(stage, self._stages, self._encoder)
+        last = self._last_stage
+        if stage is not None:
+            last = settings.last_stage(stage, self._stages, self._encoder)
         now = self._open_store.snapshot
         allowed = None
         if allow is not None:

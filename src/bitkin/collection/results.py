@@ -13,12 +13,13 @@ from bitkin.codes import Codes
 from bitkin.index.results import Neighbors, require_fitting
 from bitkin.rescoring.funnel import Step
 
-_ID_BYTES = 8
 _DISTANCES: dict[str, np.dtype[Any]] = {
     "codes": np.dtype(np.int32),
     "estimate": np.dtype(np.float32),
     "exact": np.dtype(np.float64),
 }
+# An id and a distance, by the last stage.
+BYTES_PER_HIT = {stage: 8 + dtype.itemsize for stage, dtype in _DISTANCES.items()}
 
 
 class Hits(NamedTuple):
@@ -57,11 +58,6 @@ class Records(NamedTuple):
     """Nothing yet: collections have no metadata in this version."""
 
 
-def require_result_fits(n_queries: int, last: Step) -> None:
-    """Raise where the result of the last stage alone would not fit this machine's memory."""
-    require_fitting(n_queries, last.keep, _ID_BYTES + _DISTANCES[last.stage].itemsize)
-
-
 def join_parts(parts: list[Neighbors], last: Step, spec: CodeSpec) -> Neighbors:
     """Join the results of blocks of queries, padded to the k columns of the last stage.
 
@@ -70,7 +66,7 @@ def join_parts(parts: list[Neighbors], last: Step, spec: CodeSpec) -> Neighbors:
     if len(parts) == 1 and parts[0].ids.shape[1] == last.keep:
         return parts[0]
     n_queries = sum(len(part.ids) for part in parts)
-    require_result_fits(n_queries, last)
+    require_fitting(n_queries, last.keep, BYTES_PER_HIT[last.stage])
     farther: Any = spec.n_symbols + 1 if last.stage == "codes" else np.inf
     ids = np.full((n_queries, last.keep), -1, dtype=np.int64)
     distances = np.full((n_queries, last.keep), farther, dtype=_DISTANCES[last.stage])

@@ -7,8 +7,9 @@ from typing import Any
 from bitkin.arrays import Ids
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.memory import CollectionSnapshot
-from bitkin.collection.results import Hits, join_parts, require_result_fits
+from bitkin.collection.results import BYTES_PER_HIT, Hits, join_parts
 from bitkin.errors import InvalidInputError
+from bitkin.index.results import require_fitting
 from bitkin.rescoring.funnel import Funnel
 from bitkin.sets.members import is_matrix
 
@@ -24,7 +25,7 @@ def find_nearest(
     last = funnel.steps[-1]
     if not encoder.takes_sets or is_matrix(queries):
         rows = encoder.hasher.open_rows(queries, "queries")
-        require_result_fits(rows.n_rows or 1, last)
+        require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
             codes, prepared = encoder.encode_queries(
@@ -38,7 +39,7 @@ def find_nearest(
         )
     else:
         codes = encoder.hasher.encode(queries)
-        require_result_fits(len(codes), last)
+        require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
         parts = [funnel.nearest(snapshot, None, codes, allow)]
     found = join_parts(parts, last, snapshot.coded.spec)
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)

@@ -108,7 +108,6 @@ def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
     return made
 
 
-def require_absent(value: Any, name: str, instead: str) -> None:
-    """Raise where something is given that this version does not have yet."""
-    if value is not None:
-        raise InvalidInputError(f"{name} must be None in this version: {instead}")
+def not_yet(name: str, instead: str) -> InvalidInputError:
+    """Return the error for an argument that this version has no use for yet."""
+    return InvalidInputError(f"{name} must be None in this version: {instead}")

@@ -42,11 +42,8 @@ class CheckedRows:
 
     rows: Batch | VectorSource
 
-    @property
-    def n_rows(self) -> int | None:
-        """How many rows there are; None for an iterator."""
-        n: int | None = self.rows.shape[0]
-        return n
+    n_rows: int | None
+    """How many rows there are; None for an iterator."""
 
     def batches(self, at_most: int | None = None) -> Iterator[tuple[int, Batch]]:
         """Yield `(first_row, batch)` of all rows, with at most so many rows per batch."""
@@ -101,11 +98,11 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
             require_columns(names, fitted_names(self), name)
         self._require_n_features(rows.shape[1], name)
         batch = plain_batch(rows, number_dtype(rows.dtype, name))
-        return CheckedRows(name, require_finite(batch, name, 0))
+        return CheckedRows(name, require_finite(batch, name, 0), batch.shape[0])
 
     def _open_source(self, source: VectorSource) -> CheckedRows:
         self.require_features(source)
-        return CheckedRows(source.name, source)
+        return CheckedRows(source.name, source, source.shape[0])
 
     def _require_n_features(self, n_features: int, name: str) -> None:
         """Raise unless rows have as many features as those that this was fitted on, if any: a

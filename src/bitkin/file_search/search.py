@@ -13,7 +13,7 @@ import numpy as np
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
 from bitkin.codes import Codes
-from bitkin.collection.results import join_parts, require_result_fits
+from bitkin.collection.results import BYTES_PER_HIT, join_parts
 from bitkin.errors import InvalidInputError
 from bitkin.file_search.queries import (
     encode_vectors,
@@ -25,7 +25,7 @@ from bitkin.file_search.queries import (
 from bitkin.file_search.request import SearchRequest
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
-from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
@@ -205,7 +205,8 @@ class FileSearch:
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""
         if self._radius is None:
-            require_result_fits(self.n_queries, self._steps[-1])
+            last = self._steps[-1]
+            require_fitting(self.n_queries, last.keep, BYTES_PER_HIT[last.stage])
 
     def join(self, parts: Sequence[Any]) -> Neighbors | RaggedNeighbors:
         """Return the results of batches as one, with k columns however few rows there are."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ BLAS left there.
 """
 
 _buffers = threading.local()
+_ONE_BLOCK = 16  # rows that are never worth cutting
 
 
 class SignModel:
@@ -127,44 +127,41 @@ class SignModel:
     def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
         """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""
         out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
-
-        def subtract(rows: slice, product: npt.NDArray[np.float32]) -> bool:
-            np.subtract(product, self.offset, out=out[rows])
-            return all_finite(out[rows])
-
-        self._over_blocks(batch, subtract, name)
+        self._fill(out, batch, name)
         return out
 
     def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
-        """Return packed codes: uint64 (n, words a row)."""
+        """Return packed codes: uint64 (n, words per row)."""
         words = np.zeros((batch.shape[0], self.spec.plane_words), dtype=WORD)
-        self._over_blocks(
-            batch, lambda rows, product: pack_signs(product, self.offset, words[rows])
-        )
+        self._fill(words, batch, "X")
         return words
 
-    def _over_blocks(
-        self, batch: Batch, work: Callable[[slice, npt.NDArray[np.float32]], bool], name: str = "X"
-    ) -> None:
-        """Call `work(rows, rows · components)` for blocks of rows; it says whether all numbers were
-        finite.
+    def _fill(self, out: npt.NDArray[Any], batch: Batch, name: str) -> None:
+        """Write projections, or the signs of them packed to words, to the rows of `out`.
 
-        The blocks do not depend on the number of threads, and the next block overwrites the
-        product.
+        The blocks in which that is done do not depend on the number of threads.
         """
-        step = _block_rows(batch.shape[0], self.spec.n_symbols)
-
-        def block(first: int) -> None:
-            which = slice(first, min(first + step, batch.shape[0]))
-            rows = row_slice(batch, which.start, which.stop)
-            with np.errstate(invalid="ignore", over="ignore"):  # looked for by `work`
-                product = _product(prepare_rows(rows, self.normalize, name, first), self.components)
-                finite = work(which, product)
-            if not finite:
-                _raise_not_finite(rows, name, first)
-
+        n_rows, n_bits = batch.shape[0], self.spec.n_symbols
+        step = n_rows if n_rows <= _ONE_BLOCK else _block_rows(n_rows, n_bits)
         with threads.blas_in_one_thread():
-            threads.run(block, range(0, batch.shape[0], step))
+            threads.run(
+                partial(self._fill_block, out, batch, name, step), range(0, n_rows, max(1, step))
+            )
+
+    def _fill_block(
+        self, out: npt.NDArray[Any], batch: Batch, name: str, step: int, first: int
+    ) -> None:
+        """Do what `_fill` does for `step` rows from row `first` on."""
+        stop = min(first + step, batch.shape[0])
+        rows = batch if stop - first == batch.shape[0] else row_slice(batch, first, stop)
+        with np.errstate(invalid="ignore", over="ignore"):  # looked for below
+            product = _product(prepare_rows(rows, self.normalize, name, first), self.components)
+            if out.dtype == WORD:
+                finite = pack_signs(product, self.offset, out[first:stop])
+            else:
+                finite = all_finite(np.subtract(product, self.offset, out=out[first:stop]))
+        if not finite:
+            _raise_not_finite(rows, name, first)
 
 
 def _block_rows(n_rows: int, n_bits: int) -> int:
@@ -181,7 +178,7 @@ def _block_rows(n_rows: int, n_bits: int) -> int:
 
 
 def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    if issparse(rows):
+    if rows.shape[0] == 1 or issparse(rows):
         product: npt.NDArray[np.float32] = rows @ components
         return product
     return np.matmul(

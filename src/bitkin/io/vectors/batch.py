@@ -29,7 +29,7 @@ def rows_per_batch(row_bytes: float) -> int:
 
 def is_one_batch(rows: Batch) -> bool:
     """Return whether rows in memory are no more than a source would give as one batch."""
-    return bool(rows.shape[0] <= rows_per_batch(bytes_per_row(rows)))
+    return rows.shape[0] == 1 or bool(rows.shape[0] <= rows_per_batch(bytes_per_row(rows)))
 
 
 def bytes_per_row(rows: Batch) -> float:
