@@ -62,6 +62,21 @@ def test_a_package_names_what_its_own_files_hold() -> None:
             assert name.startswith(f"{own}."), f"{path} must not import {name}"
 
 
+def test_no_two_classes_share_a_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: files for name, files in homes.items() if len(files) > 1}
+
+
+def test_no_folder_is_too_full_to_look_through() -> None:
+    # The package itself also holds what everything stands on, and names that users import from.
+    for folder in {path.parent for path in FILES} - {PACKAGE}:
+        assert len(list(folder.glob("*.py"))) <= 16, folder
+
+
 def test_every_room_of_the_list_is_there() -> None:
     planned = {"distributed", "service"}
     for room in LEVEL.keys() - planned:

@@ -55,6 +55,8 @@ class ModelRecipe:
         decides which.
         """
         rotation, sample_rows = self.rotation, 0
+        if rotation is not None:
+            rotation.require_parameters()
         # None where it looks at no rows, or at a covariance that the projection or a stream knows.
         if not (
             rotation is None
