@@ -113,7 +113,7 @@ def ours(rows: Codes, queries: Codes, truth: Truth) -> Iterator[Run]:
 
                 run = truth.judge(Run("bands", name, search, index.nbytes / len(rows)))
                 run.candidates = float(
-                    index._nearest_and_looked(index.snapshot, queries, K, None, least=1)[1].mean()
+                    index.nearest_and_counts(index.snapshot, queries, K, None, least=1)[1].mean()
                 )
                 yield run
                 if run.own > ENOUGH or run.candidates < budget / 2:

@@ -46,7 +46,8 @@ class WriterLock:
         self._lock.release()
         interrupts.release()
 
-    def _make_free(self) -> None:
+    def make_free(self) -> None:
+        """Forget whoever held the lock: in a forked child nobody does."""
         self._lock, self._owner = threading.Lock(), None
 
 
@@ -75,7 +76,8 @@ class ModelLock:
         interrupts.unseal()
         interrupts.release()
 
-    def _make_free(self) -> None:
+    def make_free(self) -> None:
+        """Forget whoever held the lock: in a forked child nobody does."""
         self._lock = threading.RLock()
 
 
@@ -87,7 +89,7 @@ def _acquire(lock: Any) -> None:
 
 def _after_fork_in_child() -> None:
     for lock in _all_locks:
-        lock._make_free()
+        lock.make_free()
 
 
 if hasattr(os, "register_at_fork"):

@@ -22,7 +22,7 @@ from bitkin.collection.vectors import KeptVectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
-from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
+from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import Corrections
 
@@ -152,7 +152,7 @@ class MemoryStore:
 
     def __init__(self, snapshot: CollectionSnapshot) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
-        segments = tuple(segment.sealed() for segment in snapshot.coded.segments)
+        segments = tuple(segment.without_room() for segment in snapshot.coded.segments)
         self._commit(replace(snapshot, coded=replace(snapshot.coded, segments=segments)))
 
     @classmethod
@@ -179,12 +179,12 @@ class MemoryStore:
         now = self.snapshot
         old = rows.row_ids[now.coded.present(rows.row_ids)]
         coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
-        self._commit(replace(now, coded=tidied(coded), kept=now.kept.with_rows(rows)))
+        self._commit(replace(now, coded=compact_if_sparse(coded), kept=now.kept.with_rows(rows)))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
         now = self.snapshot
-        self._commit(replace(now, coded=tidied(without_ids(now.coded, row_ids))))
+        self._commit(replace(now, coded=compact_if_sparse(without_ids(now.coded, row_ids))))
 
     def compact(self) -> None:
         """Give the space of removed rows back."""

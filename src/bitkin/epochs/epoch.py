@@ -1,5 +1,5 @@
-"""One epoch: the rows that one frozen model encoded, with the two numbers a row that its estimates
-need.
+"""One epoch: the rows that one frozen model encoded, with the two numbers per row that its
+estimates need.
 
 An epoch never changes: whatever adds or removes rows returns another one, and the two share what is
 common.
@@ -15,15 +15,13 @@ from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors
-from bitkin.index.rows import bitmap
-from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
-from bitkin.index.rows.segment import Segment
+from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import Corrections, Scorer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kept:
+class EpochCorrections:
     """Corrections in ascending order of id; ids that were removed may still be among them.
 
     The arrays may have room for more rows, which the writer fills: readers never look beyond their
@@ -31,25 +29,25 @@ class Kept:
     """
 
     ids: Ids
-    numbers: Corrections
+    values: Corrections
     n: int
 
     @classmethod
-    def nothing(cls) -> Kept:
+    def empty(cls) -> EpochCorrections:
         """Return a table without rows."""
         return cls(np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.float32), 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
-        return self.ids.nbytes + self.numbers.nbytes
+        return self.ids.nbytes + self.values.nbytes
 
-    def of(self, ids: Ids) -> Corrections:
+    def lookup(self, ids: Ids) -> Corrections:
         """Return the corrections of ids that are here."""
         here = self.ids[: self.n]
-        return self.numbers[ids - here[0] if _consecutive(here) else np.searchsorted(here, ids)]
+        return self.values[ids - here[0] if _consecutive(here) else np.searchsorted(here, ids)]
 
-    def with_rows(self, ids: Ids, numbers: Corrections) -> Kept:
+    def with_rows(self, ids: Ids, numbers: Corrections) -> EpochCorrections:
         """Return a table with these rows too; what it had under the same ids is replaced."""
         order = np.argsort(ids)
         ids, numbers = ids[order], numbers[order]
@@ -60,19 +58,19 @@ class Kept:
             stays = ~np.isin(self.ids[: self.n], ids)
             every = np.concatenate([self.ids[: self.n][stays], ids])
             order = np.argsort(every, kind="stable")
-            joined = np.concatenate([self.numbers[: self.n][stays], numbers])[order]
-            return Kept(every[order], joined, len(every))
+            joined = np.concatenate([self.values[: self.n][stays], numbers])[order]
+            return EpochCorrections(every[order], joined, len(every))
         if stop > len(self.ids) or not self.ids.flags.writeable:
             room = stop + stop // 8
-            grown = Kept(
+            grown = EpochCorrections(
                 np.zeros(room, dtype=np.int64), np.zeros((room, 2), dtype=np.float32), self.n
             )
-            grown.ids[: self.n], grown.numbers[: self.n] = (
+            grown.ids[: self.n], grown.values[: self.n] = (
                 self.ids[: self.n],
-                self.numbers[: self.n],
+                self.values[: self.n],
             )
             return grown.with_rows(ids, numbers)
-        self.ids[self.n : stop], self.numbers[self.n : stop] = ids, numbers
+        self.ids[self.n : stop], self.values[self.n : stop] = ids, numbers
         return replace(self, n=stop)
 
 
@@ -82,12 +80,14 @@ class Epoch:
 
     scorer: Scorer
     rows: Snapshot
-    kept: Kept
+    corrections: EpochCorrections
 
     @classmethod
-    def of(cls, scorer: Scorer) -> Epoch:
+    def without_rows(cls, scorer: Scorer) -> Epoch:
         """Return an epoch without rows."""
-        return cls(scorer, Snapshot(scorer.model.spec, scorer.model.fingerprint), Kept.nothing())
+        return cls(
+            scorer, Snapshot(scorer.model.spec, scorer.model.fingerprint), EpochCorrections.empty()
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -102,36 +102,44 @@ class Epoch:
         """Bytes held for codes, corrections and the model; mapped bytes count."""
         model = self.scorer.model
         of_model = model.components.nbytes + (0 if model.mean is None else model.mean.nbytes)
-        return sum(segment.nbytes for segment in self.rows.segments) + self.kept.nbytes + of_model
+        return (
+            sum(segment.nbytes for segment in self.rows.segments)
+            + self.corrections.nbytes
+            + of_model
+        )
 
     def with_codes(self, codes: Codes, numbers: Corrections, ids: Ids) -> Epoch:
         """Return the epoch with new rows, whose ids are not among those alive."""
         return replace(
-            self, rows=with_rows(self.rows, codes, ids), kept=self.kept.with_rows(ids, numbers)
+            self,
+            rows=with_rows(self.rows, codes, ids),
+            corrections=self.corrections.with_rows(ids, numbers),
         )
 
     def without(self, ids: Ids) -> Epoch:
         """Return the epoch without those of the ids that are in it."""
         if not self.rows.present(ids).any():
             return self
-        fewer = replace(self, rows=tidied(without_ids(self.rows, ids)))
-        return fewer.compact() if fewer.kept.n > 2 * len(fewer) + 1024 else fewer
+        fewer = replace(self, rows=compact_if_sparse(without_ids(self.rows, ids)))
+        return fewer.compact() if fewer.corrections.n > 2 * len(fewer) + 1024 else fewer
 
     def compact(self) -> Epoch:
         """Return the epoch in as little memory as it needs."""
         ids = self.rows.ids()
         return replace(
-            self, rows=in_one_segment(self.rows), kept=Kept(ids.copy(), self.kept.of(ids), len(ids))
+            self,
+            rows=in_one_segment(self.rows),
+            corrections=EpochCorrections(ids.copy(), self.corrections.lookup(ids), len(ids)),
         )
 
-    def sealed(self) -> Epoch:
+    def without_room(self) -> Epoch:
         """Return the same rows over arrays that nobody can append to."""
         rows = replace(
-            self.rows, segments=tuple(segment.sealed() for segment in self.rows.segments)
+            self.rows, segments=tuple(segment.without_room() for segment in self.rows.segments)
         )
-        ids = self.kept.ids[: self.kept.n]
+        ids = self.corrections.ids[: self.corrections.n]
         ids.flags.writeable = False
-        return replace(self, rows=rows, kept=replace(self.kept, ids=ids))
+        return replace(self, rows=rows, corrections=replace(self.corrections, ids=ids))
 
     def nearest(self, queries: Batch, n_candidates: int, allow: Ids | None) -> Neighbors:
         """Return the nearest rows of every query by codes, in that order, with their scores."""
@@ -142,34 +150,19 @@ class Epoch:
         places = np.full(found.shape, -1, dtype=np.int64)
         places[there] = np.arange(len(ids))
         return Neighbors(
-            found, self.scorer.scores(asked, self._words(ids), self.kept.of(ids), places)
+            found, self.scorer.scores(asked, self._words(ids), self.corrections.lookup(ids), places)
         )
 
     def _words(self, ids: Ids) -> Words:
         """Return the packed codes of ids that are here: uint64 (n, words a row)."""
         words = np.empty((len(ids), self.rows.spec.plane_words), dtype=np.uint64)
         for segment in self.rows.segments:
-            rows = _find(segment, ids)
+            rows = segment.find(ids)
             here = rows >= 0
             if here.all():
                 return segment.words(rows)[:, 0]
             words[here] = segment.words(rows[here])[:, 0]
         return words
-
-
-def _find(segment: Segment, ids: Ids) -> Ids:
-    """Return the row of every id, −1 where it is not alive here."""
-    # Where ids are consecutive no search is needed, which for a thousand candidates takes longer
-    # than their estimates.
-    if not _consecutive(segment.row_ids):
-        return segment.find(ids)
-    rows = ids - segment.ids[0]
-    rows[(rows < 0) | (rows >= segment.n)] = -1
-    return (
-        rows
-        if segment.alive is None
-        else np.where(bitmap.test(segment.alive, rows.clip(0)), rows, -1)
-    )
 
 
 def _consecutive(ids: Ids) -> bool:

@@ -16,7 +16,15 @@ from bitkin.epochs import files as epoch_files
 from bitkin.epochs.epoch import Epoch
 from bitkin.epochs.following import coded_by_stream, require_followable, with_parts
 from bitkin.epochs.search import nearest_rows
-from bitkin.epochs.state import State, begun, new_ids, require_epoch, scorer_in, with_codes, without
+from bitkin.epochs.state import (
+    State,
+    find_scorer,
+    new_ids,
+    require_epoch,
+    with_codes,
+    with_epoch,
+    without,
+)
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.trial import StreamTrial
@@ -92,9 +100,10 @@ class EpochIndex:
     """
 
     def __init__(self, metric: str = "l2") -> None:
-        self._start(one_of(metric, "metric", METRICS), State())
+        self.adopt(one_of(metric, "metric", METRICS), State())
 
-    def _start(self, metric: str, state: State) -> None:
+    def adopt(self, metric: str, state: State) -> None:
+        """Hold these epochs and no others; for an index that nobody else uses yet."""
         self.metric = metric
         self._state = state
         self._writer = WriterLock()
@@ -133,8 +142,8 @@ class EpochIndex:
         there already stays.
         """
         with self._writer:
-            scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
-            self._state = begun(self._state, scorer)
+            scorer = find_scorer(self._state, snapshot, self.metric, "snapshot")
+            self._state = with_epoch(self._state, scorer)
         return scorer.model.fingerprint
 
     def add(self, snapshot: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None) -> Ids:
@@ -146,11 +155,11 @@ class EpochIndex:
         others and push those out of the merged answer: `retire` such an epoch as soon as there is a
         learned one.
         """
-        scorer = scorer_in(self._state, snapshot, self.metric, "snapshot")
+        scorer = find_scorer(self._state, snapshot, self.metric, "snapshot")
         codes, numbers = encode_with_corrections(scorer, vectors)
         given = given_ids(len(codes), ids)
         with self._writer:
-            state = begun(self._state, scorer)
+            state = with_epoch(self._state, scorer)
             new = new_ids(state, len(codes), given)
             self._state = with_codes(state, codes, numbers, new)
         return new
@@ -243,7 +252,7 @@ class EpochIndex:
                 f"into and vectors must be given: epoch {fingerprint} has {len(old)} rows to "
                 "encode again."
             )
-        scorer = scorer_in(state, into, self.metric, "into")
+        scorer = find_scorer(state, into, self.metric, "into")
         if scorer.model.fingerprint == fingerprint:
             raise InvalidInputError(
                 f"into must be another snapshot than the one to retire, {fingerprint}."
@@ -264,7 +273,9 @@ class EpochIndex:
                 f"{len(new)}.{_about_skipped(old)}"
             )
         with self._writer:
-            self._state = with_codes(begun(self._without_epoch(old), scorer), codes, numbers, new)
+            self._state = with_codes(
+                with_epoch(self._without_epoch(old), scorer), codes, numbers, new
+            )
 
     def search(
         self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None
@@ -313,7 +324,7 @@ class EpochIndex:
         """Return the index that a file holds."""
         metric, next_id, epochs = epoch_files.restore(stored)
         index = cls.__new__(cls)
-        index._start(metric, State(epochs, next_id))
+        index.adopt(metric, State(epochs, next_id))
         return index
 
     def verify(self) -> None:
@@ -354,8 +365,8 @@ class EpochIndex:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
-        sealed = tuple(epoch.sealed() for epoch in state["state"].epochs)
-        self._start(state["metric"], replace(state["state"], epochs=sealed))
+        sealed = tuple(epoch.without_room() for epoch in state["state"].epochs)
+        self.adopt(state["metric"], replace(state["state"], epochs=sealed))
 
 
 def _fingerprint_of(epoch: str | EpochRows) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import is_ascending
-from bitkin.epochs.epoch import Epoch, Kept
+from bitkin.epochs.epoch import Epoch, EpochCorrections
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.feature_names import TENSOR, encode_names, read_names
 from bitkin.hashers.projection.sign_model import SignModel
@@ -70,7 +70,10 @@ def save(
 
 def _tensors(epoch: Epoch) -> dict[str, npt.NDArray[Any] | TensorChunks]:
     model, tensors = epoch.scorer.model, tensors_of(epoch.rows)
-    tensors |= {"corrections": epoch.kept.of(epoch.rows.ids()), "components": model.components}
+    tensors |= {
+        "corrections": epoch.corrections.lookup(epoch.rows.ids()),
+        "components": model.components,
+    }
     tensors |= encode_names(epoch.scorer.feature_names)
     return tensors if model.mean is None else tensors | {"mean": model.mean}
 
@@ -138,7 +141,7 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
     ids = rows.ids()
     if len(numbers) != len(ids):
         raise damaged(part.name, f"has {len(numbers)} corrections for {len(ids)} rows")
-    epoch = Epoch(scorer, rows, Kept(ids, numbers, len(ids)))
+    epoch = Epoch(scorer, rows, EpochCorrections(ids, numbers, len(ids)))
     if not part.mapped:
         require_sound(epoch, part.name)
     return epoch
@@ -146,7 +149,7 @@ def _epoch(part: StoredFile, metric: str) -> Epoch:
 
 def require_sound(epoch: Epoch, name: str) -> None:
     """Raise unless all corrections are finite, and squares not below 0."""
-    numbers = epoch.kept.numbers[: epoch.kept.n]
+    numbers = epoch.corrections.values[: epoch.corrections.n]
     if not np.isfinite(numbers).all() or (
         epoch.scorer.metric == "l2" and are_no_squares(numbers).any()
     ):

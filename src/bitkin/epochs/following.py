@@ -12,7 +12,7 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
-from bitkin.epochs.state import State, begun, new_ids, scorer_in, with_codes
+from bitkin.epochs.state import State, find_scorer, new_ids, with_codes, with_epoch
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.epoch_codes import EpochCodes
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -70,7 +70,7 @@ def coded_by_stream(
         if parts and parts[-1].codes.fingerprint == codes.fingerprint:
             scorer = parts[-1].scorer
         else:
-            scorer = scorer_in(state, snapshot, metric, "hasher")
+            scorer = find_scorer(state, snapshot, metric, "hasher")
         parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
         n_rows += len(codes)
     if any(part.codes.empty_rows().any() for part in parts):
@@ -93,7 +93,7 @@ def with_parts(state: State, parts: Sequence[CodedPart], given: Ids | None) -> t
         joined = Codes.concatenate(codes)
         stop = first + len(joined)
         state = with_codes(
-            begun(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop]
+            with_epoch(state, scorers[0]), joined, np.concatenate(corrections), new[first:stop]
         )
         first = stop
     return state, new

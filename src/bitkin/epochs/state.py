@@ -72,15 +72,15 @@ class State:
         return replace(self, epochs=same)
 
 
-def begun(state: State, scorer: Scorer) -> State:
+def with_epoch(state: State, scorer: Scorer) -> State:
     """Return the state with an epoch of this model, new or old."""
     if state.find(scorer.model.fingerprint) is not None:
         return state
     state.require_features(len(scorer.model.components), scorer.feature_names, "snapshot")
-    return state.put(Epoch.of(scorer))
+    return state.put(Epoch.without_rows(scorer))
 
 
-def scorer_in(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
+def find_scorer(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
     """Return the scorer of a snapshot: the one that is here already where there is one, of the
     snapshot's columns.
     """

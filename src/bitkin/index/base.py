@@ -19,7 +19,7 @@ from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.index.rows.files import parameters_of, read_index, rows_from, tensors_of, verify_rows
-from bitkin.index.rows.growth import in_one_segment, tidied, with_rows, without_ids
+from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.ids import given_ids, is_id, next_ids
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.reader import StoredFile
@@ -145,40 +145,40 @@ class RowIndex(ABC):
         with self._writer:
             snapshot = self._snapshot_for(codes)
             if given is None:
-                numbers = next_ids(len(codes), snapshot.next_id)
+                row_ids = next_ids(len(codes), snapshot.next_id)
             else:
-                numbers = given
-                there = snapshot.present(numbers)
+                row_ids = given
+                there = snapshot.present(row_ids)
                 if there.any():
                     raise DuplicateIdError(
-                        f"ids must be new, already in the index: {some_of(numbers[there])}. "
+                        f"ids must be new, already in the index: {some_of(row_ids[there])}. "
                         "Use upsert to replace codes."
                     )
-            self._snapshot = self.prepare(with_rows(snapshot, codes, numbers))
-        return numbers
+            self._snapshot = self.prepare(with_rows(snapshot, codes, row_ids))
+        return row_ids
 
     def upsert(self, codes: Codes, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Add codes, replacing those whose ids are there already; a search sees all of it or
         nothing.
         """
-        numbers = given_ids(len(require_codes(codes, "codes")), ids)
-        if numbers is None:
+        row_ids = given_ids(len(require_codes(codes, "codes")), ids)
+        if row_ids is None:
             raise InvalidInputError(
                 "ids must be given to upsert, one a row. Use add for ids that are made here."
             )
         with self._writer:
             snapshot = self._snapshot_for(codes)
-            old = numbers[snapshot.present(numbers)]
-            self._snapshot = self.prepare(with_rows(without_ids(snapshot, old), codes, numbers))
-        return numbers
+            old = row_ids[snapshot.present(row_ids)]
+            self._snapshot = self.prepare(with_rows(without_ids(snapshot, old), codes, row_ids))
+        return row_ids
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove codes by id. An unknown id is an UnknownIdError, and nothing is removed."""
-        numbers = np.unique(id_array(ids, any_order=True))
+        row_ids = np.unique(id_array(ids, any_order=True))
         with self._writer:
             snapshot = self._snapshot
-            snapshot.require_present(numbers)
-            self._snapshot = self.prepare(tidied(without_ids(snapshot, numbers)))
+            snapshot.require_present(row_ids)
+            self._snapshot = self.prepare(compact_if_sparse(without_ids(snapshot, row_ids)))
 
     def merge(self, other: RowIndex) -> None:
         """Add all codes of another index under the ids they have there; those of a large one are
@@ -204,7 +204,9 @@ class RowIndex(ABC):
                 both = replace(
                     mine,
                     segments=mine.segments
-                    + tuple(segment.sealed() for segment in theirs.segments if segment.n_alive),
+                    + tuple(
+                        segment.without_room() for segment in theirs.segments if segment.n_alive
+                    ),
                     fingerprint=mine.fingerprint or theirs.fingerprint,
                     next_id=max(mine.next_id, theirs.next_id),
                 )
@@ -287,5 +289,7 @@ class RowIndex(ABC):
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
         snapshot = self._snapshot
         self.adopt(
-            replace(snapshot, segments=tuple(segment.sealed() for segment in snapshot.segments))
+            replace(
+                snapshot, segments=tuple(segment.without_room() for segment in snapshot.segments)
+            )
         )

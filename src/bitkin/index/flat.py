@@ -37,10 +37,10 @@ from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.scan import (
     block_widths,
     blocks_ahead,
+    empty_best,
     guess_limits,
     k_smallest_into,
     many_smallest_into,
-    nothing_yet,
     room_for,
     sample_into,
     sort_best_into,
@@ -145,7 +145,7 @@ def scan_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) 
         step = _sampled_step(part.stretches, reach) if len(widths[1]) == n_words else None
         if step is None:
             return scan(some, part.stretches, out)
-        best = nothing_yet(len(some), reach, n_words)
+        best = empty_best(len(some), reach, n_words)
         for s in part.stretches:
             sample_into(s.blocks, s.first, s.last, s.n, s.mask, some, *widths[:2], step, best)
         guess_limits(best, _sampled_rank(part.stretches, reach, step))
@@ -161,7 +161,7 @@ def scan_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) 
         return out
 
     def scan(some: Words, stretches: list[_Stretch], out: Neighbors) -> Neighbors:
-        best = nothing_yet(len(some), reach, n_words)
+        best = empty_best(len(some), reach, n_words)
         for stretch in stretches:
             k_smallest_into(*stretch, some, *widths, reach, by_id, best)
         sort_best_into(best, reach, by_id, *out)
@@ -232,10 +232,10 @@ def _narrowed(snapshot: Snapshot, allow: Ids | None) -> tuple[Snapshot, Ids | No
         return snapshot, allow
     parts = []
     for segment in snapshot.segments:
-        rows = np.sort(segment.found(allow))
+        rows = np.sort(segment.find_present(allow))
         # without repeats; np.unique takes ten times as long
         rows = rows[np.diff(rows, prepend=-1) > 0]
-        parts.append(segment.gathered(rows[bitmap.test(segment.searchable, rows)]))
+        parts.append(segment.gather(rows[bitmap.flags_at(segment.searchable, rows)]))
     return replace(snapshot, segments=tuple(parts)), None
 
 

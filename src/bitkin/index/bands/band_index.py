@@ -16,7 +16,7 @@ from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.bands.layout import BandLayout
 from bitkin.index.bands.search import BandSearch, candidates_within
-from bitkin.index.bands.tables import band_tables, require_numbers
+from bitkin.index.bands.tables import band_tables, require_row_numbers
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
@@ -143,9 +143,9 @@ class BandIndex(RowIndex):
         >>> len(index.add(codes))
         2000
         """
-        from bitkin.index.bands.tuning import tuned
+        from bitkin.index.bands.tuning import tune_bands
 
-        return tuned(codes, recall, k, queries, sample, random_state)
+        return tune_bands(codes, recall, k, queries, sample, random_state)
 
     @property
     def band_bits(self) -> int:
@@ -222,9 +222,9 @@ class BandIndex(RowIndex):
         """Return the k nearest candidates of every query; the scan helps where they are fewer than
         `least`.
         """
-        return self._nearest_and_looked(snapshot, queries, k, allow, least)[0]
+        return self.nearest_and_counts(snapshot, queries, k, allow, least)[0]
 
-    def _nearest_and_looked(
+    def nearest_and_counts(
         self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
     ) -> tuple[Neighbors, Ids]:
         """Return the nearest, and how many rows of tables were looked at for every query."""
@@ -277,7 +277,7 @@ class BandIndex(RowIndex):
 
     def prepare(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with bands over nearly all rows."""
-        require_numbers(snapshot)
+        require_row_numbers(snapshot)
         return with_tables(snapshot, lambda segment: band_tables(segment, self._layout), FEW_ROWS)
 
     def _settings(self) -> dict[str, Any]:

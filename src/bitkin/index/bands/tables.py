@@ -46,7 +46,7 @@ class BandTables:
         )
 
 
-def require_numbers(snapshot: Snapshot) -> None:
+def require_row_numbers(snapshot: Snapshot) -> None:
     """Refuse more rows than there are row numbers, before anything is built over them; segments may
     be merged later.
     """

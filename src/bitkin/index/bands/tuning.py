@@ -76,7 +76,7 @@ class BandTuning:
         return BandIndex(self.spec, self.band_bits, probes=self.probes, budget=self.budget)
 
 
-def tuned(
+def tune_bands(
     codes: Codes,
     recall: float,
     k: int,

@@ -36,7 +36,7 @@ def unpack(bitmap: Bitmap | None, start: int, stop: int) -> Flags:
     ]
 
 
-def test(bitmap: Bitmap | None, rows: npt.NDArray[np.int64]) -> Flags:
+def flags_at(bitmap: Bitmap | None, rows: npt.NDArray[np.int64]) -> Flags:
     """Return the flags of some rows."""
     if bitmap is None:
         return np.ones(len(rows), dtype=bool)
@@ -51,7 +51,7 @@ def without(bitmap: Bitmap | None, n_rows: int, rows: npt.NDArray[np.int64]) -> 
     return words
 
 
-def extended(bitmap: Bitmap | None, n_rows: int, flags: Flags) -> Bitmap:
+def with_flags(bitmap: Bitmap | None, n_rows: int, flags: Flags) -> Bitmap:
     """Return a copy for `n_rows` rows and more, whose flags are given; only the end is unpacked."""
     if bitmap is None:
         bitmap = pack(np.ones(n_rows, dtype=bool))

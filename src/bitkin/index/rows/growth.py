@@ -21,7 +21,7 @@ import numpy as np
 from bitkin.arrays import Ids
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.index.rows.segment import Segment, SegmentTables, compacted, new_segment
+from bitkin.index.rows.segment import Segment, SegmentTables, merge_segments, new_segment
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels.blocks import BLOCK
 
@@ -71,7 +71,7 @@ def _merge_small(segments: list[Segment], spec: CodeSpec) -> list[Segment]:
         in_order = before.ids[before.n - 1] < last.ids[0]
         if in_order or before.n > 2 * last.n:
             break
-        segments = [*segments[:-2], compacted([before, last], spec)]
+        segments = [*segments[:-2], merge_segments([before, last], spec)]
     return segments
 
 
@@ -87,11 +87,11 @@ def without_ids(snapshot: Snapshot, ids: Ids) -> Snapshot:
 
 def in_one_segment(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with all live rows in one segment, or none."""
-    segments = (compacted(snapshot.segments, snapshot.spec),) if len(snapshot) else ()
+    segments = (merge_segments(snapshot.segments, snapshot.spec),) if len(snapshot) else ()
     return replace(snapshot, segments=segments)
 
 
-def tidied(snapshot: Snapshot) -> Snapshot:
+def compact_if_sparse(snapshot: Snapshot) -> Snapshot:
     """Compact when more rows are dead than alive; a mapped file stays mapped."""
     dead = sum(segment.n - segment.n_alive for segment in snapshot.segments)
     mapped = any(segment.source is not None for segment in snapshot.segments)
@@ -109,7 +109,7 @@ def with_tables(
     in_memory = [segment for segment in segments if segment.source is None]
     if len(in_memory) > MOST_SEGMENTS:
         mapped = [segment for segment in segments if segment.source is not None]
-        segments = (*mapped, compacted(in_memory, snapshot.spec))
+        segments = (*mapped, merge_segments(in_memory, snapshot.spec))
     return replace(snapshot, segments=tuple(_tabled(segment, build, few) for segment in segments))
 
 

@@ -112,10 +112,10 @@ class Segment:
             rows[rows == self.n] = 0
             there = self.row_ids[rows] == ids
         if self.alive is not None:
-            there &= bitmap.test(self.alive, rows)
+            there &= bitmap.flags_at(self.alive, rows)
         return np.where(there, rows, -1)
 
-    def found(self, ids: Ids) -> Ids:
+    def find_present(self, ids: Ids) -> Ids:
         """Return the rows of those ids that are alive here, in the order of ids."""
         rows = self.find(ids)
         return rows[rows >= 0]
@@ -126,7 +126,7 @@ class Segment:
         unpack_rows_into(read_only(self.blocks), read_only(rows), out)
         return out
 
-    def gathered(self, rows: Ids) -> Segment:
+    def gather(self, rows: Ids) -> Segment:
         """Return a copy of some rows, in ascending order."""
         blocks = np.zeros((bitmap.n_blocks(len(rows)), *self.blocks.shape[1:]), dtype=np.uint64)
         move_rows_into(
@@ -150,13 +150,13 @@ class Segment:
         alive, searchable = self.alive, self.searchable
         there = np.ones(len(ids), dtype=bool)
         if alive is not None:
-            alive = bitmap.extended(alive, self.n, there)
+            alive = bitmap.with_flags(alive, self.n, there)
         if searchable is not None or empty is not None:
-            searchable = bitmap.extended(searchable, self.n, there if empty is None else ~empty)
+            searchable = bitmap.with_flags(searchable, self.n, there if empty is None else ~empty)
         n_alive = self.n_alive + len(ids)
         return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
 
-    def sealed(self) -> Segment:
+    def without_room(self) -> Segment:
         """Return the same rows, without tables, over arrays that nobody can append to."""
         blocks = self.blocks[: bitmap.n_blocks(self.n)]
         blocks.flags.writeable = False
@@ -208,11 +208,11 @@ def merged_blocks(
             rows = first + np.flatnonzero(bitmap.unpack(segment.alive, first, last))
             places = np.searchsorted(wanted, segment.ids[rows])
             move_rows_into(read_only(segment.blocks), read_only(rows), blocks, read_only(places))
-            searchable[places] = bitmap.test(segment.searchable, rows)
+            searchable[places] = bitmap.flags_at(segment.searchable, rows)
         yield blocks, searchable
 
 
-def compacted(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
+def merge_segments(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
     """Return one segment with the live rows of all."""
     ids = merged_ids(segments)
     whole = new_segment(spec, len(ids))

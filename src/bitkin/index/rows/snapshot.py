@@ -78,7 +78,7 @@ class Snapshot:
             rows = segment.find(ids)
             here = rows >= 0
             words[here] = segment.words(rows[here])
-            empty[here] = ~bitmap.test(segment.searchable, rows[here])
+            empty[here] = ~bitmap.flags_at(segment.searchable, rows[here])
             found |= here
         _require_found(ids, found)
         words.flags.writeable = False
@@ -99,7 +99,7 @@ class Snapshot:
         masks = []
         for segment in self.segments:
             flags = np.zeros(segment.n, dtype=bool)
-            flags[segment.found(allow)] = True
+            flags[segment.find_present(allow)] = True
             masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
         return masks
 

@@ -67,7 +67,7 @@ def room_for(k: int) -> int:
     return 2 * k + 64
 
 
-def nothing_yet(n_queries: int, k: int, n_words: int) -> Best:
+def empty_best(n_queries: int, k: int, n_words: int) -> Best:
     """Return the state before the first block."""
     most, room = 64 * n_words, room_for(k)
     progress = np.zeros((n_queries, 4), dtype=np.int64)
