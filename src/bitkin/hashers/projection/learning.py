@@ -115,6 +115,7 @@ def fit_model(
     learned = recipe.projection.learn(vectors, n_bits, Draws(recipe.seed, "projection"))
     components, losses = learned.directions, np.empty(0)
     if rotation is not None:
+        # a known covariance of all rows is better than that of a sample, and saves reading it
         enough = rotation.needs_covariance_only and learned.covariance is not None
         sample = () if enough else vectors.sample_batches()
         rows = np.concatenate(

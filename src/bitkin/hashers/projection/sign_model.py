@@ -72,6 +72,7 @@ class SignModel:
         self.exact_offset = np.zeros(components.shape[1])
         with np.errstate(over="ignore", invalid="ignore"), threads.blas_in_one_thread():
             if mean is not None:
+                # (x − m)·w ≥ 0 is x·w ≥ m·w: the mean is projected once, and rows stay sparse
                 self.exact_offset = mean @ components.astype(np.float64)
             # infinite where no product of float32 reaches it
             self.offset = self.exact_offset.astype(np.float32)
@@ -216,8 +217,9 @@ def _pack_piece(
     product: npt.NDArray[np.float32], offset: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]
 ) -> bool:
     bits = np.greater_equal(product, offset, out=buffer("bits", product.shape, np.bool_))
+    # np.packbits puts the first bit highest in its byte; the bytes of a row are those of its words
     planes = words.view(np.uint8)[:, : -(-product.shape[1] // 8)]
-    if product.shape[1] % 8 == 0:  # rows end where bytes end: one run is quicker than one a row
+    if product.shape[1] % 8 == 0:  # rows end where bytes end: one run is quicker than one per row
         planes[:] = np.packbits(bits.reshape(-1)).reshape(len(bits), -1)
     else:
         planes[:] = np.packbits(bits, axis=1)

@@ -139,6 +139,7 @@ def equalize_diagonal_into(matrix, columns, excess, below, above):
     for k in range(n):
         mean += matrix[k, k]
     mean /= n
+    # τ is the mean of the diagonal; below n·ε·τ an entry is equal to it but for rounding.
     tolerance = n * 2.0**-52 * mean
     n_below, n_above = 0, 0
     for k in range(n):
@@ -159,11 +160,13 @@ def equalize_diagonal_into(matrix, columns, excess, below, above):
         done += 1
         # The smaller root of a' = mean, written so that nothing cancels; the square root is of a
         # positive number.
+        # With t = tan θ, a' = τ reads (a − τ) − 2bt + (d − τ)t² = 0, where a = Σⱼⱼ < τ < d = Σᵢᵢ.
         b = matrix[i, j]
         root = math.sqrt(b * b - excess[j] * excess[i])
         tangent = excess[j] / (b + root if b >= 0.0 else b - root)
         cosine = 1.0 / math.sqrt(1.0 + tangent * tangent)
         sine = tangent * cosine
+        # Row j is finished and never read again: only row i is rotated, then copied to its column.
         for k in range(n):
             matrix[i, k] = sine * matrix[j, k] + cosine * matrix[i, k]
         for k in range(n):
@@ -172,6 +175,7 @@ def equalize_diagonal_into(matrix, columns, excess, below, above):
             finished = cosine * columns[j, k] - sine * columns[i, k]
             columns[i, k] = sine * columns[j, k] + cosine * columns[i, k]
             columns[j, k] = finished
+        # a rotation keeps a + d, so what j gives up i takes: d' − τ = (d − τ) + (a − τ)
         excess[i] += excess[j]
         excess[j] = 0.0
         if excess[i] < -tolerance:
@@ -194,6 +198,7 @@ def _equalizing_rotation_into(covariance, rotation, matrix, columns, excess, bel
         largest = max(largest, covariance[i, i])
     factor = 1.0
     if largest > 0.0:
+        # a power of two changes no digit, and R does not depend on the scale of Σ
         factor = math.ldexp(1.0, -math.frexp(largest)[1])
     for i in range(n):
         for j in range(n):
@@ -214,6 +219,8 @@ def _inner_products_into(blocks, vector, out):
         out[j] = 0.0
     for b in range(n_blocks):
         for j in range(0, n_directions, GROUP):
+            # Four directions share each load of x. A sum has at most 256 terms in float32, then it
+            # is added in float64.
             s0 = s1 = s2 = s3 = np.float32(0.0)
             for k in range(width):
                 x = vector[b, k]
@@ -294,6 +301,7 @@ def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vect
         deviation[i] = np.float64(row[i]) - mean[i]
     square = _square_of(deviation)
     scale = numbers[SCALE]
+    # In units of the reference length, and no farther than FARTHEST times the root mean square.
     length = math.sqrt(square) * scale
     limit = min(LARGEST, FARTHEST * math.sqrt(_mean_square(numbers)))
     shrink = 1.0
@@ -301,6 +309,8 @@ def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vect
         shrink = limit / length
         length = limit
         counts[CLIPPED] += 1
+    # w_t = β·w_{t−1} + 1. The mean moves by (x − m)/w, and x − m_{t−1} times √(1 − 1/w) has the
+    # outer product that x adds to the scatter about the moving mean: exact at β = 1, where w = t.
     weight = forgetting * numbers[WEIGHT] + 1.0
     part = 1.0
     if center:
@@ -328,6 +338,7 @@ def _turn_into(blocks, vector, towards, q, own, moved):
     for b in range(n_blocks):
         for k in range(width):
             moved[k] = own * vector[b, k]
+        # p' = own · x + Wᵀ · towards, four directions at a time
         for j in range(0, n_directions, GROUP):
             t0, t1, t2, t3 = towards[j], towards[j + 1], towards[j + 2], towards[j + 3]
             for k in range(width):
@@ -349,10 +360,13 @@ def _carry_into(moment, forgetting, tau, q, y, s):
         s[i] = 0.0
     for i in range(n):
         for j in range(n):
+            # s = M q
             s[j] += q[i] * moment[i, j]
     for i in range(n):
         inner += q[i] * s[i]
     for i in range(n):
+        # T M T = M + τ(q sᵀ + s qᵀ) + τ²(qᵀMq) q qᵀ. With s' = τ s + ½τ²(qᵀMq) q that is M + q s'ᵀ
+        # + s' qᵀ: one pass over M, and symmetric because products commute.
         s[i] = tau * s[i] + 0.5 * tau * tau * inner * q[i]
     for i in range(n):
         for j in range(n):
@@ -376,6 +390,7 @@ def _mend_into(blocks, n, vector, sums):
             if sums[i] > 0.0:
                 for b in range(len(blocks)):
                     for j in range(i + 1, n):
+                        # w_j −= (w_i·w_j / w_i·w_i) w_i for all later j
                         share = np.float32(sums[j] / sums[i])
                         for k in range(blocks.shape[2]):
                             blocks[b, j, k] -= share * vector[b, k]
@@ -436,6 +451,7 @@ def _track_into(model, room, square, forgetting):
         largest = max(largest, model.inverse[i, i])
         q[i] = 0.0
     # Where nothing excites a direction Z would grow without end.
+    # q = Z y/β, but 1/β only as far as Z stays bounded
     growth = 1.0 / forgetting
     wound_up = largest * _mean_square(model.numbers)
     if wound_up > 0.0:
@@ -449,10 +465,12 @@ def _track_into(model, room, square, forgetting):
         inside += y[i] * y[i]
         y_q += y[i] * q[i]
         q_q += q[i] * q[i]
+    # γ = 1/(1 + yᵀq), and Z ← Z/β − γ q qᵀ: the matrix inversion lemma for Z⁻¹ ← βZ⁻¹ + y yᵀ
     gain = 1.0 / (1.0 + max(0.0, y_q))
     for i in range(n):
         for j in range(n):
             model.inverse[i, j] = growth * model.inverse[i, j] - gain * (q[i] * q[j])
+    # ‖x − Wᵀy‖² = ‖x‖² − ‖y‖² for orthonormal W; computed directly where the difference cancels
     outside = square - inside
     if outside < CANCELLED * square:
         for i in range(n):
@@ -460,10 +478,12 @@ def _track_into(model, room, square, forgetting):
         outside = _outside(model.blocks, room.vector, room.small[0], room.moved)
     tau, along = 0.0, 0.0
     if outside > NOTHING * square:
+        # p = γ(x − Wᵀy), so ‖p‖² = γ² · outside
         p_p = gain * gain * outside
         root = math.sqrt(1.0 + p_p * q_q)
         # (1 / root − 1) / q_q, without cancelling and for q = 0 too
         tau = -p_p / (root * (1.0 + root))
+        # p' = τ Wᵀq + (1 + τ‖q‖²) p = own · x + Wᵀ(τ q − own · y)
         own = gain * (1.0 + tau * q_q)
         # how far the vector lies along what directions are turned by
         along = tau * y_q + own * outside
@@ -476,6 +496,7 @@ def _track_into(model, room, square, forgetting):
         if gain * gain * q_q * square > RISKY:
             _mend_into(model.blocks, n, room.vector, work)
     for i in range(n):
+        # W' = W + q p'ᵀ, so W'x = y + q (p'ᵀx), and moments move by T = W'Wᵀ = I + τ q qᵀ.
         after[i] = y[i] + q[i] * along
     _carry_into(model.moment, forgetting, tau, q, after, work)
     _carry_into(model.recent, RECENT, tau, q, after, work)
@@ -504,7 +525,7 @@ def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation,
 
     Codes, uint64[N, W] (W = 0: none), are the signs of row · `frozen` − `offset` or, where `frozen`
     has no blocks, of the centred row · directions · `rotation`, float64[C, C] or of no size. Every
-    `refresh` vectors (0: never) the rotation is found anew.
+    `refresh` vectors (0: never) the rotation is found again.
     """
     n_bits = len(model.inverse)
     y, turned = room.columns[0], room.columns[3]

@@ -98,6 +98,7 @@ class StreamingProjection(Projection):
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return what a tracker knows after all rows, one after another and once."""
         tracker = self.tracker(vectors.n_features, n_bits, center=vectors.center, draws=draws)
+        # trackers take dense rows; a wide CSR batch is made dense in pieces of 16 MB
         step = max(1, _PIECE_NUMBERS // vectors.n_features)
         for _, batch in vectors.batches():
             if not issparse(batch):
@@ -152,6 +153,7 @@ def require_rows(n_rows: int, n_bits: int, *, center: bool) -> None:
 
 def require_visible(variances: Floats, mean_square: float, n_bits: int, where: str = "X") -> None:
     """Raise unless rows vary along all directions by more than float32 can lose; see `VISIBLE`."""
+    # 2⁻⁴⁰ of a squared length is 2⁻²⁰ of a length
     rank = int(np.count_nonzero(variances > VISIBLE * mean_square))
     if rank < n_bits:
         raise InvalidInputError(

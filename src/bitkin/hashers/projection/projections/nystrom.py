@@ -198,17 +198,24 @@ class Nystrom(Projection):
         some = features_by_norms if self.sampling == "norms" else uniform_features
         size = _count_or_share(self.features, "features")
         part, features = some(rows, size, n_bits, draws)
+        # Eigenvalues σ² of W Wᵀ estimate those of the scatter of all n rows, for the weights
+        # √(n/c) and √(d/r) make up for what was not sampled. So "visible" is n times the variance
+        # per row.
         values, combinations = leading_combinations(part, n_bits, draws)
         lowest = sample.n * VISIBLE * sample.mean_square
         if self.truncate is not None:
+            # the modified method: σ² ≥ γ · ‖C‖₁ · ‖C‖∞
             lowest = max(lowest, float(self.truncate) * float(np.prod(rows.largest_sums())))
         elif np.count_nonzero(values > lowest) < n_bits:
+            # The sampled features span too little: solve on all features, and raise if that is too
+            # little as well.
             features = np.arange(rows.shape[1])
             values, combinations = leading_combinations(rows, n_bits, draws)
             require_visible(
                 values / sample.n, sample.mean_square, n_bits, f"the sample of {rows.shape[0]} rows"
             )
         kept = int(np.count_nonzero(values[: combinations.shape[1]] > lowest))
+        # V_k Σ_k⁺, column by column
         return combinations[:, :kept] / np.sqrt(values[:kept]), features
 
     def _complete(self, directions: Floats, n_bits: int, draws: Draws) -> Floats:
@@ -218,6 +225,8 @@ class Nystrom(Projection):
         kept = directions.shape[1]
         if kept == n_bits and not self.orthonormalize:
             return directions
+        # QR keeps the span of the first columns, so random ones end up at right angles to those
+        # kept.
         basis = orthonormalize(
             np.hstack([directions, draws.normals((len(directions), n_bits - kept))])
         )

@@ -125,6 +125,7 @@ class PCA(Projection):
             values, directions = sketched_directions(statistics, n_bits, center=center)
             return _round_and_check(values, directions, statistics.mean_square, mean, center)
         scatter = statistics.scatter(center=center)
+        # E‖x‖² = E‖x − m‖² + ‖m‖², and the first is tr(S)/n
         mean_square = float(np.trace(scatter)) / statistics.n + (
             float(np.square(mean).sum()) if center else 0.0
         )
@@ -142,6 +143,7 @@ def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
     """Return what `PCA.from_statistics` does, from rows that are fewer than their moments."""
     n, d = held.shape
     require_rows(n, n_bits, center=center)
+    # With fewer rows than features the n × n inner products A Aᵀ are solved instead of AᵀA.
     mean = column_sums(held) / n
     rows = CentredRows(held, mean if center else np.zeros(d))
     values, directions = leading_directions(rows, n_bits, draws)
@@ -168,6 +170,8 @@ def _round_and_check(
     """
     require_visible(variances, mean_square, directions.shape[1])
     directions = round_to_grid(directions)
+    # The covariance is that along the rounded directions about the rounded mean: those the codes
+    # use.
     about = round_mean(mean) if center else np.zeros_like(mean)
     covariance = None if projected is None else round_covariance(projected(directions, about))
     return Learned(directions, about if center else None, covariance)
@@ -192,6 +196,7 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None
         moments = RowMoments(d)
     for _, batch in vectors.batches():
         n += batch.shape[0]
+        # as many rows as features: from here on d² moments are the smaller thing
         if moments is None and not keep_all and n >= d:
             moments = RowMoments(d)
             while held:
@@ -208,6 +213,7 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None
 
 def random_sketch(n_features: int, n_bits: int, draws: Draws) -> ScatterSketch:
     """Return a sketch without rows, with somewhat more random test directions than bits."""
+    # Oversampling: the error of a random sketch falls quickly with a few directions beyond n_bits.
     count = min(n_features, n_bits + max(16, n_bits // 4))
     return ScatterSketch(orthonormalize(draws.normals((n_features, count))))
 
@@ -220,6 +226,7 @@ def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterS
         for _, batch in vectors.batches():
             sketch.update(batch)
         if left > 1:
+            # Ω ← orth(S Ω), a power step: directions of small variance fade by λ/λ_max in each.
             sketch = ScatterSketch(orthonormalize(sketch.product(center=vectors.center)))
     return sketch
 
@@ -242,6 +249,9 @@ def _nystrom(seen: Floats, test: Floats) -> tuple[Floats, Floats]:
     = `test`.
     """
     with threads.blas_in_one_thread():
+        # ΩᵀY = ΩᵀSΩ is symmetric but for rounding. With its eigenpairs E, Λ the approximation is
+        # (Y E Λ^−½)(Y E Λ^−½)ᵀ; the left singular vectors of that half are the eigenvectors
+        # wanted.
         inner = test.T @ seen
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         real = values > _ROUNDING * max(values[-1], 0.0)

@@ -63,6 +63,7 @@ def uniform_rows(
     c = rows.shape[0]
     mean = column_sums(rows) / c
     return SampledRows(
+        # √(n/c) per row: then E[CᵀC] is the scatter of all n rows
         rows, numbers, np.full(c, np.sqrt(n / c)), mean, CentredRows(rows, mean).mean_square(), n
     )
 
@@ -89,6 +90,7 @@ def rows_by_norms(
     _warn_of_raised_size("samples", size, n, fewest, "rows", _SMALL_N_ROWS)
     drawn, weights = draw_by_lengths(lengths, max(fewest, row_count(n, size)), fewest, draws)
     # of all rows, not of the long ones drawn
+    # E‖x‖² = E‖x − m‖² + ‖m‖²
     mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())
     return SampledRows(vectors.gather(drawn), drawn, weights, mean, mean_square, n)
 
@@ -99,6 +101,7 @@ def uniform_features(
     """Return the paper's W, transposed: features drawn without replacement; and which they are."""
     d = rows.shape[1]
     _warn_of_raised_size("features", size, d, n_bits, "features", _SMALL_N_FEATURES)
+    # r of d features, times √(d/r): E[W Wᵀ] = C Cᵀ
     r = max(n_bits, row_count(d, size))
     chosen = np.sort(draws.choice(d, r))
     return _take_features(rows, chosen, np.full(r, np.sqrt(d / r))), chosen
@@ -138,6 +141,7 @@ def draw_by_lengths(
     ends = np.cumsum(lengths / total)
     uniform = (draws.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     drawn = np.searchsorted(ends, uniform * ends[-1], side="right").astype(np.int64)
+    # ConstantTimeSVD: pᵢ = ‖xᵢ‖²/‖X‖²_F and weight 1/√(c·pᵢ)
     weights = 1.0 / np.sqrt(count * lengths[drawn] / total)
     # Too few different positions would not span enough directions: add the longest of the others.
     seen = np.unique(drawn)

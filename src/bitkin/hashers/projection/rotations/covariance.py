@@ -71,6 +71,7 @@ def unit_covariance(covariance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         )
     _require_correlations(matrix)
     if largest > 0:
+        # ldexp by the exponent of the largest entry: exact, so no digit of the covariance is lost
         matrix = np.ldexp(matrix, -int(np.frexp(largest)[1]))
     return (matrix + matrix.T) / 2
 
@@ -79,6 +80,7 @@ def _require_correlations(matrix: npt.NDArray[np.float64]) -> None:
     """Raise where a covariance is larger than its two variances allow; squares of numbers that
     small may vanish.
     """
+    # Cauchy–Schwarz: |σᵢⱼ| ≤ √σᵢᵢ · √σⱼⱼ
     deviations = np.sqrt(matrix.diagonal())
     beyond = np.abs(matrix) - np.outer(deviations, deviations)
     if beyond.max() > _CORRELATION * matrix.diagonal().max():

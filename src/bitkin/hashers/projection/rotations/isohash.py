@@ -95,5 +95,6 @@ def _lift_and_project(
         nearer = np.einsum("ij,ij->j", directions, start @ axes)
         rotation = (directions * np.where(nearer < 0, -1.0, 1.0)) @ axes.T
     if np.abs(rotated.diagonal() - mean).max() > tolerance:
+        # R₂ᵀ(RᵀΣR)R₂ has an even diagonal, so R·R₂ is the rotation
         rotation = rotation @ equalizing_rotation(rotation.T @ sigma @ rotation)[0]
     return rotation

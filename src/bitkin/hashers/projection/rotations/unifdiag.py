@@ -60,6 +60,7 @@ class UnifDiag(CovarianceRotation):
             return equalizing_rotation(sigma)[0]
         start = draw_rotation(len(sigma), draws or Draws(0, "rotation"))
         with threads.blas_in_one_thread():
+            # with Σ' = R₀ᵀΣR₀ and R₁ that evens out Σ', the whole rotation is R₀·R₁
             return start @ equalizing_rotation(unit_covariance(start.T @ sigma @ start))[0]
 
     def require_parameters(self) -> None:

@@ -60,6 +60,8 @@ class CentredRows:
             return product
         out = np.empty((self.shape[1], left.shape[1]))
 
+        # Each piece computes some rows of the result whole, so no sum depends on how many threads
+        # run.
         def piece(which: slice) -> None:
             np.matmul((self.rows[:, which] - self.centre[which]).T, weighted, out=out[which])
 
@@ -72,6 +74,7 @@ class CentredRows:
         n, d = self.shape
         total = np.zeros((n, n))
         if self.sparse:
+            # in float32 the sums would lose digits that the next subtraction needs
             wide = self.rows.astype(np.float64)
             total += (wide @ wide.T).toarray()
             # (xᵢ − m)·(xⱼ − m) = xᵢ·xⱼ − xᵢ·m − xⱼ·m + m·m

@@ -145,6 +145,7 @@ class RowMoments:
         total, right = self._total.copy(), directions.shape[1]
         out = np.zeros((right, right))
         with threads.blas_in_one_thread():
+            # Dᵀ (Σ (x − o)(x − o)ᵀ) D, of the chunks added up already
             out += directions.T @ upper_times(self._products, directions)
             for chunk in self._chunks.rest():
                 total += column_sums(chunk)

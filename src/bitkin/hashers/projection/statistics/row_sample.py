@@ -112,6 +112,7 @@ class RowSample:
         if len(numbers) <= 2 * room:
             return
         chosen = _smallest(numbers, self.key, room)
+        # Later rows with a larger hash cannot be chosen (see `_capacity`): they are not even kept.
         self._highest = row_hashes(numbers[chosen], self.key).max()
         self._numbers, self._rows = [numbers[chosen]], [stack(self._rows)[chosen]]
 
@@ -129,6 +130,7 @@ def sample_row_numbers(
     for first in range(0, n, _HASHED_AT_ONCE):
         more = np.arange(first, min(first + _HASHED_AT_ONCE, n), dtype=np.int64)
         numbers = np.concatenate([numbers, more])
+        # the smallest of all are among the smallest so far and the next piece
         numbers = numbers[_smallest(numbers, key, count)]
     return np.sort(numbers)
 
@@ -164,4 +166,5 @@ def _smallest(numbers: npt.NDArray[np.int64], key: int, count: int) -> npt.NDArr
     """Return the positions of the `count` numbers with the smallest hashes, in any order."""
     if count >= len(numbers):
         return np.arange(len(numbers))
+    # no two hashes are equal, so which `count` are smallest is not a matter of chance
     return np.argpartition(row_hashes(numbers, key), count)[:count]

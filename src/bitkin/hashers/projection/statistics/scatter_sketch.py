@@ -89,6 +89,7 @@ class ScatterSketch:
         both = ScatterSketch(self.test)
         both.n = self.n + other.n
         mine, theirs = self._sums(), other._sums()
+        # all three are plain sums over rows about zero, so they add
         both._total = mine[0] + theirs[0]
         both._product = mine[1] + theirs[1]
         both._squares = mine[2] + theirs[2]
@@ -105,6 +106,7 @@ def _add(total: Floats, product: Floats, test: Floats, chunk: Any) -> float:
     """Add a chunk to the sums in place, and return the sum of its squares."""
     total += column_sums(chunk)
     if issparse(chunk):
+        # Xᵀ (X Ω) in this order: n × l and d × l numbers, never d × d
         product += chunk.T @ (chunk @ test)
         return _squares(chunk)
     # Xᵀ (X Ω) for the rows X of the chunk, first X Ω by rows, then Xᵀ (…) by features

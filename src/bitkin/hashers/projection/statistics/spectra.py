@@ -29,6 +29,8 @@ def leading_eigenvectors(matrix: Floats, k: int) -> tuple[Floats, Floats]:
     size = len(matrix)
     with threads.blas_in_one_thread():
         values, vectors = scipy.linalg.eigh(
+            # the transpose is the same symmetric matrix in the column order that LAPACK works in:
+            # no copy
             matrix.T, subset_by_index=(size - k, size - 1), overwrite_a=True, check_finite=False
         )
     return values[::-1].copy(), fix_signs(vectors[:, ::-1])
@@ -128,6 +130,7 @@ def _eigenpairs(
             return wide.transposed_times(wide.times(column)).ravel()
         return wide.times(wide.transposed_times(column)).ravel()
 
+    # Lanczos needs only products with AᵀA or A Aᵀ, so neither is ever formed.
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     with threads.blas_in_one_thread():
         values, vectors = eigsh(operator, k, which="LA", v0=draws.normals(size))

@@ -85,6 +85,7 @@ class EarlierModel:
         self.directions = model.components.astype(np.float64)
         with threads.blas_in_one_thread():
             self.gram = self.directions.T @ self.directions
+            # a pseudoinverse, for nothing promises that the directions are independent
             self.inverse = np.linalg.pinv(self.gram, hermitian=True)
 
 
@@ -102,7 +103,10 @@ class RecentStream:
         self._covariance = tracker.recent_covariance
         n_features, n_bits = self._directions.shape
         self._captured = float(self._covariance.trace())
+        # two sums of the same vectors, rounded apart: what is outside must not be negative
         self._total = max(self._captured, tracker.recent_total_variance)
+        # s = (total − tr Σ) / (d − c): the variance outside W, spread evenly over its d − c
+        # directions
         self._each_outside = (self._total - self._captured) / (n_features - n_bits)
 
     def variance_kept(self, earlier: EarlierModel) -> float:
@@ -125,6 +129,8 @@ class RecentStream:
 
     def _within(self, earlier: EarlierModel) -> float:
         """Return the variance in the span of the earlier directions, the trace of (AᵀA)⁺ AᵀCA."""
+        # The projector onto the span of A is A (AᵀA)⁺ Aᵀ, and tr(A G⁺ Aᵀ C) = tr(G⁺ AᵀCA). The
+        # trace of a product of two symmetric matrices is the sum of their products entry by entry.
         return float(np.sum(earlier.inverse * self._along(earlier)))
 
     def _along(self, earlier: EarlierModel) -> Floats:
@@ -142,6 +148,7 @@ def share_of_flipped_bits(a: SignModel, b: SignModel, rows: npt.NDArray[np.float
     """Return the share of bits that differ between two models' codes of some rows, however large; 0
     of no rows.
     """
+    # unused high bits of a word are zero in both codes, so they never differ
     differ = np.unpackbits((_words(a, rows) ^ _words(b, rows)).view(np.uint8))
     return int(differ.sum()) / max(1, len(rows) * a.spec.n_symbols)
 

@@ -59,6 +59,7 @@ def _changes(first: int, stop: int) -> tuple[list[int], list[int]]:
     filling = list(range(first, min(stop, PROBE_ROWS)))
     # what is left of the first block has no part
     blocks = np.arange(max(1, first // _BLOCK), -(-stop // _BLOCK))
+    # one hash per block: its low bits choose the vector within the block, its high ones the slot
     drawn = row_hashes(blocks, 0)
     positions = blocks * _BLOCK + (drawn % np.uint64(_BLOCK)).astype(np.int64)
     slots = (drawn >> np.uint64(32)) % np.uint64(PROBE_ROWS)

@@ -100,6 +100,7 @@ def align_with_rows(
         return
     if not parts or parts[-1][0] is not last[0]:
         parts = [*parts, last]
+    # places[i] is the row of the batch that the i-th usable vector came from
     places = np.flatnonzero(usable)
     first, done = 0, 0
     for part, (model, words) in enumerate(parts):

@@ -57,6 +57,7 @@ def tensors_of_stream(stream: Stream) -> dict[str, npt.NDArray[Any]]:
     }
     tensors |= {f"stream.tracker.{name}": array for name, array in arrays.items()}
     if stream.rotation_matrix is not None:
+        # "turn" is the file format's name of the rotation
         tensors["stream.turn"] = stream.rotation_matrix.copy()
     if stream.epoch is not None:
         tensors["stream.epoch"] = stream.epoch.components
@@ -165,6 +166,8 @@ def _tracker_from(stored: StoredFile, fresh: Tracker, numbers: Any) -> Tracker:
             raise InvalidInputError(f"{name} is not that of the projection")
     found = {}
     for name, array in arrays.items():
+        # An array without rows in a fresh tracker is one whose length varies: rows held back, the
+        # sketch.
         key = f"stream.tracker.{name}"
         if len(array):
             found[name] = stored.tensor(key, array.dtype, array.shape)

@@ -152,6 +152,7 @@ class Stream:
             if self._current is None:
                 components = self.tracker.directions
                 if self.rotation_matrix is not None:
+                    # Wᵀ and R in one matrix: sign((xWᵀ)R) = sign(x(WᵀR))
                     wide = components.astype(np.float64)
                     with threads.blas_in_one_thread():
                         components = (wide @ self.rotation_matrix).astype(np.float32)
@@ -169,6 +170,8 @@ class Stream:
         for batch in batches:
             for rows, _ in stream_rows(batch, normalize=False):
                 self.advance(rows, emit=False, epochs=False)
+        # A rotation is only as current as the covariance it was found from: find it again where
+        # `flush` has changed that.
         before = self.tracker.covariance
         self.tracker.flush()
         self._ready = self.tracker.ready
@@ -279,6 +282,7 @@ class Stream:
         for first in range(0, len(rows), step):
             with self.lock:
                 ended += self._advance(rows, words, first, min(first + step, len(rows)), epochs)
+        # Epoch i made the codes of rows ends[i] … ends[i + 1]; the current one made the last.
         ends = [0, *(end for _, end in ended), len(rows)]
         makers = [*(model for model, _ in ended), self.epoch]
         parts = [
@@ -299,6 +303,7 @@ class Stream:
             # All rows up to the next event are learned in one go: between events nothing but the
             # tracker changes.
             stop = min(last, at + self._vectors_to_next_event(emit=emit, epochs=epochs))
+            # asked before learning: afterwards the tracker counts to the change after
             changes = stop - at >= self.tracker.vectors_to_next_change()
             self._follow(rows[at:stop], words[at:stop])
             if changes:
@@ -348,6 +353,8 @@ class Stream:
         n, waits = self.n_seen, [_NO_EVENT]
         rule = self.recipe.epochs
         if self._refreshes_here:
+            # before the tracker is ready, look after every vector: the first rotation is due at
+            # once then
             waits.append(self.recipe.refresh - n % self.recipe.refresh if self._ready else 1)
         if emit and self.epoch is None and not isinstance(self.tracker, OPASTTracker):
             # the model that codes is another one from there on

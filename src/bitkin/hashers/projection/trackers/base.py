@@ -117,6 +117,7 @@ class Tracker(ABC):
 def draw_basis(n_features: int, n_bits: int, draws: Draws) -> npt.NDArray[np.float32]:
     """Return random orthonormal columns, float32 (n_features, n_bits)."""
     with threads.blas_in_one_thread():
+        # Q of a normal matrix spans a subspace that is evenly distributed over all of them.
         return np.linalg.qr(draws.normals((n_features, n_bits)))[0].astype(np.float32)
 
 
@@ -158,8 +159,11 @@ def require_semidefinite(matrix: npt.NDArray[np.float64], name: str, *, within: 
     largest = float(matrix.diagonal().max(initial=0.0))
     sound = (
         np.array_equal(matrix, matrix.T)
+        # a semidefinite matrix has its largest entry on the diagonal
         and float(np.abs(matrix).max(initial=0.0)) <= (1 + within) * largest
     )
+    # M / largest + within · I has a Cholesky factor exactly when no eigenvalue of M is at or below
+    # −within · largest; it is cheaper than the eigenvalues themselves.
     if sound and largest > 0:
         try:
             with threads.blas_in_one_thread():

@@ -108,6 +108,7 @@ class FrequentDirectionsTracker(Tracker):
         truly is.
         """
         return (
+            # In the basis of its own eigenvectors BᵀB is diagonal, with the eigenvalues on it.
             np.diag(self._leading()[0] / self._n)
             if self.ready
             else np.zeros((self.n_bits, self.n_bits))
@@ -124,12 +125,14 @@ class FrequentDirectionsTracker(Tracker):
         directions.
         """
         with threads.blas_in_one_thread():
+            # y = Vᵀ(x − m) with V the current directions; the moment is the mean of y yᵀ.
             projected = (
                 (self._last - self._mean) @ self._leading()[1]
                 if self.ready
                 else np.empty((0, self.n_bits))
             )
             moment = projected.T @ projected / max(1, len(projected))
+        # BLAS may round the two halves differently
         return (moment + moment.T) / 2
 
     @property
@@ -141,6 +144,8 @@ class FrequentDirectionsTracker(Tracker):
         """Take in rows, float32 (n, n_features), C-contiguous and finite; whole chunks at once."""
         at = 0
         while at < len(rows):
+            # Chunks begin at fixed counts of vectors, not where a call begins: any cut of the
+            # stream into calls gives the same chunks.
             stop = min(len(rows), at + self.chunk_rows - self._n_held)
             self._held.append(rows[at:stop].copy())
             self._n_held += stop - at
@@ -173,6 +178,7 @@ class FrequentDirectionsTracker(Tracker):
                 f"center={self.center}, got "
                 f"{other.n_features} features, {other.n_bits} bits, center={other.center}."
             )
+        # copies: merging changes neither of the two
         both, theirs = self.from_state(*self.state()), other.from_state(*other.state())
         both.flush()
         theirs.flush()
@@ -215,6 +221,7 @@ class FrequentDirectionsTracker(Tracker):
         sketch = _rows(arrays, "sketch", np.empty((0, d)))
         whole_number(len(sketch), "rows of the sketch", low=0, high=2 * size)
         self._sketch = FrequentDirectionsSketch(d, size)
+        # no more rows than there is room for, so nothing is shrunk
         self._sketch.add(sketch)
         self._mean = restore_array(arrays, "mean", np.empty(d))
         self._n = whole_number(numbers["n"], "n", low=0, high=_LARGEST_COUNT)
@@ -231,6 +238,8 @@ class FrequentDirectionsTracker(Tracker):
 
     def _absorb(self, chunk: FloatRows) -> None:
         wide = chunk.astype(np.float64)
+        # Σ (x − m_b)(x − m_b)ᵀ of the chunk about its own mean m_b; `_join` adds what the means
+        # differ by.
         mean = column_sums(chunk) / len(chunk) if self.center else np.zeros(self.n_features)
         wide -= mean
         self._join(wide, mean, len(chunk), float(np.square(wide).sum()))
@@ -252,6 +261,7 @@ class FrequentDirectionsTracker(Tracker):
             row = np.sqrt(self._n * n / (self._n + n)) * shift
             self._sketch.add(row[None])
             self._total += float(np.square(row).sum())
+            # m = m₁ + n₂/(n₁ + n₂) · (m₂ − m₁), the mean of both
             self._mean += n / (self._n + n) * shift
         elif self.center:
             self._mean = mean.copy()
@@ -259,9 +269,11 @@ class FrequentDirectionsTracker(Tracker):
 
     def _leading(self) -> tuple[Floats, Floats]:
         """Return the largest eigenvalues of the sketch's scatter, and their directions; found once
-        a chunk.
+        per chunk.
         """
         if self._found is None:
+            # Rows of zeros where the sketch has fewer rows than there are bits: `orthonormalize`
+            # then completes the directions.
             rows = np.zeros((max(self.n_bits, len(self._sketch.rows)), self.n_features))
             rows[: len(self._sketch.rows)] = self._sketch.rows
             # With B Bᵀ u = λ u, Bᵀ B has the eigenvector Bᵀ u: the smaller side is solved.

@@ -46,6 +46,7 @@ class FrozenSigns:
         """Write the codes of rows, float32 (n, n_features), C-contiguous and finite, to `words`,
         uint64 (n, words).
         """
+        # (x − mean) · W ≥ 0 is asked as x · W ≥ mean · W, the offset
         streaming.signs_into(
             read_only(rows), read_only(self.blocks), read_only(self.offset), *self._room, words
         )
@@ -151,13 +152,15 @@ class OPASTTracker(Tracker):
         """Take in rows as `update` does, and write the code of each to its row of `words` before it
         is learned from.
 
-        `words` is uint64 (n, words a code), or of no columns where no codes are wanted. Codes are
+        `words` is uint64 (n, words per code), or of no columns where no codes are wanted. Codes are
         those of `frozen` or, without it, of the model as it moves. `rotation`, float64 (n_bits,
         n_bits), C-contiguous, rotates the moving model's; every `refresh` vectors (0: never),
         counted from the first one, and once when the first vectors have been learned from, it is
         overwritten with what `UnifDiag` makes of `covariance`.
         """
         done = 0
+        # The first vectors are only held: until they are complete, codes come from random
+        # directions.
         while not self.ready and done < len(rows):
             stop = min(len(rows), done + _N_FIRST - self._n_held)
             if words.shape[1]:
@@ -237,6 +240,7 @@ class OPASTTracker(Tracker):
         """
         if not self.ready:
             return 0.0 * sums
+        # sums are of vectors times SCALE, so a second moment carries its square
         return sums / self._model.numbers[weight] / self._model.numbers[streaming.SCALE] ** 2
 
     def _sign(
@@ -252,6 +256,7 @@ class OPASTTracker(Tracker):
             if rotation is not None:
                 with threads.blas_in_one_thread():
                     components = (components @ rotation).astype(np.float32)
+            # nothing has been learned, so the mean to subtract is zero
             frozen = FrozenSigns(components, np.zeros(self.n_bits))
         frozen.write(rows, words)
 
@@ -283,10 +288,13 @@ class OPASTTracker(Tracker):
         model = self._model
         wide = held.astype(np.float64)
         if self.center:
+            # Medians, because a mean or a mean length would follow one wild vector among the
+            # eight.
             model.mean[:] = np.median(wide, axis=0)
         distances = np.sqrt(((wide - model.mean) ** 2).sum(axis=1))
         reference = float(np.median(distances[distances > 0]))
         scale = 2.0 ** -int(np.frexp(reference)[1])
+        # Equal vectors that were dropped while waiting count in the weight of the mean.
         n_dropped = self.n_seen - len(held)
         model.numbers[streaming.SCALE] = scale
         model.numbers[streaming.REFERENCE] = (reference * scale) ** 2
@@ -294,6 +302,7 @@ class OPASTTracker(Tracker):
         model.numbers[streaming.RECENT_WEIGHT] = _weight_of(n_dropped, streaming.RECENT)
         # Z = (ΣWᵀx xᵀW)⁻¹ starts as I/r²: as if one vector of that length had come along each axis.
         np.fill_diagonal(model.inverse, 1.0 / model.numbers[streaming.REFERENCE])
+        # they were counted when they were held, and will be again when they are learned from
         model.counts[streaming.SEEN] -= len(held)
         self._held, self._n_held = None, 0
         self._feed(held, np.empty((len(held), 0), dtype=np.uint64), None, None, 0)
