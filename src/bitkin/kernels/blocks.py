@@ -37,6 +37,8 @@ def pack_blocks_into(rows, blocks, first):
         lane = (first + done) % BLOCK
         count = min(BLOCK - lane, n - done)
         block = blocks[b]
+        # lane after lane of one word is contiguous in the
+        # block, so the inner loop writes whole vectors
         for p in range(n_planes):
             for w in range(n_words):
                 for i in range(count):

@@ -1,9 +1,9 @@
-"""Hierarchical feature hashing: scores of tree nodes from one table of weights a level, and
+"""Hierarchical feature hashing: scores of tree nodes from one table of weights per level, and
 learning them.
 
 A node u hashes feature j with MurmurHash3_x86_32 of the four bytes of j, seeded by u. The low 31
 bits choose the bucket, by the high part of their product with the number of buckets, and the top
-bit is the sign ξ. The rounds that see only the feature are done once a row; what is left for each
+bit is the sign ξ. The rounds that see only the feature are done once per row; what is left for each
 node is short and vectorized.
 
 Nodes are numbered level after level, the children of one node in a row: those of node i are
@@ -52,7 +52,7 @@ class Tree(NamedTuple):
     """The nodes below the root that lead to a class."""
 
     seeds: npt.NDArray[np.uint32]
-    """[N]: one a node."""
+    """[N]: one per node."""
     levels: npt.NDArray[np.int32]
     """[N]: from 0, the row of the table."""
     parents: npt.NDArray[np.int32]
@@ -94,7 +94,7 @@ class HeshingWork(NamedTuple):
     frontier: npt.NDArray[np.int32]
     """[N]: nodes that the search has scored on a level."""
     kept: npt.NDArray[np.int32]
-    """[N + 1]: those of them it goes on with, in order."""
+    """[N + 1]: those of them it continues with, in order."""
     visited: npt.NDArray[np.int32]
     """[N]: all nodes scored, parents before children."""
 
@@ -149,6 +149,8 @@ def place_features_into(features, seed, n_buckets, buckets, signs):
     m = np.uint64(n_buckets)
     for i in range(features.size):
         h = _hash(_key(np.uint64(features[i])), np.uint64(seed))
+        # h_u(j): the 31 bits as a fraction of 2³¹, times m;
+        # ξ_u(j) is the top bit, which h never sees
         buckets[i] = ((h & _LOW_31) * m) >> _U31
         signs[i] = 1 - 2 * np.int64(h >> _U31)
 
@@ -223,6 +225,8 @@ def _keep_best(frontier, scores, beam, kept):
     return how many.
     """
     n = 0
+    # A heap of `beam` nodes with the worst on top: O(N log beam), and a node that is no better
+    # than the worst costs one comparison.
     for node in frontier:
         if n < beam:
             place = n
@@ -234,6 +238,7 @@ def _keep_best(frontier, scores, beam, kept):
         elif _is_worse(kept[0], node, scores):
             kept[0] = node
             _sift_down(kept, n, scores)
+    # heapsort: the worst goes to the end, so the best comes first
     for last in range(n - 1, 0, -1):
         kept[0], kept[last] = kept[last], kept[0]
         _sift_down(kept, last, scores)
@@ -253,6 +258,7 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
     seeds, children = tree.seeds, tree.children
     n_visited = 0
     n_kept = 1
+    # the root, whose own part of the score is the same for all classes and is left out
     kept[0] = -1
     last = tree.levels[tree.levels.size - 1]
     for level in range(last + 1):
@@ -262,6 +268,8 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
             above = scores[node] if node >= 0 else 0.0
             for child in range(children[node + 1], children[node + 2]):
                 score = _node_score(n, seeds[child], level, weights, keys, values, buckets, signed)
+                # 1/√T · Σ ⟨w, Φ(x, u)⟩ down to here: a node is
+                # scored once for all classes below it
                 scores[child] = above + factor * score
                 frontier[n_frontier] = child
                 visited[n_visited] = child
@@ -275,6 +283,7 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
         else:
             n_kept = _keep_best(frontier[:n_frontier], scores, beam, kept)
             if true_leaf >= 0:
+                # Learning needs the score of the true class, whatever the beam thinks of it.
                 n_kept = _keep_ancestor(true_leaf, level, tree, kept, n_kept)
     return 0, 0
 
@@ -331,6 +340,7 @@ def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work,
         if done < classes.shape[1]:
             n_leaves, _ = _search(n, tree, weights, factor, tree.seeds.size, -1, work)
             for k in range(done):
+                # those that the beam has found have their places already
                 work.scores[tree.class_leaves[classes[r, k]]] = -np.inf
             _take_best(n_leaves, tree, done, work, classes[r], scores[r])
 
@@ -352,6 +362,7 @@ def sure_depths_into(
         _keep_best(work.frontier[:n_leaves], work.scores, 1, work.kept)
         leaf = work.kept[0]
         classes[r] = tree.leaf_classes[leaf]
+        # the beam chose the class, but its lead is over all classes: score what the beam left out
         if n_visited < tree.seeds.size:
             _search(n, tree, weights, factor, tree.seeds.size, -1, work)
         depths[r] = _sure_depth(leaf, leaf_level, margin, tree, work)
@@ -373,6 +384,8 @@ def _sure_depth(leaf, leaf_level, margin, tree, work):
     for level in range(leaf_level, -1, -1):  # the path from the root down, into `kept`
         work.kept[level] = leaf
         leaf = tree.parents[leaf]
+    # lead = s(best) − the best score outside the node so far; it only shrinks on the way down, so
+    # the first node below the margin ends the sure part of the path.
     lead = np.inf
     score = scores[work.kept[leaf_level]]
     for level in range(leaf_level + 1):
@@ -396,6 +409,8 @@ def _add_row(n, node, amount, tree, tables, averaging, work):
     for i in range(n):
         weights[level, buckets[i]] += change * signed[i]
     if averaging:
+        # The sum of all weights so far is sums + carried · weights. Weights change by δ from now
+        # on, so sums −= carried · δ leaves that sum as it was.
         change = np.float32(-amount * tables.numbers[1])
         for i in range(n):
             sums[level, buckets[i]] += change * signed[i]
@@ -417,6 +432,8 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
     if not loss > 0.0:
         return 0.0
     good, bad, apart = true_leaf, rival, 0
+    # Below the lowest common ancestor the two paths have `apart` nodes each; above it the gradient
+    # of the good path cancels that of the bad one, so those nodes stay.
     while good != bad:
         good, bad, apart = tree.parents[good], tree.parents[bad], apart + 1
     # About as far as to a loss of 0 and no farther: the step of the proximal method, safe whatever
@@ -424,6 +441,7 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
     # collisions within one row change it.
     length = 2.0 * apart * square * factor * factor
     amount = step if step * length <= loss else loss / length
+    # Ψ has the factor 1/√T, and the table holds weights / scale
     amount *= factor / tables.numbers[0]
     good, bad = true_leaf, rival
     while good != bad:
@@ -439,6 +457,7 @@ def _softmax_step(
 ):
     """Move every node that was scored by how far its share is from the truth; return the loss."""
     scores, shares = work.scores, work.shares
+    # the largest score is subtracted, so that no exponential overflows
     top = scores[true_leaf]
     for node in work.frontier[:n_leaves]:
         top = max(top, scores[node])
@@ -448,9 +467,12 @@ def _softmax_step(
     for node in work.frontier[:n_leaves]:
         shares[node] = np.exp(scores[node] - top)
         total += shares[node]
+    # −log softmax(true) = log Σ exp(s) − s(true)
     loss = np.log(total) + top - scores[true_leaf]
     for node in work.frontier[:n_leaves]:
         shares[node] /= total
+    # The gradient at a node is the sum over the leaves below it: p(u) = Σ p(leaf), less 1 on the
+    # true path. Children come after their parents in `visited`, so backwards they are complete.
     for k in range(n_visited - 1, -1, -1):
         node = work.visited[k]
         if tree.parents[node] >= 0:
@@ -461,6 +483,8 @@ def _softmax_step(
         node = tree.parents[node]
     steepness = 0.0
     for node in work.visited[:n_visited]:
+        # ‖gradient‖² is about Σ share² · ‖x‖² / T: parts of
+        # different nodes are hashed independently
         steepness += shares[node] * shares[node]
     # The loss falls by at least as much as a line cut off at 0 would: beyond that point lies only
     # overshooting.
@@ -514,6 +538,7 @@ def learn_rows_into(
         square = 0.0
         for i in range(n):
             square += np.float64(work.values[i]) * np.float64(work.values[i])
+        # η_t = η₀ / √(1 + α·η₀·t)
         step = first_step / np.sqrt(1.0 + alpha * first_step * numbers[3])
         if square > 0.0:
             n_leaves, n_visited = _search(
@@ -538,9 +563,12 @@ def learn_rows_into(
                     n, true_leaf, n_leaves, step, factor, square, tree, tables, averaging, work
                 )
             numbers[4] += loss
+        # The L2 penalty as an implicit step, w / (1 + η·α),
+        # for all weights at once through the scale.
         numbers[0] /= 1.0 + step * alpha
         if numbers[0] < LEAST_SCALE:
             _settle(tables, averaging)
+        # sums + carried · weights grows by scale · weights, the weights after this step
         numbers[1] += numbers[0]
         numbers[2] += 1.0
         numbers[3] += 1.0

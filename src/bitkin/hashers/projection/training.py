@@ -202,8 +202,8 @@ def _short_rows(batch: Any, small: Any) -> npt.NDArray[np.intp]:
         entries = np.flatnonzero((np.abs(small.data) < _NORMAL) & (batch.data != 0))
         return np.unique(np.searchsorted(small.indptr, entries, side="right") - 1)
     with np.errstate(over="ignore"):
-        # A row with a square sum of 2⁻¹²⁶ or more has an entry far above where float32 loses
-        # digits.
+        # A row with a square sum of 2⁻¹²⁶ or more has an
+        # entry far above where float32 loses digits.
         squares = np.einsum("ij,ij->i", small, small)
     short = np.flatnonzero(~(squares >= _NORMAL))
     held: npt.NDArray[np.intp] = short[batch[short].any(axis=1)]

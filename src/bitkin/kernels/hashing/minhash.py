@@ -47,7 +47,7 @@ class MinHashTables(NamedTuple):
     orders: npt.NDArray[np.uint64]
     """[n, 3]: shift, factor, and 1 / factor mod 2**64."""
     salts: npt.NDArray[np.uint64]
-    """[n]: one a place."""
+    """[n]: one per place."""
     bit_places: npt.NDArray[np.uint64]
     """[64]: where in a word the bit of symbol j stands; not drawn, but a table as well."""
 
@@ -110,7 +110,9 @@ def _fill_bins_into(members, keys, mixed, values, largest):
         chunk = members[start : start + CHUNK]
         _mix_into(chunk, keys, mixed)
         for i in range(chunk.size):
+            # 0 and 2⁶⁴ − 1 mean "no hash" in the two arrays; no member may have them
             hashed = max(min(mixed[i], _LARGEST), _SMALLEST)
+            # ⌊hash/2⁶⁴ · n⌋ by the high 32 bits: it rises with the hash, and needs no division
             place = ((hashed >> _U32) * n) >> _U32
             values[place] = min(values[place], hashed)
             largest[place] = max(largest[place], hashed)
@@ -155,8 +157,11 @@ def _fill_empty_bins(values, largest, orders, bins):
         n_empty += values[i] == _NONE
     n_filled = n - n_empty
     mask = _U0
+    # N − 1 for N the power of two from n on
     while mask < np.uint64(n - 1):
         mask = mask + mask + _U1
+    # A walk takes about n/filled steps, asking takes
+    # `filled`: equal at filled² ≈ n, up to a factor.
     if n_filled * n_filled >= _MANY * n:
         for e in range(n_empty):
             i = empty[e]
@@ -182,6 +187,7 @@ def _own_orders_into(members, keys, orders, mixed, values):
         for j in range(values.size):
             shift, factor, least = orders[j, 0], orders[j, 1], values[j]
             for i in range(chunk.size):
+                # modulo 2⁶⁴, where an odd factor makes it one to one
                 least = min(least, mixed[i] * factor + shift)
             values[j] = least
 

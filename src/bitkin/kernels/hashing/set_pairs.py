@@ -47,6 +47,7 @@ def _shared_needed(both, threshold):
     """Return the least s with s / (both − s) ≥ `threshold` in floating point, where two sets have
     `both` members.
     """
+    # J = s/(both − s) ≥ t is s ≥ t·both/(1 + t); rounding may be off by one, so it is checked
     needed = int(threshold * both / (1.0 + threshold))
     while needed > 0 and (needed - 1) / (both - needed + 1) >= threshold:
         needed -= 1

@@ -72,6 +72,7 @@ def _sort(members, first, stop, work):
                 _merge_into(members, start, middle, end, work)
             else:
                 _merge_into(work, start, middle, end, members)
+        # each pass reads one array and writes the other
         in_members = not in_members
         width *= 2
     if not in_members:

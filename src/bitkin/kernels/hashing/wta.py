@@ -8,7 +8,7 @@ one whose components are all zero.
 
 An empty window i looks for a donor along a sequence of windows that is the same for every row: by
 rotation i + 1, i + 2, … around the ring, or a few windows chosen at random and the ring from the
-last of them on. The first window that was filled to begin with gives its winner plus C a step,
+last of them on. The first window that was filled to begin with gives its winner plus C per step,
 modulo the alphabet.
 """
 
@@ -40,10 +40,12 @@ def _row_winners_into(row, features, slots, best, winners):
         winner = np.int32(0)
         for k in range(1, n_slots):
             value = row[features[w, k]]
+            # strict >, so the first of equals wins; selects, as the winner cannot be predicted
             winner = np.int32(k) if value > top else winner
             top = value if value > top else top
         best[w] = top
         winners[w] = winner
+    # Only a window whose largest component is 0 can be empty: a second pass over those few.
     for w in range(features.shape[0]):
         if best[w] == 0:  # all zeros, or zeros and negative numbers
             filled = False
@@ -74,6 +76,7 @@ def _single_hits_into(numbers, columns, places, n_places, hit_places, hits):
     asked at once.
     """
     for i in range(len(columns)):
+        # no load depends on another, so cache misses overlap
         hit_places[i] = places[np.uint32(columns[i])]
     n_hits = 0
     for i in range(len(columns)):
@@ -97,6 +100,7 @@ def _hits_into(
     zero = numbers.dtype.type(0)
     if n_factors > 1:
         for i in range(len(columns)):
+            # the row as a dense array, for the other factors of a product; zeroed again at the end
             values[columns[i]] = numbers[i]
     n_hits = 0
     for i in range(len(columns)):
@@ -108,6 +112,8 @@ def _hits_into(
             place = places[entry]
             if place >= n_places:
                 continue
+            # this feature is factor 0 of the place, so a
+            # product is met once and not once per factor
             component = numbers[i]
             for factor in range(1, n_factors):
                 value = values[features[factor, place]]
@@ -133,6 +139,7 @@ def _sparse_winners_into(hit_places, hits, n_hits, n_slots, best, counts, taken,
         w = hit_places[h] // n_slots
         slot = np.int32(hit_places[h] - w * n_slots)
         winner = winners[w]
+        # ties go to the lowest slot, whatever order the row stores its entries in
         if winner < 0 or hits[h] > best[w] or (hits[h] == best[w] and slot < winner):
             winners[w] = slot
             best[w] = hits[h]
@@ -154,12 +161,14 @@ def _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners)
         counts[hit_places[h] // n_slots] += 1
     begin = 0
     for w in range(len(counts)):
+        # counts become the first place of each window in `taken`
         begin, counts[w] = begin + counts[w] + 1, begin
     taken[:begin] = False
     for h in range(n_hits):
         w = hit_places[h] // n_slots
         place = counts[w] + np.int64(hit_places[h] - w * n_slots)
         end = counts[w + 1] if w + 1 < len(counts) else begin
+        # slots beyond the first c + 1 cannot decide which zero comes first
         if place < end:
             taken[place] = True
     for w in range(len(winners)):
@@ -167,6 +176,7 @@ def _first_zeros_into(hit_places, n_hits, n_slots, best, counts, taken, winners)
             slot = 0
             while taken[counts[w] + slot]:
                 slot += 1
+            # c = K: no zero in the window, and the largest negative component wins
             if slot < n_slots:
                 winners[w] = slot
 
@@ -180,6 +190,7 @@ def _ring_donors_into(winners, donors, steps):
     first = 0
     while winners[first] < 0:
         first += 1
+    # from the last window around the ring to the first filled one is first + 1 steps
     distance = first
     for i in range(n - 1, -1, -1):
         distance = 0 if winners[i] >= 0 else distance + 1
@@ -221,6 +232,8 @@ def _hashed_donors_into(winners, probes, waiting, donors, steps):
 def _symbols_into(winners, donors, steps, alphabet, offsets, symbols):
     """Symbols below `alphabet`: the donor's winner, and C for every step to it."""
     for i in range(len(winners)):
+        # winner + C·steps mod R: offsets hold C·steps mod R, and both parts are below R, so that
+        # one subtraction reduces the sum.
         symbol = np.int64(max(winners[donors[i]], 0)) + np.int64(offsets[steps[i]])
         symbols[i] = symbol - alphabet if symbol >= alphabet else symbol
 
@@ -230,8 +243,8 @@ def _pack_into(symbols, low_bytes, planes):
     """Symbols uint32[M] -> uint8[P, ⌈M / 8⌉ or more], symbol j in byte j // 8, bit 7 − j % 8 of its
     planes.
 
-    Eight bytes, one a symbol, are an 8 × 8 matrix of bits in one word; its transpose holds one byte
-    a plane. `low_bytes` is room for uint8[8 · ⌈M / 8⌉].
+    Eight bytes, one per symbol, are an 8 × 8 matrix of bits in one word; its transpose holds one
+    byte per plane. `low_bytes` is room for uint8[8 · ⌈M / 8⌉].
     """
     n_planes = planes.shape[0]
     low_bytes[len(symbols) :] = 0
@@ -242,6 +255,8 @@ def _pack_into(symbols, low_bytes, planes):
             bits = np.uint64(0)
             for j in range(8):
                 bits = (bits << _EIGHT) | np.uint64(low_bytes[8 * group + j])
+            # Transpose by swapping off-diagonal bits of 2 × 2 blocks, then 2 × 2 blocks of 4 × 4,
+            # then 4 × 4 of 8 × 8 (Hacker's Delight, 7-3).
             swap = (bits ^ (bits >> _SHIFT_1)) & _SWAP_1
             bits ^= swap ^ (swap << _SHIFT_1)
             swap = (bits ^ (bits >> _SHIFT_2)) & _SWAP_2
@@ -325,6 +340,7 @@ def sparse_winners_into(
 def _reduce_into(alphabet, winners):
     """Take winners modulo `alphabet`; −1 stays."""
     if alphabet & (alphabet - 1) == 0:
+        # a power of two: modulo is a mask
         mask = np.int32(alphabet - 1)
         for w in range(len(winners)):
             winners[w] = winners[w] if winners[w] < 0 else winners[w] & mask
@@ -361,6 +377,7 @@ def pack_winners_into(
                 _ring_donors_into(winners[r], ring_donors, ring_steps)
                 for q in range(n_waiting):
                     i = waiting[q]
+                    # from the last window asked the way continues around the ring
                     steps[i] += ring_steps[donors[i]]
                     donors[i] = ring_donors[donors[i]]
         if densify == NONE:

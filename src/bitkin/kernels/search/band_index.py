@@ -133,10 +133,12 @@ def fill_band_into(words, members, band, r, spread, slots, starts, rows):
     starts[:] = 0
     for i in range(len(members)):
         slots[i] = _slot(_band_key(words[members[i]], band, r), spread)
+        # Counting sort: counts one place up, so that running sums give where each slot begins.
         starts[np.int64(slots[i]) + 1] += 1
     for slot in range(1, len(starts)):
         starts[slot] += starts[slot - 1]
     for i in range(len(members)):
+        # filling moves each start to the start of the next slot; the loop below moves them back
         rows[starts[slots[i]]] = members[i]
         starts[slots[i]] += 1
     for slot in range(len(starts) - 1, 0, -1):
@@ -158,6 +160,7 @@ def _smallest_first(plan, n, budget, spare, begins):
         while size:
             size >>= 1
             length += 1
+        # bit lengths of sizes: 0, 1, 2–3, 4–7, … rows
         spare[c, 4] = length
         begins[length + 1] += 1
     for length in range(1, _SIZES + 1):
@@ -172,6 +175,7 @@ def _smallest_first(plan, n, budget, spare, begins):
             plan[c, j] = spare[c, j]
         budget -= plan[c, 1] - plan[c, 0]
         if budget <= 0:
+            # budget ≤ 0 is by how much this bucket is too large: it is cut short by that
             plan[c, 1] += budget
             return c + 1
     return n
@@ -193,6 +197,7 @@ def _plan(arrays, keys, masks, levels, budget, work):
         first, size = n, 0
         for m in range(levels[level], levels[level + 1]):
             for band in range(len(keys)):
+                # the key with the symbols of this mask changed
                 slot = _slot(keys[band] ^ masks[m], spread)
                 begin, stop = np.int64(starts[band, slot]), np.int64(starts[band, slot + 1])
                 if begin < stop:
@@ -243,6 +248,7 @@ def _sink_place(heap, place):
 
 @kernel
 def _is_probed(sorted_masks, difference):
+    # a query looks into a row's key exactly when query key ^ row key is one of its masks
     begin, stop = 0, len(sorted_masks)
     while begin < stop:
         middle = (begin + stop) // 2
@@ -276,6 +282,7 @@ def _list_rows_into(table, mask, plan, n_buckets, rows):
         for e in range(plan[c, 0], plan[c, 1]):
             row = table[band, e]
             rows[n] = row
+            # written always, counted only where allowed: no branch to mispredict
             n += np.int64(is_allowed(mask, np.int64(row)))
     return n
 
@@ -293,6 +300,7 @@ def _keep_likely(sketches, sketch, ws, rows, n, wanted, guesses):
         for first in range(len(ws), sketch.shape[1], len(ws)):
             guess += _distance(sketches, np.int64(rows[i]), sketch, first, _ONE_PLANE, ws)
         guesses[i] = guess
+    # fewer than `wanted` rows are within `too_near`, at least as many within `farthest`
     too_near, farthest = -1, _WORD_BITS * sketch.shape[1]
     while farthest - too_near > 1:
         middle = (too_near + farthest) // 2
@@ -342,6 +350,7 @@ def _sort_nearest_into(rows, distances, histogram, n, low, high, picked, places)
     for j in range(found):
         i = picked[j]
         distance = np.int64(distances[i])
+        # one number that sorts by distance first and row second
         places[histogram[distance]] = distance * _PLACE + rows[i]
         histogram[distance] += 1
     return found
@@ -363,6 +372,8 @@ def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
     enough = len(heap) * len(keys)  # so many rows are k different ones
     last = len(histogram) - 1
     while low <= last:
+        # Sort only as many distances as may be needed: a row is listed at most once per band, so k
+        # · bands entries hold k different rows.
         high, count = low, np.int64(histogram[low])
         while high < last and count < enough:
             high += 1
@@ -371,11 +382,14 @@ def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
         for j in range(found):
             place = places[j]
             if place >= heap[0]:
+                # entries come by distance, not by row: only a larger distance ends the search
                 if place // _PLACE > heap[0] // _PLACE:
                     return
                 continue
             row = place % _PLACE
             if seen[row] != stamp:
+                # rows of other keys share a slot, and a table of
+                # whole keys would not have listed them
                 if arrays.hashed and not _band_hits(arrays.words[row], keys, r, sorted_masks, 1):
                     continue
                 seen[row] = stamp

@@ -54,6 +54,7 @@ def band_keys_into(words, first_symbol, n_symbols, keys):
                 if exact:
                     key = (key << gathered) | bits
                 else:
+                    # + 1, so that a word of zeros changes the hash too
                     key = ((key ^ bits) + _ONE) * _SPREAD
                     key ^= key >> _29
             keys[i] = key
@@ -86,7 +87,7 @@ def _meet_first_here(words, a, b, band, rows):
             if bits == 0:
                 equal_run += count
             if last < first_symbol + rows:
-                break  # the band goes on in the next word
+                break  # the band continues in the next word
             if equal_run == rows:
                 return last == stop
             first_symbol += rows
@@ -117,6 +118,7 @@ def equal_symbols_into(words, n_symbols, first, second, equal):
 def _root(parents, row):
     """Return the lowest row of the component of `row`, and shorten the way to it."""
     while parents[row] != row:
+        # path halving: every second step skips a row, so ways stay short
         parents[row] = parents[parents[row]]
         row = parents[row]
     return row
@@ -157,7 +159,7 @@ def bucket_pairs_into(
     all of one component is left with none.
 
     Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to
-    go on with.
+    continue with.
     """
     found = 0
     for b in range(bucket, len(starts)):

@@ -88,7 +88,7 @@ class MultiWork(NamedTuple):
     levels: npt.NDArray[np.int64]
     """[T]: how many distances of a chunk were looked up."""
     planned: npt.NDArray[np.int64]
-    """[T]: the same, if the search goes on."""
+    """[T]: the same, if the search continues."""
     crowding: npt.NDArray[np.float64]
     """[T]: entries expected at a key."""
     probed: npt.NDArray[np.uint64]
@@ -133,6 +133,8 @@ def _run(plane, first, length):
     if length == 0:
         return _U0
     w, skipped = first // _WORD_BITS, first % _WORD_BITS
+    # Shift away what is before the run, add what continues
+    # in the next word, shift out what is after.
     bits = plane[w] << np.uint64(skipped)
     if skipped + length > _WORD_BITS:
         bits |= plane[w + 1] >> np.uint64(_WORD_BITS - skipped)
@@ -144,6 +146,7 @@ def _key(code, first, length):
     """Key of a chunk of a turned code (uint64[P, W])."""
     key = _run(code[0], first, length)
     for p in range(1, len(code)):
+        # planes one after another, the first in the highest bits
         key = (key << np.uint64(length)) | _run(code[p], first, length)
     return key
 
@@ -224,6 +227,7 @@ def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bit
             filters[start + i] = bits[i]
         for row in range(start, start + count):
             if is_allowed(mask, row):
+                # a counting sort by bucket: count first, running sums next, rows last
                 starts[buckets[row]] += np.uint32(1)
     total = np.uint32(0)
     for b in range(len(starts)):
@@ -268,6 +272,7 @@ def _chunk_distance(code, query, first, length):
     """Symbols of a chunk in which two turned codes differ."""
     differs = _U0
     for p in range(len(query)):
+        # a symbol differs where any of its planes does, so planes are ORed before bits are counted
         differs |= _run(code[p], first, length) ^ _run(query[p], first, length)
     return np.int64(popcount(differs))
 
@@ -294,6 +299,8 @@ def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met
             n_met += np.int64(np.int64(popcount(np.uint64(filters[e]) ^ wanted)) <= most)
         return n_met
     width = np.uint64(n_filtered)
+    # The planes of a filter lie side by side, `width` bits each. Folding them by OR onto the
+    # lowest leaves one bit per symbol that differs.
     used = (_U1 << width) - _U1
     for e in range(begin, end):
         different = np.uint64(filters[e]) ^ wanted
@@ -330,6 +337,7 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
     limit = min(radius, distances[0]) if size == k else radius
     for c in range(n_met):
         distance, row = work.met_distances[c], work.met[c]
+        # Cheap tests first: most rows end here, and only the others have their keys compared.
         if distance > limit or not is_allowed(mask, row):
             continue
         if size == k and not is_worse(distances[0], best_ids[0], distance, ids[row]):
@@ -363,6 +371,8 @@ def _look_up(
         work.query, n_symbols, tables.firsts[j] + tables.lengths[j], n_filtered, n_planes
     )
     begin, stop = tables.flip_starts[j, t], tables.flip_starts[j, t + 1]
+    # No row beyond the k-th distance is of use. A row found here differs in t symbols of the
+    # chunk, so its other symbols, and with them its filter, may differ in at most limit − t.
     limit = min(radius, distances[0]) if size == len(best_ids) else radius
     n_keys, n_entries, n_rows, spent = 0, 0, 0, 0.0
     for first in range(begin, stop, AT_ONCE):
@@ -379,6 +389,8 @@ def _look_up(
             n_entries += work.ends[i] - work.begins[i]
         work.touched[0] = touched
         n_keys += count
+        # entries are counted before they are read, so a
+        # crowded level is left before it is paid for
         spent = n_keys * costs[0] + n_entries * costs[1] + n_rows * costs[2]
         if spent > left:
             break
@@ -386,6 +398,7 @@ def _look_up(
         while i < count:
             n_met = 0
             while i < count and n_met < MET:
+                # at most as many entries as `met` has room for: all of them may pass
                 pause = min(work.ends[i], at + MET - n_met)
                 n_met = _sift_into(
                     filters,
@@ -416,6 +429,7 @@ def _next_cost(tables, levels, crowding, j, costs):
     it is on average.
     """
     t = levels[j]
+    # no flips were made for so large a distance
     if t + 1 >= tables.flip_starts.shape[1]:
         return np.inf
     n_keys = tables.flip_starts[j, t + 1] - tables.flip_starts[j, t]
@@ -490,7 +504,10 @@ def nearest_by_tables_into(
         for j in range(n_tables):
             work.keys[j] = _key(work.query, tables.firsts[j], tables.lengths[j])
             work.levels[j] = 0
+            # rows per bucket on average, until a lookup tells how crowded it is around this query
             work.crowding[j] = n_entries / (tables.starts.shape[1] - 1)
+        # Pigeonhole: a row not met so far differs in at least levels[j] symbols of every chunk j,
+        # so in Σ levels[j] = seen + 1 or more. All rows within `seen` have been met.
         seen, spent = -1, 0.0
         while True:
             limit = min(radius, distances[q, 0]) if sizes[q] == k else radius
@@ -498,6 +515,8 @@ def nearest_by_tables_into(
                 break
             j, cost = _cheapest(tables, work.levels, work.crowding, costs)
             if j < 0 or spent + cost > budgets[0]:
+                # Each further level lets `seen` grow by one, so limit − seen of them end the
+                # search at the latest.
                 ahead = _cost_ahead(
                     tables,
                     work.levels,

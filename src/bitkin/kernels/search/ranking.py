@@ -83,6 +83,7 @@ def squared_distances_into(rows, queries, query_of, scaled, lanes, out):
         _clear(lanes)
         for j in range(rows.shape[1]):
             difference = rows[i, j] - queries[q, j]
+            # Eight sums side by side; see the top of the file for why not one.
             lanes[j & 7] += difference * difference
         out[i] = _total(lanes)
         if not (scaled or _in_range(out[i])) and _differ(rows[i], queries[q]):
@@ -126,6 +127,8 @@ def sparse_squared_distances_into(
         differ = False
         _clear(lanes)
         while a < end_a or b < end_b:
+            # Merge of two ascending lists of columns; a column in
+            # one list only has a zero in the other.
             if b == end_b or (a < end_a and row_columns[a] < columns[b]):
                 j, difference = row_columns[a], row_values[a]
                 a += 1
@@ -159,6 +162,7 @@ def sparse_dot_products_into(
         b, end_b = offsets[query_of[i]], offsets[query_of[i] + 1]
         lossy = False
         _clear(lanes)
+        # only columns that both rows have contribute to a product
         while a < end_a and b < end_b:
             if row_columns[a] < columns[b]:
                 a += 1
@@ -230,6 +234,7 @@ def find_at_most_into(table, limits, counts, rows, columns, values):
         limit = limits[row]
         end = place + counts[row]
         j = 0
+        # counted before, so the search stops at the last one and not at the end of the row
         while place < end:
             if table[row, j] <= limit:
                 rows[place] = row
@@ -263,6 +268,8 @@ def average_precision_into(groups, offsets, relevant, counts, hits, out):
         for group in range(counts.shape[0]):
             n, r = counts[group], hits[group]
             if r > 0:
+                # Σᵢ (r/n) · (R₀ + 1 + (i − 1)(r − 1)/(n − 1)) / (N₀
+                # + i), i from 1; below it counts from 0
                 step = (r - 1) / (n - 1) if n > 1 else 0.0
                 precision = 0.0
                 for i in range(n):
@@ -270,6 +277,7 @@ def average_precision_into(groups, offsets, relevant, counts, hits, out):
                 total += precision * r / n
             before += n
             relevant_before += r
+            # what ranks behind the last relevant item adds nothing
             if relevant_before == n_relevant:
                 break
         out[row] = total / n_relevant if n_relevant > 0 else float("nan")

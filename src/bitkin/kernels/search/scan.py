@@ -2,7 +2,7 @@
 
 The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and `bs` are tuples
 whose lengths, not values, matter: they fix the number of planes, of words and of blocks taken in
-one turn at compile time, so LLVM unrolls those loops and vectorizes the one over the 512 lanes.
+one step at compile time, so LLVM unrolls those loops and vectorizes the one over the 512 lanes.
 
 The k smallest are kept by counting: distances are small integers, so a histogram of the candidates
 taken so far gives the exact k-th distance at every moment, whatever k is. Candidates go to a buffer
@@ -34,7 +34,7 @@ _FAR = np.int32(2**31 - 1)
 
 
 class Best(NamedTuple):
-    """The k best of Q queries while a scan goes on; every array has a row a query, except the last
+    """The k best of Q queries during a scan; every array has a row per query, except the last
     four.
     """
 
@@ -59,7 +59,7 @@ class Best(NamedTuple):
     hits: npt.NDArray[np.int64]
     """[512]: lanes of the block at hand that are of interest."""
     marks: npt.NDArray[np.uint64]
-    """[8]: the same, a bit a lane."""
+    """[8]: the same, a bit per lane."""
 
 
 def room_for(k: int) -> int:
@@ -126,6 +126,8 @@ def _any_closer(block, query, limit, ps, ws):
     """
     signs = np.uint64(0)
     for i in range(BLOCK):
+        # distance − limit in unsigned arithmetic: negative differences wrap round and set the top
+        # bit, and no distance is so large that it would set it by itself.
         signs |= _lane_distance(block, query, 0, i, ps, ws) - limit
     return signs >> _U63 != _U0
 
@@ -166,6 +168,7 @@ def _few_distances_into(block, query, ps, ws, mask, b, lanes):
     for j in range(8):
         bits = mask[8 * b + j]
         i = 64 * j
+        # only lanes whose bit is set pay for a distance
         while bits != _U0:
             if bits & _U1 != _U0:
                 distance = np.uint64(0)
@@ -211,8 +214,8 @@ def _masked_distances_into(block, query, ps, ws, mask, b, allowed, lanes):
 
 @kernel
 def _sort_ids(ids):
-    """Sort int64[N] in place by heapsort: Numba's own sort takes seconds to compile, at every width
-    anew.
+    """Sort int64[N] in place by heapsort: Numba's own sort takes seconds to compile, again
+    for every width.
     """
     n = len(ids)
     for heap_size in range(n + n // 2, 0, -1):
@@ -240,6 +243,8 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
 
     Returns the new `n_kept`, `n_close` and `last_id`; the k-th distance stays what it was.
     """
+    # n_close − histogram[worst] candidates are strictly closer than the k-th distance; the rest of
+    # the k places go to those at exactly that distance.
     places = k - (n_close - histogram[worst])
     last_id = _NO_ID
     if by_id:
@@ -249,6 +254,7 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
                 spare[n_ties] = kept_ids[c]
                 n_ties += 1
         _sort_ids(spare[:n_ties])
+        # ids above this one are at the k-th distance and out of the k for good
         last_id = spare[places - 1]
     n, taken = 0, 0
     for c in range(n_kept):
@@ -278,6 +284,7 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
     for group in range(0, BLOCK, 64):
         any_hit = np.int32(0)
         for i in range(64):
+            # a sum that LLVM vectorizes; most groups of 64 lanes have no hit and end here
             any_hit += np.int32(best.lanes[group + i] < limit)
         if any_hit > 0:
             for i in range(group, group + 64):  # without a branch that could be mispredicted
@@ -289,6 +296,8 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
     for h in range(n_hits):
         i = best.hits[h]
         distance = np.int64(best.lanes[i])
+        # the limit may have fallen since the lane was noted; lanes from `stop` on hold no rows
+        # the limit may have fallen since the lane was noted; lanes from `stop` on hold no rows
         if distance >= limit or i >= stop or not is_allowed(mask, start + i):
             continue
         if n_kept == len(kept_ids):
@@ -338,6 +347,8 @@ def k_smallest_into(
     for b in range(first_block, last_block):
         if b < skip_to:
             continue
+        # Of rows in random order row i is among the k best so far with chance k/i, so a block has
+        # 512·k/(512·b) = k/b hits: more than one until block k.
         likely = b - first_block <= k
         if alone and not likely and b >= asked_to and b + len(bs) <= last_block:
             asked_to = b + len(bs)
@@ -392,6 +403,8 @@ def guess_limits(best, rank):
     for q in range(len(best.limits)):
         count, guess = 0, best.limits[q]
         for distance in range(best.histogram.shape[1]):
+            # the distance at which the running count reaches
+            # `rank`; + 1, for the limit is exclusive
             if count < rank <= count + best.histogram[q, distance]:
                 guess = distance + 1
             count += best.histogram[q, distance]
@@ -427,6 +440,7 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
         while bits != _U0:
             # the lowest bit that is set
             i = 64 * group + np.int64(popcount((bits & (~bits + _U1)) - _U1))
+            # clears that bit
             bits &= bits - _U1
             distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
             if distance >= limit or i >= stop or not is_allowed(mask, start + i):
@@ -442,6 +456,7 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
             n_kept += 1
             histogram[distance] += 1
             n_close += 1
+            # as in `_offer_block`: the k-th distance falls while k candidates are closer
             while n_close - histogram[worst] >= k:
                 n_close -= histogram[worst]
                 worst -= 1
@@ -490,6 +505,7 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
                 histogram, best.distances[q], best.ids[q], best.spare, n, worst, n_close, k, by_id
             )
         place = 0
+        # counts become the place where each distance begins
         for distance in range(worst + 1):
             count = histogram[distance]
             histogram[distance] = place
@@ -501,6 +517,7 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
             out_ids[q, place] = best.ids[q, c]
             out_distances[q, place] = distance
         start = 0
+        # candidates came in the order of rows, not ids: sort each run of equal distances
         while by_id and start < n:
             stop = start + 1
             while stop < n and out_distances[q, stop] == out_distances[q, start]:

@@ -27,6 +27,7 @@ def nearest_into(distances, ids, best_distances, best_ids):
                 size += 1
             elif is_worse(kept_distances[0], kept_ids[0], distance, id):
                 sink_candidate(kept_distances, kept_ids, k, distance, id)
+        # heapsort in place: the worst goes to the end
         while size > 1:
             size -= 1
             distance, id = kept_distances[size], kept_ids[size]

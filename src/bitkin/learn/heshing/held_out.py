@@ -79,6 +79,8 @@ def choose_alpha(
         return measure_error(weights, trial, held_out)
 
     best, least = start, error(start)
+    # Toward stronger penalties first, then toward weaker ones where no stronger one was better:
+    # the error is taken to have one valley.
     for direction in (1, -1):
         place = best + direction
         while 0 <= place < len(grid):

@@ -144,6 +144,7 @@ def fit_model(
         # The trials learn other weights than the model will; only the strength is taken from them.
         alpha = choose_alpha(plan, data, _alpha_progress(progress))
         plan = replace(plan, method=replace(plan.method, alpha=alpha))
+    # Rows held out for early stopping are learned from by no pass, and not counted in the prior.
     learned, held_out = data, None
     if settings.early_stopping:
         learned, put_aside = split_rows(data, _HELD_OUT_SHARE, seed, "early stopping")
@@ -180,6 +181,7 @@ def start_model(
 ) -> HeshingModel:
     """Return a model that has learned nothing and knows no class yet."""
     no_class = np.empty(0, dtype=np.int64)
+    # the root has no table: its part of a score is the same for every class
     shape = (taxonomy.n_levels - 1, settings.buckets_for(taxonomy))
     return HeshingModel(
         settings=settings,

@@ -67,6 +67,7 @@ class ClassScorer:
                 out[first : first + _BLOCK_ROWS],
             )
 
+        # work arrays belong to a block, so that no two threads share any
         threads.run(score_block, range(0, len(out), _BLOCK_ROWS))
         return out
 

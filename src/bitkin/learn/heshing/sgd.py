@@ -239,6 +239,7 @@ def train(
         if held_out is not None:
             weights = finish_weights(tables)
             errors.append(measure_error(weights, plan, held_out))
+            # strictly less: of equal passes the earliest counts
             if errors[-1] < min(errors[:-1], default=math.inf):
                 best = weights, steps_of(tables)
             if len(errors) - 1 - int(np.argmin(errors)) >= _PATIENCE:

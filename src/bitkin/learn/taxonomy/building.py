@@ -94,6 +94,7 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
             )
         nodes.update(dict.fromkeys([child] if parent is None else [parent, child]))
     if classes is None:
+        # a leaf is the parent of no node
         inner = set(parent_of.values())
         wanted = [node for node in nodes if node not in inner]
         depths = _measure_depths(nodes, parent_of, name)
@@ -123,6 +124,7 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
     stack: list[tuple[Any, Path, tuple[int, ...]]] = [(tree, (), ())]
     while stack:
         below, path, within = stack.pop()
+        # by identity, along this branch only: the same dict at two places is no cycle
         if id(below) in within:
             raise InvalidInputError(f"{_name_place(path)} must end somewhere, but it holds itself.")
         if below is None or (isinstance(below, (Mapping, list, tuple)) and not below):
@@ -130,6 +132,7 @@ def paths_from_nested(tree: Mapping[Any, Any]) -> list[Path]:
         elif isinstance(below, Mapping):
             inside = (*within, id(below))
             names = [(*path, plain_label(key, "a key of tree")) for key in below]
+            # last in, first out: reversed, so that paths come in the order they were written
             stack += reversed(
                 [(part, name, inside) for part, name in zip(below.values(), names, strict=True)]
             )

@@ -56,6 +56,7 @@ def outline(taxonomy: Taxonomy, most: int) -> OutlineEntry:
         for place, (entry, node, children) in enumerate(
             sorted(families, key=lambda family: len(family[2]))
         ):
+            # an even share of the room that is left, for the families that are left
             share = math.ceil(room / (len(families) - place))
             if share < min(2, len(children)):
                 entry.note = _count(n_below[node + 1], "class", "classes")
@@ -109,6 +110,7 @@ def _drawn_children(taxonomy: Taxonomy, node: int) -> list[int]:
 
 def _classes_below(taxonomy: Taxonomy) -> list[int]:
     """Return how many classes each node has below it; the root is first."""
+    # every class counts once for each node of its path; + 1, as the root is −1
     counts = np.bincount(taxonomy.class_paths.ravel() + 1, minlength=taxonomy.n_nodes + 1)
     counts[0] = taxonomy.n_classes
     return [int(count) for count in counts]
@@ -181,6 +183,7 @@ def _place_entries(top: OutlineEntry) -> list[tuple[OutlineEntry, int, float, fl
     lines: dict[int, float] = {}
     for entry, _, _ in order:
         if not entry.children:
+            # leaves get the lines 0, 1, … in the order in which they are drawn
             lines[id(entry)] = len(lines)
     for entry, _, _ in reversed(order):
         if entry.children:

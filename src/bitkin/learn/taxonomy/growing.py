@@ -101,6 +101,8 @@ class GrowingTree:
             raise too_large(len(self._ends), depth)
         for name, end in self._ends.items():
             node = end
+            # the paper's extension: every leaf ends on the last
+            # level, by copies with seeds of their own
             while self._level(node) < depth:
                 node = self._child(node, _COPY, name)
         return TreeParts(
@@ -113,6 +115,7 @@ class GrowingTree:
         )
 
     def _child(self, parent: int, key: Path, label: Hashable) -> int:
+        # the next number, unless this child was met before
         node = self._children.setdefault((parent, key), len(self._labels))
         if node == len(self._labels):
             self._labels.append(label)

@@ -198,9 +198,9 @@ class Nystrom(Projection):
         some = features_by_norms if self.sampling == "norms" else uniform_features
         size = _count_or_share(self.features, "features")
         part, features = some(rows, size, n_bits, draws)
-        # Eigenvalues σ² of W Wᵀ estimate those of the scatter of all n rows, for the weights
-        # √(n/c) and √(d/r) make up for what was not sampled. So "visible" is n times the variance
-        # per row.
+        # Eigenvalues σ² of W Wᵀ estimate those of the scatter of all n rows,
+        # for the weights √(n/c) and √(d/r) make up for what was not sampled.
+        # So "visible" is n times the variance per row.
         values, combinations = leading_combinations(part, n_bits, draws)
         lowest = sample.n * VISIBLE * sample.mean_square
         if self.truncate is not None:
@@ -225,8 +225,8 @@ class Nystrom(Projection):
         kept = directions.shape[1]
         if kept == n_bits and not self.orthonormalize:
             return directions
-        # QR keeps the span of the first columns, so random ones end up at right angles to those
-        # kept.
+        # QR keeps the span of the first columns, so random
+        # ones end up at right angles to those kept.
         basis = orthonormalize(
             np.hstack([directions, draws.normals((len(directions), n_bits - kept))])
         )

@@ -170,8 +170,8 @@ def _round_and_check(
     """
     require_visible(variances, mean_square, directions.shape[1])
     directions = round_to_grid(directions)
-    # The covariance is that along the rounded directions about the rounded mean: those the codes
-    # use.
+    # The covariance is that along the rounded directions
+    # about the rounded mean: those the codes use.
     about = round_mean(mean) if center else np.zeros_like(mean)
     covariance = None if projected is None else round_covariance(projected(directions, about))
     return Learned(directions, about if center else None, covariance)
@@ -249,9 +249,9 @@ def _nystrom(seen: Floats, test: Floats) -> tuple[Floats, Floats]:
     = `test`.
     """
     with threads.blas_in_one_thread():
-        # ΩᵀY = ΩᵀSΩ is symmetric but for rounding. With its eigenpairs E, Λ the approximation is
-        # (Y E Λ^−½)(Y E Λ^−½)ᵀ; the left singular vectors of that half are the eigenvectors
-        # wanted.
+        # ΩᵀY = ΩᵀSΩ is symmetric but for rounding. With its eigenpairs E, Λ
+        # the approximation is (Y E Λ^−½)(Y E Λ^−½)ᵀ; the left singular
+        # vectors of that half are the eigenvectors wanted.
         inner = test.T @ seen
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         real = values > _ROUNDING * max(values[-1], 0.0)

@@ -62,8 +62,8 @@ def uniform_rows(
     _warn_of_raised_size("samples", size, n, n_bits + center, "rows", _SMALL_N_ROWS)
     c = rows.shape[0]
     mean = column_sums(rows) / c
+    # weights √(n/c): then E[C Cᵀ] is the scatter of all n rows
     return SampledRows(
-        # √(n/c) per row: then E[CᵀC] is the scatter of all n rows
         rows, numbers, np.full(c, np.sqrt(n / c)), mean, CentredRows(rows, mean).mean_square(), n
     )
 

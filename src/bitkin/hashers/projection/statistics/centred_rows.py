@@ -60,8 +60,8 @@ class CentredRows:
             return product
         out = np.empty((self.shape[1], left.shape[1]))
 
-        # Each piece computes some rows of the result whole, so no sum depends on how many threads
-        # run.
+        # Each piece computes some rows of the result whole, so
+        # no sum depends on how many threads run.
         def piece(which: slice) -> None:
             np.matmul((self.rows[:, which] - self.centre[which]).T, weighted, out=out[which])
 

@@ -28,9 +28,8 @@ def leading_eigenvectors(matrix: Floats, k: int) -> tuple[Floats, Floats]:
     """
     size = len(matrix)
     with threads.blas_in_one_thread():
+        # the transpose is the same symmetric matrix, in the column order that LAPACK works in
         values, vectors = scipy.linalg.eigh(
-            # the transpose is the same symmetric matrix in the column order that LAPACK works in:
-            # no copy
             matrix.T, subset_by_index=(size - k, size - 1), overwrite_a=True, check_finite=False
         )
     return values[::-1].copy(), fix_signs(vectors[:, ::-1])

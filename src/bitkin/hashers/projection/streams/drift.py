@@ -105,8 +105,8 @@ class RecentStream:
         self._captured = float(self._covariance.trace())
         # two sums of the same vectors, rounded apart: what is outside must not be negative
         self._total = max(self._captured, tracker.recent_total_variance)
-        # s = (total − tr Σ) / (d − c): the variance outside W, spread evenly over its d − c
-        # directions
+        # s = (total − tr Σ) / (d − c): the variance outside W,
+        # spread evenly over its d − c directions
         self._each_outside = (self._total - self._captured) / (n_features - n_bits)
 
     def variance_kept(self, earlier: EarlierModel) -> float:

@@ -166,8 +166,8 @@ def _tracker_from(stored: StoredFile, fresh: Tracker, numbers: Any) -> Tracker:
             raise InvalidInputError(f"{name} is not that of the projection")
     found = {}
     for name, array in arrays.items():
-        # An array without rows in a fresh tracker is one whose length varies: rows held back, the
-        # sketch.
+        # An array without rows in a fresh tracker is one whose
+        # length varies: rows held back, the sketch.
         key = f"stream.tracker.{name}"
         if len(array):
             found[name] = stored.tensor(key, array.dtype, array.shape)

@@ -353,8 +353,8 @@ class Stream:
         n, waits = self.n_seen, [_NO_EVENT]
         rule = self.recipe.epochs
         if self._refreshes_here:
-            # before the tracker is ready, look after every vector: the first rotation is due at
-            # once then
+            # before the tracker is ready, look after every
+            # vector: the first rotation is due at once then
             waits.append(self.recipe.refresh - n % self.recipe.refresh if self._ready else 1)
         if emit and self.epoch is None and not isinstance(self.tracker, OPASTTracker):
             # the model that codes is another one from there on

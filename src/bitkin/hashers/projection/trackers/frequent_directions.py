@@ -238,8 +238,8 @@ class FrequentDirectionsTracker(Tracker):
 
     def _absorb(self, chunk: FloatRows) -> None:
         wide = chunk.astype(np.float64)
-        # Σ (x − m_b)(x − m_b)ᵀ of the chunk about its own mean m_b; `_join` adds what the means
-        # differ by.
+        # Σ (x − m_b)(x − m_b)ᵀ of the chunk about its own mean
+        # m_b; `_join` adds what the means differ by.
         mean = column_sums(chunk) / len(chunk) if self.center else np.zeros(self.n_features)
         wide -= mean
         self._join(wide, mean, len(chunk), float(np.square(wide).sum()))

@@ -159,8 +159,8 @@ class OPASTTracker(Tracker):
         overwritten with what `UnifDiag` makes of `covariance`.
         """
         done = 0
-        # The first vectors are only held: until they are complete, codes come from random
-        # directions.
+        # The first vectors are only held: until they are
+        # complete, codes come from random directions.
         while not self.ready and done < len(rows):
             stop = min(len(rows), done + _N_FIRST - self._n_held)
             if words.shape[1]:
@@ -288,8 +288,8 @@ class OPASTTracker(Tracker):
         model = self._model
         wide = held.astype(np.float64)
         if self.center:
-            # Medians, because a mean or a mean length would follow one wild vector among the
-            # eight.
+            # Medians, because a mean or a mean length would
+            # follow one wild vector among the eight.
             model.mean[:] = np.median(wide, axis=0)
         distances = np.sqrt(((wide - model.mean) ** 2).sum(axis=1))
         reference = float(np.median(distances[distances > 0]))
