@@ -13,6 +13,7 @@ import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
+from bitkin.index import results
 from bitkin.rescoring import shortlist
 from tests.collection.model import Model, require_same, rows_like
 
@@ -111,7 +112,7 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
-    nearest_first, no_neighbors = shortlist.nearest_first, shortlist.no_neighbors
+    nearest_first, no_neighbors = shortlist.nearest_first, results.no_neighbors
 
     def counted(ids: Any, distances: Any, k: int) -> Any:
         widths.append(k)

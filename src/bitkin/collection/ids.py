@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import id_array, require_order, shown
+from bitkin.checks import id_array, require_order, shown, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.ids import given_ids, is_id
 
@@ -191,10 +191,8 @@ class StringIds:
 
 
 def list_some_ids(ids: Any) -> str:
-    """Write the first few ids for a message."""
-    listed = list(ids)
-    text = ", ".join(shown(value) if isinstance(value, str) else str(value) for value in listed[:5])
-    return text if len(listed) <= 5 else f"{text} and {len(listed) - 5} more"
+    """Write the first few ids for a message, strings in quotes."""
+    return some_of(ids, lambda one: shown(one) if isinstance(one, str) else str(one))
 
 
 def _array_of(values: Iterable[Any], n: int) -> Names:

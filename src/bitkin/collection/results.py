@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bitkin.arrays import Batch
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.index.results import Neighbors, require_fitting
+from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.rescoring.funnel import Step
 
 _DISTANCES: dict[str, np.dtype[Any]] = {
@@ -68,12 +68,11 @@ def join_parts(parts: list[Neighbors], last: Step, spec: CodeSpec) -> Neighbors:
     n_queries = sum(len(part.ids) for part in parts)
     require_fitting(n_queries, last.keep, BYTES_PER_HIT[last.stage])
     farther: Any = spec.n_symbols + 1 if last.stage == "codes" else np.inf
-    ids = np.full((n_queries, last.keep), -1, dtype=np.int64)
-    distances = np.full((n_queries, last.keep), farther, dtype=_DISTANCES[last.stage])
+    joined = no_neighbors(n_queries, last.keep, farther, _DISTANCES[last.stage])
     first = 0
     for part in parts:
         some = np.s_[first : first + len(part.ids), : part.ids.shape[1]]
-        ids[some] = part.ids
-        distances[some] = part.distances
+        joined.ids[some] = part.ids
+        joined.distances[some] = part.distances
         first += len(part.ids)
-    return Neighbors(ids, distances)
+    return joined

@@ -1,5 +1,5 @@
-"""The file of an EpochIndex: every epoch's rows as `row_files` keeps them, its corrections, and its
-model.
+"""The file of an EpochIndex: every epoch's rows as `index.rows.files` keeps them, its corrections
+and its model.
 
 The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.corrections`,
 `i.components` and `i.mean`; where the model was fitted on columns with names, those are
@@ -9,7 +9,6 @@ The tensors of epoch i are named `i.blocks`, `i.ids`, `i.searchable`, `i.correct
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,25 +20,11 @@ from bitkin.errors import InvalidInputError
 from bitkin.estimators.feature_names import TENSOR, encode_names, read_names
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.index.rows.files import parameters_of, rows_from, tensors_of
-from bitkin.io.layout import Header, damaged
+from bitkin.io.layout import damaged
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import TensorChunks, write_file
 from bitkin.rescoring.estimate import Scorer, are_no_squares
 from bitkin.rescoring.pair_distances import METRICS
-
-
-class _Part(StoredFile):
-    """The tensors of one epoch, seen as a file of their own."""
-
-    def __init__(self, whole: StoredFile, number: int, parameters: dict[str, Any]) -> None:
-        start = f"{number}."
-        entries = tuple(
-            replace(entry, name=entry.name.removeprefix(start))
-            for entry in whole._entries.values()
-            if entry.name.startswith(start)
-        )
-        header = Header("FlatIndex", parameters, str(parameters.get("fingerprint")), entries)
-        super().__init__(whole.name, header, whole._data, whole.mapped)
 
 
 def save(
@@ -86,17 +71,12 @@ def restore(stored: StoredFile) -> tuple[str, int, tuple[Epoch, ...]]:
     if not all(isinstance(parameters, dict) for parameters in described):
         raise damaged(stored.name, "has impossible parameters")
     names = {str(number) for number in range(len(described))}
-    strangers = [
-        e.name
-        for e in stored._entries.values()
-        if not e.is_padding and e.name.split(".")[0] not in names
-    ]
+    strangers = [name for name in stored.tensor_names if name.split(".")[0] not in names]
     if strangers:
-        raise damaged(
-            stored.name, f"has tensors that do not belong there: {', '.join(sorted(strangers))}"
-        )
+        raise damaged(stored.name, f"has tensors that do not belong there: {', '.join(strangers)}")
     epochs = tuple(
-        _epoch(_Part(stored, i, parameters), metric) for i, parameters in enumerate(described)
+        _epoch(stored.part(f"{i}.", "FlatIndex", parameters), metric)
+        for i, parameters in enumerate(described)
     )
     ids = np.sort(
         np.concatenate([np.empty(0, dtype=np.int64), *(epoch.rows.ids() for epoch in epochs)])

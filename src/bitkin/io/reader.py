@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import mmap as mmap_module
 import os
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -34,6 +35,23 @@ class StoredFile:
         self._entries = {entry.name: entry for entry in header.entries}
         self._data = data
         self._taken: set[str] = set()
+
+    def part(self, prefix: str, class_name: str, parameters: dict[str, Any]) -> StoredFile:
+        """Return the tensors whose names begin with `prefix`, without it, as a file of their own
+        that holds one object.
+        """
+        entries = tuple(
+            replace(entry, name=entry.name.removeprefix(prefix))
+            for entry in self._entries.values()
+            if entry.name.startswith(prefix)
+        )
+        header = Header(class_name, parameters, str(parameters.get("fingerprint")), entries)
+        return StoredFile(self.name, header, self._data, self.mapped)
+
+    @property
+    def tensor_names(self) -> list[str]:
+        """The names of all tensors but padding, sorted."""
+        return sorted(entry.name for entry in self._entries.values() if not entry.is_padding)
 
     def parameter(self, key: str) -> Any:
         """Return one of the class's parameters."""
@@ -74,13 +92,9 @@ class StoredFile:
 
     def require_no_more_tensors(self) -> None:
         """Raise when the file holds a tensor that was not asked for."""
-        extra = [
-            e.name for e in self._entries.values() if not e.is_padding and e.name not in self._taken
-        ]
+        extra = [name for name in self.tensor_names if name not in self._taken]
         if extra:
-            raise damaged(
-                self.name, f"has tensors that do not belong there: {', '.join(sorted(extra))}"
-            )
+            raise damaged(self.name, f"has tensors that do not belong there: {', '.join(extra)}")
 
     def verify(self, *keys: str) -> None:
         """Compare the checksums of these tensors, or of all."""

@@ -41,12 +41,11 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.training import prepare_rows
-from bitkin.index.results import Neighbors
+from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.kernels.search.selection import nearest_into
-from bitkin.rescoring.shortlist import no_neighbors
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]

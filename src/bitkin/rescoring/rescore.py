@@ -14,7 +14,7 @@ from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.index.base import RowIndex
-from bitkin.index.results import Neighbors, require_fitting
+from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import stack
 from bitkin.rescoring.corrections import (
@@ -27,7 +27,7 @@ from bitkin.rescoring.corrections import (
 from bitkin.rescoring.estimate import Corrections, Scorer, distances_from_scores
 from bitkin.rescoring.exact import nearest_by_vectors, require_scale
 from bitkin.rescoring.pair_distances import METRICS
-from bitkin.rescoring.shortlist import Shortlist, no_neighbors, rows_of
+from bitkin.rescoring.shortlist import Shortlist, rows_of
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
 

@@ -14,7 +14,7 @@ from bitkin import threads
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, require_unmasked, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
-from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.selection import nearest_into
 
@@ -121,16 +121,9 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
     return order[at]
 
 
-def no_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike = np.float64) -> Neighbors:
-    """Return id −1 at infinity everywhere: what `nearest_into` begins with."""
-    return Neighbors(
-        np.full((n_queries, k), -1, dtype=np.int64), np.full((n_queries, k), np.inf, dtype=dtype)
-    )
-
-
 def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neighbors:
     """Return the best k of every row, nearest first, ties by lower id; id −1 ends up last."""
-    best = no_neighbors(len(ids), k, distances.dtype)
+    best = no_neighbors(len(ids), k, dtype=distances.dtype)
     step = max(1, _PAIRS_PER_PIECE // max(1, ids.shape[1]))
 
     def select(first: int) -> None:
