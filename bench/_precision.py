@@ -12,6 +12,7 @@ from _partitions import DATA, mean_and_error, partition, standard_error
 from _timing import report
 from _tiny import sized
 from bitkin import ProjectionHash, theory
+from bitkin.hashers.projection import registry
 from bitkin.hashers.projection.projections import (
     PCA,
     Learned,
@@ -28,11 +29,8 @@ BITS: tuple[int, ...] = sized((32, 64, 128), (8,))
 BOUND_BITS = sized(64, 8)
 SAMPLES, FEATURES = 0.05, 0.3
 ROTATIONS: dict[str, Any] = {
-    "itq": "itq",
-    "unifdiag": "unifdiag",
+    **{name: name for name in registry.ROTATIONS},
     "unifdiag, random start": UnifDiag(start="random"),
-    "isohash": "isohash",
-    "random": "random",
     "none": None,
 }
 Scores = dict[tuple[str, int, str], list[float]]

@@ -7,13 +7,13 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bitkin
+from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_ROTATIONS
 from tests.cli.conftest import Run
 
 COMMANDS = ["demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor", "classify"]
@@ -106,11 +106,12 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert not loaded & HEAVY
 
 
-def test_help_answers_within_half_a_second() -> None:
+def test_help_takes_half_a_second_of_a_processor_at_most() -> None:
     def seconds() -> float:
-        start = time.perf_counter()
+        before = os.times()
         shell("-m", "bitkin", "--help")
-        return time.perf_counter() - start
+        after = os.times()
+        return sum(after[2:4]) - sum(before[2:4])  # of children: what else runs does not count
 
     assert min(seconds() for _ in range(5)) < 0.5
 
@@ -145,3 +146,20 @@ def test_completion_completes_commands_and_options() -> None:
     assert completed("bitkin e") == ["encode"]
     assert completed("bitkin d") == ["demo", "dedup", "doctor"]
     assert "--projection" in completed("bitkin fit --p")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "names"),
+    [
+        ("fit", "--projection", [*PROJECTIONS]),
+        ("fit", "--rotation", [*ROTATIONS, "none"]),
+        ("stream", "--rotation", [*STREAM_ROTATIONS, "none"]),
+    ],
+)
+def test_the_help_of_an_option_names_all_that_it_takes(
+    run: Run, command: str, option: str, names: list[str]
+) -> None:
+    text = " ".join(run(command, "--help").out.split())
+    help_text = text.split(f" {option} ")[-1].split(" --")[0]
+    for name in names:
+        assert name in help_text

@@ -9,6 +9,12 @@ from typing import Any
 
 import bitkin
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.registry import (
+    PROJECTIONS,
+    ROTATIONS,
+    projection_for,
+    rotation_for,
+)
 
 
 def _all_rows(**parameters: Any) -> bitkin.projections.Nystrom:
@@ -58,10 +64,24 @@ def _projection_hashes() -> list[Hasher]:
         ),
         ("frequent-directions", "unifdiag", {"n_bits": 5, "epochs": 0.1}),
     ]
-    return [
+    hashers = [
         bitkin.ProjectionHash(projection=projection, rotation=rotation, **parameters)
         for projection, rotation, parameters in fitted + following
     ]
+    # What is in no pair, such as a new one, gets an instance of its own.
+    paired: set[type] = {type(projection_for(hasher.projection)) for hasher in hashers}
+    paired |= {type(rotation_for(hasher.rotation)) for hasher in hashers}
+    hashers += [
+        bitkin.ProjectionHash(2, projection=kind(), rotation="random")
+        for kind in PROJECTIONS.values()
+        if kind not in paired
+    ]
+    hashers += [
+        bitkin.ProjectionHash(2, projection="opast", rotation=kind())
+        for kind in ROTATIONS.values()
+        if kind not in paired
+    ]
+    return hashers
 
 
 INSTANCES: dict[str, list[Hasher]] = {
@@ -113,7 +133,8 @@ def meets_every_row(hasher: Any) -> bool:
     """
     projection = getattr(hasher, "projection", None)
     sampled = isinstance(projection, bitkin.projections.Nystrom) and projection.samples != 1.0
-    return not sampled or hasher.rotation not in (None, "random")
+    rotation = rotation_for(hasher.rotation) if sampled else None
+    return not sampled or (rotation is not None and rotation.needs_rows)
 
 
 def takes_lists_as_sets(hasher: Any) -> bool:

@@ -40,7 +40,9 @@ def fitted(projection: Any, X: Any, n_bits: int = C, **parameters: Any) -> Proje
 
 
 def test_every_exported_projection_has_a_name() -> None:
-    assert set(exported(projections, projections.Projection)) == set(PROJECTIONS.values())
+    assert set(exported(projections, projections.Projection)) == set(PROJECTIONS.values()), (
+        "name it in PROJECTIONS of hashers/projection/registry.py"
+    )
     for name, kind in PROJECTIONS.items():
         X = rows_like()
         assert fitted(name, X).encode(X) == fitted(kind(), X).encode(X)

@@ -39,7 +39,9 @@ def rows_like(n: int = 600, d: int = 12) -> npt.NDArray[np.float32]:
 
 
 def test_every_exported_rotation_has_a_name() -> None:
-    assert set(exported(rotations, Rotation)) == set(ROTATIONS.values())
+    assert set(exported(rotations, Rotation)) == set(ROTATIONS.values()), (
+        "name it in ROTATIONS of hashers/projection/registry.py"
+    )
     X = rows_like()
     for name, kind in ROTATIONS.items():
         by_name, by_object = (ProjectionHash(5, rotation=one).fit(X) for one in (name, kind()))

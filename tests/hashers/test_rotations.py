@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.projection.registry import ROTATIONS, STREAM_ROTATIONS
 from bitkin.hashers.projection.rotations import (
     ITQ,
     CovarianceRotation,
@@ -34,7 +35,7 @@ def found(rotation: Rotation, data: Projected, seed: int = 0) -> npt.NDArray[np.
     return rotation.matrix(data, data.rows.shape[1], Draws(seed, "rotation"))
 
 
-@pytest.mark.parametrize("rotation", [UnifDiag(), IsoHash(), RandomRotation()])
+@pytest.mark.parametrize("rotation", [ROTATIONS[name]() for name in STREAM_ROTATIONS], ids=repr)
 def test_a_covariance_alone_gives_the_rotation_of_its_rows(rotation: CovarianceRotation) -> None:
     data = projected()
     assert np.array_equal(
@@ -55,7 +56,7 @@ def test_a_covariance_is_the_second_moment_about_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    "rotation", [ITQ(2), UnifDiag(), UnifDiag("random"), IsoHash(2), RandomRotation()], ids=repr
+    "rotation", [*(kind() for kind in ROTATIONS.values()), UnifDiag("random")], ids=repr
 )
 def test_no_more_matrices_are_held_at_once_than_are_reckoned_with(rotation: Rotation) -> None:
     found(rotation, projected(50, 7))  # what is compiled or imported once

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from bitkin.stream_files.run import StreamRun
 
 _PROJECTIONS = ["opast", "frequent-directions"]
-_ROTATIONS = ["unifdiag", "isohash", "random", "none"]
 
 # Options of a new hasher and what they are where they are absent.
 _HASHER_DEFAULTS: dict[str, Any] = {
@@ -275,8 +274,10 @@ def _make_hasher(model: Path | None, given: Mapping[str, Any]) -> ProjectionHash
         name: default if given[name] is None else given[name]
         for name, default in _HASHER_DEFAULTS.items()
     }
+    from bitkin.hashers.projection.registry import STREAM_ROTATIONS
+
     one_of_choices(options["--projection"], "--projection", _PROJECTIONS)
-    one_of_choices(options["--rotation"], "--rotation", _ROTATIONS)
+    one_of_choices(options["--rotation"], "--rotation", [*STREAM_ROTATIONS, "none"])
     epochs = _parse_epochs(options["--epochs"])
     is_opast = options["--projection"] == "opast"
     if not is_opast and given["--forgetting"] is not None:

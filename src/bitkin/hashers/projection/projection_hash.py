@@ -22,7 +22,11 @@ from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.files import load_hasher, save_hasher
 from bitkin.hashers.projection.learning import ModelRecipe, can_stream, check_epochs, fit_model
 from bitkin.hashers.projection.projections.given import Given
-from bitkin.hashers.projection.registry import projection_for, rotation_for
+from bitkin.hashers.projection.registry import (
+    STREAM_ROTATIONS,
+    projection_for,
+    rotation_for,
+)
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.streams.rows import (
     SkippedVectors,
@@ -56,8 +60,8 @@ def _why_no_stream(hasher: ProjectionHash) -> str | None:
         pass
     return (
         "to go on learning takes projection='opast' or 'frequent-directions' and "
-        "rotation='unifdiag', 'isohash', "
-        f"'random' or None, got projection={hasher.projection!r} and rotation={hasher.rotation!r}."
+        f"rotation={', '.join(map(repr, STREAM_ROTATIONS))} or None, got "
+        f"projection={hasher.projection!r} and rotation={hasher.rotation!r}."
     )
 
 

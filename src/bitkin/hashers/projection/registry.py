@@ -28,6 +28,11 @@ ROTATIONS: dict[str, type[Rotation]] = {
     "random": rotations.RandomRotation,
 }
 
+STREAM_ROTATIONS = [
+    name for name, kind in ROTATIONS.items() if issubclass(kind, rotations.CovarianceRotation)
+]
+"""Names of the rotations that can follow a stream; so can None."""
+
 _IN_FILES: dict[str, type[Projection]] = {**PROJECTIONS, "given": Given}
 
 

@@ -22,7 +22,7 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.learning import ModelRecipe
 from bitkin.hashers.projection.projections.base import StreamingProjection
-from bitkin.hashers.projection.rotations import CovarianceRotation, RandomRotation, UnifDiag
+from bitkin.hashers.projection.rotations import CovarianceRotation, UnifDiag
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.streams.drift import (
     Drift,
@@ -109,9 +109,8 @@ class Stream:
         plain = isinstance(rotation, UnifDiag) and rotation.start == "identity"
         in_kernel = plain and isinstance(self.tracker, OPASTTracker)
         self._refresh_in_kernel = recipe.refresh if in_kernel else 0
-        self._refreshes_here = not (
-            in_kernel or rotation is None or isinstance(rotation, RandomRotation)
-        )
+        # What looks at no data would only be drawn again as it is.
+        self._refreshes_here = not in_kernel and rotation is not None and rotation.needs_rows
         self._check_every = max(_CHECK_EVERY, recipe.refresh)
         # Made when asked for, and made again once learning has changed what they are made of.
         self._current: SignModel | None = None
