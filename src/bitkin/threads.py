@@ -49,6 +49,7 @@ def get_threads() -> int:
     wanted = os.environ.get("BITKIN_NUM_THREADS", "")
     if not wanted:
         return available_cores()
+    # Python refuses to convert more than 4,300 digits
     short = len(wanted) <= 4000 and wanted.strip().isdecimal()
     number: Any = int(wanted) if short else wanted
     try:
@@ -77,6 +78,7 @@ def set_threads(n: int) -> None:
         _n_threads = number
         _drop_pool()
         _blas_known = None
+        # inside a block of `BlasInOneThread` the number is set when the last user leaves
         if _blas_users:
             _blas_wanted = number
         else:
@@ -106,6 +108,7 @@ class BlasInOneThread:
             with _lock:
                 if _blas_users == 0:
                     known = _blas_known
+                    # a library may have been loaded with any module imported since
                     if known is None or known[0] != len(sys.modules):
                         known = _find_blas_libraries()
                     _blas_before = [(blas, blas.get_threads()) for blas in known[1]]
@@ -184,6 +187,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     calling thread does everything.
     """
     todo = list(pieces)
+    # the calling thread is one of the workers
     helpers = min(get_threads(), len(todo)) - 1
     if helpers < 1:
         results = []
@@ -213,6 +217,8 @@ class _Job:
         self._n_helpers = 0
         self._closed = False
         self._last_helper_left = threading.Lock()
+        # held until the last helper releases it: a lock used
+        # as an event, which costs less than `threading.Event`
         self._last_helper_left.acquire()
 
     def take_pieces(self) -> None:
@@ -246,6 +252,7 @@ class _Job:
 
     def _enter(self) -> bool:
         with self._lock:
+            # one lock guards both, so that none enters once `close` has counted
             self._n_helpers += not self._closed
             return not self._closed
 
@@ -308,12 +315,12 @@ class _Pool:
 def _help_with(jobs: queue.SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
         job.help()
-        del job  # its results are the caller's; while we wait, nobody else should hold them
+        del job  # its results are the caller's; while we wait, no thread should hold them
 
 
 def _ask_for_help(job: _Job, count: int) -> None:
     global _pool
-    with _lock:  # so that nobody dismisses the pool between finding and using it
+    with _lock:  # so that no thread dismisses the pool between finding and using it
         if _pool is None:
             _pool = _Pool(max(1, get_threads() - 1))
         _pool.ask(job, count)

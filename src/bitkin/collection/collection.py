@@ -260,8 +260,10 @@ class Collection(Closes):
         allowed = None
         if allow is not None:
             allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
+            # strings that never came have no row id
             allowed = allowed[allowed >= 0]
         steps = steps_to(last, self._stages, k, oversample)
+        # a search by codes and exact distances alone prepares no estimates
         scores = len(steps) > 1 and steps[1].stage == "estimate"
         funnel = Funnel(steps, self._encoder.scorer if scores else None, settings.metric)
         return find_nearest(now, self._encoder, funnel, queries, allowed)
@@ -335,10 +337,14 @@ class Collection(Closes):
     def _put(self, vectors: Any, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         require_order(ids)
         kept = self._open_store.snapshot.kept.vectors
+        # All that reads, checks and encodes comes before the lock: it may take long, fail, or run
+        # code of the caller's.
         new = self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
         given = self._open_store.snapshot.ids.check_new(len(new.codes), ids)
         with self._writer:
             store = self._open_store
+            # the snapshot may be another one by now, so
+            # whether ids are new is asked under the lock
             now = store.snapshot
             if given is None:
                 given = next_ids(len(new.codes), now.coded.next_id)

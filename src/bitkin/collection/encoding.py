@@ -70,6 +70,7 @@ class Encoder:
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
         source = self.hasher.open_rows(vectors, "vectors")
+        # parts of no rows in front, so that joining works where there is no batch
         codes, kept, corrections = [self._no_codes()], [], [np.empty((0, 2), dtype=np.float32)]
         for first, batch in source.batches():
             if self.scorer is None:
@@ -105,7 +106,7 @@ class Encoder:
 
 
 def freeze_hasher(hasher: Any) -> Hasher:
-    """Return a fitted hasher that nobody else has."""
+    """Return a fitted hasher that is shared with no one."""
     if not isinstance(hasher, Hasher):
         raise InvalidInputError(
             "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got "
@@ -118,4 +119,5 @@ def freeze_hasher(hasher: Any) -> Hasher:
             f"hasher must be fitted, got {hasher!r}, which is not. Call its fit with vectors like "
             "those to come."
         ) from None
+    # the model of a stream moves; a snapshot holds its current model without the stream
     return hasher.snapshot() if isinstance(hasher, ProjectionHash) else copy.deepcopy(hasher)

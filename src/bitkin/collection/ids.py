@@ -165,6 +165,7 @@ class StringIds:
 
     def row_ids(self, ids: Names) -> Ids:
         """Return the row id of every id, −1 where it never came."""
+        # a dict may be read while the one writer adds to it
         return np.fromiter((self._row_ids.get(name, -1) for name in ids), np.int64, len(ids))
 
     def register(self, ids: Names) -> Ids:

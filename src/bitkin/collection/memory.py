@@ -69,6 +69,7 @@ class KeptRows:
                 vectors = vectors.with_rows(batch)
         if corrections is not None and rows.corrections is not None:
             corrections = corrections.with_rows(rows.corrections)
+        # New rows always take new slots, so that snapshots in use keep theirs.
         stop = self.n_slots + len(rows.row_ids)
         slots = self.slots.with_rows(rows.row_ids, np.arange(self.n_slots, stop))
         return KeptRows(vectors, corrections, slots, stop)
@@ -212,6 +213,7 @@ def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:
     coded = snapshot.coded
     row_ids = coded.ids()
     ids, renumbered = snapshot.ids.keep_only(row_ids)
+    # strings are numbered again from 0, so their codes have to move to the new row ids
     if not np.array_equal(renumbered, row_ids):
         empty = Snapshot(coded.spec, coded.fingerprint)
         coded = with_rows(empty, coded.codes(row_ids), renumbered)

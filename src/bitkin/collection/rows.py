@@ -70,6 +70,7 @@ class _Run:
                 return found
             at = np.where((wanted >= first) & (wanted <= last), wanted - first, -1)
             return np.where(at >= 0, self.slots.rows[at], -1)
+        # an id above all would fall behind the end; the comparison below says that it is not here
         at = np.minimum(np.searchsorted(here, wanted), len(here) - 1)
         return np.where(here[at] == wanted, self.slots.rows[at], -1)
 
@@ -98,6 +99,7 @@ class RowSlots:
         found = self.runs[0].find(row_ids)
         for run in self.runs[1:]:
             newer = run.find(row_ids)
+            # later runs overrule earlier ones
             found = np.where(newer >= 0, newer, found)
         return found
 
@@ -111,10 +113,13 @@ class RowSlots:
             order = np.argsort(row_ids)
             row_ids, slots = row_ids[order], slots[order]
         runs = list(self.runs)
+        # ids above all in the last run, the usual case of ids made here: append, nothing is sorted
         if runs and runs[-1].row_ids.rows[-1] < row_ids[0]:
             runs[-1] = _Run(runs[-1].row_ids.with_rows(row_ids), runs[-1].slots.with_rows(slots))
         else:
             runs.append(_Run.from_arrays(row_ids.copy(), slots.copy()))
+        # Merge until each run is at least twice as long as the next: at most log₂ n runs, and
+        # every row is merged about log₂ n times, as in a log-structured merge tree.
         while len(runs) > 1 and runs[-2].row_ids.n < 2 * runs[-1].row_ids.n:
             runs[-2:] = [_merge(*runs[-2:])]
         return RowSlots(tuple(runs))

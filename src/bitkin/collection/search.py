@@ -25,6 +25,8 @@ def find_nearest(
     last = funnel.steps[-1]
     if not encoder.takes_sets or is_matrix(queries):
         rows = encoder.hasher.open_rows(queries, "queries")
+        # an iterator does not say how many queries it has, so it is checked for one here, and by
+        # `join_parts` for all
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
@@ -32,6 +34,7 @@ def find_nearest(
                 batch, rows.name, first, prepare=funnel.scorer is not None
             )
             parts.append(funnel.nearest(snapshot, batch, codes, allow, prepared=prepared))
+    # sets have no vectors to measure or to estimate with
     elif len(funnel.steps) > 1:
         raise InvalidInputError(
             f"queries must be a matrix for stage={last.stage!r}, got sets. Search them with "

@@ -50,6 +50,7 @@ class CollectionSettings:
 
     def possible_stages(self, encoder: Encoder) -> frozenset[str]:
         """Return the stages that a search can have."""
+        # in the order of the funnel: each stage needs something more to be kept
         possible = {"codes"}
         if encoder.scorer is not None:
             possible.add("estimate")
@@ -94,7 +95,7 @@ class CollectionSettings:
 
 
 def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
-    """Return an index without rows that nobody else has: of the kind wanted, or like the one
+    """Return an index of our own without rows: of the kind wanted, or like the one
     given.
     """
     if isinstance(index, RowIndex):
@@ -103,6 +104,7 @@ def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
                 f"index must have no rows, and codes of {spec} like the hasher, got {index}."
             )
         return copy.deepcopy(index)
+    # imported only when asked for: an index brings its kernels with it
     module, name = INDEXES[one_of(index, "index", tuple(INDEXES))]
     made: RowIndex = getattr(importlib.import_module(module), name)(spec)
     return made

@@ -154,6 +154,8 @@ class ScaledVectors:
                 f"got {rows[row, column]} at row {first + row}, column {column}. Scale the data "
                 "down, or keep vectors='float32'."
             )
+        # a subnormal scale has few digits itself, and every
+        # number of the row would inherit that error
         lost = np.flatnonzero((scales < _SMALLEST_SCALE) & rows.any(axis=1))
         if len(lost):
             row = int(lost[0])
@@ -212,6 +214,7 @@ class SparseVectors:
 
     def with_rows(self, batch: Batch) -> SparseVectors:
         """Return these vectors and an accepted batch behind them."""
+        # ends of the new rows, counted from the values that are there already
         ends = self.ends.rows[-1] + batch.indptr[1:].astype(np.int64)
         return SparseVectors(
             self.n_features,
@@ -225,6 +228,8 @@ class SparseVectors:
         begins = self.ends.array[slots]
         counts = self.ends.array[slots + 1] - begins
         ends = np.concatenate([[0], np.cumsum(counts)])
+        # Entry t of the result belongs to slot s with ends[s] ≤ t < ends[s + 1], and is stored at
+        # begins[s] + (t − ends[s]).
         places = np.repeat(begins - ends[:-1], counts) + np.arange(ends[-1])
         parts = (self.values.array[places], self.columns.array[places], ends)
         return plain_batch(csr_array(parts, shape=(len(slots), self.n_features)), self.dtype)
@@ -263,6 +268,7 @@ def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
     """Raise for a row that loses more than int8 steps would: numbers below the range of `small`
     become 0.
     """
+    # near zero a type has even steps, its smallest subnormal: a row needs 64 of them at least
     largest = np.abs(batch).max(axis=1, initial=0.0)
     lost = np.flatnonzero(
         (largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _LEAST_STEPS)
@@ -280,7 +286,9 @@ def _round_to_steps(batch: FloatRows) -> tuple[Any, Any]:
     """Return rows as whole numbers and a scale each; a row of zeros has the scale 0."""
     scales = _scales_of(batch)
     steps = np.zeros(batch.shape, dtype=np.float32)
+    # x ≈ scale · round(x / scale), off by at most scale / 2 = max|x| / 254
     np.divide(batch, scales[:, None], out=steps, where=scales[:, None] > 0)
+    # the quotient of the largest number may round to just above 127
     return np.clip(np.rint(steps), -_LARGEST_STEP, _LARGEST_STEP).astype(np.int8), scales
 
 

@@ -25,6 +25,8 @@ class _Conditional:
             self._require(owner)
             return MethodType(self._method, owner)
 
+        # asked of the class, as `Class.method` or by
+        # documentation tools: a plain function that checks
         @wraps(self._method)
         def call_on(owner: Any, *args: Any, **kwargs: Any) -> Any:
             self._require(owner)

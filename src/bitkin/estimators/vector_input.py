@@ -1,8 +1,8 @@
 """What estimators that take vectors share: arrays, CSR matrices, data frames and open sources,
 checked in one way.
 
-Vectors are checked once, at the door. Those in memory that make one batch go on as that batch;
-larger arrays, files and iterators go on as a `VectorSource`, which checks batches as they come.
+Vectors are checked once, at the door. Those in memory that make one batch stay that batch;
+larger arrays, files and iterators become a `VectorSource`, which checks batches as they come.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """On failure of the block, restore the previous state. The block must replace attributes,
         not change what they hold.
         """
+        # a shallow copy is enough, since attributes are replaced and never changed
         before = dict(self.__dict__)
         try:
             yield

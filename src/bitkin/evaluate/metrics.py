@@ -54,6 +54,7 @@ def recall(found_ids: Any, true_ids: Any) -> float:
         highest = every.size
     # One number for every pair of query and id, so that a single look-up serves all queries.
     first = np.arange(len(true))[:, None] * (highest + 2)
+    # the sentinel keeps every place that searchsorted returns inside the array
     pairs = np.sort(np.append(first + found, 2**63 - 1))
     is_found = pairs[np.searchsorted(pairs, first + true)] == first + true
     hits = (is_found & (true >= 0)).sum(axis=1)
@@ -101,6 +102,7 @@ def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArr
     out = np.empty(len(distances), dtype=np.float64)
     groups = _rank_groups(distances)
     truth = scipy.sparse.csr_matrix(relevant)
+    # work arrays of the kernel, one count per group of equal distances
     n_groups = int(groups.max(initial=-1)) + 1
     counts, hits = np.empty(n_groups, dtype=np.int64), np.empty(n_groups, dtype=np.int64)
     offsets, columns = (

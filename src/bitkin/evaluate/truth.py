@@ -71,6 +71,7 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     )
     if rows.n_rows > 0 and queries.n_rows > 0:
         bounds = _choose_bounds(Pairing(rows, queries, metric))
+        # what is beyond the rows there are stays padding: id −1 at infinity
         n_found = min(k, rows.n_rows)
         for start, stop in _ranges(
             queries.n_rows, NearestCandidates.fitting_queries(n_found, bounds.query_block)

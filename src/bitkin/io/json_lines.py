@@ -143,12 +143,14 @@ class JsonLines:
                         raise CorruptFileError(
                             f"{path}, line {number} is longer than {MAX_LINE} bytes."
                         )
+                    # place in the packed file, so that shares of `n_bytes` are right for .gz too
                     if progress is not None and number % _LINES_BETWEEN_NEWS == 0:
                         progress(before + stable.buffered.tell())
                     if number == 1 and data.startswith(_GZIP) and stream is stable.buffered:
                         raise CorruptFileError(
                             f"{path} is packed by gzip. Give it a name that ends in .gz."
                         )
+                    # a file may begin with a byte order mark, which is no content
                     if (data.removeprefix(codecs.BOM_UTF8) if number == 1 else data).strip():
                         yield file, number, data
                 stable.require_unchanged()
@@ -174,6 +176,7 @@ def _unpacked(path: Path, stable: StableFile) -> Iterator[Any]:
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
         text = data.strip(_JSON_SPACE).decode()
+        # raw_decode instead of json.loads: one object made once, and no search for leading space
         record, end = _decoder.raw_decode(text)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)

@@ -91,6 +91,7 @@ def place_tensors(
     entries: list[TensorEntry] = []
     end = 0
     for name, dtype, shape in tensors:
+        # bytes up to the next multiple of 64
         gap = -end % ALIGNMENT
         if gap:
             entries.append(
@@ -121,6 +122,7 @@ class Header:
         # The header's checksum is taken with eight zeros in its place, then written over them.
         own_crc = checksum(self._json("0" * 8))
         text = self._json(f"{own_crc:08x}")
+        # JSON allows spaces at its end, and safetensors readers skip them
         text += b" " * (-(8 + len(text)) % ALIGNMENT)
         return len(text).to_bytes(8, "little") + text
 
@@ -159,6 +161,8 @@ class Header:
                     "Upgrade bitkin."
                 )
             crcs = json.loads(metadata["crc32"], object_pairs_hook=_no_duplicates)
+            # offsets hold the end too; it follows from type and
+            # shape, and `same` proves that they agree
             entries = tuple(
                 TensorEntry(
                     key,
@@ -176,6 +180,8 @@ class Header:
             ):
                 raise TypeError("metadata are strings, and parameters an object")
             header = cls(metadata["class"], parameters, fingerprint, entries)
+            # Written again it must come out byte for byte, its own checksum included: so no two
+            # headers mean the same, and a flipped bit anywhere shows.
             same = header.encode() == prefix
         except CorruptFileError:
             raise
@@ -217,6 +223,7 @@ def _sizes(values: Any) -> tuple[int, ...]:
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
+    # json.loads keeps the last of equal keys, so two readers could see two files
     if len(result) != len(pairs):
         raise ValueError("a key stands twice")
     return result

@@ -104,9 +104,12 @@ class PartialFile(Closes):
                     .view(np.uint8)
                     .data
                 )
+                # each tensor has its place in the whole file from
+                # the start, so rows go straight there
                 row_bytes = entry.n_bytes // self.n_rows if self.n_rows else 0
                 self._file.seek(self._offset + entry.start + self.rows_done * row_bytes)
                 self._file.write(data)
+                # CRC-32 continues over pieces, so nothing has to be read again at the end
                 self._crcs[entry.name] = checksum(data, self._crcs[entry.name])
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -119,6 +122,7 @@ class PartialFile(Closes):
             os.fsync(self._file.fileno())
         except OSError as error:
             raise self._cannot_write(error) from error
+        # The journal comes after the data is on disk: it never tells of rows that are not there.
         state = {"work": self._work, "rows": self.rows_done, "crcs": self._crcs}
         write_aside(self._journal_path, lambda file: file.write(json.dumps(state).encode()))
 
@@ -163,6 +167,7 @@ class PartialFile(Closes):
             try:
                 lock(self._file, self._target)
                 held, there = os.fstat(self._file.fileno()), self._data_path.stat()
+                # the file we have locked is still the one at that path
                 if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
                     return
             except FileAccessError:

@@ -78,8 +78,11 @@ class StoredFile:
                 self.name,
                 f"has a tensor {key} of {entry.dtype} {entry.shape} where {shape} must be",
             )
+        # what nothing asks for is found by `require_no_more_tensors`
         self._taken.add(key)
         raw = self._data[entry.start : entry.stop]
+        # NumPy takes any byte for a bool, and one that is
+        # neither 0 nor 1 breaks sums and comparisons
         if entry.dtype == np.bool_ and raw.size and raw.max() > 1:
             raise damaged(self.name, f"has bytes in {key} that are neither true nor false")
         return raw.view(entry.dtype).reshape(entry.shape)
@@ -141,6 +144,7 @@ def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
         raise damaged(name, "is cut short")
     header = Header.decode(length_bytes + text, name)
     expected = 8 + length + header.data_bytes
+    # the size of the file proves all sizes in the header: nothing larger is ever allocated
     if size != expected:
         raise damaged(name, f"has {size:,} bytes where its header announces {expected:,}")
     return header, 8 + length

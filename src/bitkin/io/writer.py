@@ -59,6 +59,7 @@ def write_file(
                 written.append(entry)
             else:
                 written.append(replace(entry, crc=_write_tensor(file, entry, tensors[entry.name])))
+        # Again with the checksums, which are of fixed width: the header keeps its length.
         file.seek(0)
         file.write(replace(header, entries=tuple(written)).encode())
 
@@ -71,11 +72,13 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
     """
     try:
         target = regular_target(path)
+        # in the same folder, so that putting it in place is a rename within one file system
         aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with aside.open("xb") as file:
                 write_to(file)
                 file.flush()
+                # before the rename: after a power cut there is the old file or the whole new one
                 os.fsync(file.fileno())
                 keep_mode(target, file)
             aside.replace(target)

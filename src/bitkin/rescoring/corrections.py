@@ -77,6 +77,7 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
             "hashers are compared by the symbols that differ, or rescored with stage='exact'."
         )
     check_is_fitted(hasher)
+    # taken once: the model of a stream may be replaced while it learns
     model = hasher.model_
     if not model.random and not _is_orthonormal(model):
         raise InvalidInputError(
@@ -120,6 +121,7 @@ def _is_orthonormal(model: SignModel) -> bool:
     if model not in _known_orthonormal:
         wide = model.components.astype(np.float64)
         _known_orthonormal[model] = bool(
+            # WᵀW = I but for rounding: then ⟨x, q⟩ within the subspace is ⟨Wᵀx, Wᵀq⟩
             np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL_WITHIN
         )
     return _known_orthonormal[model]

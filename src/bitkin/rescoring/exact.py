@@ -46,6 +46,7 @@ def nearest_by_vectors(
     # No power of two brings all distances of a query into the range of float64: rank them first.
     ranks = _ranks(measured.values, measured.exponents)
     best = nearest_first(ids, ranks, k)
+    # Equal distances share a rank, so a table from rank to distance turns the best ranks back.
     by_rank = np.full(ranks.shape, np.inf)
     queries, columns = np.nonzero(np.isfinite(ranks))
     by_rank[queries, ranks[queries, columns].astype(np.int64)] = measured.times_power(0)[
@@ -61,10 +62,13 @@ def _ranks(values: Floats, exponents: Exponents) -> Floats:
     stays.
     """
     there = np.isfinite(values)
+    # x = m · 2^e with ½ ≤ |m| < 1. Ordered by sign(m) · (e − least), then by m: negative numbers
+    # first, 0 between, and within one sign and exponent the mantissa decides.
     mantissas, sizes = np.frexp(np.where(there, values, 0.0))
     # A number below 0 is the smaller the larger its power of two is.
     sizes = np.sign(mantissas) * (sizes + exponents - _LEAST_EXPONENT)
     sizes[~there] = np.inf
+    # the last key is the first to decide
     order = np.lexsort((mantissas, sizes))
     sizes, mantissas = (
         np.take_along_axis(sizes, order, axis=1),
@@ -72,6 +76,7 @@ def _ranks(values: Floats, exponents: Exponents) -> Floats:
     )
     differs = (sizes[:, 1:] != sizes[:, :-1]) | (mantissas[:, 1:] != mantissas[:, :-1])
     ranks = np.zeros(values.shape)
+    # the rank is how many different values come before
     np.put_along_axis(ranks, order[:, 1:], np.cumsum(differs, axis=1).astype(np.float64), axis=1)
     ranks[~there] = np.inf
     return ranks
@@ -83,6 +88,7 @@ def _exact_distances(
     """Return the distance of query i from row `rows[i, k]`: (q, m), infinity where that is −1."""
     out = np.full(rows.shape, np.inf)
     exponents: Exponents | None = None
+    # so many queries that the rows of all their shortlists fit, even if none is shared
     step = max(1, _NUMBERS_AT_ONCE // max(1, rows.shape[1] * queries.shape[1]))
     for first in range(0, len(rows), step):
         some = slice(first, first + step)

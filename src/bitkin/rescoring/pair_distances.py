@@ -59,13 +59,16 @@ def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measu
         return Measured(values, None)
     beyond = np.flatnonzero(np.isnan(values))
     exponents = np.zeros(len(values), dtype=np.intc)
+    # only these pairs are measured again
     some, asked = rows[beyond], queries[query_of[beyond]]
     if metric == "l2":
+        # Rounding a and b apart would change a − b: it is the difference that is scaled.
         values[beyond], exponents[beyond] = _scaled_lengths(some, asked)
     else:
         some, of_rows = _scaled_by_own(some)
         asked, of_queries = _scaled_by_own(asked)
         values[beyond], _ = _measure(some, asked, np.arange(len(beyond)), metric, scaled=True)
+        # (2^−e·a)·(2^−f·b) = 2^−(e+f)·(a·b); a cosine does not depend on either scale
         if metric == "ip":
             exponents[beyond] = of_rows + of_queries
     return Measured(values, exponents)
@@ -94,6 +97,7 @@ def _measure(
         return np.sqrt(squares), n_beyond
     products, n_beyond = _sums(rows, queries, query_of, squares=False, scaled=scaled)
     if metric == "ip":
+        # 0 − x, for −x would make −0.0 of a product of 0
         return 0.0 - products, n_beyond
     of_rows, _ = _sums(rows, rows, np.arange(len(query_of)), squares=False, scaled=scaled)
     of_queries, _ = _sums(
@@ -130,6 +134,7 @@ def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Exponents]:
     squares, _ = _sums(
         apart, zero, np.zeros(rows.shape[0], dtype=np.int64), squares=True, scaled=True
     )
+    # ‖a − b‖ = 2^halved · 2^e · ‖scaled‖
     return np.sqrt(squares), exponents + halved
 
 

@@ -111,6 +111,7 @@ def rescore(
     """
     stage = one_of(stage, "stage", tuple(_STAGES))
     metric = one_of(metric, "metric", METRICS)
+    # An argument that the stage does not use is an error, not ignored.
     given = {"hasher": hasher, "codes": codes, "corrections": corrections, "vectors": vectors}
     for name, value in given.items():
         if (value is not None) != (name in _STAGES[stage]):
@@ -124,6 +125,7 @@ def rescore(
         )
     shortlist = Shortlist.from_hits(hits)
     k = shortlist.ids.shape[1] if k is None else whole_number(k, "k", low=1)
+    # an id of 8 bytes and a distance of up to 8, for every query and place
     require_fitting(len(shortlist.ids), k, pair_bytes=16)
     if stage == "exact":
         return _rescore_by_vectors(shortlist, queries, k, metric, vectors, scale, ids)
@@ -150,6 +152,7 @@ def _rescore_by_vectors(
         )
     batches = [batch for _, batch in asked.batches()]
     _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
+    # ids are looked up once each, however many shortlists name them
     rows = shortlist.spread(rows_of(shortlist.wanted, ids, len(source), "vectors"))
     scales = require_scale(scale, source)
     if not batches:
@@ -172,6 +175,7 @@ def _rescore_by_estimate(
     if not batches:
         return distances_from_scores(no_neighbors(0, k), scorer.metric)
     places = shortlist.places if row_of is None else shortlist.spread(row_of)
+    # an id whose row is gone or empty becomes padding
     known_ids = shortlist.ids if row_of is None else np.where(places < 0, -1, shortlist.ids)
     prepared = scorer.prepare_queries(stack(batches))
     found = scorer.nearest(prepared, taken.words[:, 0], kept, places, known_ids, k)

@@ -166,6 +166,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
             pairwise = made._resolve_kernel()
             if pairwise.of_histograms and issparse(anchors):
                 raise InvalidInputError(f"anchors must be dense for {kernel!r}.")
+            # tries the kernel on one row, so that impossible settings are found here
             made._set_model(pairwise, anchors)
         except EnvironmentVariableError:
             raise  # with which the file has nothing to do
@@ -180,6 +181,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
     def _learn(self, source: VectorSource) -> None:
         pairwise = self._resolve_kernel()
         self.seed_ = resolve_seed(self.random_state)
+        # all rows are read once, so that a bad number is found though its row is no anchor
         n_rows = 0
         for first, batch in source.batches():  # raises for NaN and infinity
             pairwise.require_acceptable(batch, source.name, first)
@@ -248,6 +250,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
             if rows.dtype not in (np.float32, np.float64):
                 rows = rows.astype(self.anchors_.dtype)
             values = self._pairwise.values(rows, self.anchors_)
+            # a float64 value may be beyond the float32 that anchors ask for; it is found below
             with np.errstate(over="ignore"):
                 out[start:stop] = values
             finite = np.isfinite(out[start:stop])

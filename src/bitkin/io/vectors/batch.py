@@ -47,6 +47,7 @@ def plain_batch(piece: Batch, dtype: np.dtype[Any]) -> Batch:
         return np.ascontiguousarray(piece, dtype=dtype)
     if piece.dtype != dtype:
         piece = piece.astype(dtype)
+    # one type of index for all: kernels would be compiled again for another
     if piece.nnz < 2**31 and not piece.indices.dtype == piece.indptr.dtype == np.int32:
         parts = (piece.data, piece.indices.astype(np.int32), piece.indptr.astype(np.int32))
         piece = csr_array(parts, shape=piece.shape)
@@ -128,6 +129,7 @@ def first_not_finite(batch: Batch) -> tuple[int, int, float] | None:
         total = np.add.reduce(numbers, axis=None, dtype=np.promote_types(numbers.dtype, np.float32))
     if np.isfinite(total):
         return None
+    # the sum may have overflowed without any bad number: look at each
     bad = ~np.isfinite(numbers).reshape(-1)
     at = int(np.argmax(bad))
     if not bad[at]:

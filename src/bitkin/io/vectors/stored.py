@@ -75,6 +75,8 @@ class StoredSource(VectorSource):
                 f"row_numbers must be below {len(self)}, the rows of {self.name}, got "
                 f"{wanted.max()}."
             )
+        # read each row once, in file order; then bring them
+        # into the order asked for, repeats included
         rows, order = np.unique(wanted, return_inverse=True)
         found = plain_batch(self._take(rows), self.dtype)
         self._require_finite(found, rows)
@@ -87,6 +89,7 @@ class StoredSource(VectorSource):
         done = 0
         with closing(self.pieces(spans_over(rows, self.gap), self.batch_rows)) as pieces:
             for first, piece in pieces:
+                # the wanted rows that this piece holds are rows[done:stop]
                 stop = int(np.searchsorted(rows, first + piece.shape[0]))
                 picked = piece[rows[done:stop] - first]
                 if self.sparse:

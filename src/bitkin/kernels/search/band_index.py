@@ -372,8 +372,8 @@ def _offer_nearest(arrays, keys, r, sorted_masks, work, n, heap, stamp):
     enough = len(heap) * len(keys)  # so many rows are k different ones
     last = len(histogram) - 1
     while low <= last:
-        # Sort only as many distances as may be needed: a row is listed at most once per band, so k
-        # · bands entries hold k different rows.
+        # Sort only as many distances as may be needed: a row is in one bucket of each band, so
+        # k · bands entries hold k different rows.
         high, count = low, np.int64(histogram[low])
         while high < last and count < enough:
             high += 1

@@ -268,8 +268,8 @@ def average_precision_into(groups, offsets, relevant, counts, hits, out):
         for group in range(counts.shape[0]):
             n, r = counts[group], hits[group]
             if r > 0:
-                # Σᵢ (r/n) · (R₀ + 1 + (i − 1)(r − 1)/(n − 1)) / (N₀
-                # + i), i from 1; below it counts from 0
+                # Σᵢ (r/n) · (R₀ + 1 + (i − 1)(r − 1)/(n − 1)) / (N₀ + i), i from 1; the loop
+                # below counts from 0
                 step = (r - 1) / (n - 1) if n > 1 else 0.0
                 precision = 0.0
                 for i in range(n):

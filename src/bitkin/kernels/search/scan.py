@@ -297,7 +297,6 @@ def _offer_block(best, q, k, by_id, ids, mask, start, stop):
         i = best.hits[h]
         distance = np.int64(best.lanes[i])
         # the limit may have fallen since the lane was noted; lanes from `stop` on hold no rows
-        # the limit may have fallen since the lane was noted; lanes from `stop` on hold no rows
         if distance >= limit or i >= stop or not is_allowed(mask, start + i):
             continue
         if n_kept == len(kept_ids):
@@ -440,7 +439,6 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
         while bits != _U0:
             # the lowest bit that is set
             i = 64 * group + np.int64(popcount((bits & (~bits + _U1)) - _U1))
-            # clears that bit
             bits &= bits - _U1
             distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
             if distance >= limit or i >= stop or not is_allowed(mask, start + i):

@@ -251,6 +251,8 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             else:
                 self._require_same_seed()
                 self._model.settings.require_compatible(settings)
+                # parameters that weights do not depend on, such
+                # as the beam, may change between calls
                 model = replace(self._model, settings=settings)
             self._set_model(continue_model(model, rows, labels, known, paths))
         return self
@@ -368,6 +370,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         width = self._model.beam if beam is None else whole_number(beam, "beam", low=1)
         scorer = self._model.scorer()
         missed = [
+            # the best class of all against the best that the beam reaches
             scorer.best(rows, 1, None)[0] != scorer.best(rows, 1, width)[0]
             for rows in self._rows(X)
         ]
@@ -441,6 +444,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         batch.
         """
         scorer, prior = self._model.scorer(), self._model.log_prior()
+        # a row without a feature has score 0 for all classes: the most frequent ones answer
         usual = np.argsort(-prior, kind="stable")[:k]
         for rows in self._rows(X):
             classes, scores = scorer.best(rows, k, self._model.beam)

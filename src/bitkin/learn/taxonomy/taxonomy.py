@@ -245,6 +245,7 @@ class Taxonomy:
         root. Where a new path is longer than all others, `n_levels` grows and every older class
         gets another copy.
         """
+        # a path may or may not begin with the root
         below = [path[1:] if path[0] == self.root_label else path for path in plain_paths(paths)]
         return Taxonomy(extend(self._tree, below))
 

@@ -45,6 +45,7 @@ class Hdf5Rows(StoredSource):
             _require_honest_sizes(found, self._stamp.size, where)
         super().__init__(name, shape, dtype, batch_rows=batch_rows)
         self.gap = chunk_rows if chunked else 1
+        # whole chunks along the rows, and no more chunks in one reading than HDF5 has memory for
         self._rows_at_once = chunk_rows * max(1, _CHUNKS_AT_ONCE // across)
         self._path = path
 
@@ -71,6 +72,7 @@ def _open_hdf5(path: Path) -> Iterator[Any]:
             if isinstance(failure, PermissionError | FileNotFoundError) or "unable to lock" in str(
                 failure
             ):
+                # a file that is locked or not ours to read is not damaged
                 raise FileAccessError(f"{path} cannot be read: {failure}.") from failure
             raise
         with file:
@@ -109,6 +111,7 @@ def _require_honest_sizes(dataset: Any, file_bytes: int, name: str) -> None:
     """Raise where rows, a chunk, which is unpacked whole, or the number of chunks are out of
     proportion to the file.
     """
+    # Chunks that were never written take no room in a file, so both sizes may be mere claims.
     for sizes in (dataset.shape, dataset.chunks or ()):
         require_honest_size(dataset.dtype.itemsize * math.prod(sizes), file_bytes, name)
     chunk_rows, across = _chunking(dataset)

@@ -51,7 +51,7 @@ class NpyRows(FixedRows):
 
 class FortranRows(NpyRows):
     """An .npy array in Fortran order: its columns follow one another, so a batch is one short read
-    a column.
+    per column.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class FortranRows(NpyRows):
         with self._open() as file:
             for first, stop in spans:
                 for at in range(first, stop, rows):
+                    # number i of column j is number j·n + i of the file
                     columns = np.empty((d, min(stop, at + rows) - at), dtype=self._stored)
                     for j in range(d):
                         file.read_into(

@@ -50,6 +50,8 @@ def read_npy_header(prefix: bytes, size: int, name: str) -> NpyHeader:
 
 def parse_npy_header(prefix: bytes, name: str) -> NpyHeader:
     """Parse the header at the start of `prefix`, whatever comes after it."""
+    # Magic (6 bytes), version (2), length of the header (2 bytes in version 1, else 4), then a
+    # Python dict as text with `descr`, `fortran_order` and `shape`.
     if len(prefix) < 12 or prefix[:6] != b"\x93NUMPY":
         raise CorruptFileError(f"{name} is not an .npy array: its first bytes are {prefix[:6]!r}.")
     major = prefix[6]
@@ -66,10 +68,12 @@ def parse_npy_header(prefix: bytes, name: str) -> NpyHeader:
 
 def _fields(text: bytes, offset: int, name: str) -> NpyHeader:
     try:
+        # literals only: nothing in it can run
         fields = ast.literal_eval(text.decode("utf-8").strip())
         shape, fortran_order, descr = fields["shape"], fields["fortran_order"], fields["descr"]
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         raise CorruptFileError(f"{name} has an unreadable .npy header: {text[:60]!r}.") from None
+    # type() is int, for True is an int to isinstance
     whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
     if not whole or not isinstance(fortran_order, bool):
         raise CorruptFileError(

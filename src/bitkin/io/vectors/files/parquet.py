@@ -38,6 +38,7 @@ class ParquetRows(StoredSource):
             ]
             kind = parquet.schema_arrow.field(self._column).type
             _require_honest_sizes(file, self._column, kind)
+            # after the sizes are known to be honest: this reads the first row
             d = _dimension(parquet, self._column, kind, name)
         shape = row_shape((sum(groups), d), name)
         super().__init__(
@@ -52,6 +53,7 @@ class ParquetRows(StoredSource):
         """Yield the lists of the column, one row group after another."""
         with _open_parquet(self._path, self._stamp) as (parquet, file):
             for first, stop in spans:
+                # the row group that holds row `first`
                 group = bisect_right(self._firsts, first) - 1
                 at = self._firsts[group]
                 groups = list(range(group, len(self._firsts) - 1))
@@ -59,6 +61,7 @@ class ParquetRows(StoredSource):
                     file.require_unchanged()
                     begin, at = at, at + lists.num_rows
                     if at > first:
+                        # rows of the group before those wanted are read and dropped
                         skip = max(0, first - begin)
                         wanted = lists.column(0).slice(skip, min(at, stop) - begin - skip)
                         yield begin + skip, self._vectors(wanted, begin + skip)
@@ -81,6 +84,7 @@ class ParquetRows(StoredSource):
                 f"{where} must have lists of {d}, as in row 0, got {lengths[at]} in row "
                 f"{first + at}."
             )
+        # lists of one length, so their numbers side by side are the rows
         values = lists.flatten()
         if values.null_count:
             at = int(np.argmax(np.asarray(values.is_null())))

@@ -16,8 +16,13 @@ from bitkin.io.stable import StableFile
 # Which fields of a structure are wanted, by number; the value is what is wanted of a structure
 # within.
 _Wanted = dict[int, Any]
+# Numbers of fields by parquet.thrift. A column chunk's metadata (3): path (3), values (5), packed
+# bytes (7), first data page (9), dictionary page (11).
 _CHUNK: _Wanted = {3: {3: None, 5: None, 7: None, 9: None, 11: None}}
+# FileMetaData: row groups (4), each with its column chunks (1).
 _FOOTER: _Wanted = {4: {1: _CHUNK}}
+# PageHeader: bytes unpacked (2) and packed (3), and the headers of a data page (5), a dictionary
+# page (7) and a data page of version 2 (8), each with its number of values (1).
 _PAGE: _Wanted = {2: None, 3: None, 5: {1: None}, 7: {1: None}, 8: {1: None}}
 
 _SMALL_HEADER, _LARGE_HEADER = 1 << 8, 1 << 16
@@ -37,6 +42,7 @@ class Announced(NamedTuple):
 def announced_by(file: StableFile, column: str) -> Announced:
     """Return what the pages of a top-level column announce, each page counted once."""
     file_bytes = file.stamp.size
+    # a file ends in the footer, four bytes of its length, and "PAR1"
     length = int.from_bytes(file.read(max(0, file_bytes - 8), 4), "little")
     footer = _parse(file.read(max(0, file_bytes - 8 - length), length), _FOOTER)
     n_values, largest, walked = 0, 0, 0
@@ -48,12 +54,15 @@ def announced_by(file: StableFile, column: str) -> Announced:
                 continue
             start, size = _extent(meta)
             walked += max(0, size)
+            # Chunks may claim the same bytes over and over: without
+            # this, walking a small file could take hours.
             if walked > file_bytes:
                 raise CorruptFileError(
                     f"{file.path}, column {column!r} has pages of {walked:,} bytes in a file of "
                     f"{file_bytes:,} bytes."
                 )
             found = _walk(file, start, start + size)
+            # the larger of two announcements, since pyarrow may allocate by either
             n_values += max(found.n_values, _count(meta, 5))
             largest = max(largest, found.largest_page)
     return Announced(n_values, largest)
@@ -70,6 +79,7 @@ def _extent(meta: dict[int, Any]) -> tuple[int, int]:
 def _walk(file: StableFile, at: int, stop: int) -> Announced:
     n_values, largest = 0, 0
     while 0 <= at < stop:
+        # most headers are short; only one with statistics needs the larger read
         page = _parse(file.read(at, _SMALL_HEADER), _PAGE) or _parse(
             file.read(at, _LARGE_HEADER), _PAGE
         )
@@ -128,6 +138,9 @@ class _Compact:
             raise ValueError("structures within structures without end")
         fields: dict[int, Any] = {}
         number = 0
+        # A field begins with one byte: its type in the low half, and in the
+        # high half how far its number is above the one before; 0 there means
+        # that the number follows. Type 0 ends the structure.
         while (head := self._byte()) & 15:
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             value = self._value(head & 15, wanted.get(number), depth, in_structure=True)
@@ -140,12 +153,15 @@ class _Compact:
             return kind == 1 if in_structure else self._byte() == 1
         if kind == 3:
             return self._byte()
+        # integers of 16, 32 and 64 bits are all written alike
         if kind in (4, 5, 6):
             return self._zigzag()
+        # a double or a UUID
         if kind in (7, 13):
             return self._bytes(8 if kind == 7 else 16)
         if kind == 8:
             return self._bytes(self._varint())
+        # a list or a set
         if kind in (9, 10):
             return self._list(wanted, depth)
         if kind == 11:
@@ -156,6 +172,7 @@ class _Compact:
 
     def _list(self, wanted: Any, depth: int) -> list[Any]:
         head = self._byte()
+        # one byte of size and type; from 15 elements on the size follows
         size = self._varint() if head >> 4 == 15 else head >> 4
         if size > len(self.data) - self.at:  # every element takes a byte or more
             raise ValueError("a list longer than its structure")
@@ -182,6 +199,7 @@ class _Compact:
 
     def _varint(self) -> int:
         value = 0
+        # seven bits per byte, the lowest first; the top bit says that more follow
         for shift in range(0, 70, 7):
             byte = self._byte()
             value |= (byte & 127) << shift
@@ -191,4 +209,5 @@ class _Compact:
 
     def _zigzag(self) -> int:
         value = self._varint()
+        # 0, −1, 1, −2, … are written as 0, 1, 2, 3, …
         return (value >> 1) ^ -(value & 1)

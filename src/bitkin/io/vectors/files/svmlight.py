@@ -58,6 +58,7 @@ def open_svmlight(
         raise InvalidInputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
     surveys = [_survey(path) for path in paths]
     lowest = min((survey.lowest for survey in surveys if survey.lowest is not None), default=0)
+    # an index 0 anywhere proves that columns are counted from 0; else 1 is the custom
     from_zero = lowest == 0 if zero_based == "auto" else bool(zero_based)
     first_column = 0 if from_zero else 1
     widest = max(surveys, key=lambda survey: -1 if survey.highest is None else survey.highest)
@@ -104,6 +105,8 @@ class SvmlightRows(StoredSource):
         builder = RowBuilder(self.shape[1], self._first_column)
         with _open_text(survey.path, survey.stamp) as (text, file):
             for first, stop in spans:
+                # from the nearest mark at or before the row; lines
+                # in between are passed over unparsed
                 row = first // STRIDE * STRIDE
                 offset, line_number = survey.marks[first // STRIDE]
                 text.seek(offset)
@@ -111,6 +114,7 @@ class SvmlightRows(StoredSource):
                     if row >= first:
                         builder.add(features, where)
                     row += 1
+                    # before rows leave: those of a file that changed meanwhile must not
                     if len(builder) == rows or row == stop:
                         file.require_unchanged()
                         yield row - len(builder), builder.take()
@@ -148,6 +152,7 @@ def _content(
     offset = text.tell()
     while line := text.readline(MAX_LINE):
         where = f"{name}, line {line_number}"
+        # readline stops there, so a line without an end cannot fill memory
         if len(line) == MAX_LINE:
             raise CorruptFileError(f"{where} is longer than {MAX_LINE} bytes.")
         features = features_of(line, where)

@@ -105,6 +105,7 @@ class RowBuilder:
         """Append a part of a row, whose column numbers are above `before`, and return its last
         one.
         """
+        # One match and one split for all tokens: a loop in Python over them would take far longer.
         text = b" ".join(tokens)
         if not _PAIRS.fullmatch(text):
             raise CorruptFileError(f"{where} must hold index:value pairs, got {text[:60]!r}.")
@@ -114,6 +115,7 @@ class RowBuilder:
             self._values.extend(map(float, flat[1::2]))
         except ValueError as failure:
             raise CorruptFileError(f"{where} must hold index:value pairs: {failure}.") from None
+        # strictly growing within the part, and above the part before
         if columns[0] <= before or columns != sorted(set(columns)):
             raise CorruptFileError(f"{where} must have growing column numbers, got {text[:60]!r}.")
         if not (

@@ -35,6 +35,7 @@ def open_vecs(path: Path, batch_rows: int | None = None) -> VecsRows:
         raise CorruptFileError(
             f"{path} must start with a dimension of 1 or more as 4 bytes, got {head!r}."
         )
+    # every row is its dimension as int32, then its numbers
     width = 4 + d * stored.itemsize
     if stamp.size % width:
         whole = max(1, stamp.size // width) * width
@@ -64,6 +65,7 @@ class VecsRows(FixedRows):
         return np.empty((n, self._width), dtype=np.uint8)
 
     def _vectors(self, read: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+        # each row repeats the dimension, so a shifted or damaged file shows here
         dimensions = read[:, :4].copy().view("<i4")[:, 0]
         if (dimensions != self.shape[1]).any():
             at = int(np.argmax(dimensions != self.shape[1]))

@@ -61,6 +61,7 @@ class ZipArrays:
         require_fits_memory(header.n_bytes, f"{self.path}, array {key!r}")
         order = header.shape[::-1] if header.fortran_order else header.shape
         try:
+            # Fortran order is C order of the transpose: read it so, and return a view.
             out = np.empty(order, dtype=header.dtype)
         except MemoryError:
             raise too_large(header.n_bytes, f"{self.path}, array {key!r}") from None
@@ -89,6 +90,8 @@ class ZipArrays:
             raise CorruptFileError(
                 f"{self.path}, array {key!r}, is encrypted or packed in a way NumPy never writes."
             )
+        # Deflate packs at most about 1,030 to 1, so a larger
+        # claim is a lie, found before it is allocated.
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else MAX_RATIO
         if info.compress_size > self.stamp.size or info.file_size > info.compress_size * ratio:
             raise CorruptFileError(
@@ -124,6 +127,7 @@ class ZipMember:
         view = as_bytes(out)
         done = 0
         with failure_is_corruption(self._archive.path, *_ZIP_FAILURES):
+            # seeking back unpacks again from the start; reading on costs nothing more
             if self._member.tell() != offset:
                 self._member.seek(offset)
             while done < len(view):
@@ -133,6 +137,7 @@ class ZipMember:
                         f"an array ends at byte {offset + done}, expected {offset + len(view)}"
                     )
                 done += count
+        # after reading, or a file that was overwritten meanwhile would give a mix of two
         self._archive.require_unchanged()
 
     def __enter__(self) -> Self:
