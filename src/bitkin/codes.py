@@ -131,6 +131,7 @@ class Codes:
         for start in range(0, len(array), _ROWS_PER_PASS):
             rows = slice(start, start + _ROWS_PER_PASS)
             for p in range(spec.bits_per_symbol):
+                # plane p holds bit p of every symbol
                 bits = (array[rows] >> p) & 1 if spec.bits_per_symbol > 1 else array[rows]
                 planes[rows, p, : spec.plane_bytes] = np.packbits(
                     bits.astype(bool, copy=False), axis=1
@@ -221,6 +222,7 @@ class Codes:
         """Return uint8 (n, n_bytes), plane after plane, each as `np.packbits` makes it and FAISS
         takes it.
         """
+        # words are padded to 8 bytes per plane; bytes are not
         planes = self.words.view(np.uint8)[:, :, : self.spec.plane_bytes]
         return planes.reshape(len(self), self.spec.n_bytes)
 
@@ -290,6 +292,7 @@ class Codes:
             row = int(rows)
             if not -len(self) <= row < len(self):
                 raise IndexError(f"row {row} is out of range for {len(self)} codes")
+            # row −1 would end at 0, which is the beginning
             rows = slice(row, row + 1 or None)
         elif not isinstance(rows, slice) and np.ndim(rows) != 1:
             raise InvalidInputError(
@@ -351,6 +354,7 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
 
     out = np.empty((len(a), len(b)), dtype=np.int32)
     planes, words = block_widths(a.spec.bits_per_symbol, a.spec.plane_words)
+    # whole blocks, about as many pieces as threads, and none above 32,768 rows
     rows_per_piece = BLOCK * max(1, min(64, -(-len(b) // (BLOCK * threads.get_threads()))))
 
     def fill(start: int) -> None:
@@ -370,6 +374,7 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
 
     threads.run(fill, range(0, len(b), rows_per_piece))
     if a.empty is not None:
+        # words of empty rows are zeros, which would be near other rows: their distances are set
         out[a.empty] = a.spec.n_symbols
     if b.empty is not None:
         out[:, b.empty] = a.spec.n_symbols
@@ -491,13 +496,14 @@ def _require_words(words: Any, spec: CodeSpec) -> npt.NDArray[np.uint64]:
 
 
 def _unchanging(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return words in order that nobody can change: the array itself where none below it can be
+    """Return words in order that no one can change: the array itself where none below it can be
     written, or a copy.
     """
     if not words.flags.c_contiguous:
         return words.copy()
     below: Any = words
     deeper: Any
+    # A read-only view may lie over an array that can be written: every base has to be read-only.
     while below is not None:  # past which an array has memory of its own
         if isinstance(below, np.ndarray):
             fixed, deeper = not below.flags.writeable, below.base

@@ -147,10 +147,12 @@ class WTAHash(Hasher):
             return symbols
         # Hash h with symbol s is column h · alphabet_size + s; an empty row has no entry.
         filled = ~codes.empty_rows()
+        # window w has the columns w · R … w · R + R − 1, and its symbol chooses one of them
         columns = symbols[filled] + np.arange(
             0, self._n_features_out, self.alphabet_size_, dtype=np.int64
         )
         indptr = np.concatenate([[0], np.cumsum(filled * self.spec_.n_symbols)])
+        # SciPy uses one type for both index arrays
         index_type = np.int32 if max(self._n_features_out, indptr[-1]) < 2**31 else np.int64
         parts = (
             np.ones(columns.size, dtype=np.float32),
@@ -255,6 +257,7 @@ class WTAHash(Hasher):
         densify = self.densify
         if densify == "auto":
             densify = "optimal" if n_empty + n_without else None
+        # without densification a winner is a position in the window, below K; with it, R is chosen
         alphabet_size = self.alphabet_size or (_DENSIFIED_ALPHABET if densify else self.window_)
         self._set_model(self.window_, densify, int(alphabet_size))
         if n_rows == 0:

@@ -68,6 +68,7 @@ class BandPlan:
         1.
         """
         low = similarity_threshold(threshold)
+        # no band agrees with chance (1 − s^r)^b, averaged over s from the threshold to 1
         return float(np.mean(1.0 - self.probability(low + (1.0 - low) * _grid())))
 
     def false_alarm_rate(self, threshold: float) -> float:
@@ -136,6 +137,7 @@ class Buckets:
         keys = keys[order]
         shared = np.zeros(len(rows), dtype=np.bool_)
         shared[1:] = keys[1:] == keys[:-1]
+        # a row shares its key with the one before it or with the one after it
         shared[:-1] |= shared[1:]
         members, keys = rows[order[shared]], keys[shared]
         members = members[np.lexsort((members, keys))]

@@ -83,6 +83,7 @@ def probes_by_level(r: int, alphabet_size: int, probes: int) -> list[int]:
     """Return how many of `probes` keys differ from a band's own in one symbol, in two and so on."""
     sizes = []
     for changed in range(1, r + 1):
+        # C(r, m) places of m symbols, and a − 1 other values for each
         sizes.append(min(probes, math.comb(r, changed) * (alphabet_size - 1) ** changed))
         probes -= sizes[-1]
         if probes == 0:
@@ -104,6 +105,7 @@ def _changes(r: int, width: int) -> Iterator[int]:
                 mask = 0
                 for place, value in zip(places, values, strict=True):
                     for plane in range(width):
+                        # a key holds the planes one after another, the first in the highest r bits
                         mask |= (value >> plane & 1) << (r * (width - 1 - plane) + place)
                 yield mask
 

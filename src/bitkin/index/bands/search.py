@@ -126,6 +126,7 @@ class BandSearch:
     def _of_segment(
         self, segment: Segment, mask: Bitmap, part: slice, k: int, looked: Ids
     ) -> Neighbors:
+        # Places, score · 2³² + row: one comparison orders by score and then by row, and so by id.
         best = np.full((part.stop - part.start, min(k, segment.n)), _NO_MATCH)
         if self.by_hits:
             for q in range(part.start, part.stop):
@@ -153,6 +154,7 @@ class BandSearch:
         if isinstance(segment.tables, BandTables):
             covered = segment.tables.n
             budget = self._budget(segment, mask)
+            # beyond this many rows in its buckets a query is quicker by a scan
             most = max(1, segment.n // SCAN_SHARE) if self.budget is None else budget
             rows_looked_at = np.empty(len(words), dtype=np.int64)
             finalists = _NO_LIMIT
@@ -178,6 +180,7 @@ class BandSearch:
                 rows_looked_at,
                 self._room(segment.tables, most),
             )
+            # the kernel left these out; they count as having looked at every row
             heavy = np.flatnonzero(rows_looked_at > most)
             rows_looked_at[heavy] = covered
             looked[part] += rows_looked_at
@@ -185,6 +188,7 @@ class BandSearch:
                 some = best[heavy]
                 self._scan(segment, mask, part.start + heavy, 0, covered, widths, some)
                 best[heavy] = some
+        # rows added since the tables were made are in none: scan them
         if covered < segment.n:
             self._scan(
                 segment, mask, np.arange(part.start, part.stop), covered, segment.n, widths, best
@@ -205,6 +209,7 @@ class BandSearch:
         distances.
         """
         layout, blocks = self.layout, read_only(segment.blocks)
+        # so many blocks that the table of distances stays within 4 MB
         step = max(1, _DISTANCES_AT_ONCE // (BLOCK * len(which)))
         words, keys = read_only(self.words[which]), read_only(self.keys[which])
         lanes = np.empty(BLOCK, dtype=np.int32)
@@ -259,6 +264,7 @@ class BandSearch:
         )
         rows = rows[:found]
         if self.by_hits:
+            # bands that did not find the row, so that smaller is nearer here too
             return rows, layout.bands - hits[rows].astype(np.int32)
         scores = np.empty(found, dtype=np.int32)
         query_words = self.words[query]
@@ -275,6 +281,8 @@ class BandSearch:
             return _NO_LIMIT
         allowed = segment.n if len(mask) == 0 else int(bitmap.unpack(mask, 0, segment.n).sum())
         total = sum(s.n for s in self.snapshot.segments)
+        # The budget by the segment's share of all rows, divided by the share of its rows that are
+        # allowed: buckets list the others too, and they should not use it up.
         share = -(-self.budget * segment.n // total)
         return min(_NO_LIMIT, -(-share * segment.n // max(1, allowed)))
 

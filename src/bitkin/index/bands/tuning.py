@@ -99,6 +99,8 @@ def tune_bands(
         )
     scan = FlatIndex(codes.spec)
     scan.add(rows)
+    # Chosen with one half and measured with the other: the winner of many trials looks better than
+    # it is on the queries that chose it.
     half = len(asked) // 2
     first, second = (
         _Questions(some, scan.search(some, k).ids) for some in (asked[:half], asked[half:])
@@ -118,6 +120,7 @@ def tune_bands(
         spec=codes.spec,
         band_bits=best.layout.band_bits,
         probes=best.layout.probes,
+        # buckets grow with the number of rows, so the budget of the sample does too
         budget=math.ceil(best.budget * max(1.0, len(codes) / len(rows))),
         recall=found.recall,
         interval=_wilson(found.recall, len(second.codes)),
@@ -159,6 +162,7 @@ class _Trial:
             self.snapshot, self.layout, self.budget, False, questions.codes, None
         )
         found, looked = search.nearest(questions.truth.shape[1])
+        # for every true id, whether it is among those found
         hits = (found.ids[:, :, None] == questions.truth[:, None, :]).any(axis=1)
         return _Answer(float(hits.mean()), float(looked.mean()))
 
@@ -176,6 +180,8 @@ def _cheapest(scan: FlatIndex, questions: _Questions, wanted: float) -> _Trial:
             budgets = [math.ceil(share * len(scan)) for share in _BUDGETS]
             low, high = 0, len(budgets)
             while low < high:  # the smallest that reaches the recall, which grows with the budget
+                # the largest budget first: where even that fails,
+                # no other of this layout has to be tried
                 middle = (low + high) // 2 if high < len(budgets) or low else len(budgets) - 1
                 answer = _Trial(tabled, layout, budgets[middle]).answer(questions)
                 trial = _Trial(tabled, layout, budgets[middle], answer.recall)
@@ -204,6 +210,8 @@ def _layouts(spec: CodeSpec) -> Iterator[list[BandLayout]]:
         if r in widths:
             continue
         widths.add(r)
+        # keys with one symbol changed: r places, a − 1 other
+        # values; with two, C(r, 2) · (a − 1)² more
         one = r * (spec.alphabet_size - 1)
         two = one + math.comb(r, 2) * (spec.alphabet_size - 1) ** 2
         yield [
@@ -236,6 +244,7 @@ def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[
 def _wilson(share: float, n: int) -> tuple[float, float]:
     """Return Wilson's interval for a share of `n` that are each found or not."""
     z2 = _NORMAL_95**2
+    # (p + z²/2n) / (1 + z²/n) ± z/(1 + z²/n) · √(p(1 − p)/n + z²/4n²)
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = _NORMAL_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, middle - reach), min(1.0, middle + reach)

@@ -58,6 +58,7 @@ def k_nearest(
     snapshot = _narrowed(snapshot, allow)
     outside = outside_tables(snapshot)
     if outside.segments:
+        # rows in no table first: the k-th distance that they leave lets the lookups end earlier
         heaps = heaps_from(scan_nearest(outside, queries, k, None))
     else:
         heaps = empty_heaps(len(queries), k, snapshot.spec.n_symbols + 1)
@@ -66,6 +67,7 @@ def k_nearest(
     found, lookups = Neighbors(heaps.ids, heaps.distances), _lookups(heaps.account)
     if lookups.fell_back.any():
         left = np.flatnonzero(lookups.fell_back)
+        # a search that gave up may have missed rows: its heap is thrown away
         found.ids[left], found.distances[left] = scan_nearest(snapshot, queries[left], k, None)
     return found, lookups
 
@@ -80,6 +82,8 @@ def within_radius(
     hits: list[_Hits] = []
     left = np.flatnonzero(~queries.empty_rows())
     answered, given_up = [], []
+    # Most queries have few neighbours: small heaps first, larger ones for those that overflow, and
+    # a scan for the rest.
     for room in _ROOMS:
         crowded = []
         for start in range(0, len(left), _TOGETHER):
@@ -98,6 +102,7 @@ def within_radius(
         left = np.concatenate([left[:0], *crowded])
     rest = outside_tables(snapshot)
     for rows, numbers in (
+        # answered by tables: only rows outside of them are left to scan
         (rest, np.concatenate([left[:0], *answered])),
         (snapshot, np.concatenate([left, *given_up])),
     ):

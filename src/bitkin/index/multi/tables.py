@@ -71,10 +71,12 @@ def empty_tables(spec: CodeSpec, n: int) -> ChunkTables:
     lengths = chunk_lengths(spec, n)
     firsts = np.cumsum(lengths) - lengths
     key_bits = lengths * spec.bits_per_symbol
+    # about two buckets per row: half of them empty, and few rows to a bucket
     bucket_bits = min(int(key_bits.max()), ceil(log2(max(2, n))) + 1)
     # the others are hashed; a row is compared with the key itself in any case
     exact = key_bits <= bucket_bits
     filter_bits = 32 if spec.n_bits - int(key_bits.min()) <= _SHORT_FILTER else 64
+    # one bit of as many symbols as fit; where all fit, further planes of them
     filter_symbols = np.minimum(filter_bits, spec.n_symbols - lengths)
     filter_planes = np.clip(filter_bits // np.maximum(1, filter_symbols), 1, spec.bits_per_symbol)
     flips, flip_starts = _flips_of(lengths, spec.bits_per_symbol, n // _KEYS_OF_ROWS)
@@ -83,6 +85,8 @@ def empty_tables(spec: CodeSpec, n: int) -> ChunkTables:
         lengths=lengths,
         factors=np.array(
             [
+                # bucket = (key · factor) >> shift. With factor 2^(64 − b) and shift 64 − b that is
+                # the key itself; otherwise the top bits of a multiplicative hash.
                 1 << (64 - int(bits)) if whole else _SPREAD
                 for bits, whole in zip(key_bits, exact, strict=True)
             ],
@@ -105,6 +109,7 @@ def chunk_lengths(spec: CodeSpec, n: int) -> npt.NDArray[np.int64]:
     """
     longest = max(1, round(log2(max(2, n)) / spec.bits_per_symbol))
     count = -(-spec.n_symbols // longest)
+    # long codes: symbols beyond the last chunk are in no key, and only compared
     if count > MOST_TABLES:
         return np.full(MOST_TABLES, longest, dtype=np.int64)
     return np.diff(np.arange(count + 1, dtype=np.int64) * spec.n_symbols // count)
@@ -154,6 +159,9 @@ def _flips_to(depth: int, length: int, bits_per_symbol: int) -> list[npt.NDArray
             changes = np.zeros(others, dtype=np.uint64)
             for p in range(bits_per_symbol):
                 changes |= (values >> np.uint64(p) & np.uint64(1)) << np.uint64(p * length + i)
+            # Keys with t changed symbols among the first i + 1: those without
+            # symbol i, and those with t − 1 others and symbol i. From the
+            # largest t down, so that symbol i is changed once only.
             for t in range(depth, 0, -1):
                 levels[t] = np.concatenate([levels[t], (levels[t - 1][:, None] | changes).ravel()])
     return [np.sort(level) for level in levels]
