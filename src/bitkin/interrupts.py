@@ -14,7 +14,7 @@ way. No code of a caller's belongs inside: it might wait for something, and then
 it.
 
 In threads other than the main one the blocks do nothing: no handler ever runs there. The same holds
-where Python lets nobody set handlers, as in sub-interpreters.
+where Python lets no code set handlers, as in sub-interpreters.
 """
 
 from __future__ import annotations

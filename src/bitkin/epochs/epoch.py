@@ -54,6 +54,7 @@ class EpochCorrections:
         stop = self.n + len(ids)
         if len(ids) == 0:
             return self
+        # ids that come between or replace others: a new table, for older ones are still read
         if self.n and self.ids[self.n - 1] >= ids[0]:
             stays = ~np.isin(self.ids[: self.n], ids)
             every = np.concatenate([self.ids[: self.n][stays], ids])
@@ -61,6 +62,7 @@ class EpochCorrections:
             joined = np.concatenate([self.values[: self.n][stays], numbers])[order]
             return EpochCorrections(every[order], joined, len(every))
         if stop > len(self.ids) or not self.ids.flags.writeable:
+            # an eighth more than needed, so that every row is copied a bounded number of times
             room = stop + stop // 8
             grown = EpochCorrections(
                 np.zeros(room, dtype=np.int64), np.zeros((room, 2), dtype=np.float32), self.n
@@ -121,6 +123,7 @@ class Epoch:
         if not self.rows.present(ids).any():
             return self
         fewer = replace(self, rows=compact_if_sparse(without_ids(self.rows, ids)))
+        # corrections of removed rows stay until they outnumber the others
         return fewer.compact() if fewer.corrections.n > 2 * len(fewer) + 1024 else fewer
 
     def compact(self) -> Epoch:
@@ -133,7 +136,7 @@ class Epoch:
         )
 
     def without_room(self) -> Epoch:
-        """Return the same rows over arrays that nobody can append to."""
+        """Return the same rows over arrays that can no longer be appended to."""
         rows = replace(
             self.rows, segments=tuple(segment.without_room() for segment in self.rows.segments)
         )
@@ -148,13 +151,14 @@ class Epoch:
         there = found >= 0
         ids = found[there]
         places = np.full(found.shape, -1, dtype=np.int64)
+        # where the words and corrections of each candidate are, −1 for padding
         places[there] = np.arange(len(ids))
         return Neighbors(
             found, self.scorer.scores(asked, self._words(ids), self.corrections.lookup(ids), places)
         )
 
     def _words(self, ids: Ids) -> Words:
-        """Return the packed codes of ids that are here: uint64 (n, words a row)."""
+        """Return the packed codes of ids that are here: uint64 (n, words per row)."""
         words = np.empty((len(ids), self.rows.spec.plane_words), dtype=np.uint64)
         for segment in self.rows.segments:
             rows = segment.find(ids)

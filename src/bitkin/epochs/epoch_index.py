@@ -51,8 +51,8 @@ class EpochIndex:
     Codes of two models cannot be compared bit by bit. Here the codes of every snapshot stay under
     their own model: a query is encoded once for each of them, each gives a shortlist by codes, the
     real-valued query scores the shortlists, and the scores, being estimates of one and the same
-    distance, merge. So a model can go on learning while all that it ever encoded stays searchable,
-    and an epoch ends when its rows are encoded anew.
+    distance, merge. So a model can continue to learn while all that it ever encoded stays
+    searchable, and an epoch ends when its rows are encoded again.
 
     Any number of threads may search while others write: a search works on the state it found, and
     writers take turns.
@@ -87,7 +87,7 @@ class EpochIndex:
     >>> [epoch.n_rows for epoch in index.epochs]
     [1000]
 
-    A stream, whose model goes on learning:
+    A stream, whose model continues to learn:
 
     >>> live = bitkin.ProjectionHash(16, projection="opast", rotation="unifdiag", epochs=400)
     >>> live = live.fit(early[:100])

@@ -106,6 +106,8 @@ def _corrections(scorer: Scorer, codes: Codes, rows: Batch, first: int) -> Corre
     rows = plain_batch(rows, rows.dtype)
     if codes.empty is None:
         return scorer.corrections(rows, "vectors", first)
+    # a vector that was skipped has no corrections; zeros
+    # stand for them, and its row is never found
     numbers = np.zeros((len(codes), 2), dtype=np.float32)
     usable = np.flatnonzero(~codes.empty)
     numbers[usable] = scorer.corrections(rows[usable], "vectors", first + usable)

@@ -154,6 +154,7 @@ class RowIndex(ABC):
                         f"ids must be new, already in the index: {some_of(row_ids[there])}. "
                         "Use upsert to replace codes."
                     )
+            # one assignment: a search sees the snapshot before or the one after, never half
             self._snapshot = self.prepare(with_rows(snapshot, codes, row_ids))
         return row_ids
 
@@ -198,6 +199,8 @@ class RowIndex(ABC):
                 raise DuplicateIdError(
                     f"other must have ids of its own, both indexes hold {some_of(shared)}."
                 )
+            # few rows are copied into our segments, since every
+            # further segment costs each search something
             if len(theirs) <= max(_SMALL_MERGE, len(mine) // 8):
                 both = with_rows(mine, theirs.codes(their_ids), their_ids)
             else:
@@ -281,6 +284,7 @@ class RowIndex(ABC):
         return snapshot
 
     def __getstate__(self) -> dict[str, Any]:
+        # locks cannot be pickled, and a copy needs one of its own
         unlocked = {name: value for name, value in self.__dict__.items() if name != "_writer"}
         return {**unlocked, "_snapshot": in_one_segment(self._snapshot)}
 

@@ -125,6 +125,7 @@ def _key(feature):
 @inlined_kernel
 def _hash(key, seed):
     """The rounds from the seed on: two uint64 below 2**32 -> one."""
+    # one round of the body (the key has four bytes), then the finalizer
     h = key ^ seed
     h = ((h << _U13) | (h >> _U19)) & _LOW_32
     h = (h * _U5 + _ADD) & _LOW_32
@@ -166,6 +167,7 @@ def _take_row(rows, row, intercept, work):
         work.keys[i] = _key(np.uint64(rows.features[start + i]))
         work.values[i] = rows.values[start + i]
     if intercept != 0.0:
+        # the constant is hashed like a feature, with a bucket and a sign of its own in every node
         work.keys[n] = _key(_INTERCEPT)
         work.values[n] = intercept
         n += 1
@@ -378,6 +380,8 @@ def _sure_depth(leaf, leaf_level, margin, tree, work):
         if tree.levels[node] == leaf_level:
             best[node] = scores[node]
         else:
+            # backwards, children come before their parents: the
+            # best leaf below each node in one pass
             best[node] = -np.inf
             for child in range(tree.children[node + 1], tree.children[node + 2]):
                 best[node] = max(best[node], best[child])
@@ -508,6 +512,7 @@ def _settle(tables, averaging):
         for bucket in range(tables.weights.shape[1]):
             weight = tables.weights[level, bucket]
             if averaging:
+                # sums + carried · weights stays what it is, with carried = 0 from here on
                 tables.sums[level, bucket] += np.float32(carried) * weight
             tables.weights[level, bucket] = np.float32(scale) * weight
     tables.numbers[0], tables.numbers[1] = 1.0, 0.0

@@ -87,6 +87,7 @@ def write_corrections(
             if progress is not None:
                 progress(first + batch.shape[0])
 
+    # computed while they are written: no more than one batch is in memory
     chunks = TensorChunks(np.dtype(np.float32), (len(source), 2), compute_chunks)
     fingerprint = scorer.model.fingerprint
     write_file(path, CLASS_NAME, {"metric": scorer.metric}, fingerprint, {"corrections": chunks})
@@ -133,6 +134,7 @@ def read_corrections(
     made_for = stored.parameter("metric")
     if made_for not in METRICS or stored.fingerprint is None:
         raise damaged(str(path), "does not say which metric and model its corrections are for")
+    # corrections of another model would still look right, and rank wrongly
     if stored.fingerprint != fingerprint:
         raise CodeMismatchError(
             f"{path} must hold corrections of the model given by {spelling.name(model)}, got "

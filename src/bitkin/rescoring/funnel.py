@@ -41,6 +41,7 @@ def steps_to(last: str, possible: frozenset[str], k: int, oversample: int) -> tu
     """
     if last == "codes":
         return (Step(last, k),)
+    # codes are the roughest measure, so they keep the most
     keeps = {"codes": k * oversample * CODES_PER_ESTIMATE, "estimate": k * oversample}
     before = [stage for stage in STAGES[: STAGES.index(last)] if stage in possible]
     return (*(Step(stage, keeps[stage]) for stage in before), Step(last, k))

@@ -79,6 +79,7 @@ class Sets:
             if not isinstance(part, Sets):
                 raise InvalidInputError(f"parts must hold Sets, got {type(part).__name__}.")
         offsets = np.zeros(sum(map(len, parts)) + 1, dtype=np.int64)
+        # an empty part in front, so that joining works for no parts at all
         np.cumsum(np.concatenate([offsets[:0], *(part.sizes() for part in parts)]), out=offsets[1:])
         members = np.concatenate([np.empty(0, dtype=np.uint64), *(part.members for part in parts)])
         return cls.from_parts(members, offsets, distinct=all(part.is_unique for part in parts))
@@ -107,6 +108,7 @@ class Sets:
         distinct = np.zeros(len(self) + 1, dtype=np.int64)
         np.cumsum(counts, out=distinct[1:])
         if distinct[-1] < len(members):
+            # `work` is done with after sorting: members that stay are moved there side by side
             kept = work[: distinct[-1]]
             gather_sets_into(read_only(members), offsets[:-1], kept, read_only(distinct))
             members = kept.copy()  # lets the longer array go
@@ -174,6 +176,7 @@ class Sets:
         starts, sizes = self.offsets[:-1][rows], self.sizes()[rows]
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
+        # neighbouring sets lie side by side: a view is enough
         if isinstance(rows, slice) and rows.step in (None, 1):
             begin = int(starts[0]) if len(starts) else 0
             members = self.members[begin : begin + int(offsets[-1])]

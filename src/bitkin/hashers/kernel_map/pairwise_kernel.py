@@ -124,6 +124,7 @@ def _drop_empty_columns(rows: Batch, anchors: Batch) -> tuple[Batch, Batch]:
     width = max(1, len(used))
 
     def narrow(matrix: Batch) -> Batch:
+        # every index is in `used`, so its place there is its new number
         columns = np.searchsorted(used, matrix.indices).astype(np.int32)
         return csr_array((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], width))
 

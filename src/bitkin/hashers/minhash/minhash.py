@@ -218,10 +218,12 @@ class MinHash(Hasher):
         factor: npt.NDArray[np.float64] | float = 1.0
         if sizes is not None:
             sizes_a, sizes_b = require_sizes(sizes, len(a), len(b))
+            # the spread depends on how many bins are filled, and so on the sizes of the sets
             if self._method == "one-permutation":
                 estimate = jaccard_from_distances(apart, self.spec_)
                 factor = one_permutation_factor(estimate, sizes_a, sizes_b, self.spec_.n_symbols)
         error = jaccard_standard_error(apart, self.spec_, factor)
+        # an empty set is 0 alike to everything, which is known and not estimated
         error[a.empty_rows()] = 0.0
         error[:, b.empty_rows()] = 0.0
         return error

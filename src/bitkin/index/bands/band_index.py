@@ -71,7 +71,7 @@ class BandIndex(RowIndex):
     rows came in. With one, rows that were added since the tables were built do not count, and
     segments share it.
 
-    Tables take 4 bytes a row and band, and up to 4 more; codes longer than 64 bits are there a
+    Tables take 4 bytes per row and band, and up to 4 more; codes longer than 64 bits are there a
     second time, row after row, and symbols of 8 bits and more take one bit each beside. They are
     not saved: loading builds them again.
 

@@ -30,10 +30,10 @@ class MultiIndex(RowIndex):
     thousands of rows on. Where it would take longer than a scan, the query is scanned: at once
     where there are few rows or few are allowed, otherwise after a small share of the scan's time.
 
-    Tables take 8 bytes a row and chunk, or 12 beyond 64 bits, and 4 bytes a value that a chunk may
-    have, up to another 5 a row and chunk: `nbytes` counts them. They are built when rows are added,
-    a sixteenth of the rows at most being left to the scan meanwhile. They are not in files: a
-    loaded index builds them first, in about 0.2 seconds a million rows of 64 bits and a thread.
+    Tables take 8 bytes per row and chunk, or 12 beyond 64 bits, and 4 bytes per value that a chunk
+    may have, up to another 5 per row and chunk: `nbytes` counts them. They are built when rows are
+    added, a sixteenth of the rows at most being left to the scan meanwhile. They are not in files:
+    a loaded index builds them first, in about 0.2 seconds per million rows of 64 bits and thread.
 
     Parameters
     ----------

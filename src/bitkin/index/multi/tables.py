@@ -17,7 +17,7 @@ from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.multi_index import ChunkTables, fill_table_into
 
-# of 8 or 12 bytes a row each; codes too long for that many chunks have symbols in none
+# of 8 or 12 bytes per row each; codes too long for that many chunks have symbols in none
 MOST_TABLES = 16
 _SHORT_FILTER = 48  # other bits of a code; of more, 32 would let too many rows pass
 _KEYS_OF_ROWS = 64  # looking up a 64th as many keys as there are rows takes longer than a scan

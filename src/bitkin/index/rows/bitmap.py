@@ -19,9 +19,10 @@ def n_blocks(n_rows: int) -> int:
 
 
 def pack(flags: Flags) -> Bitmap:
-    """Turn a flag a row into a bitmap; rows of the last block beyond the flags get zeros."""
+    """Turn one flag per row into a bitmap; rows of the last block beyond the flags get zeros."""
     padded = np.zeros(n_blocks(len(flags)) * BLOCK, dtype=bool)
     padded[: len(flags)] = flags
+    # row i is bit i % 64 of word i // 64
     return np.packbits(padded, bitorder="little").view(np.uint64)
 
 
@@ -47,6 +48,7 @@ def flags_at(bitmap: Bitmap | None, rows: npt.NDArray[np.int64]) -> Flags:
 def without(bitmap: Bitmap | None, n_rows: int, rows: npt.NDArray[np.int64]) -> Bitmap:
     """Return a copy for `n_rows` rows with the bits of `rows` cleared."""
     words = pack(np.ones(n_rows, dtype=bool)) if bitmap is None else bitmap.copy()
+    # .at, since several rows may be in one word
     np.bitwise_and.at(words, rows >> 6, ~(np.uint64(1) << (rows & 63).astype(np.uint64)))
     return words
 
@@ -55,6 +57,7 @@ def with_flags(bitmap: Bitmap | None, n_rows: int, flags: Flags) -> Bitmap:
     """Return a copy for `n_rows` rows and more, whose flags are given; only the end is unpacked."""
     if bitmap is None:
         bitmap = pack(np.ones(n_rows, dtype=bool))
+    # whole words are copied; only the word that is begun is unpacked and packed again
     first = n_rows // 64
     words = np.zeros(8 * n_blocks(n_rows + len(flags)), dtype=np.uint64)
     words[:first] = bitmap[:first]

@@ -1,7 +1,7 @@
 """Segments: runs of rows in ascending order of id, packed in blocks of 512.
 
 A segment never changes. Its arrays may have room for more rows; the writer fills that room and
-makes a new segment with a larger `n` over the same arrays, while searches go on over the old one
+makes a new segment with a larger `n` over the same arrays, while searches continue over the old one
 and never look beyond their own `n`.
 """
 
@@ -109,6 +109,7 @@ class Segment:
             rows = np.where(there, ids - first, 0)
         else:
             rows = np.searchsorted(self.row_ids, ids)
+            # an id above all falls behind the end; the comparison below says that it is not here
             rows[rows == self.n] = 0
             there = self.row_ids[rows] == ids
         if self.alive is not None:
@@ -145,6 +146,7 @@ class Segment:
         segment.
         """
         stop = self.n + len(ids)
+        # Into the room behind row n, which no older segment over these arrays looks at.
         _pack_rows(words, self.blocks, self.n)
         self.ids[self.n : stop] = ids
         alive, searchable = self.alive, self.searchable
@@ -157,7 +159,7 @@ class Segment:
         return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
 
     def without_room(self) -> Segment:
-        """Return the same rows, without tables, over arrays that nobody can append to."""
+        """Return the same rows, without tables, over arrays that can no longer be appended to."""
         blocks = self.blocks[: bitmap.n_blocks(self.n)]
         blocks.flags.writeable = False
         return replace(self, blocks=blocks, ids=self.row_ids, tables=None)
@@ -203,6 +205,7 @@ def merged_blocks(
         )
         searchable = np.ones(len(wanted), dtype=bool)
         for segment in segments:
+            # rows of the segment within the piece's range of ids, and where each goes in the piece
             first = int(np.searchsorted(segment.row_ids, wanted[0]))
             last = int(np.searchsorted(segment.row_ids, wanted[-1], side="right"))
             rows = first + np.flatnonzero(bitmap.unpack(segment.alive, first, last))
@@ -230,6 +233,8 @@ def merge_segments(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
 def _pack_rows(words: Words, blocks: Words, first: int) -> None:
     """Pack rows into blocks from row `first` on, in pieces that share no block."""
     words = read_only(words)
+    # up to the end of a block that is begun; from there on pieces are whole blocks, so that no two
+    # threads write to one
     head = min(len(words), -first % BLOCK)
     cuts = [0, *range(head, len(words), ROWS_PER_PIECE), len(words)]
 

@@ -46,6 +46,7 @@ class Snapshot:
         """Return for every id whether it is there."""
         found = np.zeros(len(ids), dtype=bool)
         for segment in self.segments:
+            # live ids of segments are disjoint, so an id is in one of them at most
             found |= segment.find(ids) >= 0
         return found
 
@@ -100,6 +101,7 @@ class Snapshot:
         for segment in self.segments:
             flags = np.zeros(segment.n, dtype=bool)
             flags[segment.find_present(allow)] = True
+            # allowed, and neither dead nor empty
             masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
         return masks
 

@@ -218,7 +218,7 @@ def shingles_into(text, data, offsets, by_words, size, starts, point, out, keyed
     """UTF-8 texts cut at int64[N + 1] -> the hashes of each one's shingles, uint64[S] cut at
     int64[N + 1].
 
-    `keyed` gets the hashes with the key `point` (uint64 below 2**61 − 1), or is empty where nobody
+    `keyed` gets the hashes with the key `point` (uint64 below 2**61 − 1), or is empty where no one
     needs them.
 
     `text` and `data` are the same bytes. A unit is a word between single spaces, or a code point; a

@@ -260,6 +260,8 @@ def _sign_into(row, blocks, offset, vector, sums, words):
     for i in range(len(row)):
         flat[i] = row[i]
     _inner_products_into(blocks, vector, sums)
+    # An infinity or a NaN in a float32 sum is found once
+    # per row, and the row is then summed again.
     finite = True
     for j in range(n_bits):
         finite = finite and math.isfinite(sums[j])
@@ -306,6 +308,7 @@ def _centre_into(row, mean, numbers, counts, forgetting, center, deviation, vect
     limit = min(LARGEST, FARTHEST * math.sqrt(_mean_square(numbers)))
     shrink = 1.0
     if length > limit:
+        # along the same direction, so that only the weight of a wild vector changes
         shrink = limit / length
         length = limit
         counts[CLIPPED] += 1
@@ -348,6 +351,7 @@ def _turn_into(blocks, vector, towards, q, own, moved):
         for j in range(n_directions):
             qj = q[j]
             for k in range(width):
+                # W ← W + q p'ᵀ, while the block and p' are still in cache
                 blocks[b, j, k] += qj * moved[k]
 
 
@@ -389,6 +393,8 @@ def _mend_into(blocks, n, vector, sums):
             _inner_products_into(blocks, vector, sums)
             if sums[i] > 0.0:
                 for b in range(len(blocks)):
+                    # modified Gram–Schmidt: direction i is final,
+                    # and is taken out of all that follow
                     for j in range(i + 1, n):
                         # w_j −= (w_i·w_j / w_i·w_i) w_i for all later j
                         share = np.float32(sums[j] / sums[i])
@@ -448,6 +454,7 @@ def _track_into(model, room, square, forgetting):
     y, q, after, work = room.columns[0], room.columns[1], room.columns[2], room.columns[4]
     largest = 0.0
     for i in range(n):
+        # Z is semidefinite, so its largest entry is on the diagonal
         largest = max(largest, model.inverse[i, i])
         q[i] = 0.0
     # Where nothing excites a direction Z would grow without end.
@@ -469,6 +476,7 @@ def _track_into(model, room, square, forgetting):
     gain = 1.0 / (1.0 + max(0.0, y_q))
     for i in range(n):
         for j in range(n):
+            # q[i] * q[j] first: the product commutes, and Z stays symmetric to the last bit
             model.inverse[i, j] = growth * model.inverse[i, j] - gain * (q[i] * q[j])
     # ‖x − Wᵀy‖² = ‖x‖² − ‖y‖² for orthonormal W; computed directly where the difference cancels
     outside = square - inside
@@ -493,6 +501,8 @@ def _track_into(model, room, square, forgetting):
         _turn_into(
             model.blocks, room.vector, room.small[1], room.small[0], np.float32(own), room.moved
         )
+        # ‖q‖²·‖p‖² ≤ γ²‖q‖²‖x‖²: after so large a turn
+        # float32 directions may have lost orthogonality
         if gain * gain * q_q * square > RISKY:
             _mend_into(model.blocks, n, room.vector, work)
     for i in range(n):
@@ -530,6 +540,7 @@ def follow_into(rows, model, room, forgetting, center, frozen, offset, rotation,
     n_bits = len(model.inverse)
     y, turned = room.columns[0], room.columns[3]
     for r in range(len(rows)):
+        # The code leaves before the model sees the vector.
         if words.shape[1] and len(frozen):
             _sign_into(rows[r], frozen, offset, room.vector, y, words[r])
         square = _centre_into(

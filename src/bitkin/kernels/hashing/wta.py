@@ -50,6 +50,7 @@ def _row_winners_into(row, features, slots, best, winners):
         if best[w] == 0:  # all zeros, or zeros and negative numbers
             filled = False
             for k in range(n_slots):
+                # zeros and negative numbers: not empty, and its first zero has won
                 filled |= row[features[w, k]] != 0
             if not filled:
                 winners[w] = -1
@@ -195,6 +196,7 @@ def _ring_donors_into(winners, donors, steps):
     for i in range(n - 1, -1, -1):
         distance = 0 if winners[i] >= 0 else distance + 1
         donor = i + distance
+        # around the ring
         donors[i] = donor - n if donor >= n else donor
         steps[i] = distance
 

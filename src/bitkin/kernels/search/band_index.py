@@ -101,6 +101,7 @@ def _band_key(row, band, r):
     left, right, step = np.uint64(skipped), np.uint64(_WORD_BITS - r), np.uint64(r % _WORD_BITS)
     key = np.uint64(0)
     for p in range(row.shape[0]):
+        # as in `multi_index._run`: symbols of a band in the low r bits, the first of them highest
         bits = reverse_bytes(row[p, w]) << left
         if skipped + r > _WORD_BITS:
             bits |= reverse_bytes(row[p, w + 1]) >> np.uint64(_WORD_BITS - skipped)
@@ -453,6 +454,8 @@ def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted
         worst = heap[0]
         for row in range(first, origin + distances.shape[1]):
             place = np.int64(distances[q, row - origin]) * _PLACE + row
+            # distance and id in one comparison; only what would
+            # enter the heap is asked for its bands
             if place >= worst or not is_allowed(mask, row):
                 continue
             if _band_hits(blocks[row // BLOCK, :, :, row % BLOCK], keys[q], r, sorted_masks, 1):

@@ -74,6 +74,7 @@ def _meet_first_here(words, a, b, band, rows):
         differing = np.uint64(0)
         for p in range(n_planes):
             differing |= words[a, p, w] ^ words[b, p, w]
+        # symbol j of the word is bit 63 − j now, so a run of symbols is a run of bits
         differing = reverse_bytes(differing)
         at = w * _WORD_BITS
         while first_symbol < stop:
@@ -137,6 +138,7 @@ def _member_outside_majority(members, first, stop, parents):
         root = _root(parents, members[i])
         if lead == 0:
             leader = root
+        # a component with more than half of the members cannot be voted out
         lead += 1 if root == leader else -1
     for i in range(first, stop):
         if _root(parents, members[i]) != leader:
@@ -198,6 +200,7 @@ def unite_into(parents, first, second, joined):
         a, b = _root(parents, first[i]), _root(parents, second[i])
         joined[i] = a != b
         if a != b:
+            # the lowest row is the root, whatever the order of links
             parents[max(a, b)] = min(a, b)
 
 

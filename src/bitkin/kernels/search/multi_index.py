@@ -214,6 +214,7 @@ def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bit
     for start in range(0, n, BLOCK):
         block = blocks[start // BLOCK]
         count = min(BLOCK, n - start)
+        # keys of 512 rows at once: a plane's words of a block lie side by side
         bits[:] = _U0
         for p in range(len(block)):
             _gather_into(block[p], first, length, bits)
@@ -323,6 +324,7 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
     k = len(best_ids)
     # Loops without branches first, so that the rows come from memory side by side.
     for c in range(n_met):
+        # the high half says which key found the entry, the low half which entry it is
         work.met_keys[c] = work.probed[work.met[c] >> 32]
         work.met[c] = rows[work.met[c] & _ENTRY]
     for c in range(n_met):
