@@ -91,8 +91,7 @@ def require_order(ids: Any, name: str = "ids", *, any_order: bool = False) -> No
     elif isinstance(ids, (set, frozenset, Mapping)):
         raise InvalidInputError(
             f"{name} must be in the order of the rows, got a {type(ids).__name__}, which has no "
-            "such order. "
-            "Give a list."
+            "such order. Give a list."
         )
 
 

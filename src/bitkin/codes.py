@@ -123,8 +123,7 @@ class Codes:
             worst = array.min() if array.min() < 0 else array.max()
             raise InvalidInputError(
                 f"symbols must be between 0 and {spec.alphabet_size - 1} for "
-                f"bits_per_symbol={spec.bits_per_symbol}, "
-                f"got {worst}."
+                f"bits_per_symbol={spec.bits_per_symbol}, got {worst}."
             )
         words = np.zeros((len(array), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
         planes = words.view(np.uint8)
@@ -386,8 +385,7 @@ def require_codes(codes: Any, name: str) -> Codes:
     if not isinstance(codes, Codes):
         raise InvalidInputError(
             f"{name} must be Codes, got {type(codes).__name__}. Use a hasher's encode, or "
-            "Codes.from_symbols for one "
-            "number a symbol, Codes.from_bytes for packed bytes."
+            "Codes.from_symbols for one number a symbol, Codes.from_bytes for packed bytes."
         )
     return codes
 
@@ -416,8 +414,7 @@ def require_comparable(
     if None not in (fingerprint, codes.fingerprint) and fingerprint != codes.fingerprint:
         raise CodeMismatchError(
             f"{name} must come from the hasher with fingerprint {fingerprint}, got "
-            f"{codes.fingerprint}. "
-            "Encode both sides with the same fitted hasher."
+            f"{codes.fingerprint}. Encode both sides with the same fitted hasher."
         )
 
 

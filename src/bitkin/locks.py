@@ -32,8 +32,7 @@ class WriterLock:
             if self._owner == threading.get_ident():
                 raise InvalidInputError(
                     "a change must not begin inside another one of the same object, as by a signal "
-                    "handler. "
-                    "Change it before or after."
+                    "handler. Change it before or after."
                 )
             _acquire(self._lock)
             self._owner = threading.get_ident()

@@ -90,8 +90,7 @@ def test_corrections_know_their_metric(run: Run) -> None:
         require_failure(
             run(*ASK, *ESTIMATE, "--metric", asked),
             f"corrections must hold corrections for {asked}, got those for l2. Search with "
-            "--metric l2, or make others "
-            f"with bitkin encode --corrections --metric {asked}.",
+            f"--metric l2, or make others with bitkin encode --corrections --metric {asked}.",
         )
     assert (
         run(

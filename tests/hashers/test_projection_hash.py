@@ -105,8 +105,7 @@ def test_fingerprints_tell_models_apart() -> None:
         (
             {"projection": "rndm"},
             "projection must be 'pca', 'nystrom', 'random', 'opast', 'frequent-directions' or a "
-            "Projection object, "
-            "got 'rndm'",
+            "Projection object, got 'rndm'",
         ),
         ({"projection": None}, "projection must be"),
         (

@@ -39,8 +39,7 @@ class SetSpool(Closes):
         except OSError as error:
             raise FileAccessError(
                 f"the temporary file in {tempfile.gettempdir()} cannot be written: "
-                f"{error.strerror or error}. "
-                "Set TMPDIR to a folder with more space."
+                f"{error.strerror or error}. Set TMPDIR to a folder with more space."
             ) from error
         self._sizes.append(sets.sizes())
         self.n_bytes += sets.members.nbytes

@@ -351,8 +351,7 @@ class EpochIndex:
         if all(epoch is not old for epoch in state.epochs):
             raise InvalidInputError(
                 f"epoch {old.fingerprint} must stay as it is while its vectors are read, but its "
-                "rows were changed. "
-                "Retire it again."
+                "rows were changed. Retire it again."
             )
         return replace(state, epochs=tuple(epoch for epoch in state.epochs if epoch is not old))
 

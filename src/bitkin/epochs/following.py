@@ -34,24 +34,21 @@ def require_followable(hasher: Any) -> ProjectionHash:
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "sketch_stream"):
         raise InvalidInputError(
             "hasher must be a ProjectionHash that goes on learning, with projection='opast' or "
-            "'frequent-directions' "
-            f"and a rotation other than 'itq', got {hasher!r}. Rows of other hashers are added by "
-            "add(hasher, vectors)."
+            f"'frequent-directions' and a rotation other than 'itq', got {hasher!r}. Rows of other "
+            "hashers are added by add(hasher, vectors)."
         )
     stream = getattr(hasher, "stream_", None)
     if (hasher.epochs if stream is None else stream.recipe.epochs) is None:
         raise InvalidInputError(
             "hasher must have epochs, got epochs=None: codes of a model that moves cannot be "
-            "searched. Make it with "
-            "epochs='request'."
+            "searched. Make it with epochs='request'."
         )
     if stream is None or stream.warming_up:
         raise InvalidInputError(
             "hasher must have learned directions before it is followed; it still codes by random "
-            "ones, and such rows "
-            "would crowd out better ones in every search. Let it learn from the first vectors by "
-            "hasher.fit(first), or "
-            "by partial_fit and new_epoch(), and add those by index.add(hasher.epoch_, first)."
+            "ones, and such rows would crowd out better ones in every search. Let it learn from "
+            "the first vectors by hasher.fit(first), or by partial_fit and new_epoch(), and add "
+            "those by index.add(hasher.epoch_, first)."
         )
     return hasher
 
@@ -76,8 +73,8 @@ def coded_by_stream(
     if any(part.codes.empty_rows().any() for part in parts):
         warn_caller(
             "Vectors that are not finite in float32 were skipped: nothing is learned from them, "
-            "and their ids are "
-            "never found. `n_skipped_` of the hasher counts them; strict=True makes them an error."
+            "and their ids are never found. `n_skipped_` of the hasher counts them; strict=True "
+            "makes them an error."
         )
     return parts
 

@@ -112,8 +112,7 @@ def with_codes(state: State, codes: Codes, numbers: Corrections, new: Ids) -> St
     if epoch is None:
         raise CodeMismatchError(
             f"codes must carry the fingerprint of an epoch of this index, got {codes.fingerprint}. "
-            "Begin the epoch "
-            "with begin(snapshot), or add vectors by a snapshot."
+            "Begin the epoch with begin(snapshot), or add vectors by a snapshot."
         )
     if codes.spec != epoch.rows.spec:
         raise CodeMismatchError(

@@ -191,8 +191,8 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
             if _is_flat(X):
                 raise InvalidInputError(
                     "X must have two dimensions, a vector a row, got one dimension of "
-                    f"{np.shape(X)[0]}. Reshape your "
-                    "data: X[None, :] is one vector, X[:, None] are many of one feature."
+                    f"{np.shape(X)[0]}. Reshape your data: X[None, :] is one vector, X[:, None] "
+                    "are many of one feature."
                 ) from error
             raise InvalidInputError(str(error)) from error
         except TypeError as error:

@@ -72,9 +72,8 @@ class RowsById:
         if len(missing):
             raise InvalidInputError(
                 f"{name} has {n_rows} rows, none of them for the ids {some_of(missing)} of the "
-                "index. Give the "
-                f"{what} of all that were encoded, and to {argument} the ids that the index was "
-                "built with."
+                f"index. Give the {what} of all that were encoded, and to {argument} the ids that "
+                "the index was built with."
             )
 
     def __call__(self, ids: Ids) -> Ids:

@@ -92,8 +92,7 @@ def _codes_from_index(faiss: Any, index: Any) -> Codes:
     if type(index) is not faiss.IndexBinaryFlat:
         raise InvalidInputError(
             f"from_faiss takes codes from an IndexBinaryFlat, got {type(index).__name__}. Where it "
-            "wraps a flat index, "
-            "pass that one."
+            "wraps a flat index, pass that one."
         )
     return Codes.from_bytes(
         faiss.vector_to_array(index.xb).reshape(index.ntotal, index.code_size), index.d
@@ -105,8 +104,7 @@ def _transform_from_hasher(hasher: ProjectionHash) -> Any:
     if hasher.model_.normalize:
         raise InvalidInputError(
             "The hasher must have normalize=False: a LinearTransform does not scale rows. Call "
-            "faiss.normalize_L2 on "
-            "the rows, and fit a hasher without normalizing on such rows."
+            "faiss.normalize_L2 on the rows, and fit a hasher without normalizing on such rows."
         )
     faiss = _import_faiss()
     n_features, n_bits = hasher.components_.shape
@@ -144,8 +142,7 @@ def _read_matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
     if numbers.size != transform.d_in * transform.d_out or not numbers.size:
         raise InvalidInputError(
             f"The {type(transform).__name__} must have a matrix of {transform.d_out} × "
-            f"{transform.d_in} numbers, "
-            f"got {numbers.size} numbers."
+            f"{transform.d_in} numbers, got {numbers.size} numbers."
         )
     return numbers.reshape(transform.d_out, transform.d_in)
 
@@ -167,6 +164,5 @@ def _find_mean(
             return mean
     raise InvalidInputError(
         f"The {type(transform).__name__} adds a bias that no mean of the rows explains (A · mean = "
-        "−b has no "
-        "solution), and a ProjectionHash has a mean only."
+        "−b has no solution), and a ProjectionHash has a mean only."
     )

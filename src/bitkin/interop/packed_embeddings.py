@@ -40,8 +40,7 @@ def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Co
     if array.dtype not in (np.uint8, np.int8):
         raise InvalidInputError(
             "embeddings must be uint8 (precision='ubinary') or int8 (precision='binary'), got "
-            f"{array.dtype}. "
-            "Quantize them first, or encode real numbers with a hasher."
+            f"{array.dtype}. Quantize them first, or encode real numbers with a hasher."
         )
     if array.ndim != 2 or array.shape[1] == 0:
         raise InvalidInputError(
@@ -52,8 +51,8 @@ def from_sentence_transformers(embeddings: Any, n_bits: int | None = None) -> Co
     if -(-n_bits // 8) != array.shape[1]:
         raise InvalidInputError(
             f"embeddings of {n_bits} bits must have {-(-n_bits // 8)} bytes a row, got "
-            f"{array.shape[1]}. "
-            "Rows with a byte a dimension are not binary: quantize with precision='ubinary'."
+            f"{array.shape[1]}. Rows with a byte a dimension are not binary: quantize with "
+            "precision='ubinary'."
         )
     # int8 holds the byte less 128, which is the byte with its highest bit flipped.
     packed = (

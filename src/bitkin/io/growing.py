@@ -48,8 +48,7 @@ class GrowingFile(Closes):
         if self.length < length:
             raise CorruptFileError(
                 f"{self._path} has {self.length:,} bytes where {length:,} were written: it was "
-                "changed since. "
-                "Restore it from a copy, or begin anew."
+                "changed since. Restore it from a copy, or begin anew."
             )
 
     def cut(self, length: int) -> None:

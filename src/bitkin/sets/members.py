@@ -171,8 +171,7 @@ def _list_of(one: Any, row: int) -> list[Any]:
     if isinstance(one, dict) or not isinstance(one, Iterable):
         raise InvalidInputError(
             f"X must be a list of sets, got {shown(one)} at position {row}. Wrap a single set as "
-            "[X]; an empty set "
-            "is []."
+            "[X]; an empty set is []."
         )
     return list(one)
 

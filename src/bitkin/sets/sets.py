@@ -293,8 +293,7 @@ def _require_offsets(offsets: Any, n_members: int) -> npt.NDArray[np.int64]:
     if not are_offsets(array, n_members):
         raise InvalidInputError(
             f"offsets must rise from 0 to {n_members}, the number of members, with one entry more "
-            "than there are "
-            f"sets, got {array!r}."
+            f"than there are sets, got {array!r}."
         )
     return array
 

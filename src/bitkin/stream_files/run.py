@@ -412,8 +412,8 @@ class StreamRun:
             self._on_skip(
                 row,
                 f"vector {row:,} is {self._writer.flaw}. Such vectors are skipped, with empty "
-                "codes in their place, and counted; "
-                f"{self._spelling.given('strict')} makes them an error.",
+                f"codes in their place, and counted; {self._spelling.given('strict')} makes them "
+                "an error.",
             )
 
 

@@ -93,8 +93,8 @@ def test_a_damaged_chunk_is_corrupt(tmp_path: Path) -> None:
 def test_a_file_another_process_writes_to_cannot_be_accessed(tmp_path: Path) -> None:
     path = write(tmp_path, a=np.ones((2, 2)))
     script = (
-        f"import h5py; file = h5py.File({str(path)!r}, 'r+', locking=True); "
-        "print('open', flush=True); input()"
+        f"import h5py; file = h5py.File({str(path)!r}, 'r+', locking=True); print('open', "
+        "flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -129,8 +129,8 @@ def test_without_pyarrow_the_install_line_is_given(
 
 def test_opening_arrays_imports_no_reader_of_files() -> None:
     script = (
-        "import sys, bitkin.io.vectors; "
-        "assert not {'pyarrow', 'h5py', 'pandas', 'sklearn'} & set(sys.modules)"
+        "import sys, bitkin.io.vectors; assert not {'pyarrow', 'h5py', 'pandas', 'sklearn'} & "
+        "set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 

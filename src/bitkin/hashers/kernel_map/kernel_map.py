@@ -196,8 +196,7 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
             if given.shape[1] != source.shape[1] or len(given) == 0:
                 raise InvalidInputError(
                     f"anchors must be rows of {source.shape[1]} features, like those of "
-                    f"{source.name}, "
-                    f"got shape {given.shape}."
+                    f"{source.name}, got shape {given.shape}."
                 )
             anchors = given.gather(np.arange(len(given)))
         if issparse(anchors) and pairwise.of_histograms:
@@ -258,8 +257,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
                 row, anchor = np.argwhere(~finite)[0].tolist()
                 raise InvalidInputError(
                     f"X must have smaller numbers: the kernel of row {first + start + row} and "
-                    f"anchor {anchor} is "
-                    f"{values[row, anchor]}. Scale the data, or change the kernel's parameters."
+                    f"anchor {anchor} is {values[row, anchor]}. Scale the data, or change the "
+                    "kernel's parameters."
                 )
 
         starts = range(0, batch.shape[0], step)

@@ -62,9 +62,8 @@ class PairwiseKernel:
             row, column = (int(places[0]) for places in (batch < 0).nonzero())
             raise InvalidInputError(
                 f"Negative values in data: {name} has {batch[row, column]} at row {first + row}, "
-                f"column {column}, and "
-                f"the kernel {self.kernel!r} compares histograms. Shift or clip the data, or take "
-                "another kernel."
+                f"column {column}, and the kernel {self.kernel!r} compares histograms. Shift or "
+                "clip the data, or take another kernel."
             )
 
     def values(self, rows: Batch, anchors: Batch) -> npt.NDArray[Any]:
@@ -136,7 +135,6 @@ def _require_shape(values: Any, shape: tuple[int, int]) -> npt.NDArray[Any]:
     if array.shape != shape or array.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"kernel must be a function of two matrices that returns numbers of shape {shape} for "
-            f"{shape[0]} rows and "
-            f"{shape[1]} anchors, got {array.dtype} of shape {array.shape}."
+            f"{shape[0]} rows and {shape[1]} anchors, got {array.dtype} of shape {array.shape}."
         )
     return array

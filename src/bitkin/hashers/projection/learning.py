@@ -102,8 +102,7 @@ def check_epochs(value: Any) -> Epochs:
         return int(value)
     raise InvalidInputError(
         "epochs must be 'request', a whole number of vectors from 1 on, a share of the variance "
-        "that may be lost "
-        f"between 0 and 1, or None, got {value!r}."
+        f"that may be lost between 0 and 1, or None, got {value!r}."
     )
 
 

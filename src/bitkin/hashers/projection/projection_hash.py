@@ -416,8 +416,7 @@ class ProjectionHash(Hasher):
             if stream.epoch is None:
                 raise InvalidInputError(
                     "since must be a snapshot of this hasher, got None, and with epochs=None there "
-                    "is no epoch to "
-                    "stand for it. Keep hasher.snapshot() of an earlier time."
+                    "is no epoch to stand for it. Keep hasher.snapshot() of an earlier time."
                 )
             return stream.drift(stream.epoch)
         model = getattr(since, "model_", None)
@@ -430,8 +429,7 @@ class ProjectionHash(Hasher):
             )
             raise InvalidInputError(
                 "since must be a snapshot of this hasher, or a fitted ProjectionHash of "
-                f"{shape[0]} features and "
-                f"{shape[1]} bits as well, got {got}."
+                f"{shape[0]} features and {shape[1]} bits as well, got {got}."
             )
         require_columns(fitted_names(since), fitted_names(self), "since", "this hasher")
         return stream.drift(model)
@@ -494,8 +492,7 @@ class ProjectionHash(Hasher):
         if not whole and (isinstance(vectors, (str, bytes)) or not isinstance(vectors, Iterable)):
             raise InvalidInputError(
                 "vectors must be an array, a sparse matrix, a VectorSource or an iterable of "
-                "vectors or batches, "
-                f"got {type(vectors).__name__}."
+                f"vectors or batches, got {type(vectors).__name__}."
             )
         return iter((vectors,)) if whole else map(as_batch, vectors)
 

@@ -195,8 +195,7 @@ def _raise_not_finite(rows: Any, name: str, first: int) -> None:
         raise not_finite(value, name, f"row {first + row}", column)
     raise InvalidInputError(
         f"{name} must have smaller numbers: a projection of rows {first} to "
-        f"{first + rows.shape[0] - 1} overflows "
-        "float32. Scale the data down."
+        f"{first + rows.shape[0] - 1} overflows float32. Scale the data down."
     )
 
 

@@ -42,8 +42,7 @@ class StreamTrial:
         if _progress_of(self._hasher) != self._progress:
             raise InvalidInputError(
                 "vectors must not let the hasher learn while they are read: it would forget that "
-                "again. Let it learn "
-                "before or after."
+                "again. Let it learn before or after."
             )
 
     def accept(self) -> None:

@@ -245,8 +245,7 @@ def _require_plan(codes: Codes, plan: BandPlan) -> BandPlan:
     if plan.n_symbols > codes.spec.n_symbols:
         raise InvalidInputError(
             f"plan must need at most the {codes.spec.n_symbols} symbols of the codes, got "
-            f"{plan.bands} bands of "
-            f"{plan.rows}."
+            f"{plan.bands} bands of {plan.rows}."
         )
     return plan
 

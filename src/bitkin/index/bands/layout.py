@@ -57,8 +57,7 @@ class BandLayout:
         if spec.n_symbols // r * (probes + 1) > _MOST_KEYS:
             raise InvalidInputError(
                 f"probes must be fewer: {probes:,} in {spec.n_symbols // r:,} bands are over "
-                f"{_MOST_KEYS:,} keys a "
-                "query. Take wider bands or FlatIndex."
+                f"{_MOST_KEYS:,} keys a query. Take wider bands or FlatIndex."
             )
         masks = np.fromiter(
             islice(_changes(r, width), probes + 1), dtype=np.uint64, count=probes + 1

@@ -152,8 +152,8 @@ def not_finite(
     """Return the error for a NaN or an infinity, with the place where it was found."""
     number = "" if batch_number is None else f", batch {batch_number}"
     return InvalidInputError(
-        f"{name}: {name_not_finite(value)} at {row}, column {column}{number}. "
-        "Every value must be finite; drop or replace such rows first."
+        f"{name}: {name_not_finite(value)} at {row}, column {column}{number}. Every value must be "
+        "finite; drop or replace such rows first."
     )
 
 

@@ -144,8 +144,8 @@ class IteratorSource(VectorSource):
             row, column, value = changed
             raise InvalidInputError(
                 f"{name} must fit {self.dtype}, the type of batch 0, got {value!s} at row "
-                f"{first + row}, column "
-                f"{column}, which {self.dtype} cannot hold. {self._advice(batch)}"
+                f"{first + row}, column {column}, which {self.dtype} cannot hold. "
+                f"{self._advice(batch)}"
             )
         return plain_batch(kept, self.dtype)
 

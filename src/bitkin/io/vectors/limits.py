@@ -30,8 +30,7 @@ def require_honest_size(n_bytes: int, file_bytes: int, name: str) -> None:
     if n_bytes > max(_FEW_BYTES, MAX_RATIO * file_bytes):
         raise CorruptFileError(
             f"{name} announces {n_bytes:,} bytes of numbers in a file of {file_bytes:,} bytes: "
-            "almost all of them were "
-            "never written. Write it again with its own number of rows."
+            "almost all of them were never written. Write it again with its own number of rows."
         )
 
 

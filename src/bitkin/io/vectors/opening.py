@@ -88,6 +88,5 @@ def open_vectors(
         return IteratorSource(source, name, batch_rows)
     raise InvalidInputError(
         f"{name} must be an array, a sparse matrix, a data frame, an iterator of batches, a path "
-        "or a list of paths, "
-        f"got {type(source).__name__}."
+        f"or a list of paths, got {type(source).__name__}."
     )

@@ -407,8 +407,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         if self.random_state is not None and resolve_seed(self.random_state) != self.seed_:
             raise InvalidInputError(
                 f"random_state must stay what it was when the model was begun, {self.seed_}, since "
-                "its hashes come "
-                f"from it, got {self.random_state}. Set it back, or fit anew."
+                f"its hashes come from it, got {self.random_state}. Set it back, or fit anew."
             )
 
     def _set_model(self, model: HeshingModel) -> None:

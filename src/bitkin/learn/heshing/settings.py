@@ -65,9 +65,8 @@ class HeshingSettings:
         if self.max_bytes is not None and needed > self.max_bytes:
             raise InvalidInputError(
                 f"max_bytes must be at least {needed} for {n_levels} levels, got {self.max_bytes}: "
-                "a new class "
-                f"makes the tree deeper, and {n_buckets} buckets a level are in use. Shorten its "
-                "path, or fit anew."
+                f"a new class makes the tree deeper, and {n_buckets} buckets a level are in use. "
+                "Shorten its path, or fit anew."
             )
 
     def require_compatible(self, current: HeshingSettings) -> None:

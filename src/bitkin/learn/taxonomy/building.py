@@ -89,8 +89,7 @@ def paths_from_edges(edges: Any, classes: Any, name: str = "edges") -> list[Path
         if parent_of.setdefault(child, parent) != parent:
             raise InvalidInputError(
                 f"{name} must give a node one parent, got {parent_of[child]!r} and {parent!r} for "
-                f"{child!r}. "
-                f"Name the two places differently."
+                f"{child!r}. Name the two places differently."
             )
         nodes.update(dict.fromkeys([child] if parent is None else [parent, child]))
     if classes is None:
@@ -178,8 +177,7 @@ def _measure_depths(
             ring = [*order[order.index(node) :], node]
             raise InvalidInputError(
                 f"{name} must form a tree, but no root is above the cycle "
-                f"{' → '.join(map(repr, ring))}. "
-                f"Give the topmost of them the parent None."
+                f"{' → '.join(map(repr, ring))}. Give the topmost of them the parent None."
             )
         depths.update(zip(reversed(climbed), itertools.count(depths[node] + 1)))
     return depths

@@ -65,8 +65,7 @@ def plain_paths(paths: Any) -> list[Path]:
         ):
             raise InvalidInputError(
                 f"paths[{row}] must be a tuple of labels from the top to the class, got "
-                f"{shown(path)}. "
-                f"Labels with dots in them go to Taxonomy.from_labels."
+                f"{shown(path)}. Labels with dots in them go to Taxonomy.from_labels."
             )
         checked.append(tuple(plain_label(label, f"a label of paths[{row}]") for label in path))
     if not checked:

@@ -77,7 +77,6 @@ def _inner_nodes(taxonomy: Taxonomy, labels: list[Hashable]) -> list[int]:
     if several := [label for label, nodes in places.items() if len(nodes) > 1]:
         raise InvalidInputError(
             "labels must name one node, but several inner nodes are called "
-            f"{some_labels(several)}. "
-            f"Give their paths from the root, as predict_path does."
+            f"{some_labels(several)}. Give their paths from the root, as predict_path does."
         )
     return [nodes[0] for nodes in places.values()]

@@ -54,8 +54,7 @@ def _label_paths(taxonomy: Taxonomy, paths: Iterable[list[int]]) -> list[Path]:
             if node_at.setdefault(labels[:level], node) != node:
                 raise InvalidInputError(
                     f"labels must stay different, but two nodes called {labels[level - 1]!r} would "
-                    "meet. "
-                    f"Give them different names first."
+                    "meet. Give them different names first."
                 )
         named.append(labels)
     return named

@@ -123,10 +123,8 @@ def require_more_features(n_features: int, n_bits: int, method: str) -> None:
     if n_bits >= n_features:
         raise InvalidInputError(
             f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a "
-            "subspace has fewer "
-            "directions than the space. Ask for fewer bits, or use projection='pca' for as many "
-            "bits as features, "
-            "projection='random' for any number."
+            "subspace has fewer directions than the space. Ask for fewer bits, or use "
+            "projection='pca' for as many bits as features, projection='random' for any number."
         )
 
 
@@ -135,8 +133,7 @@ def require_features(n_features: int, n_bits: int, method: str) -> None:
     if n_bits > n_features:
         raise InvalidInputError(
             f"n_bits must be at most n_features = {n_features} for {method}, got {n_bits}: there "
-            "are no more "
-            f"directions at right angles. Instead {_INSTEAD}."
+            f"are no more directions at right angles. Instead {_INSTEAD}."
         )
 
 
@@ -146,8 +143,7 @@ def require_rows(n_rows: int, n_bits: int, *, center: bool) -> None:
     if n_bits > most:
         raise InvalidInputError(
             f"n_bits must be at most {most} where n_samples = {n_rows}, got {n_bits}: so few rows "
-            "do not vary along "
-            f"more directions. Give more rows, {_INSTEAD}."
+            f"do not vary along more directions. Give more rows, {_INSTEAD}."
         )
 
 
@@ -158,8 +154,7 @@ def require_visible(variances: Floats, mean_square: float, n_bits: int, where: s
     if rank < n_bits:
         raise InvalidInputError(
             f"n_bits must be at most {rank}, got {n_bits}: the rows of {where} vary along {rank} "
-            "directions only, "
-            "by more than 2**-20 of their length (constant or repeated columns, repeated rows, or "
-            "a mean far larger "
-            f"than the spread?). Drop or centre such columns, {_INSTEAD}."
+            "directions only, by more than 2**-20 of their length (constant or repeated columns, "
+            "repeated rows, or a mean far larger than the spread?). Drop or centre such columns, "
+            f"{_INSTEAD}."
         )

@@ -64,8 +64,7 @@ class FrequentDirections(StreamingProjection):
         if size < n_bits:
             raise InvalidInputError(
                 f"sketch_size must be at least n_bits = {n_bits}, got {size}: a sketch has no more "
-                "directions than "
-                f"rows. Use sketch_size={4 * n_bits}, or fewer bits."
+                f"directions than rows. Use sketch_size={4 * n_bits}, or fewer bits."
             )
         _require_memory(n_features, size, int(self.chunk_rows))
         return FrequentDirectionsTracker(

@@ -75,6 +75,6 @@ class OPAST(StreamingProjection):
         """Raise unless `forgetting` can be used."""
         if not (is_number(self.forgetting) and 0 < self.forgetting <= 1):
             raise InvalidInputError(
-                f"forgetting must be above 0 and at most 1, got {self.forgetting!r}. "
-                "1 forgets nothing, 0.999 all but about the last 1,000 vectors."
+                f"forgetting must be above 0 and at most 1, got {self.forgetting!r}. 1 forgets "
+                "nothing, 0.999 all but about the last 1,000 vectors."
             )

@@ -78,8 +78,7 @@ def rows_by_norms(
     if n is None:
         raise InvalidInputError(
             f"{vectors.source.name} is an iterator, and sampling='norms' reads rows more than "
-            "once. "
-            "Use sampling='uniform', or open an array or a file."
+            "once. Use sampling='uniform', or open an array or a file."
         )
     mean = vectors.mean_of_all().mean
     centre = mean if vectors.center else np.zeros_like(mean)
@@ -175,6 +174,5 @@ def _warn_of_raised_size(
     if count < fewest and of >= few:
         warn_caller(
             f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to "
-            f"{fewest:,}. "
-            "More give better directions."
+            f"{fewest:,}. More give better directions."
         )

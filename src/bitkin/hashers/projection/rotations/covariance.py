@@ -87,6 +87,5 @@ def _require_correlations(matrix: npt.NDArray[np.float64]) -> None:
         row, column = np.unravel_index(beyond.argmax(), matrix.shape)
         raise InvalidInputError(
             f"covariance must be positive semidefinite, got {matrix[row, column]} at ({row}, "
-            f"{column}) where the "
-            f"variances are {matrix[row, row]} and {matrix[column, column]}."
+            f"{column}) where the variances are {matrix[row, row]} and {matrix[column, column]}."
         )

@@ -72,9 +72,8 @@ class Drift:
     def __str__(self) -> str:
         return (
             f"{self.variance_kept:.1%} of the variance kept, {self.variance_captured:.1%} "
-            "captured, "
-            f"{self.bits_flipped:.1%} of bits flipped, bits spread by {self.diagonal_spread:.2f}, "
-            f"after {self.n_vectors:,} vectors"
+            f"captured, {self.bits_flipped:.1%} of bits flipped, bits spread by "
+            f"{self.diagonal_spread:.2f}, after {self.n_vectors:,} vectors"
         ).replace("%", " %")
 
 

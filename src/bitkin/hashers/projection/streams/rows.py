@@ -58,8 +58,8 @@ def require_finite(batch: Batch, position: int) -> None:
     what = f"{value} is beyond float32" if np.isfinite(value) else name_not_finite(float(value))
     raise InvalidInputError(
         f"X: {what} at row {row}, column {column}, vector {position + row:,} of the stream. "
-        "Nothing of it was learned. "
-        "Drop such vectors first, or leave out strict=True to have them skipped and counted."
+        "Nothing of it was learned. Drop such vectors first, or leave out strict=True to have them "
+        "skipped and counted."
     )
 
 
@@ -81,8 +81,8 @@ class SkippedVectors:
             self._warn = False
             warn_caller(
                 "Vectors that are not finite in float32 were skipped: nothing is learned from them "
-                "and their codes are "
-                "empty. `n_skipped_` counts them; strict=True makes them an error."
+                "and their codes are empty. `n_skipped_` counts them; strict=True makes them an "
+                "error."
             )
         return int(np.count_nonzero(~usable))
 

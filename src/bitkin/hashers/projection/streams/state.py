@@ -76,8 +76,7 @@ def stream_from_file(
     if state.get("version") != _VERSION:
         raise CorruptFileError(
             f"{stored.name} holds a stream of version {state.get('version')!r}, and this bitkin "
-            f"reads {_VERSION}. "
-            "Write it again with the same version of bitkin."
+            f"reads {_VERSION}. Write it again with the same version of bitkin."
         )
     try:
         refresh = whole_number(state["refresh"], "refresh", low=1, high=2**62)

@@ -175,8 +175,8 @@ class FrequentDirectionsTracker(Tracker):
         ):
             raise InvalidInputError(
                 f"other must follow {self.n_features} features by {self.n_bits} bits, "
-                f"center={self.center}, got "
-                f"{other.n_features} features, {other.n_bits} bits, center={other.center}."
+                f"center={self.center}, got {other.n_features} features, {other.n_bits} bits, "
+                f"center={other.center}."
             )
         # copies: merging changes neither of the two
         both, theirs = self.from_state(*self.state()), other.from_state(*other.state())

@@ -118,15 +118,14 @@ def _require_honest_sizes(dataset: Any, file_bytes: int, name: str) -> None:
     if across > _MOST_CHUNKS_A_ROW:
         raise InvalidInputError(
             f"{name} cuts every row into {across:,} chunks, and {_MOST_CHUNKS_A_ROW:,} are the "
-            "most. Write it again "
-            "with larger chunks."
+            "most. Write it again with larger chunks."
         )
     n_chunks = -(-dataset.shape[0] // chunk_rows) * across if dataset.chunks else 1
     if n_chunks > max(_FEW_CHUNKS, file_bytes):
         raise CorruptFileError(
             f"{name} announces {n_chunks:,} chunks in a file of {file_bytes:,} bytes: almost all "
-            "of them were never "
-            "written. Write it again with its own number of rows, or with larger chunks."
+            "of them were never written. Write it again with its own number of rows, or with "
+            "larger chunks."
         )
 
 

@@ -42,8 +42,7 @@ def read_npy_header(prefix: bytes, size: int, name: str) -> NpyHeader:
     if header.offset + header.n_bytes != size:
         raise CorruptFileError(
             f"{name} must have {header.offset + header.n_bytes} bytes for {header.dtype} of shape "
-            f"{header.shape}, "
-            f"got {size}."
+            f"{header.shape}, got {size}."
         )
     return header
 

@@ -136,6 +136,5 @@ def _require_file_for_rows(n: int, n_bytes: int, kind: str, name: str) -> None:
     if n > max(_FEW_ROWS, _ROWS_A_BYTE * n_bytes):
         raise InvalidInputError(
             f"{name} announces {n:,} rows, almost all of them empty, in a file of {n_bytes:,} "
-            "bytes. "
-            f"Save it in CSR format instead of {kind}, or leave empty rows out."
+            f"bytes. Save it in CSR format instead of {kind}, or leave empty rows out."
         )

@@ -26,8 +26,7 @@ class SeveralSources(StoredSource):
             if other.shape[1] != head.shape[1]:
                 raise InvalidInputError(
                     f"Files read as one must have the same number of columns: {head.name} has "
-                    f"{head.shape[1]}, "
-                    f"{other.name} has {other.shape[1]}."
+                    f"{head.shape[1]}, {other.name} has {other.shape[1]}."
                 )
             if other.sparse != head.sparse:
                 raise InvalidInputError(
@@ -80,9 +79,8 @@ class SeveralSources(StoredSource):
             row, column, value = changed
             raise InvalidInputError(
                 f"{self._sources[which].name} must fit {self.dtype}, the type that all files read "
-                "as one have, got "
-                f"{value!s} at row {at + row}, column {column}. Convert the files to one type "
-                "first."
+                f"as one have, got {value!s} at row {at + row}, column {column}. Convert the files "
+                "to one type first."
             )
         return wide
 

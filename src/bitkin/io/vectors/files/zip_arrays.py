@@ -96,8 +96,7 @@ class ZipArrays:
         if info.compress_size > self.stamp.size or info.file_size > info.compress_size * ratio:
             raise CorruptFileError(
                 f"{self.path}, array {key!r}, claims {info.file_size} bytes packed in "
-                f"{info.compress_size} bytes of a "
-                f"file of {self.stamp.size} bytes."
+                f"{info.compress_size} bytes of a file of {self.stamp.size} bytes."
             )
         return info
 
