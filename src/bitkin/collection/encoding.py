@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
-from bitkin.errors import InvalidInputError
-from bitkin.hashers.base import Hasher, naming_batch
+from bitkin.errors import EnvironmentVariableError, InvalidInputError
+from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.corrections import scorer_for
@@ -93,8 +92,12 @@ class Encoder:
         """Return the codes of a batch of queries and, to `prepare` estimates, what those need."""
         if self.scorer is None or not prepare:
             return self.hasher.encode_batch(batch, name, first), None
-        with naming_batch(name, first) if first else nullcontext():
+        try:
             prepared = self.scorer.prepare_queries(batch, name)
+        except EnvironmentVariableError:
+            raise  # which is about no vectors
+        except InvalidInputError as error:
+            raise error_in_batch(error, name, first) from error
         return prepared.codes, prepared
 
     def _no_codes(self) -> Codes:

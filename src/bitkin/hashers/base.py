@@ -35,7 +35,12 @@ def naming_batch(name: str, first: int) -> Iterator[None]:
     except EnvironmentVariableError:
         raise  # it is not about vectors
     except InvalidInputError as error:
-        raise InvalidInputError(f"{name}, in the batch from row {first} on: {error}") from error
+        raise error_in_batch(error, name, first) from error
+
+
+def error_in_batch(error: InvalidInputError, name: str, first: int) -> InvalidInputError:
+    """Return the error that says of which batch it is."""
+    return InvalidInputError(f"{name}, in the batch from row {first} on: {error}")
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner):  # type: ignore[misc]

@@ -170,14 +170,14 @@ def _rescore_by_estimate(
     ids: npt.ArrayLike | None,
 ) -> Neighbors:
     batches = [batch for _, batch in batches_for(scorer, queries, "queries")]
+    prepared = scorer.prepare_queries(stack(batches)) if batches else None
     _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
     taken, kept, row_of = _shortlisted_rows(shortlist, codes, corrections, ids, scorer)
-    if not batches:
+    if prepared is None:
         return distances_from_scores(no_neighbors(0, k), scorer.metric)
     places = shortlist.places if row_of is None else shortlist.spread(row_of)
     # an id whose row is gone or empty becomes padding
     known_ids = shortlist.ids if row_of is None else np.where(places < 0, -1, shortlist.ids)
-    prepared = scorer.prepare_queries(stack(batches))
     found = scorer.nearest(prepared, taken.words[:, 0], kept, places, known_ids, k)
     return distances_from_scores(found, scorer.metric)
 

@@ -1,1 +1,5 @@
 """Trees of classes: made, looked up, drawn and stored."""
+
+from bitkin.learn.taxonomy.taxonomy import Taxonomy
+
+__all__ = ["Taxonomy"]
