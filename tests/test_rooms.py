@@ -131,7 +131,17 @@ X = np.random.default_rng(0).standard_normal((40, 9))
 hasher = bitkin.ProjectionHash(4, rotation="itq").fit(X)
 hasher.save("model.bitkin")
 bitkin.load("model.bitkin").encode(X)"""
-    assert "numba" not in loaded_by(f"import os; os.chdir({str(tmp_path)!r}){fitting}")
+    inside = f"import os; os.chdir({str(tmp_path)!r})"
+    assert "numba" not in loaded_by(f"{inside}{fitting}")
+    encoding = """
+import contextlib, io, sys
+sys.argv = ["bitkin", "encode", "model.bitkin", "X.npy", "-o", "codes.bitkin"]
+np.save("X.npy", X)
+from bitkin.__main__ import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()"""
+    assert "numba" not in loaded_by(f"{inside}{fitting}{encoding}")
+    assert (tmp_path / "codes.bitkin").exists()
 
 
 def test_every_error_is_a_bitkin_error_and_the_builtin_it_promises() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.reader import read_file
+
+if TYPE_CHECKING:
+    from bitkin.hashers.base import Hasher
 
 _MODULES = {
     "BandIndex": "bitkin.index.bands.band_index",
@@ -52,3 +55,16 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
         )
     home = importlib.import_module(_MODULES[stored.class_name])
     return getattr(home, stored.class_name).from_stored(stored)
+
+
+def load_hasher(path: str | os.PathLike[str]) -> Hasher:
+    """Load a fitted hasher; a file of anything else is an error that names it."""
+    from bitkin.hashers.base import Hasher
+
+    model = load(path)
+    if not isinstance(model, Hasher):
+        raise InvalidInputError(
+            f"{os.fspath(path)} holds {type(model).__name__}, not a model. Make one with bitkin "
+            "fit."
+        )
+    return model

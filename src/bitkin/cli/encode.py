@@ -51,7 +51,7 @@ def encode(
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
-    from bitkin.file_search.queries import load_hasher
+    from bitkin._load import load_hasher
     from bitkin.hashers.encoding import encode_to_file
     from bitkin.input_files import VectorFileOptions
 

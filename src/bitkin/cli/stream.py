@@ -301,7 +301,7 @@ def _make_hasher(model: Path | None, given: Mapping[str, Any]) -> ProjectionHash
 
 
 def _load_streaming_hasher(path: Path) -> ProjectionHash:
-    from bitkin.file_search.queries import load_hasher
+    from bitkin._load import load_hasher
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
     hasher = load_hasher(path)

@@ -19,16 +19,6 @@ from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.rescoring.funnel import Timings
 
 
-def load_hasher(path: Path) -> Hasher:
-    """Load a fitted model."""
-    model = load(path)
-    if not isinstance(model, Hasher):
-        raise InvalidInputError(
-            f"{path} holds {type(model).__name__}, not a model. Make one with bitkin fit."
-        )
-    return model
-
-
 def load_index(path: Path) -> RowIndex:
     """Map an index of any kind."""
     opened = load(path, mmap=True)

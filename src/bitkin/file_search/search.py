@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from bitkin._load import load_hasher
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
 from bitkin.codes import Codes
@@ -17,7 +18,6 @@ from bitkin.collection.results import BYTES_PER_HIT, join_parts
 from bitkin.errors import InvalidInputError
 from bitkin.file_search.queries import (
     encode_vectors,
-    load_hasher,
     load_index,
     open_encoded_vectors,
     read_codes,
