@@ -75,7 +75,7 @@ class Kind(ABC):
 
     def upsert(self, index: Any, rows: Rows, ids: Any) -> None:
         """Add and replace; only asked of classes that have `upsert`."""
-        raise NotImplementedError
+        index.upsert(rows, ids=ids)
 
     @property
     def replaces(self) -> bool:
@@ -176,9 +176,6 @@ class OfVectors(Kind):
     def foreign(self, index: Any) -> list[Callable[[], Any]]:
         wide = rows_like(2, D + 3)
         return [lambda: index.add(wide), lambda: index.search(wide, 1)]
-
-    def upsert(self, index: Any, rows: Rows, ids: Any) -> None:
-        index.upsert(rows, ids=ids)
 
 
 def exported() -> list[str]:

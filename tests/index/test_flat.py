@@ -374,6 +374,14 @@ def test_an_index_adopts_the_first_fingerprint_and_refuses_another() -> None:
     assert len(index.search(rows, 1).ids) == 3
 
 
+def test_an_index_that_has_rows_adopts_no_others() -> None:
+    rows = random_codes(np.random.default_rng(0), 3, 8)
+    index = built(rows)
+    with pytest.raises(InvalidInputError, match="rows must go to an index without any"):
+        index.adopt(built(rows[:1]).snapshot)
+    assert len(index) == 3
+
+
 def test_bad_codes_are_named_and_change_nothing() -> None:
     rows = random_codes(np.random.default_rng(0), 3, 8)
     index = built(rows, [5, 6, 7])

@@ -103,7 +103,10 @@ class EpochIndex:
         self.adopt(one_of(metric, "metric", METRICS), State())
 
     def adopt(self, metric: str, state: State) -> None:
-        """Hold these epochs and no others; for an index that nobody else uses yet."""
+        """Hold these epochs; for an index that has none, and that nobody else uses yet."""
+        before = getattr(self, "_state", None)
+        if before is not None and before.epochs:
+            raise InvalidInputError(f"epochs must go to an index without any, got {self!r}.")
         self.metric = metric
         self._state = state
         self._writer = WriterLock()

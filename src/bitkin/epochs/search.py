@@ -48,6 +48,6 @@ def _nearest(
     # Codes of different models cannot be compared, but estimates are all in the units of the
     # metric: each epoch gives its best, and those are ranked together.
     found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
-    nobody = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
-    ids, scores = (np.concatenate(columns, axis=1) for columns in zip(nobody, *found, strict=True))
+    none = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
+    ids, scores = (np.concatenate(columns, axis=1) for columns in zip(none, *found, strict=True))
     return distances_from_scores(nearest_first(ids, scores, k), metric)

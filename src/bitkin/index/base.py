@@ -47,7 +47,10 @@ class RowIndex(ABC):
         self.adopt(Snapshot(require_spec(spec)))
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """Hold these rows and no others; for an index that nobody else uses yet."""
+        """Hold these rows; for an index that has none, and that nobody else uses yet."""
+        before = getattr(self, "_snapshot", None)
+        if before is not None and len(before):
+            raise InvalidInputError(f"rows must go to an index without any, got {self!r}.")
         self._writer = WriterLock()
         self._snapshot = self.prepare(snapshot)
 
@@ -291,7 +294,7 @@ class RowIndex(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         # Sealed: the arrays may be shared, with a pickle's buffers or another copy made from them.
-        snapshot = self._snapshot
+        snapshot = self.__dict__.pop("_snapshot")
         self.adopt(
             replace(
                 snapshot, segments=tuple(segment.without_room() for segment in snapshot.segments)
