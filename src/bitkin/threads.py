@@ -112,9 +112,14 @@ class BlasInOneThread:
                     if known is None or known[0] != len(sys.modules):
                         known = _find_blas_libraries()
                     _blas_before = [(blas, blas.get_threads()) for blas in known[1]]
-                    for blas, number in _blas_before:
-                        if number != 1:
-                            blas.set_threads(1)
+                    try:
+                        for blas, number in _blas_before:
+                            if number != 1:
+                                blas.set_threads(1)
+                    except BaseException:  # of one library: the others stay as they were
+                        for blas, number in _blas_before:
+                            blas.set_threads(number)
+                        raise
                 _blas_users += 1
         except BaseException:
             interrupts.release()
