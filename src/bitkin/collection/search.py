@@ -7,10 +7,10 @@ from typing import Any
 from bitkin.arrays import Ids
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.memory import CollectionSnapshot
-from bitkin.collection.results import BYTES_PER_HIT, Hits, join_parts
+from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import require_fitting
-from bitkin.rescoring.funnel import Funnel
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.sets.members import is_matrix
 
 

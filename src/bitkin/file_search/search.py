@@ -14,7 +14,6 @@ from bitkin._load import load_hasher
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
 from bitkin.codes import Codes
-from bitkin.collection.results import BYTES_PER_HIT, join_parts
 from bitkin.errors import InvalidInputError
 from bitkin.file_search.queries import (
     encode_vectors,
@@ -29,7 +28,7 @@ from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
-from bitkin.rescoring.funnel import Funnel, Timings
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
 
 _QUERIES_AT_ONCE = 1024
 

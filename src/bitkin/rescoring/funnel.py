@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
+from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.index.results import Neighbors
+from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.rescoring.estimate import (
     Corrections,
     PreparedQueries,
@@ -26,6 +27,14 @@ from bitkin.rescoring.shortlist import Shortlist
 STAGES = ("codes", "estimate", "exact")
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
+
+_DISTANCES: dict[str, np.dtype[Any]] = {
+    "codes": np.dtype(np.int32),
+    "estimate": np.dtype(np.float32),
+    "exact": np.dtype(np.float64),
+}
+# An id and a distance, by the last stage.
+BYTES_PER_HIT = {stage: 8 + dtype.itemsize for stage, dtype in _DISTANCES.items()}
 
 
 class Step(NamedTuple):
@@ -171,3 +180,23 @@ class Funnel:
 
 def _count(found: Neighbors) -> int:
     return int(np.count_nonzero(found.ids >= 0))
+
+
+def join_parts(parts: list[Neighbors], last: Step, spec: CodeSpec) -> Neighbors:
+    """Join the results of blocks of queries, padded to the k columns of the last stage.
+
+    Padding is id −1, farther than everything.
+    """
+    if len(parts) == 1 and parts[0].ids.shape[1] == last.keep:
+        return parts[0]
+    n_queries = sum(len(part.ids) for part in parts)
+    require_fitting(n_queries, last.keep, BYTES_PER_HIT[last.stage])
+    farther: Any = spec.n_symbols + 1 if last.stage == "codes" else np.inf
+    joined = no_neighbors(n_queries, last.keep, farther, _DISTANCES[last.stage])
+    first = 0
+    for part in parts:
+        some = np.s_[first : first + len(part.ids), : part.ids.shape[1]]
+        joined.ids[some] = part.ids
+        joined.distances[some] = part.distances
+        first += len(part.ids)
+    return joined
