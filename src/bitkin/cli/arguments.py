@@ -41,23 +41,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 STDOUT = Path("-")
 
 
+# Options that are not called as their arguments, and commands that do what a function does.
+_OTHER_NAMES = {
+    "allow": "--filter",
+    "hasher": "--model",
+    "k": "-k",
+    "n_bits": "--bits",
+    "n_features": "--features",
+    "random_state": "--seed",
+}
+_COMMANDS = {"save_corrections": "bitkin encode --corrections"}
+
+
 class OptionSpelling(ArgumentSpelling):
     """Arguments of the library as options of the command line."""
 
-    _OTHER_NAMES = {  # noqa: RUF012  # never changed
-        "allow": "--filter",
-        "hasher": "--model",
-        "k": "-k",
-        "n_bits": "--bits",
-        "n_features": "--features",
-        "random_state": "--seed",
-    }
-
-    _COMMANDS = {"save_corrections": "bitkin encode --corrections"}  # noqa: RUF012
-
     def name(self, argument: str) -> str:
         """Return the option that stands for an argument."""
-        return self._OTHER_NAMES.get(argument, "--" + argument.replace("_", "-"))
+        return _OTHER_NAMES.get(argument, "--" + argument.replace("_", "-"))
 
     def given(self, argument: str, value: object = True) -> str:
         """Return how the option is given."""
@@ -66,7 +67,7 @@ class OptionSpelling(ArgumentSpelling):
 
     def command(self, function: str, **arguments: object) -> str:
         """Return the command that does what a function does."""
-        words = [self._COMMANDS[function]]
+        words = [_COMMANDS[function]]
         words += [self.given(name, value) for name, value in arguments.items()]
         return " ".join(words)
 

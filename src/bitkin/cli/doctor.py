@@ -104,7 +104,8 @@ def find_kernel_cache() -> dict[str, Any]:
 
     if JIT_DISABLED:
         return {"state": "NUMBA_DISABLE_JIT is set: kernels run as plain Python, very slowly"}
-    folder = getattr(k_smallest_into, "stats").cache_path  # noqa: B009  # a Numba dispatcher, for the type checker a function
+    dispatcher: Any = k_smallest_into  # for the type checker a plain function
+    folder = dispatcher.stats.cache_path
     if not folder:
         return {"state": "no folder is writable: kernels are compiled again in every process"}
     size = sum(file.stat().st_size for file in Path(folder).glob("*.nb?"))

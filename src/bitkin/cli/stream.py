@@ -233,7 +233,7 @@ def stream(
         with usage_errors():
             run = StreamRun(
                 hasher,
-                StandardOut(stop) if out is None else out,  # type: ignore[arg-type]  # has `write`
+                StandardOut(stop) if out is None else out,
                 state=state,
                 save_every=save_every,
                 epochs_to=epochs_to,

@@ -52,16 +52,22 @@ class CodesOut(Protocol):
         """Let go."""
 
 
+class WritesBytes(Protocol):
+    """A binary file as far as it is needed here."""
+
+    def write(self, data: memoryview, /) -> int | None:
+        """Write some of it and return how many bytes, or all of it and return None."""
+
+
 class PipeOut:
     """A binary file that is only written to, such as a pipe or a socket; its owner closes it.
 
     Parameters
     ----------
     file : binary file
-        `write` may write a part, and returns how many bytes it wrote.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: WritesBytes) -> None:
         self._file = file
         self.length = 0
 
@@ -78,8 +84,9 @@ class PipeOut:
         while rest:
             written = self._file.write(rest)
             rest = rest[len(rest) if written is None else written :]
-        if hasattr(self._file, "flush"):
-            self._file.flush()
+        flush = getattr(self._file, "flush", None)
+        if flush is not None:
+            flush()
         self.length += len(data)
 
     def sync(self) -> None:

@@ -11,18 +11,18 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
+from bitkin.closing import Closes
 from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
-from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter
+from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter, WritesBytes
 from bitkin.stream_files.state import StreamPosition, save_state
 from bitkin.stream_files.vectors_in import (
     FORMATS,
@@ -48,7 +48,7 @@ class EpochRequest(NamedTuple):
     """Why it does not begin: "no vectors", "no epochs" or "nothing learned"."""
 
 
-class StreamRun:
+class StreamRun(Closes):
     """Turns a stream of vectors into a file of codes, by a model that keeps learning; can be
     stopped, or killed, at any time and continued.
 
@@ -130,7 +130,7 @@ class StreamRun:
     def __init__(
         self,
         hasher: ProjectionHash,
-        out: str | os.PathLike[str] | BinaryIO,
+        out: str | os.PathLike[str] | WritesBytes,
         *,
         state: str | os.PathLike[str] | None = None,
         save_every: int | None = None,
@@ -302,17 +302,6 @@ class StreamRun:
         with self._closing:
             if self.whole and self.saved != self.position:
                 self._save_state()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def _width(self) -> int | None:

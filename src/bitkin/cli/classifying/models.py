@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from bitkin.cli.classifying.inputs import RowInput, Truths
 from bitkin.cli.output import progress_bar
+from bitkin.closing import Closes
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def read_all(rows: RowInput) -> tuple[Any, Truths]:
     ), truths
 
 
-class LearningBars:
+class LearningBars(Closes):
     """The `progress` of a classifier: a bar for every trial while alpha is chosen, then one for
     learning.
     """
@@ -82,15 +82,8 @@ class LearningBars:
         self._shown = ""
         self._done: Callable[[int], None] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take the bar away."""
         self._bar.close()
 
     def choosing_alpha(self, trial: int, learned: int, total: int) -> None:

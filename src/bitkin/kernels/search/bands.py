@@ -15,15 +15,7 @@ from bitkin.kernels._shared import popcount, reverse_bytes
 
 _WORD_BITS = 64
 _ONE = np.uint64(1)
-_8, _16, _29, _32 = np.uint64(8), np.uint64(16), np.uint64(29), np.uint64(32)
-_BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-_2, _4, _56 = np.uint64(2), np.uint64(4), np.uint64(56)
-_M1, _M2, _M4 = (
-    np.uint64(0x5555555555555555),
-    np.uint64(0x3333333333333333),
-    np.uint64(0x0F0F0F0F0F0F0F0F),
-)
-_H01 = np.uint64(0x0101010101010101)
+_29 = np.uint64(29)
 _SPREAD = np.uint64(0xBEA225F9EB34556D)  # odd, its bits well mixed
 
 

@@ -34,15 +34,7 @@ AT_ONCE = 128  # keys looked up together: their cache misses overlap
 MET = 1024  # rows looked at together, likewise
 _WORD_BITS = 64
 _ENTRY = np.int64(0xFFFFFFFF)
-_U0, _U1, _U2, _U4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
-_U8, _U16, _U32, _U56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
-_BYTES, _PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-_M1, _M2, _M4 = (
-    np.uint64(0x5555555555555555),
-    np.uint64(0x3333333333333333),
-    np.uint64(0x0F0F0F0F0F0F0F0F),
-)
-_H01 = np.uint64(0x0101010101010101)
+_U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 class ChunkTables(NamedTuple):

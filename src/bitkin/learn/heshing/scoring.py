@@ -7,7 +7,9 @@ with the root's (the paper's Eq. 1).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,24 +53,7 @@ class ClassScorer:
     def scores(self, rows: HeshingRows) -> npt.NDArray[np.float32]:
         """Return the scores of all classes: (n, n_classes)."""
         out = np.empty((len(rows.indptr) - 1, self.n_classes), dtype=np.float32)
-        weights = read_only(self.weights)
-        factor = path_factor(weights)
-        longest = longest_row(rows)
-
-        def score_block(first: int) -> None:
-            score_classes_into(
-                rows,
-                first,
-                self.tree,
-                weights,
-                factor,
-                self.intercept,
-                work_for(len(self.tree.seeds), longest),
-                out[first : first + _BLOCK_ROWS],
-            )
-
-        # work arrays belong to a block, so that no two threads share any
-        threads.run(score_block, range(0, len(out), _BLOCK_ROWS))
+        self._run_blocks(score_classes_into, rows, (), (out,))
         return out
 
     def best(
@@ -83,26 +68,8 @@ class ClassScorer:
         n = len(rows.indptr) - 1
         classes = np.empty((n, k), dtype=np.int32)
         scores = np.empty((n, k), dtype=np.float32)
-        weights = read_only(self.weights)
-        factor = path_factor(weights)
         width = beam_width(self.tree, beam)
-        longest = longest_row(rows)
-
-        def rank_block(first: int) -> None:
-            best_classes_into(
-                rows,
-                first,
-                self.tree,
-                weights,
-                factor,
-                self.intercept,
-                width,
-                work_for(len(self.tree.seeds), longest),
-                classes[first : first + _BLOCK_ROWS],
-                scores[first : first + _BLOCK_ROWS],
-            )
-
-        threads.run(rank_block, range(0, n, _BLOCK_ROWS))
+        self._run_blocks(best_classes_into, rows, (width,), (classes, scores))
         return classes, scores
 
     def best_and_sure(
@@ -116,28 +83,37 @@ class ClassScorer:
         n = len(rows.indptr) - 1
         classes = np.empty(n, dtype=np.int32)
         depths = np.empty(n, dtype=np.int64)
+        width = beam_width(self.tree, beam)
+        self._run_blocks(sure_depths_into, rows, (width, margin), (classes, depths))
+        return classes, depths
+
+    def _run_blocks(
+        self,
+        score_into: Callable[..., None],
+        rows: HeshingRows,
+        settings: tuple[float, ...],
+        outputs: tuple[npt.NDArray[Any], ...],
+    ) -> None:
+        """Let a kernel with settings of its own fill the rows of `outputs`, block by block."""
         weights = read_only(self.weights)
         factor = path_factor(weights)
-        width = beam_width(self.tree, beam)
         longest = longest_row(rows)
 
-        def rank_block(first: int) -> None:
-            sure_depths_into(
+        def score_block(first: int) -> None:
+            score_into(
                 rows,
                 first,
                 self.tree,
                 weights,
                 factor,
                 self.intercept,
-                width,
-                margin,
+                *settings,
+                # work arrays belong to a block, so that no two threads share any
                 work_for(len(self.tree.seeds), longest),
-                classes[first : first + _BLOCK_ROWS],
-                depths[first : first + _BLOCK_ROWS],
+                *(output[first : first + _BLOCK_ROWS] for output in outputs),
             )
 
-        threads.run(rank_block, range(0, n, _BLOCK_ROWS))
-        return classes, depths
+        threads.run(score_block, range(0, len(outputs[0]), _BLOCK_ROWS))
 
 
 def path_factor(weights: npt.NDArray[np.float32]) -> float:

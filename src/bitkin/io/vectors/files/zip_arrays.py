@@ -8,12 +8,12 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.closing import Closes
 from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
 from bitkin.io.stable import StableFile, Stamp, as_bytes, failure_is_corruption
 from bitkin.io.vectors.files.npy_header import PREFIX_BYTES, NpyHeader, read_npy_header
@@ -30,7 +30,7 @@ _ZIP_FAILURES = (
 )
 
 
-class ZipArrays:
+class ZipArrays(Closes):
     """An open .npz archive."""
 
     def __init__(self, path: Path, stamp: Stamp | None = None) -> None:
@@ -100,20 +100,13 @@ class ZipArrays:
             )
         return info
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the archive and its file."""
         self._archive.close()
         self._file.close()
 
 
-class ZipMember:
+class ZipMember(Closes):
     """One array of an archive, unpacked as it is read; fast only forwards."""
 
     def __init__(self, archive: ZipArrays, key: str) -> None:
@@ -139,13 +132,6 @@ class ZipMember:
         # after reading, or a file that was overwritten meanwhile would give a mix of two
         self._archive.require_unchanged()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the array; the archive stays open."""
         self._member.close()
