@@ -192,7 +192,10 @@ class Collection(Closes):
         Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a
         MinHash takes. An id that is there already is a DuplicateIdError; `upsert` replaces instead.
         String ids must be given. Ids are one per row, in the order of the rows: sets and
-        dictionaries are refused. One bad vector, and nothing is added.
+        dictionaries are refused. One bad vector, or an interrupt, and nothing is added.
+
+        Files and iterators are read a batch at a time. Of each batch only what is kept is held
+        until all are there, so memory peaks little above what the collection then takes.
         """
         if metadata is not None:
             raise not_yet("metadata", _LATER)

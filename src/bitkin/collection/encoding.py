@@ -15,23 +15,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
+from bitkin.collection.rows import Pieces
+from bitkin.collection.vectors import Parts, StagedVectors
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.corrections import scorer_for
-from bitkin.rescoring.estimate import Corrections, PreparedQueries, Scorer
+from bitkin.rescoring.estimate import PreparedQueries, Scorer
 from bitkin.sets.members import is_matrix
 
-Accept = Callable[[Batch, str, int], Batch]
+Accept = Callable[[Batch, str, int], Parts]
 
 
 class EncodedRows(NamedTuple):
-    """What is to be kept of n rows."""
+    """What is to be kept of n rows, in no more memory than it takes once it is kept."""
 
     codes: Codes
-    vectors: list[Batch] | None
-    corrections: Corrections | None
+    vectors: StagedVectors | None
+    corrections: Pieces | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,9 +59,10 @@ class Encoder:
             return cls(own, None, str(error), isinstance(own, MinHash))
 
     def encode_rows(self, vectors: Any, accept: Accept | None) -> EncodedRows:
-        """Read, check and encode vectors, all of them before anything changes.
+        """Read, check and encode vectors a batch at a time, all of them before anything changes.
 
-        `accept` turns a batch into what is kept of it, None keeps nothing.
+        `accept` turns a batch into what is kept of it, None keeps nothing. The batch itself is let
+        go.
         """
         if self.takes_sets and not is_matrix(vectors):
             if accept is not None:
@@ -69,8 +72,8 @@ class Encoder:
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
         source = self.hasher.open_rows(vectors, "vectors")
-        # parts of no rows in front, so that joining works where there is no batch
-        codes, kept, corrections = [self._no_codes()], [], [np.empty((0, 2), dtype=np.float32)]
+        # a part of no rows in front, so that joining works where there is no batch
+        codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
         for first, batch in source.batches():
             if self.scorer is None:
                 codes.append(self.hasher.encode_batch(batch, source.name, first))
@@ -83,7 +86,7 @@ class Encoder:
         return EncodedRows(
             Codes.concatenate(codes),
             None if accept is None else kept,
-            None if self.scorer is None else np.concatenate(corrections),
+            None if self.scorer is None else corrections,
         )
 
     def encode_queries(

@@ -17,8 +17,8 @@ import numpy as np
 from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.collection.ids import CollectionIds
-from bitkin.collection.rows import Column, RowSlots
-from bitkin.collection.vectors import KeptVectors
+from bitkin.collection.rows import Column, Pieces, RowSlots
+from bitkin.collection.vectors import KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
@@ -35,9 +35,10 @@ class NewRows(NamedTuple):
     row_ids: Ids
     """All different; one that is there already is replaced."""
     codes: Codes
-    vectors: list[Batch] | None
-    """Batches of n rows together, in the form that the kept vectors accept."""
-    corrections: Corrections | None
+    vectors: StagedVectors | None
+    """Of n rows, as the kept vectors accepted them; none are left once they are kept."""
+    corrections: Pieces | None
+    """Of n rows too."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,11 +65,10 @@ class KeptRows:
         vectors, corrections = self.vectors, self.corrections
         if vectors is None and corrections is None:
             return self
-        if vectors is not None:
-            for batch in rows.vectors or []:
-                vectors = vectors.with_rows(batch)
+        if vectors is not None and rows.vectors is not None:
+            vectors = vectors.with_rows(rows.vectors)
         if corrections is not None and rows.corrections is not None:
-            corrections = corrections.with_rows(rows.corrections)
+            corrections = corrections.with_pieces(rows.corrections)
         # New rows always take new slots, so that snapshots in use keep theirs.
         stop = self.n_slots + len(rows.row_ids)
         slots = self.slots.with_rows(rows.row_ids, np.arange(self.n_slots, stop))

@@ -1,9 +1,10 @@
-"""Rows by id: columns that grow at their end, and in which slot of them the newest version of a row
-stands.
+"""Rows by id: columns that grow at their end, rows on their way there, and in which slot the newest
+version of a row stands.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +12,44 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
+
+# Blocks of this size come from the system and go back to it at once: glibc keeps what is smaller
+# than 32 MB for later.
+_BLOCK_BYTES = 1 << 26
+
+
+class Pieces:
+    """Rows on their way into a column: arrays one behind another, which are let go one by one when
+    they are copied.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[npt.NDArray[Any]] = []
+        self._small: list[npt.NDArray[Any]] = []  # arrays that are no block yet
+        self._small_bytes = 0
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Hold more rows, which must not change from now on."""
+        self._small.append(rows)
+        self._small_bytes += rows.nbytes
+        self._n += len(rows)
+        if self._small_bytes >= _BLOCK_BYTES:
+            self._blocks.append(self._take_small())
+
+    def drain(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield all rows in order, each array gone from here before it comes."""
+        waiting = [*self._blocks, *self._small][::-1]
+        self._blocks, self._small, self._small_bytes, self._n = [], [], 0, 0
+        while waiting:
+            yield waiting.pop()
+
+    def _take_small(self) -> npt.NDArray[Any]:
+        small, self._small, self._small_bytes = self._small, [], 0
+        return small[0] if len(small) == 1 else np.concatenate(small)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,14 +77,28 @@ class Column:
     def with_rows(self, rows: npt.NDArray[Any]) -> Column:
         """Return a column with these rows behind the others."""
         stop = self.n + len(rows)
-        array = self.array
-        if stop > len(array):
-            # Room for an eighth more: at rest little is wasted, and every row is copied a bounded
-            # number of times.
-            array = np.empty((stop + stop // 8, *array.shape[1:]), dtype=array.dtype)
-            array[: self.n] = self.rows
+        array = self._with_room(len(rows)).array
         array[self.n : stop] = rows
         return Column(array, stop)
+
+    def with_pieces(self, pieces: Pieces) -> Column:
+        """Return a column with the rows of all pieces behind the others; none are left in
+        `pieces`.
+        """
+        column = self._with_room(len(pieces))
+        for rows in pieces.drain():
+            column = column.with_rows(rows)
+        return column
+
+    def _with_room(self, n: int) -> Column:
+        stop = self.n + n
+        if stop <= len(self.array):
+            return self
+        # Room for an eighth more: at rest little is wasted, and every row is copied a bounded
+        # number of times.
+        array = np.empty((stop + stop // 8, *self.array.shape[1:]), dtype=self.array.dtype)
+        array[: self.n] = self.rows
+        return Column(array, self.n)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

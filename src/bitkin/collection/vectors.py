@@ -1,28 +1,46 @@
 """How vectors are kept for the exact stage: float32 or float16, int8 with a scale, or sparse.
 
 Vectors stand in slots, which `rows.py` finds by row id. All kinds grow at their end, like a
-`Column`, and never change otherwise.
+`Column`, and never change otherwise. What is kept of a batch are its `Parts`: one array per column.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch, FloatRows, Ids
-from bitkin.collection.rows import Column
+from bitkin.collection.rows import Column, Pieces
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import first_not_finite, plain_batch
+
+Parts: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 KINDS = ("float32", "float16", "int8", "csr")
 # Steps that the largest number of a row has at least, wherever it is kept in a smaller type.
 _LEAST_STEPS = 64
 _LARGEST_STEP = 127  # of int8, on either side of 0
 _SMALLEST_SCALE = np.float32(2.0**-141)  # float32 keeps smaller ones with less than 8 bits
+
+
+class StagedVectors:
+    """Accepted batches on their way into a store."""
+
+    def __init__(self) -> None:
+        self.columns: list[Pieces] = []
+        """One per part, none before the first batch."""
+
+    def append(self, parts: Parts) -> None:
+        """Hold what was accepted of one more batch."""
+        if not self.columns:
+            self.columns = [Pieces() for _ in parts]
+        for column, part in zip(self.columns, parts, strict=True):
+            column.append(part)
 
 
 class KeptVectors(Protocol):
@@ -44,11 +62,11 @@ class KeptVectors(Protocol):
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
 
-    def accept(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch in the form that `with_rows` takes; raise where it cannot be kept so."""
+    def accept(self, batch: Batch, name: str, first: int) -> Parts:
+        """Return what is kept of a batch; raise where it cannot be kept so."""
 
-    def with_rows(self, batch: Batch) -> Self:
-        """Return these vectors and an accepted batch behind them."""
+    def with_rows(self, staged: StagedVectors) -> Self:
+        """Return these vectors and accepted batches behind them; none are left in `staged`."""
 
     def gather(self, slots: Ids) -> Batch:
         """Return the vectors in some slots, in that order."""
@@ -95,13 +113,16 @@ class DenseVectors:
         """Bytes held, room for more rows included."""
         return self.column.array.nbytes
 
-    def accept(self, batch: Batch, name: str, first: int) -> Batch:
+    def accept(self, batch: Batch, name: str, first: int) -> Parts:
         """Return a batch as dense rows of the type that is kept; numbers beyond it are refused."""
-        return _narrow(_as_float32(batch, name, first), self.dtype, name, first)
+        return (_narrow(_as_float32(batch, name, first), self.dtype, name, first),)
 
-    def with_rows(self, batch: Batch) -> DenseVectors:
-        """Return these vectors and an accepted batch behind them."""
-        return DenseVectors(self.column.with_rows(batch))
+    def with_rows(self, staged: StagedVectors) -> DenseVectors:
+        """Return these vectors and accepted batches behind them."""
+        if not staged.columns:
+            return self
+        (rows,) = staged.columns
+        return DenseVectors(self.column.with_pieces(rows))
 
     def gather(self, slots: Ids) -> Batch:
         """Return the vectors in some slots, in that order."""
@@ -138,8 +159,8 @@ class ScaledVectors:
         """Bytes held, room for more rows included."""
         return self.steps.array.nbytes + self.scales.array.nbytes
 
-    def accept(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch as dense rows of float32; rows whose largest step is beyond that are
+    def accept(self, batch: Batch, name: str, first: int) -> Parts:
+        """Return the steps and scales of a batch; rows whose largest step is beyond float32 are
         refused.
         """
         rows = _as_float32(batch, name, first)
@@ -164,12 +185,14 @@ class ScaledVectors:
                 f"{np.abs(rows[row]).max()} as the largest of row {first + row}. Scale the data "
                 "up, or keep vectors='float32'."
             )
-        return rows
+        return _round_to_steps(rows, scales), scales
 
-    def with_rows(self, batch: Batch) -> ScaledVectors:
-        """Return these vectors and an accepted batch behind them."""
-        steps, scales = _round_to_steps(batch)
-        return ScaledVectors(self.steps.with_rows(steps), self.scales.with_rows(scales))
+    def with_rows(self, staged: StagedVectors) -> ScaledVectors:
+        """Return these vectors and accepted batches behind them."""
+        if not staged.columns:
+            return self
+        steps, scales = staged.columns
+        return ScaledVectors(self.steps.with_pieces(steps), self.scales.with_pieces(scales))
 
     def gather(self, slots: Ids) -> Batch:
         """Return the vectors in some slots, in that order: steps times scales."""
@@ -207,19 +230,25 @@ class SparseVectors:
         """Bytes held, room for more rows included."""
         return sum(column.array.nbytes for column in (self.values, self.columns, self.ends))
 
-    def accept(self, batch: Batch, name: str, first: int) -> Batch:
-        """Return a batch as CSR rows of float32; numbers beyond that are refused."""
+    def accept(self, batch: Batch, name: str, first: int) -> Parts:
+        """Return the values, columns and counts per row of a batch in float32; numbers beyond that
+        are refused.
+        """
         small = prepare_rows(batch, False, name, first)
-        return plain_batch(small if issparse(small) else csr_array(small), self.dtype)
+        rows = plain_batch(small if issparse(small) else csr_array(small), self.dtype)
+        return rows.data, rows.indices, np.diff(rows.indptr).astype(np.int64)
 
-    def with_rows(self, batch: Batch) -> SparseVectors:
-        """Return these vectors and an accepted batch behind them."""
+    def with_rows(self, staged: StagedVectors) -> SparseVectors:
+        """Return these vectors and accepted batches behind them."""
+        if not staged.columns:
+            return self
+        values, columns, counts = staged.columns
         # ends of the new rows, counted from the values that are there already
-        ends = self.ends.rows[-1] + batch.indptr[1:].astype(np.int64)
+        ends = self.ends.rows[-1] + np.cumsum(np.concatenate(list(counts.drain())))
         return SparseVectors(
             self.n_features,
-            self.values.with_rows(batch.data),
-            self.columns.with_rows(batch.indices),
+            self.values.with_pieces(values),
+            self.columns.with_pieces(columns),
             self.ends.with_rows(ends),
         )
 
@@ -282,14 +311,16 @@ def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
         )
 
 
-def _round_to_steps(batch: FloatRows) -> tuple[Any, Any]:
-    """Return rows as whole numbers and a scale each; a row of zeros has the scale 0."""
-    scales = _scales_of(batch)
+def _round_to_steps(batch: FloatRows, scales: FloatRows) -> npt.NDArray[np.int8]:
+    """Return rows as whole numbers of steps, each as long as its row's scale; a row of zeros has
+    the scale 0.
+    """
     steps = np.zeros(batch.shape, dtype=np.float32)
     # x ≈ scale · round(x / scale), off by at most scale / 2 = max|x| / 254
     np.divide(batch, scales[:, None], out=steps, where=scales[:, None] > 0)
     # the quotient of the largest number may round to just above 127
-    return np.clip(np.rint(steps), -_LARGEST_STEP, _LARGEST_STEP).astype(np.int8), scales
+    np.rint(steps, out=steps)
+    return np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP, out=steps).astype(np.int8)
 
 
 def _scales_of(batch: FloatRows) -> FloatRows:
