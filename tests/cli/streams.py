@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,11 +19,12 @@ _FEED_BYTES = 1 << 14
 
 
 @contextmanager
-def stdin_of(data: bytes) -> Iterator[None]:
-    """Let stdin of this process deliver these bytes."""
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
+def stdin_of(data: bytes | Path) -> Iterator[None]:
+    """Let stdin of this process deliver these bytes, or those of a file."""
+    with data.open("rb") if isinstance(data, Path) else tempfile.TemporaryFile() as file:
+        if isinstance(data, bytes):
+            file.write(data)
+            file.seek(0)
         before = os.dup(0)
         os.dup2(file.fileno(), 0)
         try:
@@ -51,7 +53,7 @@ def announced(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     assert process.stderr is not None
     said = process.stderr.readline().decode()
     found = re.search(
-        r"feed again from vector [\d,]+ \(byte ([\d,]+)\); .* is cut back to ([\d,]+) bytes", said
+        r"continues from vector [\d,]+ \(byte ([\d,]+)\); .* is cut back to ([\d,]+) bytes", said
     )
     assert found, said
     return int(found[1].replace(",", "")), int(found[2].replace(",", ""))
@@ -115,6 +117,28 @@ def run_killed(
         )
         assert process.returncode == -number, said[-1]
     return said
+
+
+def stream_in(folder: Path) -> dict[str, object]:
+    """Return every file below a folder, and of a state all but which input came last: that depends
+    on how the stream was fed.
+    """
+    files: dict[str, object] = dict(files_in(folder))
+    for name in files:
+        if Path(name).name == "state":
+            files[name] = _parts_of_state(folder / name)
+    return files
+
+
+def _parts_of_state(path: Path) -> tuple[object, ...]:
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    parameters = json.loads(header["__metadata__"].pop("parameters"))
+    del header["__metadata__"]["header_crc32"]
+    for name in ("last", "source"):
+        del parameters["stream"]["taken"][name]
+    return header, parameters, data[8 + length :]
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

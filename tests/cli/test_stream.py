@@ -21,7 +21,7 @@ import bitkin
 from bitkin.io.growing import GrowingFile
 from bitkin.stream_files.epoch_folder import EpochFolder
 from tests.cli.conftest import Outcome, Run
-from tests.cli.streams import files_in, start_stream, stdin_of
+from tests.cli.streams import files_in, start_stream, stdin_of, stream_in
 
 X: npt.NDArray[np.float32] = (
     np.random.default_rng(7).standard_normal((503, 13)) * np.linspace(3, 1, 13)
@@ -266,17 +266,60 @@ def test_a_stream_goes_on_from_its_state(feed: Feed, run: Run) -> None:
         file.write(b"what a killed run wrote after its last state")
     done = feed(X[203:350].tobytes(), *options)  # the state knows the length of vectors
     assert done.err.startswith(
-        "bitkin: state: feed again from vector 203 (byte 10,556); codes is cut back to 203 bytes."
+        "bitkin: state: continues from vector 203 (byte 10,556); codes is cut back to 203 bytes."
     )
     done = feed(X.tobytes(), *options, "--from-start")
-    assert "state: skips the first 350 vectors" in done.err
-    apart = files_in(Path())
+    assert "stdin began again: its first 350 vectors were coded before, and skipped" in done.err
+    apart = stream_in(Path())
     for name in ("codes", "state"):
         Path(name).unlink()
     assert feed(X.tobytes(), "--dim", 13, *options, "--fresh").code == 0
-    assert files_in(Path()) == apart
+    assert stream_in(Path()) == apart
     assert Path("codes").read_bytes() == coded(X, epochs=100)
     assert bitkin.load("state").n_seen_ == 503  # a hasher like any other
+
+
+def test_the_same_command_again_is_right_or_refused(feed: Feed) -> None:
+    options = ("--dim", 13, "--bits", 7, "-o", "codes", "--state", "state")
+    assert feed(X[:120].tobytes(), *options).code == 0
+    done = feed(X.tobytes(), *options)
+    assert done.code == 0
+    assert "stdin began again: its first 120 vectors were coded before, and skipped." in done.err
+    done = feed(X.tobytes(), *options, "--json")
+    assert done.code == 0
+    events = {line["event"]: line for line in map(json.loads, done.err.splitlines())}
+    assert (events["repeated"]["vectors"], events["end"]["vectors"]) == (503, 0)
+    assert Path("codes").read_bytes() == coded(X)
+    done = feed(X[:99].tobytes(), *options)
+    assert done.code == 1
+    assert "stdin has 99 vectors, the first of those that the state has taken already" in done.err
+    assert "say so with --continue" in done.err
+    changed = X.copy()
+    changed[200] = 1
+    done = feed(changed.tobytes(), *options)
+    assert done.code == 1
+    assert "stdin begins as before, and then differs: the state has taken 503 other" in done.err
+    assert "say so with --continue; if it was changed, begin again with --fresh." in done.err
+    assert Path("codes").read_bytes() == coded(X)
+    assert feed(X[:99].tobytes(), *options, "--continue").code == 0
+    assert Path("codes").read_bytes() == coded(np.concatenate([X, X[:99]]))
+
+
+def test_a_file_on_stdin_that_begins_otherwise_now_is_refused(feed: Feed, run: Run) -> None:
+    options = ("--dim", 13, "--bits", 7, "-o", "codes", "--state", "state")
+    Path("vectors").write_bytes(X.tobytes())
+    with stdin_of(Path("vectors")):
+        assert run("stream", *options).code == 0
+    Path("vectors").write_bytes(X[::-1].tobytes())
+    Path("others").write_bytes(X[::-1].tobytes())
+    with stdin_of(Path("vectors")):
+        done = run("stream", *options)
+    assert done.code == 1
+    assert "stdin is the file that was read before, and differs now" in done.err
+    assert Path("codes").read_bytes() == coded(X)
+    with stdin_of(Path("others")):
+        assert run("stream", *options).code == 0
+    assert Path("codes").read_bytes() == coded(np.concatenate([X, X[::-1]]))
 
 
 def test_the_end_of_a_stream_says_that_all_is_saved_and_counts_epochs(feed: Feed) -> None:
@@ -317,10 +360,7 @@ def test_a_stream_of_float32_in_npy_goes_on_in_the_middle_only_where_that_is_sai
     before = files_in(Path())
     done = feed(npy(X)[first:], *options)
     assert done.code == 1
-    assert (
-        "vector 203 (the whole .npy with --from-start, or from byte 10,684 with --format f32)"
-        in done.err
-    )
+    assert "vector 203 (the whole .npy again, or from byte 10,684 with --format f32)" in done.err
     assert (
         "stdin has no header, and the stream so far was an .npy array of float32 numbers"
         in done.err
@@ -338,7 +378,7 @@ def test_a_stream_of_other_numbers_in_npy_goes_on_from_its_start_only(feed: Feed
     require_failure(
         done,
         "an .npy array of float64 numbers, which cannot be fed from the middle",
-        "--from-start",
+        "Feed the whole array again.",
     )
     assert run("stream", "--state", "state", "--position", "vectors").out == "203\n"
     assert run("stream", "--state", "state", "--position", "bytes", "--json").objects == [
@@ -390,7 +430,7 @@ def test_a_state_that_cannot_be_trusted_is_refused(
     options = ("--bits", 7, "-o", "codes", "--state", "state")
     with monkeypatch.context() as patch:
         if damage == "another version":
-            patch.setattr("bitkin.stream_files.state._VERSION", 3)
+            patch.setattr("bitkin.stream_files.state._VERSION", 4)
         assert feed(npy(X), *options).code == 0
     data, words = bytearray(Path("state").read_bytes()), "state"
     if damage == "cut":
@@ -400,7 +440,7 @@ def test_a_state_that_cannot_be_trusted_is_refused(
     elif damage == "empty":
         data.clear()
     elif damage == "another version":
-        words = "state is a state of version 3, and this bitkin reads 2"
+        words = "state is a state of version 4, and this bitkin reads 3"
     elif damage == "a model":
         hasher().fit(X).save("state")
         data, words = (

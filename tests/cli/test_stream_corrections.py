@@ -16,7 +16,7 @@ import pytest
 
 import bitkin
 from tests.cli.conftest import Run
-from tests.cli.streams import files_in, run_killed, stdin_of
+from tests.cli.streams import run_killed, stdin_of, stream_in
 
 _rng = np.random.default_rng(3)
 X: npt.NDArray[np.float32] = (_rng.standard_normal((1203, 13)) * np.linspace(3, 1, 13)).astype("f4")
@@ -122,7 +122,7 @@ def test_a_stream_that_is_killed_and_gone_on_with_has_the_same_corrections(
     with stdin_of(data[first * 52 :]):
         assert run("stream", *arguments).code == 0
     assert (whole / "corrections").stat().st_size == 8 * 4 * len(X)
-    assert files_in(apart) == files_in(whole)
+    assert stream_in(apart) == stream_in(whole)
 
 
 def test_a_state_goes_on_with_the_same_corrections_only(run: Run) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.streams import files_in, run_killed, stdin_of
+from tests.cli.streams import run_killed, stdin_of, stream_in
 
 KILL, TERM, INT = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
 
@@ -54,7 +54,7 @@ def test_a_stream_that_is_stopped_at_random_moments_ends_in_the_same_bytes(
     assert 0 < first < len(data)
     with stdin_of(data[first:]):
         assert run("stream", *arguments).code == 0
-    assert files_in(apart) == files_in(whole)
+    assert stream_in(apart) == stream_in(whole)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "npy"])
@@ -88,4 +88,4 @@ def test_a_killed_stream_of_any_input_goes_on_by_its_position_or_from_its_start(
         first, more = 0, ["--from-start"]
     with stdin_of(data[first:]):
         assert run("stream", *arguments[apart], *more).code == 0
-    assert files_in(apart) == files_in(whole)
+    assert stream_in(apart) == stream_in(whole)

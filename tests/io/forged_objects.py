@@ -36,6 +36,7 @@ from bitkin.errors import BitkinError
 from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.writer import write_file
 from bitkin.stream_files.state import StreamPosition, load_state, save_state
+from bitkin.stream_files.taken import TakenInputs, TakenVectors
 
 N_FEATURES = 7
 VALUES: list[Any] = [
@@ -230,11 +231,14 @@ def good_objects(folder: Path) -> dict[str, Parts]:
     for name, one in made.items():
         one.save(folder / "object")
         objects[name] = parts_of(folder / "object")
+    taken = TakenInputs(last=TakenVectors())
+    taken.add(np.ones((300, 7), dtype=np.float32))
     save_state(
         folder / "object",
         made["opast counted"],
         StreamPosition(300, 8400, 2400, 0, 1, "f32"),
         {"--bits": 3},
+        taken,
     )
     objects["state of a stream"] = parts_of(folder / "object")
     return objects

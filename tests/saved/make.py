@@ -133,6 +133,9 @@ def make(folder: Path) -> None:
         shutil.copytree(folder, later, dirs_exist_ok=True)
         subprocess.run(stream, input=X[80:].tobytes(), cwd=later, check=True)
         answers["stream.codes_later"] = np.fromfile(Path(later) / "stream.codes", np.uint8)
+    # The same as a state of version 3, which notes what it has read.
+    (folder / "stream-3").mkdir(exist_ok=True)
+    subprocess.run(stream, input=X[:80].tobytes(), cwd=folder / "stream-3", check=True)
     np.savez_compressed(folder / "answers.npz", **answers)
 
 

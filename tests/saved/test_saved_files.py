@@ -147,3 +147,15 @@ def test_a_stream_that_was_stopped_continues(tmp_path: Path) -> None:
     assert (codes[:80] == then[:80]).all()
     # signs of sums near zero, where another BLAS adds otherwise
     assert np.bitwise_count(codes ^ then).sum() <= 3
+
+
+def test_a_stream_that_noted_its_input_continues_when_that_begins_again(tmp_path: Path) -> None:
+    shutil.copytree(HERE / "stream-3", tmp_path, dirs_exist_ok=True)
+    opast = bitkin.projections.OPAST(forgetting=1.0)
+    hasher = bitkin.ProjectionHash(4, projection=opast, rotation="unifdiag", epochs=50)
+    files = {"out": tmp_path / "stream.codes", "state": tmp_path / "stream.bitkin"}
+    with bitkin.StreamRun(hasher, **files) as stream:  # type: ignore[arg-type]
+        assert stream.encode(rows()) == 70
+        assert stream.n_repeated == 80
+    codes: npt.NDArray[np.uint8] = np.fromfile(files["out"], np.uint8)
+    assert np.bitwise_count(codes ^ ANSWERS["stream.codes_later"]).sum() <= 3

@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 import bitkin
 from bitkin.errors import ArgumentError, CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.stream_files import StreamPosition, StreamRun
-from tests.cli.streams import files_in
+from tests.cli.streams import files_in, stream_in
 
 X: npt.NDArray[np.float32] = (
     np.random.default_rng(7).standard_normal((503, 13)) * np.linspace(3, 1, 13)
@@ -68,9 +68,9 @@ def test_python_and_the_command_write_the_same_files_and_continue_each_other(
         assert (run.resumed, run.position.n_vectors) == (True, 200)
         assert run.encode(X[200:300]) == 100
     command(*OPTIONS, "--corrections", "kept", "--metric", "ip", stdin=X[300:].tobytes())
-    written = files_in(tmp_path / "command")
-    assert len(written["kept"]) == 503 * 8
-    assert files_in(tmp_path / "python") == files_in(tmp_path / "both") == written
+    written = stream_in(tmp_path / "command")
+    assert len(Path("kept").read_bytes()) == 503 * 8
+    assert stream_in(tmp_path / "python") == stream_in(tmp_path / "both") == written
 
 
 def test_a_fitted_hasher_and_the_commands_model_are_one() -> None:
@@ -193,7 +193,7 @@ def test_a_run_that_was_killed_continues_to_the_same_bytes(
         assert run.position.n_vectors == 280
         assert Path("codes").stat().st_size == 280
         assert run.encode(X, from_start=True) == 223
-    assert files_in(tmp_path / "apart") == files_in(tmp_path / "whole")
+    assert stream_in(tmp_path / "apart") == stream_in(tmp_path / "whole")
 
 
 def test_an_error_of_the_producer_keeps_what_came_before() -> None:

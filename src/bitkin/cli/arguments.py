@@ -50,6 +50,7 @@ _OTHER_NAMES = {
     "n_features": "--features",
     "random_state": "--seed",
 }
+_OPPOSITES = {"from_start": "--continue"}
 _COMMANDS = {"save_corrections": "bitkin encode --corrections"}
 
 
@@ -63,6 +64,8 @@ class OptionSpelling(ArgumentSpelling):
     def given(self, argument: str, value: object = True) -> str:
         """Return how the option is given."""
         option = self.name(argument)
+        if value is False:
+            return _OPPOSITES[argument]
         return option if value is True else f"{option} {'none' if value is None else value}"
 
     def command(self, function: str, **arguments: object) -> str:

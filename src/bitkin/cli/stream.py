@@ -138,12 +138,13 @@ def stream(
         int | None, typer.Option(min=1, help="Vectors between two saved states. [default: 10000]")
     ] = None,
     from_start: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--from-start",
-            help="Stdin is the stream from its start: skip what the state has taken.",
+            "--from-start/--continue",
+            help="Whether stdin is the stream from its start, so that what the state has taken is "
+            "skipped, or continues it. If absent, its first vectors tell.",
         ),
-    ] = False,
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin again, and replace what is there.")
     ] = False,
@@ -171,8 +172,9 @@ def stream(
     which rows it made. Throughput and drift are reported on stderr.
 
     With --state the run can be stopped, or killed, at any time: the same command cuts the output
-    back to the last state and continues from the vector that it names. On stdout nothing can be cut
-    back: drop the codes from there on.
+    back to the last state and continues. Stdin may begin again, as a file does: vectors that were
+    taken are recognized and skipped; or it continues from the vector that the command names. On
+    stdout nothing can be cut back: drop the codes from there on.
 
     SIGUSR1 begins an epoch at the next vector, whatever --epochs says.
 
@@ -247,12 +249,15 @@ def stream(
                 spelling=OPTIONS,
             )
         with run:
-            _announce(run, places, from_start, news)
+            _announce(run, places, news)
             source: Any = StandardIn(stop, heed_requests)
             with contextlib.suppress(Stopped):
                 run.encode_file(
                     source, format=format, dim=dim, field=field, from_start=from_start, name="stdin"
                 )
+                if run.n_awaited:
+                    raise InvalidInputError(run.describe_awaited("stdin"))
+            _say_repeated(run, news)
             news.end(run.hasher if hasattr(run.hasher, "n_features_in_") else None)
         _say_end(run, places, news, stopped=stop.number is not None)
     if stop.number is not None:
@@ -344,15 +349,11 @@ def _require_no_terminal(out: Path | None, code_format: str, form: str) -> None:
         )
 
 
-def _announce(run: StreamRun, places: StreamPlaces, from_start: bool, news: News) -> None:
+def _announce(run: StreamRun, places: StreamPlaces, news: News) -> None:
     """Say where the stream continues, and what will be missing later."""
     at = run.position
     if run.resumed:
-        feed = (
-            f"skips the first {at.n_vectors:,} vectors"
-            if from_start
-            else f"feed again from {at.describe(OPTIONS)}"
-        )
+        feed = f"continues from {at.describe(OPTIONS)}"
         cut = (
             "drop the codes from there on"
             if places.out is None
@@ -367,6 +368,17 @@ def _announce(run: StreamRun, places: StreamPlaces, from_start: bool, news: News
             "warning",
             "warning: models of epochs are not kept, and codes cannot be searched without them. "
             "Give --out, --state or --epochs-to.",
+        )
+
+
+def _say_repeated(run: StreamRun, news: News) -> None:
+    """Say how much of stdin was not new."""
+    if run.n_repeated:
+        news.say(
+            "repeated",
+            f"stdin began again: its first {run.n_repeated:,} vectors were coded before, and "
+            "skipped.",
+            vectors=run.n_repeated,
         )
 
 
@@ -423,5 +435,5 @@ def _print_position(state: Path | None, unit: str, json: bool) -> None:
         raise InvalidInputError(
             f"{state} is of a stream that came as an .npy array of "
             f"{np.dtype(at.form[len(NPY) :]).name} numbers, which cannot be fed from the middle. "
-            "Feed the whole array again with --from-start."
+            "Feed the whole array again."
         )

@@ -29,11 +29,13 @@ from bitkin.io.writer import lock, remove_leftovers
 from bitkin.stream_files.epoch_folder import EpochFolder, is_begun, rows_file
 from bitkin.stream_files.outputs import CodesOut, CorrectionsOut, PipeOut
 from bitkin.stream_files.state import (
+    SavedStream,
     StreamPosition,
     load_state,
     require_same_settings,
     save_start,
 )
+from bitkin.stream_files.taken import TakenInputs
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -86,15 +88,15 @@ class StreamPlaces(NamedTuple):
         """Return what a state remembers of the output."""
         settings: dict[str, Any] = {
             "--output-format": output_format,
-            "--out": "stdout" if self.out is None else self._seen_from_state(self.out),
-            "--epochs-to": None if self.epochs is None else self._seen_from_state(self.epochs),
+            "--out": "stdout" if self.out is None else self.seen_from_state(self.out),
+            "--epochs-to": None if self.epochs is None else self.seen_from_state(self.epochs),
         }
         if self.corrections is not None:
-            settings["--corrections"] = self._seen_from_state(self.corrections)
+            settings["--corrections"] = self.seen_from_state(self.corrections)
             settings["--metric"] = metric
         return settings
 
-    def _seen_from_state(self, path: Path) -> str:
+    def seen_from_state(self, path: Path) -> str:
         """Return the path as the state knows it: all of a stream may be moved together, but no
         other file is cut back.
         """
@@ -150,9 +152,8 @@ def _slot_name(slot: Any, known: dict[str, Any], apart: str = "") -> str:
 class OpenStream(NamedTuple):
     """A stream that is ready to begin or to continue."""
 
-    hasher: ProjectionHash | None
-    """As the state has it; None where the stream has not begun."""
-    position: StreamPosition
+    begin: SavedStream
+    """What it continues from; no vectors where it has not begun."""
     resumed: bool
     out: CodesOut
     epochs: EpochFolder | None
@@ -190,10 +191,11 @@ class StreamOpener(NamedTuple):
             corrections = CorrectionsOut(places.corrections, self.settings["--metric"])
             closing.callback(corrections.close)
         # again: a run that had the files may just have ended
-        hasher, position, resumed = self._find_begin()
+        begin, resumed = self._find_begin()
+        position = begin.position
         out.require_length(position.output_bytes)
         if epochs is not None:
-            epochs.require_epochs(position.n_epochs, position.rows_bytes, hasher)
+            epochs.require_epochs(position.n_epochs, position.rows_bytes, begin.hasher)
         if corrections is not None:
             corrections.require_vectors(position.n_vectors)
         if places.state is not None:
@@ -207,18 +209,18 @@ class StreamOpener(NamedTuple):
             epochs.cut(position.n_epochs, position.rows_bytes)
         if corrections is not None:
             corrections.cut(position.n_vectors)
-        return OpenStream(hasher, position, resumed, out, epochs, corrections)
+        return OpenStream(begin, resumed, out, epochs, corrections)
 
-    def _find_begin(self) -> tuple[ProjectionHash | None, StreamPosition, bool]:
-        """Return the hasher and the position that a stream continues from, and whether it does."""
+    def _find_begin(self) -> tuple[SavedStream, bool]:
+        """Return what a stream continues from, and whether it does."""
         state = self.places.state
         if not self.fresh and state is not None and state.exists():
-            hasher, position, then = load_state(state, self.spelling)
-            require_same_settings(state, then, self.settings, self.spelling)
-            return hasher, position, True
+            saved = load_state(state, self.spelling)
+            require_same_settings(state, saved.settings, self.settings, self.spelling)
+            return saved, True
         if not self.fresh:
             self._require_nothing_there()
-        return None, StreamPosition(), False
+        return SavedStream(None, StreamPosition(), self.settings, TakenInputs()), False
 
     def _require_nothing_there(self) -> None:
         places = self.places
@@ -242,7 +244,7 @@ def _require_idle(state: Path) -> None:
     locked.
     """
     try:
-        settings = load_state(state)[2]
+        settings = load_state(state).settings
     except BitkinError:
         return  # none, or one that nobody continues from
     names = [settings.get("--out"), settings.get("--corrections")]

@@ -17,6 +17,7 @@ from bitkin.hashers.projection.epoch_codes import EpochCodes
 from bitkin.io.growing import GrowingFile
 from bitkin.stream_files.epoch_folder import EpochFolder
 from bitkin.stream_files.state import StreamPosition
+from bitkin.stream_files.taken import TakenInputs
 
 if TYPE_CHECKING:
     from bitkin.codes import Codes
@@ -187,7 +188,9 @@ class StreamWriter:
     hasher : ProjectionHash
         The live model.
     position : StreamPosition
-        What was taken and written before; moves on.
+        How far the stream is; moves on.
+    taken : TakenInputs
+        What was taken of it; moves on.
     out : CodesOut
     epochs : EpochFolder or None
         Where the models of epochs go, if they are kept.
@@ -201,12 +204,14 @@ class StreamWriter:
         self,
         hasher: ProjectionHash,
         position: StreamPosition,
+        taken: TakenInputs,
         out: CodesOut,
         epochs: EpochFolder | None,
         corrections: CorrectionsOut | None,
         output_format: str,
     ) -> None:
         self.position = position
+        self.taken = taken
         self.whole = True
         """Whether all that was learned from was written too: between the two nothing may be saved.
         """
@@ -239,6 +244,7 @@ class StreamWriter:
         Return the number of the first vector that was skipped, None if all could be used.
         """
         self.whole = False
+        came, rows = rows, self.mark_unusable(rows)
         position = self.position
         row, skipped = position.n_vectors, None
         for snapshot, codes, coded in self._sketches.sketch(rows):
@@ -250,6 +256,7 @@ class StreamWriter:
                 self._corrections.append(snapshot, codes, coded, name)
             self._out.append(self._format_codes(codes, row))
             row += len(codes)
+        self.taken.add(came)
         position.n_vectors = row
         position.input_bytes += n_bytes
         position.form = form

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
@@ -23,7 +24,9 @@ from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
 from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter, WritesBytes
+from bitkin.stream_files.resuming import Resuming
 from bitkin.stream_files.state import StreamPosition, save_state
+from bitkin.stream_files.taken import source_of
 from bitkin.stream_files.vectors_in import (
     FORMATS,
     ByteStream,
@@ -56,9 +59,12 @@ class StreamRun(Closes):
     with each other; the model of every epoch is kept in a folder beside the codes, with
     `rows.jsonl`, which says which rows it made. With `state`, the live model, the position and the
     length of the output are saved in one step; the same call cuts the output back to the last state
-    and continues: feed it from the vector that `position` names. However often that happens, the
-    files are byte for byte those of a run in peace. `bitkin stream` is this class on stdin, and
-    either continues what the other began.
+    and continues. Feed it from the vector that `position` names, or all vectors again, or those of
+    the last input again: where the first vectors are those that were taken, all that were taken are
+    compared by a checksum and passed over. Input that differs from them on the way is refused, and
+    so is a file that was read before and has other vectors now. However often a run is continued,
+    codes, corrections and models are byte for byte those of a run in peace. `bitkin stream` is this
+    class on stdin, and either continues what the other began.
 
     Parameters
     ----------
@@ -108,6 +114,10 @@ class StreamRun(Closes):
         How far it was when the state was saved last.
     resumed : bool
         Whether the run continues an earlier one.
+    n_repeated : int
+        Vectors of the input that were passed over, since the state had taken them.
+    n_awaited : int
+        Vectors that must come again before any is new, where the input repeats what was taken.
     whole : bool
         Whether all that was learned from was written too; where writing failed, open the run again.
 
@@ -121,7 +131,7 @@ class StreamRun(Closes):
     ...     run.encode(X[:600])
     600
     >>> with bitkin.StreamRun(hasher, folder / "codes", state=folder / "state") as run:
-    ...     run.encode(X[run.position.n_vectors :])
+    ...     run.encode(X)  # all again, or X[run.position.n_vectors :]
     400
     >>> (folder / "codes").stat().st_size, run.hasher.n_epochs_
     (2000, 4)
@@ -173,18 +183,21 @@ class StreamRun(Closes):
             opener = StreamOpener(places, self._settings, fresh, spelling)
             opened = opener.open(out, closing)
             self._closing = closing.pop_all()
-        self.hasher = copy.deepcopy(hasher) if opened.hasher is None else opened.hasher
-        self.saved = replace(opened.position)
+        begin = opened.begin
+        self.hasher = copy.deepcopy(hasher) if begin.hasher is None else begin.hasher
+        self.saved = replace(begin.position)
         self.resumed = opened.resumed
         self._closed = False
         self._writer = StreamWriter(
             self.hasher,
-            opened.position,
+            begin.position,
+            begin.taken,
             opened.out,
             opened.epochs,
             opened.corrections,
             output_format,
         )
+        self._resuming = Resuming(self._writer, places, spelling)
 
     @property
     def position(self) -> StreamPosition:
@@ -201,7 +214,23 @@ class StreamRun(Closes):
         """Whether the models of epochs are kept, without which codes cannot be searched."""
         return self._writer.keeps_models
 
-    def encode(self, vectors: Any, *, from_start: bool = False) -> int:
+    @property
+    def n_repeated(self) -> int:
+        """Vectors of the input that were passed over, since the state had taken them."""
+        return self._resuming.n_repeated
+
+    @property
+    def n_awaited(self) -> int:
+        """Vectors that must come again before any is new, where what came so far repeats what the
+        state has taken; else 0.
+        """
+        return self._resuming.n_awaited
+
+    def describe_awaited(self, name: str = "the input") -> str:
+        """Say that the input ended before anything new came; see `n_awaited`."""
+        return self._resuming.describe_awaited(name)
+
+    def encode(self, vectors: Any, *, from_start: bool | None = None) -> int:
         """Code, learn from and write vectors, and return how many.
 
         Parameters
@@ -209,9 +238,9 @@ class StreamRun(Closes):
         vectors : array, sparse matrix, VectorSource, or iterable of vectors or batches
             What comes next in the stream, as float32; of an iterable, each item is written before
             the next one is asked for.
-        from_start : bool, default False
-            Whether `vectors` is the stream from its beginning: those that the state has taken are
-            skipped.
+        from_start : bool, optional
+            Whether `vectors` is the stream from its beginning, so that those that the state has
+            taken are skipped, or continues it. By default the first of them tell, see `StreamRun`.
         """
         return self._take_all(array_blocks(vectors), "vectors", from_start)
 
@@ -222,7 +251,7 @@ class StreamRun(Closes):
         format: str = "auto",
         dim: int | None = None,
         field: str = "vector",
-        from_start: bool = False,
+        from_start: bool | None = None,
         name: str | None = None,
     ) -> int:
         """Code, learn from and write all vectors of a file or a pipe until it ends, and return how
@@ -240,9 +269,9 @@ class StreamRun(Closes):
             Numbers per vector: raw float32, unless the model knows already.
         field : str, default "vector"
             The field of JSON objects that holds the vector.
-        from_start : bool, default False
-            Whether the file holds the stream from its beginning: vectors that the state has taken
-            are skipped.
+        from_start : bool, optional
+            Whether the file holds the stream from its beginning, so that vectors that the state has
+            taken are skipped, or continues it. By default its first vectors tell, see `StreamRun`.
         name : str, optional
             What messages call the input; by default the path, or "file".
         """
@@ -257,6 +286,7 @@ class StreamRun(Closes):
             if isinstance(file, (str, os.PathLike)):
                 opened = closing.enter_context(open_bytes(file))
             called = name or (str(file) if opened is not file else "file")
+            source = source_of(opened)
             stream = ByteStream(
                 file_reader(opened, called),
                 layout,
@@ -265,7 +295,7 @@ class StreamRun(Closes):
                 name=called,
                 spelling=self._spelling,
             )
-            return self._take_all(stream.blocks(), called, from_start)
+            return self._take_all(stream.blocks(), called, from_start, source)
 
     def begin_epoch(self) -> EpochRequest:
         """Begin an epoch at the next vector and save the state, so that a run that continues from
@@ -302,6 +332,8 @@ class StreamRun(Closes):
         with self._closing:
             if self.whole and self.saved != self.position:
                 self._save_state()
+        if self.n_awaited and sys.exc_info()[0] is None:
+            warnings.warn(self.describe_awaited(), UserWarning, stacklevel=3)
 
     @property
     def _width(self) -> int | None:
@@ -317,39 +349,22 @@ class StreamRun(Closes):
                 "again with StreamRun, which continues from the last state."
             )
 
-    def _take_all(self, blocks: Iterator[StreamBlock], name: str, from_start: bool) -> int:
+    def _take_all(
+        self,
+        blocks: Iterator[StreamBlock],
+        name: str,
+        from_start: bool | None,
+        source: str | None = None,
+    ) -> int:
         """Take all blocks of an input that messages call `name`; return how many vectors."""
         self._require_usable()
         require_with(
             "state", self._places.state, {"from_start": from_start or None}, self._spelling
         )
         before = self.position.n_vectors
-        for block in self._skip_taken(blocks, name) if from_start else blocks:
+        for block in self._resuming.new_blocks(blocks, name, from_start, source):
             self._take(block, name)
         return self.position.n_vectors - before
-
-    def _skip_taken(self, blocks: Iterator[StreamBlock], name: str) -> Iterator[StreamBlock]:
-        """Yield what comes after the vectors that were taken; their bytes are from here on those of
-        this input.
-        """
-        position = self.position
-        n_taken, n_passed, passed_bytes = position.n_vectors, 0, 0
-        for block in blocks:
-            skip = min(len(block.rows), n_taken - n_passed)
-            skipped_bytes = int(block.ends[skip - 1]) if skip else 0
-            n_passed += skip
-            passed_bytes += skipped_bytes
-            if skip and n_passed == n_taken:
-                position.input_bytes = passed_bytes
-                position.form = block.form
-            if skip < len(block.rows):
-                yield block._replace(rows=block.rows[skip:], ends=block.ends[skip:] - skipped_bytes)
-        if n_passed < n_taken:
-            raise InvalidInputError(
-                f"{name} has {n_passed:,} vectors, and the state has taken {n_taken:,} already. "
-                f"Feed the whole stream with {self._spelling.given('from_start')}, or only what "
-                "comes after them without it."
-            )
 
     def _take(self, block: StreamBlock, name: str) -> None:
         """Code, learn from and write a block, and save the state where that is due."""
@@ -358,8 +373,7 @@ class StreamRun(Closes):
             raise InvalidInputError(
                 f"{name} must be vectors of {self._width} numbers, as the model has, got {d}."
             )
-        block = block._replace(rows=self._writer.mark_unusable(block.rows))
-        flaw = _first_not_finite(block) if self._strict else n
+        flaw = _first_not_finite(self._writer.mark_unusable(block.rows)) if self._strict else n
         done, done_bytes = 0, 0
         while done < flaw:
             # up to where the next state is due, so that states are the same however blocks are cut
@@ -386,7 +400,9 @@ class StreamRun(Closes):
         if self._places.state is None:
             return
         self._writer.sync()  # what the state says of the output must be so
-        save_state(self._places.state, self.hasher, self.position, self._settings)
+        save_state(
+            self._places.state, self.hasher, self.position, self._settings, self._writer.taken
+        )
         self.saved = replace(self.position)
 
     def _vectors_to_next_save(self) -> int:
@@ -423,10 +439,10 @@ def _require_learning(hasher: Any) -> None:
         )
 
 
-def _first_not_finite(block: StreamBlock) -> int:
+def _first_not_finite(rows: npt.NDArray[np.float32]) -> int:
     """Return the first row that is not finite, or the number of rows."""
-    flaws = np.flatnonzero(~np.isfinite(block.rows).all(axis=1))
-    return int(flaws[0]) if len(flaws) else len(block.rows)
+    flaws = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    return int(flaws[0]) if len(flaws) else len(rows)
 
 
 def _warn_of_skipped(row: int, message: str) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
@@ -18,12 +18,14 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.io.layout import damaged
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
+from bitkin.stream_files.taken import TakenInputs, TakenVectors
 from bitkin.stream_files.vectors_in import NPY
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
-_VERSION = 2
+_VERSION = 3
+_READ_VERSIONS = (2, 3)  # 2: without what was taken
 _KEY = "stream"
 _START = "StreamStart"
 _FORM = re.compile(rf"|f32|jsonl|{NPY}[<>|](b1|[iu][1248]|f(2|4|8|16))")
@@ -61,7 +63,7 @@ class StreamPosition:
     @classmethod
     def from_state(cls, path: str | os.PathLike[str]) -> StreamPosition:
         """Return how far the stream with this state is; at the start where there is no file."""
-        return load_state(Path(path))[1] if Path(path).exists() else cls()
+        return load_state(Path(path)).position if Path(path).exists() else cls()
 
     @property
     def byte(self) -> int | None:
@@ -76,36 +78,46 @@ class StreamPosition:
         if self.form.startswith(NPY):
             raw = spelling.given("format", "f32")
             rest = "" if self.byte is None else f", or from byte {self.byte:,} with {raw}"
-            whole = f"the whole .npy with {spelling.given('from_start')}"
-            return f"vector {self.n_vectors:,} ({whole}{rest})"
+            return f"vector {self.n_vectors:,} (the whole .npy again{rest})"
         return f"vector {self.n_vectors:,} (byte {self.input_bytes:,})"
 
     def __str__(self) -> str:
         return self.describe()
 
 
+class SavedStream(NamedTuple):
+    """What a state holds."""
+
+    hasher: ProjectionHash | None
+    """None where the stream has not begun."""
+    position: StreamPosition
+    settings: dict[str, Any]
+    """Of the run that saved it."""
+    taken: TakenInputs
+
+
 def save_start(path: Path, settings: dict[str, Any]) -> None:
     """Put the state of a stream that has not begun at `path`: from here on its output is known to
     be ours.
     """
-    write_file(path, _START, _record(StreamPosition(), settings), None, {})
+    write_file(path, _START, _record(StreamPosition(), settings, TakenInputs()), None, {})
 
 
 def save_state(
-    path: Path, hasher: ProjectionHash, position: StreamPosition, settings: dict[str, Any]
+    path: Path,
+    hasher: ProjectionHash,
+    position: StreamPosition,
+    settings: dict[str, Any],
+    taken: TakenInputs,
 ) -> None:
     """Put the state at `path` in one step."""
     from bitkin.hashers.projection.files import save_hasher
 
-    save_hasher(hasher, path, _record(position, settings))
+    save_hasher(hasher, path, _record(position, settings, taken))
 
 
-def load_state(
-    path: Path, spelling: ArgumentSpelling = PYTHON
-) -> tuple[ProjectionHash | None, StreamPosition, dict[str, Any]]:
-    """Return the hasher, if the stream has begun, its position, and the settings of the run that
-    saved it.
-    """
+def load_state(path: Path, spelling: ArgumentSpelling = PYTHON) -> SavedStream:
+    """Return what the state at `path` holds."""
     stored = read_file(path)
     kept = stored.optional_parameter(_KEY)
     if stored.class_name not in (_START, "ProjectionHash") or kept is None:
@@ -114,7 +126,7 @@ def load_state(
             f"give it by {spelling.name('hasher')}."
         )
     version = kept.get("version") if isinstance(kept, dict) else None
-    if version != _VERSION:
+    if version not in _READ_VERSIONS:
         raise CorruptFileError(
             f"{path} is a state of version {version!r}, and this bitkin reads {_VERSION}. Continue "
             f"with the bitkin that wrote it, or begin again with {spelling.given('fresh')}."
@@ -129,17 +141,34 @@ def load_state(
         position = StreamPosition(**checked, form=counts["form"])
         if not isinstance(settings, dict) or not _FORM.fullmatch(position.form):
             raise TypeError("settings are an object, and a form is one of few words")
-    except (KeyError, TypeError, InvalidInputError):
+        taken = _taken_in(kept, position)
+    except (KeyError, TypeError, ValueError):
         raise damaged(str(path), "has a position that cannot be") from None
     if stored.class_name == _START:
-        return None, position, settings
+        return SavedStream(None, position, settings, taken)
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
-    return ProjectionHash.from_stored(stored), position, settings
+    return SavedStream(ProjectionHash.from_stored(stored), position, settings, taken)
 
 
-def _record(position: StreamPosition, settings: dict[str, Any]) -> dict[str, Any]:
-    return {_KEY: {"version": _VERSION, "position": asdict(position), "options": settings}}
+def _record(
+    position: StreamPosition, settings: dict[str, Any], taken: TakenInputs
+) -> dict[str, Any]:
+    kept = {"position": asdict(position), "options": settings, "taken": taken.to_record()}
+    return {_KEY: {"version": _VERSION, **kept}}
+
+
+def _taken_in(kept: dict[str, Any], position: StreamPosition) -> TakenInputs:
+    """Return what a state says was taken; raise TypeError or ValueError where that cannot be."""
+    if kept["version"] == 2:
+        return TakenInputs(None if position.n_vectors else TakenVectors())
+    taken = TakenInputs.from_record(kept["taken"])
+    counts = [part.n_vectors for part in (taken.stream, taken.last) if part is not None]
+    if max(counts, default=0) > position.n_vectors or (
+        taken.stream is not None and taken.stream.n_vectors != position.n_vectors
+    ):
+        raise ValueError("all vectors of the position were taken")
+    return taken
 
 
 def require_same_settings(

@@ -149,7 +149,7 @@ class ByteStream:
                 raise InvalidInputError(
                     f"{self._name} has no header, and the stream so far was an .npy array of "
                     f"{np.dtype(self._before[len(NPY) :]).name} numbers. Feed the whole array "
-                    f"again with {self._spelling.given('from_start')}; or give "
+                    "again; or give "
                     f"{self._spelling.given('format', 'f32')}, if raw float32 numbers come now."
                 )
         if form == "npy":

@@ -37,6 +37,10 @@ class StandardIn:
         self._stop = stop
         self._heed_requests = heed_requests
 
+    def fileno(self) -> int:
+        """Return the number of stdin, by which a file is known from a pipe."""
+        return self._raw.fileno()
+
     def readinto(self, room: memoryview) -> int:
         """Wait for bytes, fill `room` with what has come, and return how many; 0: the end."""
         with self._stop.interrupting():
