@@ -28,6 +28,9 @@ HASHERS = [
     bitkin.MinHash(16),
     bitkin.MinHash(7, bits_per_symbol=1, random_state=1),
     bitkin.MinHash(65, bits_per_symbol=16, random_state=2**64 - 1),
+    bitkin.MinHash(16, method="one-permutation"),
+    bitkin.MinHash(7, bits_per_symbol=1, method="one-permutation", random_state=1),
+    bitkin.MinHash(65, bits_per_symbol=16, method="one-permutation", random_state=2**64 - 1),
     bitkin.MinHash(10, bits_per_symbol=32, method="independent"),
     bitkin.MinHash(9, bits_per_symbol=5, method="independent", random_state=7),
 ]

@@ -43,11 +43,13 @@ def shingles_of_text(text: str, kind: str, size: int) -> list[str]:
 
 def symbols_of_set(hasher: MinHash, members: Iterable[int]) -> list[int]:
     """The symbols of one set that is not empty, as the module of the kernels describes them."""
-    keys, orders, salts, _ = (table.tolist() for table in hasher._tables)
+    keys, orders, salts, _ = (table.tolist() for table in hasher._tables)  # or keys, steps, …
     n, bits = hasher.spec_.n_symbols, hasher.spec_.bits_per_symbol
     mixed = [_mixed(member, *keys) for member in members]
     if hasher.method == "independent":
         values = [min((g * factor + shift) & _ALL for g in mixed) for shift, factor, _ in orders]
+    elif hasher.method == "fast-similarity":
+        values = _rounds(mixed, orders, n)
     else:
         values = _bins([min(max(g, 1), _ALL - 1) for g in mixed], orders, n)
     return [_symbol(value ^ salt, bits) for value, salt in zip(values, salts, strict=True)]
@@ -64,6 +66,20 @@ def _bins(hashes: list[int], orders: list[list[int]], n: int) -> list[int]:
         donor = next(place for place in walk if place in bins)
         values.append(min(bins[i]) if i in bins else max(bins[donor]))
     return values
+
+
+def _rounds(hashes: list[int], steps: list[int], n: int) -> list[int]:
+    """The least (round, hash) in each bin, over all rounds."""
+    best: dict[int, tuple[int, int]] = {}
+    for r, step in enumerate(steps):
+        if len(best) == n:
+            break
+        for g in hashes:
+            factor = ((g >> 32) * _MIX_1 & _ALL) >> 32 | 1
+            hashed = (g + step * factor) & _ALL
+            place = hashed % len(steps) * n // len(steps)
+            best[place] = min(best.get(place, (r, hashed)), (r, hashed))
+    return [best[place][0] << 44 | best[place][1] >> 20 for place in range(n)]
 
 
 def _mixed(number: int, before: int, between: int) -> int:

@@ -17,12 +17,13 @@ import bitkin
 from bitkin import MinHash, Sets
 from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
 from bitkin.hashers.encoding import encode_to_file
+from bitkin.hashers.minhash.jaccard import rounds_factor
 from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from tests.hashers.minhash_golden import FILE, golden
 from tests.hashers.minhash_truth import symbols_of_set
 
-METHODS = ["one-permutation", "independent"]
+METHODS = ["fast-similarity", "one-permutation", "independent"]
 ROOT = Path(__file__).parents[2]
 
 
@@ -46,7 +47,7 @@ def test_codes_are_those_of_plain_python(n_hashes: int, method: str) -> None:
         hasher = MinHash(n_hashes, bits_per_symbol=bits, method=method, random_state=n_hashes).fit()
         # From sets that fill one bin of many to sets that leave none empty, and around the chunks
         # of the loops.
-        sizes = [1, 2, 3, 11, 60] if bits != 8 else [1, 2, 5, 10, 30, 100, 255, 256, 257, 513, 1500]
+        sizes = [1, 2, 3, 11, 60] if bits != 8 else [1, 2, 5, 10, 30, 100, 1023, 1024, 1025, 2500]
         sets = [rng.integers(0, 2**64, size, dtype=np.uint64) for size in sizes]
         truth = [symbols_of_set(hasher, one.tolist()) for one in sets]
         assert hasher.transform(sets).tolist() == truth
@@ -140,6 +141,59 @@ def test_one_permutation_beats_independent_hashes_where_it_says_so() -> None:
             [distances_of_pairs(hasher.encode([a, b]))[0] for hasher in hashers]
         )
     assert spread["one-permutation"] < 0.8 * spread["independent"]
+
+
+def spread_of_estimates(hasher: MinHash, union: int, n_pairs: int = 2000) -> float:
+    """Variance of the number of symbols that differ, over pairs that share half of their union,
+    divided by that of independent hashes.
+    """
+    rng = np.random.default_rng(union)
+    a, b = two_sets(union // 2, union)
+    columns = np.array([*a, *b])
+    members = rng.integers(0, 2**64, (n_pairs, union), dtype=np.uint64)[:, columns]
+    sizes = np.tile([len(a), len(b)], n_pairs)
+    codes = hasher.encode(Sets(members.reshape(-1), np.cumsum([0, *sizes])))
+    return float(np.var(distances_of_pairs(codes)) / (0.25 * hasher.n_hashes))
+
+
+@pytest.mark.parametrize("union", [2, 6, 40, 200, 1600])
+def test_fast_similarity_has_the_spread_of_its_formula_and_the_smallest(union: int) -> None:
+    spread = {
+        method: spread_of_estimates(MinHash(128, bits_per_symbol=32, method=method).fit(), union)
+        for method in METHODS
+    }
+    expected = rounds_factor(np.zeros((1, 1)), np.array([float(union)]), np.zeros(1), 128)[0, 0]
+    # a variance of 2,000 draws is known to 3 %
+    assert spread["fast-similarity"] == pytest.approx(expected, rel=0.1)
+    assert spread["fast-similarity"] < min(spread["independent"], 1.05 * spread["one-permutation"])
+    if union <= 40:
+        assert spread["fast-similarity"] < 0.6 * min(
+            spread["independent"], spread["one-permutation"]
+        )
+
+
+def test_the_factor_of_rounds_is_that_of_orders_drawn_at_random() -> None:
+    rng = np.random.default_rng(0)
+    n = 24
+    for f in (2, 3, 9, 60):
+        # Σ w², the squares of how many bins each member fills; see `one_permutation_factor`
+        squares = []
+        for _ in range(2000):
+            orders = np.argsort(rng.random((f, n)), axis=1) + rng.random((f, n))
+            squares.append(np.square(np.bincount(orders.argmin(axis=0))).sum())
+        expected = (np.mean(squares) - n * n / f) * f / (f - 1) / n
+        found = rounds_factor(np.zeros((1, 1)), np.array([float(f)]), np.zeros(1), n)
+        assert found[0, 0] == pytest.approx(expected, rel=0.1)
+
+
+def test_the_factor_of_many_bins_is_read_off_fewer() -> None:
+    def factor(n: int, union: float) -> float:
+        return float(rounds_factor(np.zeros((1, 1)), np.array([union]), np.zeros(1), n)[0, 0])
+
+    for union in (2.0, 60.0):  # few members beside the bins: their number does not matter
+        assert factor(2**20, union) == pytest.approx(factor(1024, union), rel=0.03)
+    for share in (0.3, 1.6, 40.0):  # many: their number over that of the bins does
+        assert factor(2**20, share * 2**20) == pytest.approx(factor(1024, share * 1024), rel=0.03)
 
 
 def test_errors_without_sizes_are_those_of_coin_tosses() -> None:
@@ -246,7 +300,7 @@ def test_one_bit_in_a_symbol_is_as_often_one_as_zero() -> None:
         ({"bits_per_symbol": 33}, "bits_per_symbol must be between 1 and 32, got 33"),
         (
             {"method": "rotation"},
-            "method must be one of 'one-permutation', 'independent', got 'rotation'",
+            "method must be one of 'fast-similarity', 'one-permutation', 'independent', got 'rot",
         ),
         ({"random_state": -1}, "random_state must be"),
     ],
@@ -292,7 +346,7 @@ def test_explicit_zeros_are_no_members() -> None:
 
 
 def test_impossible_files_are_refused(tmp_path: Path) -> None:
-    hasher = MinHash(8).fit()
+    hasher = MinHash(8, method="one-permutation").fit()
     good = {
         "n_hashes": 8,
         "bits_per_symbol": 8,
@@ -309,6 +363,7 @@ def test_impossible_files_are_refused(tmp_path: Path) -> None:
         {"bits_per_symbol": 0},
         {"method": ["one-permutation"]},
         {"method": "other"},
+        {"method": "fast-similarity"},
         {"random_state": "x"},
         {"seed": -1},
         {"seed": None},

@@ -78,8 +78,7 @@ def dedup(
 
     Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always
     compared exactly, is at least the threshold. A text without a shingle is similar to nothing, and
-    kept. The misses that are printed are those of texts with some 50 shingles or more; more pairs
-    of very short texts are missed.
+    kept. The misses that are printed are an upper bound.
 
     Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report
     dropped.jsonl

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.hashers.minhash.jaccard import one_permutation_factor
+from bitkin.hashers.minhash.jaccard import rounds_factor
 from bitkin.index.bands.bands import BandPlan, Rows
 
 # for every pair right at the threshold that no band finds, how many more may be given up here
@@ -26,7 +26,7 @@ class Estimate:
     Of pairs right at `threshold` a share of at most `MISSES_ADDED` times what the bands miss has
     fewer; of pairs above it still less. The number of equal symbols is taken as that of as many
     independent ones as have its variance, which is known from the sizes of the sets
-    (`one_permutation_factor`). Sets with fewer members together than symbols, for which that is too
+    (`rounds_factor`). Sets with fewer members together than symbols, for which that is too
     coarse, are always worth it: they are quick to compare.
 
     Attributes
@@ -43,16 +43,16 @@ class Estimate:
         steps = np.arange(_CLASSES_PER_DOUBLING * _DOUBLINGS + 1)
         self.sizes = np.ceil(n * 2.0 ** (steps / _CLASSES_PER_DOUBLING)).astype(np.int64)
         nothing = np.zeros(1)
-        factors = one_permutation_factor(
-            np.array([[threshold]]), self.sizes.astype(np.float64), nothing, n
-        )[:, 0]
-        # It falls and then rises, so that within a class it is no larger than at both ends.
+        factors = rounds_factor(np.array([[threshold]]), self.sizes.astype(np.float64), nothing, n)[
+            :, 0
+        ]
+        # It rises with the size, so that within a class it is no larger than at the upper end.
         factors = np.maximum(factors, np.append(factors[1:], 1.0))
         # At a Jaccard similarity of J hashes are equal with chance J. Of others, one in R (the
         # alphabet) is cut to the same symbol: P(equal) = J + (1 − J)/R.
         equal = threshold + (1.0 - threshold) * collide
         # Variance of the share of equal symbols, times n: that of equal hashes, with the factor f
-        # of one permutation (1 − 1/R)²·J(1 − J)·f, and that of chance, (1 − J)·(1/R)(1 − 1/R).
+        # of bins by rounds (1 − 1/R)²·J(1 − J)·f, and that of chance, (1 − J)·(1/R)(1 − 1/R).
         variance = threshold * (1.0 - threshold) * factors * (1.0 - collide) ** 2
         variance += (1.0 - threshold) * collide * (1.0 - collide)
         allowed = MISSES_ADDED * (1.0 - plan.probability(threshold))

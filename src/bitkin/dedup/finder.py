@@ -117,7 +117,9 @@ class DuplicateFinder(Closes):
         self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MAX_HASHES)
         self.plan = choose_bands(self.threshold, self.n_hashes)
         bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
-        self._hasher = MinHash(self.n_hashes, bits_per_symbol=bits, random_state=random_state).fit()
+        self._hasher = MinHash(
+            self.n_hashes, bits_per_symbol=bits, method="fast-similarity", random_state=random_state
+        ).fit()
         # Codes come from the stable hash, so that results do; what is compared comes from a hash
         # with a fresh key, so that nobody can write texts that only look alike.
         self._key = int(Draws(resolve_seed(None), "dedup shingles").below(2**61 - 1, 1)[0])

@@ -20,9 +20,9 @@ from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.minhash.jaccard import (
+    FACTORS,
     jaccard_from_distances,
     jaccard_standard_error,
-    one_permutation_factor,
     require_sizes,
 )
 from bitkin.io.layout import damaged
@@ -44,9 +44,9 @@ from bitkin.sets.shingles import cut_texts, shingle_parameters, shingle_texts
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
-    from bitkin.kernels.hashing.minhash import MinHashTables
+    from bitkin.kernels.hashing.minhash import MinHashTables, RoundTables
 
-_METHODS = ("one-permutation", "independent")
+_METHODS = ("fast-similarity", "one-permutation", "independent")
 MAX_HASHES = 2**20
 _MEMBERS_PER_PIECE = 1 << 16
 _PIECES_PER_THREAD = 8  # read ahead, so that a stream of sets is never held whole
@@ -84,10 +84,13 @@ class MinHash(Hasher):
         1 to 32 (the b of b-bit MinHash). Symbols of different members collide with chance 2**−b,
         which `jaccard` corrects for. For a given size of code, fewer bits and more hashes are more
         exact where similarity is high.
-    method : {"one-permutation", "independent"}, default "one-permutation"
-        "one-permutation" hashes every member once, into n_hashes bins; an empty bin borrows from a
-        filled one (optimal densification). "independent" hashes every member n_hashes times: slower
-        except for sets of a few members, with the same error for sets of any size.
+    method : {"fast-similarity", "one-permutation", "independent"}, default "fast-similarity"
+        "fast-similarity" throws all members into n_hashes bins, round after round, until no bin is
+        empty: the smallest error, 0.7 of that of independent hashes for sets with fewer members
+        than hashes. "one-permutation" is its first round; an empty bin then borrows from a filled
+        one (optimal densification): the default of 0.4, as fast, with errors up to 1.7 times as
+        large for small sets. "independent" hashes every member n_hashes times: slower except for
+        sets of a few members, with the same error for sets of any size.
     random_state : int or None, default 0
         The seed of all draws; None takes a fresh one, kept as `seed_` and in files.
 
@@ -109,8 +112,17 @@ class MinHash(Hasher):
     a keyed one-to-one function of all 64-bit numbers, not by a table, so the universe costs
     nothing.
 
+    A code cannot be merged with another one into that of the union of their sets: symbols are cut
+    to a few bits, which no longer say which value was the least.
+
     References
     ----------
+    Dahlgaard, Knudsen and Thorup, "Fast Similarity Sketching" (2017): rounds of throws into bins.
+    Here a member comes by every bin once, in an order of its own, as in Ertl, "SuperMinHash: A New
+    Minwise Hashing Algorithm for Jaccard Similarity Estimation" (2017): no throw is wasted on a bin
+    that this member had, and for a few members the error is smaller still (0.0241 against 0.0333
+    for sets of 5 and 128 hashes).
+
     Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing" (2017). Here a donor
     is found along one permutation of the bins for every empty bin, instead of by hashing on and on:
     no bin is asked twice, and the search ends. And a donor gives its largest hash instead of its
@@ -124,8 +136,8 @@ class MinHash(Hasher):
     >>> a = hasher.encode([["red", "green", "blue"], ["red", "blue", "black", "white"]])
     >>> b = hasher.encode([["red", "blue", "green", "white"], []])
     >>> hasher.jaccard(a, b).round(2)
-    array([[0.73, 0.  ],
-           [0.62, 0.  ]])
+    array([[0.75, 0.  ],
+           [0.6 , 0.  ]])
     >>> hasher.jaccard_error(a, b).round(2)
     array([[0.03, 0.  ],
            [0.03, 0.  ]])
@@ -146,7 +158,7 @@ class MinHash(Hasher):
         n_hashes: int = 128,
         *,
         bits_per_symbol: int = 8,
-        method: str = "one-permutation",
+        method: str = "fast-similarity",
         random_state: int | None = 0,
     ) -> None:
         self.n_hashes = n_hashes
@@ -204,13 +216,15 @@ class MinHash(Hasher):
     def jaccard_error(self, a: Codes, b: Codes, *, sizes: Any = None) -> npt.NDArray[np.float64]:
         """Return the standard error of `jaccard(a, b)`: float64 (len(a), len(b)).
 
-        With "independent" it is that of n_hashes coin tosses, and so it is with "one-permutation"
-        while nothing is known about the sets. For that method it is only near the truth: where both
-        sets together have fewer members than about 0.37 · n_hashes, empty bins repeat what filled
-        ones say, and the true error is up to 1.2 times as large (1.4 times for two or three
-        members); with more members it is smaller, down to 0.77 times at 1.6 · n_hashes, since no
-        member is drawn twice. `sizes`, a pair of arrays with the number of distinct members of each
-        set of `a` and of `b`, takes that into account.
+        It is that of n_hashes coin tosses, the truth for "independent". While nothing is known
+        about the sets, it is an upper bound for "fast-similarity": the true error is 0.7 times as
+        large for sets with fewer members than hashes, and approaches it for far larger ones. With
+        "one-permutation" it is only near the truth: where both sets together have fewer members
+        than about 0.37 · n_hashes, empty bins repeat what filled ones say, and the true error is up
+        to 1.2 times as large (1.4 times for two or three members); with more members it is smaller,
+        down to 0.77 times at 1.6 · n_hashes, since no member is drawn twice. `sizes`, a pair of
+        arrays with the number of distinct members of each set of `a` and of `b`, takes that into
+        account.
 
         An estimate that involves an empty set is exact: its error is 0.
         """
@@ -218,10 +232,10 @@ class MinHash(Hasher):
         factor: npt.NDArray[np.float64] | float = 1.0
         if sizes is not None:
             sizes_a, sizes_b = require_sizes(sizes, len(a), len(b))
-            # the spread depends on how many bins are filled, and so on the sizes of the sets
-            if self._method == "one-permutation":
+            # the spread depends on how many members share the bins, and so on the sizes of the sets
+            if self._method in FACTORS:
                 estimate = jaccard_from_distances(apart, self.spec_)
-                factor = one_permutation_factor(estimate, sizes_a, sizes_b, self.spec_.n_symbols)
+                factor = FACTORS[self._method](estimate, sizes_a, sizes_b, self.spec_.n_symbols)
         error = jaccard_standard_error(apart, self.spec_, factor)
         # an empty set is 0 alike to everything, which is known and not estimated
         error[a.empty_rows()] = 0.0
@@ -327,9 +341,14 @@ class MinHash(Hasher):
             independent_into,
             minhash_work_for,
             one_permutation_into,
+            rounds_into,
         )
 
-        hash_into = one_permutation_into if self._method == "one-permutation" else independent_into
+        hash_into: Any = {
+            "fast-similarity": rounds_into,
+            "one-permutation": one_permutation_into,
+            "independent": independent_into,
+        }[self._method]
         hash_into(members, offsets, self._tables, minhash_work_for(self.spec_.n_symbols), words)
 
     def _encode_pieces(
@@ -351,14 +370,25 @@ class MinHash(Hasher):
         return distances(a, b)
 
 
-def _draw_tables(seed: int, method: str, n_hashes: int) -> MinHashTables:
+def _draw_tables(seed: int, method: str, n_hashes: int) -> MinHashTables | RoundTables:
     """Draw all that decides codes, apart from the number of bits."""
     from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.hashing.minhash import MinHashTables
+    from bitkin.kernels.hashing.minhash import MinHashTables, RoundTables, power_of_two_from
 
     draws = Draws(seed, f"minhash {method}")
     keys = draws.words(2)
     salts = draws.words(n_hashes)
+    # Symbol j of a word is bit 7 − j % 8 of byte j // 8, as `np.packbits` lays it out: that is bit
+    # 8(j // 8) + 7 − j % 8 = j + 7 − 2(j % 8) of the little-endian word.
+    symbol = np.arange(64, dtype=np.uint64)
+    bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
+    if method == "fast-similarity":
+        n_rounds = power_of_two_from(n_hashes)
+        # Random words whose low bits are a permutation that begins with 0.
+        order = np.concatenate(([0], draws.permutation(n_rounds - 1) + 1)).astype(np.uint64)
+        steps = draws.words(n_rounds) // np.uint64(n_rounds) * np.uint64(n_rounds) + order
+        steps[0] = 0  # the first round needs no factor
+        return RoundTables(*map(read_only, (keys, steps, salts, bit_places)))
     shifts = draws.words(n_hashes)
     factors = draws.words(n_hashes) | np.uint64(1)  # odd numbers have an inverse modulo 2⁶⁴
     # Newton's iteration for 1 / f modulo 2⁶⁴: f · f ≡ 1 modulo 8, so f itself is right in the 3
@@ -366,10 +396,6 @@ def _draw_tables(seed: int, method: str, n_hashes: int) -> MinHashTables:
     inverses = factors.copy()
     for _ in range(5):
         inverses *= np.uint64(2) - factors * inverses
-    # Symbol j of a word is bit 7 − j % 8 of byte j // 8, as `np.packbits` lays it out: that is bit
-    # 8(j // 8) + 7 − j % 8 = j + 7 − 2(j % 8) of the little-endian word.
-    symbol = np.arange(64, dtype=np.uint64)
-    bit_places = symbol + np.uint64(7) - np.uint64(2) * (symbol % np.uint64(8))
     return MinHashTables(
         *map(read_only, (keys, np.stack([shifts, factors, inverses], axis=1), salts, bit_places))
     )

@@ -9,6 +9,13 @@ mostly another member, so that a copy says something new. Factors are odd, so an
 every bin once and always ends. It can be read backwards too: where few bins are filled, asking each
 for its t costs less than walking, and finds the same donor.
 
+By rounds (fast similarity sketching): in round r the member with the mixed number g has place (g +
+steps[r] · factor(g)) mod N, which is in bin ⌊place · n / N⌋, and the first round in which any
+member is in a bin decides it. Low bits of the steps are a permutation and factors are odd, so a
+member comes by every place once, in an order of its own, and N rounds are always enough. Sets much
+larger than n need one round, others about n · ln n throws in all. Every member fills about as many
+bins as any other, where independent hashes leave that to chance: hence the smaller error.
+
 Independent: hash j is g · factor[j] + shift[j] of the mixed member g, a bijection because factors
 are odd.
 
@@ -26,7 +33,7 @@ import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 
-CHUNK = 256  # members mixed at once, in a loop that LLVM vectorizes
+CHUNK = 1024  # members mixed at once, in a loop that LLVM vectorizes
 
 # filled bins are many from √(12 n) on: walking to one is then cheaper than asking all, as measured
 _MANY = 12
@@ -35,6 +42,9 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _U0, _U1, _U29, _U32 = np.uint64(0), np.uint64(1), np.uint64(29), np.uint64(32)
 _NONE = np.uint64(2**64 - 1)  # the value of an empty bin
 _LOW_32 = np.uint64(2**32 - 1)
+# a value of the rounds: 20 bits of the round, then 44 of the hash without the lowest, which are
+# those of the bin
+_U20, _U44 = np.uint64(20), np.uint64(44)
 # hashes; the two members beyond get the next number
 _SMALLEST, _LARGEST = np.uint64(1), np.uint64(2**64 - 2)
 
@@ -52,11 +62,26 @@ class MinHashTables(NamedTuple):
     """[64]: where in a word the bit of symbol j stands; not drawn, but a table as well."""
 
 
+class RoundTables(NamedTuple):
+    """All that a hasher by rounds drew, for n hashes; N is the power of two from n on."""
+
+    keys: npt.NDArray[np.uint64]
+    """[2]: of the bijection that mixes."""
+    steps: npt.NDArray[np.uint64]
+    """[N]: how far a round is from the first, which is 0; a permutation of 0 … N − 1 mod N."""
+    salts: npt.NDArray[np.uint64]
+    """[n]: one per place."""
+    bit_places: npt.NDArray[np.uint64]
+    """[64]: as in `MinHashTables`."""
+
+
 class MinHashWork(NamedTuple):
     """Room for one set at a time, for one thread."""
 
     mixed: npt.NDArray[np.uint64]
     """[CHUNK]: mixed members."""
+    factors: npt.NDArray[np.uint64]
+    """[CHUNK]: how each goes from bin to bin, round by round."""
     values: npt.NDArray[np.uint64]
     """[n]: least hashes."""
     largest: npt.NDArray[np.uint64]
@@ -67,10 +92,16 @@ class MinHashWork(NamedTuple):
     """[64 · W]: one set's symbols, and zeros behind them."""
 
 
+def power_of_two_from(n: int) -> int:
+    """Return the least power of two that is not below `n`."""
+    return 1 << (n - 1).bit_length()
+
+
 def minhash_work_for(n: int) -> MinHashWork:
     """Return room for sets under `n` hashes."""
     return MinHashWork(
         mixed=np.empty(CHUNK, dtype=np.uint64),
+        factors=np.empty(CHUNK, dtype=np.uint64),
         values=np.empty(n, dtype=np.uint64),
         largest=np.empty(n, dtype=np.uint64),
         bins=np.empty((2, n + 1), dtype=np.uint64),
@@ -192,6 +223,92 @@ def _own_orders_into(members, keys, orders, mixed, values):
             values[j] = least
 
 
+@inlined_kernel
+def _bin_of(hashed, mask, n, shift):
+    """Return ⌊place · n / N⌋ for the place hashed mod N; mask is N − 1, and shift log2 N."""
+    return ((hashed & mask) * n) >> shift
+
+
+@inlined_kernel
+def _log2(power):
+    """Return log2 of a power of two."""
+    shift = _U0
+    while (_U1 << shift) < np.uint64(power):
+        shift += _U1
+    return shift
+
+
+@kernel
+def _first_round_into(members, tables, work):
+    """uint64[M] -> `work.values`: the least hash in every bin of the first round, _NONE where there
+    is none; `work.mixed` holds the last chunk.
+    """
+    values, mixed = work.values, work.mixed
+    mask, shift = np.uint64(tables.steps.size - 1), _log2(tables.steps.size)
+    n = np.uint64(values.size)
+    for i in range(values.size):
+        values[i] = _NONE
+    for start in range(0, members.size, CHUNK):
+        chunk = members[start : start + CHUNK]
+        _mix_into(chunk, tables.keys, mixed)
+        for i in range(chunk.size):
+            place = _bin_of(mixed[i], mask, n, shift)
+            values[place] = min(values[place], mixed[i] >> _U20)
+
+
+@inlined_kernel
+def _factors_into(mixed, factors):
+    """uint64[m] -> uint64[m]: odd numbers from the high halves; places of the first round come from
+    the low ones.
+    """
+    for i in range(mixed.size):
+        factors[i] = (((mixed[i] >> _U32) * _MIX_1) >> _U32) | _U1
+
+
+@inlined_kernel
+def _one_round_into(mixed, factors, r, steps, values):
+    """Members uint64[m] of round r >= 1 -> the bins of `values` that are still empty; returns how
+    many that filled.
+    """
+    mask, shift, n = np.uint64(steps.size - 1), _log2(steps.size), np.uint64(values.size)
+    step = steps[r]
+    later_is_larger = np.uint64(r) << _U44
+    n_filled = 0
+    for i in range(mixed.size):
+        hashed = mixed[i] + step * factors[i]
+        place = _bin_of(hashed, mask, n, shift)
+        before = values[place]
+        # No branch: whether a bin is empty is a toss that a processor cannot guess.
+        n_filled += before == _NONE
+        values[place] = min(before, later_is_larger | (hashed >> _U20))
+    return n_filled
+
+
+@kernel
+def _further_rounds_into(members, tables, work):
+    """Fill the bins of `work.values` that the first round left empty."""
+    steps, values = tables.steps, work.values
+    n_empty = 0
+    for i in range(values.size):
+        n_empty += values[i] == _NONE
+    r = 1
+    if members.size <= CHUNK:  # mixed by the first round
+        mixed, factors = work.mixed[: members.size], work.factors[: members.size]
+        _factors_into(mixed, factors)
+        while n_empty > 0:
+            n_empty -= _one_round_into(mixed, factors, r, steps, values)
+            r += 1
+        return
+    while n_empty > 0:
+        for start in range(0, members.size, CHUNK):
+            chunk = members[start : start + CHUNK]
+            mixed, factors = work.mixed[: chunk.size], work.factors[: chunk.size]
+            _mix_into(chunk, tables.keys, mixed)
+            _factors_into(mixed, factors)
+            n_empty -= _one_round_into(mixed, factors, r, steps, values)
+        r += 1
+
+
 @kernel
 def _pack_into(values, salts, bit_places, symbols, words):
     """Minima uint64[n], uint64[n], uint64[64] -> the planes of one row, uint64[b, W].
@@ -239,4 +356,17 @@ def independent_into(members, offsets, tables, work, words):
             continue
         of_set = members[offsets[s] : offsets[s + 1]]
         _own_orders_into(of_set, tables.keys, tables.orders, work.mixed, work.values)
+        _pack_into(work.values, tables.salts, tables.bit_places, work.symbols, words[s])
+
+
+@kernel
+def rounds_into(members, offsets, tables, work, words):
+    """Like `one_permutation_into`, with `RoundTables` and bins filled by rounds."""
+    for s in range(words.shape[0]):
+        if offsets[s] == offsets[s + 1]:
+            words[s] = _U0
+            continue
+        of_set = members[offsets[s] : offsets[s + 1]]
+        _first_round_into(of_set, tables, work)
+        _further_rounds_into(of_set, tables, work)
         _pack_into(work.values, tables.salts, tables.bit_places, work.symbols, words[s])
