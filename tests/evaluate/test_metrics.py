@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 
 import bitkin.evaluate.metrics
 from bitkin.errors import InvalidInputError
-from bitkin.evaluate import mean_average_precision, recall
+from bitkin.evaluate import error_at_recall, mean_average_precision, precision_recall, recall
 
 
 def precision_in_order(relevant: npt.NDArray[np.bool_]) -> float:
@@ -159,6 +159,99 @@ def test_bad_rankings_are_refused_by_name() -> None:
         mean_average_precision([[1], [1, 2]], truth)
 
 
+def sorted_orders(distances: npt.NDArray[Any]) -> list[list[int]]:
+    """Return all orders in which rows may come, nearest first."""
+    orders = [list(order) for order in permutations(range(len(distances)))]
+    return [order for order in orders if (np.diff(distances[order]) >= 0).all()]
+
+
+def false_rate_in_order(relevant: npt.NDArray[np.bool_], recall: float) -> float:
+    """Walk down a ranking until the share of relevant rows is reached; exact in small numbers."""
+    accepted = np.flatnonzero(np.cumsum(relevant) >= recall * relevant.sum() - 1e-9)[0] + 1
+    return float((~relevant[:accepted]).sum() / (~relevant).sum())
+
+
+small_rankings = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=2, max_size=6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_rankings, small_rankings)
+def test_precision_and_recall_at_a_rank_are_means_over_all_orders_of_ties(
+    first: list[tuple[int, bool]], second: list[tuple[int, bool]]
+) -> None:
+    n = min(len(first), len(second))
+    distances = np.array([[d for d, _ in items[:n]] for items in (first, second)])
+    relevant = np.array([[r for _, r in items[:n]] for items in (first, second)])
+    relevant[0, 0] = True
+    precision, found = [], []
+    for own, truth in zip(distances, relevant, strict=True):
+        if truth.any():
+            hits = np.mean([np.cumsum(truth[o]) for o in sorted_orders(own)], axis=0)
+            precision.append(hits / np.arange(1, n + 1))
+            found.append(hits / truth.sum())
+    curve = precision_recall(distances, relevant)
+    assert curve.ranks.tolist() == list(range(1, n + 1))
+    assert curve.precision == pytest.approx(np.mean(precision, axis=0), abs=1e-12)
+    assert curve.recall == pytest.approx(np.mean(found, axis=0), abs=1e-12)
+    for form in (distances / 7.0, distances.astype(np.uint8) + np.uint8(200)):
+        again = precision_recall(form, scipy.sparse.coo_array(relevant), ranks=[1, n])
+        assert again.precision == pytest.approx(curve.precision[[0, -1]], abs=1e-12)
+        assert again.recall == pytest.approx(curve.recall[[0, -1]], abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_rankings, st.sampled_from([0.01, 0.25, 0.5, 0.75, 0.95, 1.0, 1]))
+def test_the_false_match_rate_is_the_mean_over_all_orders_of_ties(
+    items: list[tuple[int, bool]], wanted: float
+) -> None:
+    distances, relevant = np.array([d for d, _ in items]), np.array([r for _, r in items])
+    relevant[:2] = [True, False]
+    want = np.mean([false_rate_in_order(relevant[o], wanted) for o in sorted_orders(distances)])
+    assert error_at_recall(distances, relevant, recall=wanted) == pytest.approx(want, abs=1e-12)
+
+
+def test_the_false_match_rate_takes_all_queries_together() -> None:
+    rng = np.random.default_rng(3)
+    distances, relevant = rng.integers(0, 50, (6, 40)), rng.random((6, 40)) < 0.3
+    pooled = error_at_recall(distances.reshape(-1), relevant.reshape(-1), recall=0.8)
+    assert error_at_recall(distances, relevant, recall=0.8) == pooled
+    assert error_at_recall(distances, scipy.sparse.csr_array(relevant), recall=0.8) == pooled
+    # 11 of 20 matches are 55 %, though 0.55 * 20 is a little more than 11 in binary
+    distances = np.array([*range(20), 10.5])
+    assert error_at_recall(distances, distances == np.rint(distances), recall=0.55) == 0.0
+    assert error_at_recall(distances, distances == np.rint(distances), recall=0.551) == 1.0
+
+
+def test_a_curve_does_not_depend_on_how_queries_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    distances, relevant = rng.integers(0, 33, (65, 40)), rng.random((65, 40)) < 0.1
+    whole = precision_recall(distances, relevant)
+    monkeypatch.setattr(bitkin.evaluate.metrics, "_PAIRS_PER_PIECE", 120)
+    split = precision_recall(distances, relevant)
+    assert split.precision == pytest.approx(whole.precision, abs=1e-13)
+    assert split.recall == pytest.approx(whole.recall, abs=1e-13)
+    assert whole.recall[-1] == pytest.approx(1.0)
+
+
+def test_curves_and_rates_refuse_what_they_cannot_measure() -> None:
+    good, truth = [[0, 1]], [[True, False]]
+    with pytest.raises(InvalidInputError, match="got none in 1 queries"):
+        precision_recall(good, [[False, False]])
+    for ranks in ([], [0, 1], [1, 3], [2, 1], [1, 1]):
+        with pytest.raises(InvalidInputError, match="ranks must be whole numbers from 1 to 2"):
+            precision_recall(good, truth, ranks=ranks)
+    with pytest.raises(InvalidInputError, match="both kinds, got 2 that match and 0 that do not"):
+        error_at_recall(good, [[True, True]])
+    with pytest.raises(InvalidInputError, match="both kinds, got 0 that match and 2 that do not"):
+        error_at_recall([0, 1], [False, False])
+    for recall_wanted in (0, -0.5, 1.01, float("nan"), "0.95", None, True):
+        with pytest.raises(InvalidInputError, match="recall must be a number above 0 and up to 1"):
+            error_at_recall(good, truth, recall=recall_wanted)
+    with pytest.raises(InvalidInputError, match="relevant must have the shape of distances"):
+        error_at_recall([0, 1, 2], [True, False])
+
+
+@pytest.mark.filterwarnings("ignore:found_ids has")
 @settings(deadline=None)
 @given(st.data())
 def test_recall_is_the_mean_share_of_true_ids_found(data: st.DataObject) -> None:
@@ -181,6 +274,34 @@ def test_the_largest_ids_are_told_apart() -> None:
     top = 2**63 - 1
     assert recall([[top, 0], [0, 1]], [[top - 1, 0], [1, top]]) == 0.5
     assert recall(np.array([[top]], dtype=np.uint64), [[top]]) == 1.0
+
+
+def test_results_of_searches_are_taken_for_their_ids() -> None:
+    found = bitkin.Neighbors(np.array([[3, 1], [5, 6]]), np.array([[0.1, 0.2], [0.0, 0.5]]))
+    truth = bitkin.Neighbors(np.array([[1], [7]]), np.array([[0.0], [0.0]]))
+    assert recall(found, truth) == recall(found.ids, truth.ids) == 0.5
+
+
+def test_names_are_compared_as_names() -> None:
+    found = np.array([["ant", None], ["bee", "cat"]], dtype=object)
+    assert recall(found, [["ant", "dog"], ["cat", "bee"]]) == 0.75
+    assert recall(bitkin.Hits(found, np.zeros((2, 2))), found) == 1.0
+    with pytest.raises(InvalidInputError, match=r"one kind, .* got 3 in true_ids.*names\[truth"):
+        recall(found, [[3, 4], [5, 6]])
+
+
+def test_what_is_likely_the_wrong_way_round_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"2 ids a query and true_ids up to 3, so recall cannot"):
+        assert recall([[1, 2]], [[1, 2, 3]]) == pytest.approx(2 / 3)
+    assert recall([[1, 2]], [[1, 2, -1]]) == 1.0
+
+
+def test_a_radius_result_and_distances_are_told_what_to_give_instead() -> None:
+    ragged = bitkin.RaggedNeighbors(np.array([0, 1]), np.array([4]), np.array([2], dtype=np.int32))
+    with pytest.raises(InvalidInputError, match=r"found_ids must have as many .*search_radius"):
+        recall(ragged, [[4]])
+    with pytest.raises(InvalidInputError, match=r"true_ids .* got float64 .*Give the ids"):
+        recall([[1]], [[0.5]])
 
 
 def test_padding_never_matches_and_is_not_counted() -> None:

@@ -1,64 +1,35 @@
-"""How good a ranking is, against the truth."""
+"""How good a ranking by distance is, against the truth. Rows at one distance have no order of their
+own: every figure is the expectation over all orders in which they may come.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
 from bitkin import threads
+from bitkin.arrays import Floats, Ids
+from bitkin.checks import id_array, is_number, shown
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.rows import given_csr
+from bitkin.evaluate.ranking import NOTHING_TRUE, check_ranking, rank_groups
 from bitkin.kernels.search.ranking import average_precision_into
 
 _PAIRS_PER_PIECE = 2**20  # ranked by one thread at a time
-_NOTHING_TRUE = (
-    "must name at least one {what}, got none in {n} queries: there is nothing to measure."
-)
 
 
-def recall(found_ids: Any, true_ids: Any) -> float:
-    """Return the mean, over the queries, of the share of true ids that are among the found.
+class PrecisionRecall(NamedTuple):
+    """Precision and recall of the first rows of a ranking, means over the queries."""
 
-    Parameters
-    ----------
-    found_ids : whole numbers, (q, m)
-        What a search returned; −1 is padding and never matches.
-    true_ids : whole numbers, (q, k)
-        What it should have returned; −1 is padding and not counted. A query without any true id is
-        left out.
-
-    Examples
-    --------
-    >>> from bitkin.evaluate import recall
-    >>> recall([[3, 1, 9], [5, 6, -1]], [[1, 2], [5, -1]])
-    0.75
-    """
-    found, true = _check_ids(found_ids, "found_ids"), _check_ids(true_ids, "true_ids")
-    if len(found) != len(true):
-        raise InvalidInputError(
-            f"found_ids and true_ids must have one row a query each, got {len(found)} and "
-            f"{len(true)} rows."
-        )
-    wanted = (true >= 0).sum(axis=1)
-    asked = wanted > 0
-    if not asked.any():
-        raise InvalidInputError("true_ids " + _NOTHING_TRUE.format(what="id", n=len(true)))
-    highest = int(max(found.max(initial=0), true.max(initial=0)))
-    if (highest + 2) * len(true) >= 2**63:
-        # Only equality matters: number the ids from 0, −1 staying −1.
-        every = np.unique(np.concatenate([[-1], found.ravel(), true.ravel()]))
-        found, true = np.searchsorted(every, found) - 1, np.searchsorted(every, true) - 1
-        highest = every.size
-    # One number for every pair of query and id, so that a single look-up serves all queries.
-    first = np.arange(len(true))[:, None] * (highest + 2)
-    # the sentinel keeps every place that searchsorted returns inside the array
-    pairs = np.sort(np.append(first + found, 2**63 - 1))
-    is_found = pairs[np.searchsorted(pairs, first + true)] == first + true
-    hits = (is_found & (true >= 0)).sum(axis=1)
-    return float((hits[asked] / wanted[asked]).mean())
+    ranks: Ids
+    """int64 (m,): how many rows are looked at, ascending."""
+    precision: Floats
+    """float64 (m,): the share of those rows that are relevant."""
+    recall: Floats
+    """float64 (m,): the share of the relevant rows that are among them."""
 
 
 def mean_average_precision(distances: Any, relevant: Any) -> float:
@@ -80,27 +51,161 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
     >>> mean_average_precision([[7, 7]], [[True, False]])
     0.75
     """
-    table = _check_distances(distances)
-    truth = _check_relevance(relevant)
-    if truth.shape != table.shape:
-        raise InvalidInputError(
-            f"relevant must have the shape of distances, {table.shape}, got {truth.shape}: one row "
-            "a query."
-        )
-    step = max(1, _PAIRS_PER_PIECE // max(1, table.shape[1]))
-    pieces = [slice(start, start + step) for start in range(0, len(table), step)]
-    results = threads.run(lambda piece: _average_precisions(table[piece], truth[piece]), pieces)
+    table, truth = check_ranking(distances, relevant)
+    results = threads.run(
+        lambda piece: _average_precisions(table[piece], truth[piece]), _pieces(table)
+    )
     precisions = np.concatenate([np.empty(0), *results])
     asked = ~np.isnan(precisions)
     if not asked.any():
-        raise InvalidInputError("relevant " + _NOTHING_TRUE.format(what="row", n=len(table)))
+        raise InvalidInputError("relevant " + NOTHING_TRUE.format(what="row", n=len(table)))
     return float(precisions[asked].mean())
+
+
+def precision_recall(distances: Any, relevant: Any, *, ranks: Any = None) -> PrecisionRecall:
+    """Return precision and recall of the first 1, 2, … rows of the ranking by distance, means over
+    the queries.
+
+    Parameters
+    ----------
+    distances : whole numbers or floats, (q, n)
+        Smaller ranks first. Rows at one distance may come in any order: the result is the mean over
+        all of them.
+    relevant : booleans, (q, n), an array or a SciPy sparse matrix
+        What should rank first. A query with nothing relevant is left out.
+    ranks : whole numbers from 1 to n, ascending, optional
+        At which ranks, such as `[10, 100]`; at all by default.
+
+    Examples
+    --------
+    >>> from bitkin.evaluate import precision_recall
+    >>> curve = precision_recall([[0, 1, 2]], [[True, False, True]])
+    >>> curve.precision.round(2).tolist(), curve.recall.tolist()
+    ([1.0, 0.5, 0.67], [0.5, 0.5, 1.0])
+    >>> precision_recall([[7, 7]], [[True, False]], ranks=[1]).precision.tolist()
+    [0.5]
+    """
+    table, truth = check_ranking(distances, relevant)
+    at = _check_ranks(ranks, table.shape[1])
+    results = threads.run(
+        lambda piece: _expected_hits(table[piece], truth[piece], at), _pieces(table)
+    )
+    n_relevant = np.concatenate([np.empty(0), *(counts for counts, _, _ in results)])
+    asked = int((n_relevant > 0).sum())
+    if asked == 0:
+        raise InvalidInputError("relevant " + NOTHING_TRUE.format(what="row", n=len(table)))
+    hits = np.sum([found for _, found, _ in results], axis=0)
+    shares = np.sum([found for _, _, found in results], axis=0)
+    return PrecisionRecall(at, hits / at / asked, shares / asked)
+
+
+def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> float:
+    """Return the share of irrelevant pairs that are accepted together with a given share of the
+    relevant ones: the false match rate of one threshold for all pairs.
+
+    Parameters
+    ----------
+    distances : whole numbers or floats, (n,) or (q, n)
+        Of pairs; all queries are taken together. Where only some of the pairs at one distance are
+        needed, they are taken in any order: the result is the mean over all of them.
+    relevant : booleans of the same shape, an array or a SciPy sparse matrix
+        Which pairs match.
+    recall : float, above 0 and up to 1, default 0.95
+        The share of relevant pairs that must be accepted; of n of them, the next whole number.
+
+    Examples
+    --------
+    >>> from bitkin.evaluate import error_at_recall
+    >>> error_at_recall([1, 2, 3, 4, 5, 6], [True, False, True, True, False, False], recall=0.6)
+    0.3333333333333333
+    >>> error_at_recall([4, 4, 4], [True, False, False])
+    0.5
+    """
+    if not is_number(recall) or not 0 < recall <= 1:
+        raise InvalidInputError(
+            f"recall must be a number above 0 and up to 1, got {shown(recall)}."
+        )
+    if not scipy.sparse.issparse(relevant):
+        # pairs in a row are one query
+        distances, relevant = (
+            [values] if np.ndim(values) == 1 else values for values in (distances, relevant)
+        )
+    table, truth = check_ranking(distances, relevant)
+    flags = truth.toarray() if scipy.sparse.issparse(truth) else truth
+    values, groups = np.unique(table.reshape(-1), return_inverse=True)
+    counts = np.bincount(groups, minlength=len(values))
+    hits = np.bincount(groups[flags.reshape(-1)], minlength=len(values))
+    n_relevant = int(hits.sum())
+    n_other = table.size - n_relevant
+    if n_relevant == 0 or n_other == 0:
+        raise InvalidInputError(
+            "relevant must have pairs of both kinds, got "
+            f"{n_relevant} that match and {n_other} that do not."
+        )
+    needed = _least_count(float(recall), n_relevant)
+    # the group of equal distances that holds the last pair needed
+    group = int(np.searchsorted(np.cumsum(hits), needed))
+    still = needed - int(hits[:group].sum())
+    others = counts - hits
+    # In a random order of r relevant and o others, still · o / (r + 1) others come before the
+    # relevant pair number `still`.
+    accepted = others[:group].sum() + still * others[group] / (hits[group] + 1)
+    return float(accepted / n_other)
+
+
+def _least_count(share: float, n: int) -> int:
+    """Return the smallest whole number that is at least this share of n, but for rounding: 0.95 of
+    20 is 19.
+    """
+    return max(1, math.ceil(share * n * (1 - 1e-12)))
+
+
+def _check_ranks(ranks: Any, n: int) -> Ids:
+    if ranks is None:
+        return np.arange(1, n + 1)
+    at = id_array(ranks, "ranks")
+    if len(at) == 0 or at[0] < 1 or at[-1] > n or not (at[1:] > at[:-1]).all():
+        raise InvalidInputError(
+            f"ranks must be whole numbers from 1 to {n}, the rows of a query, ascending, got "
+            f"{at.tolist()[:5]}."
+        )
+    return at
+
+
+def _pieces(table: npt.NDArray[Any]) -> list[slice]:
+    """Cut the queries into pieces for threads."""
+    step = max(1, _PAIRS_PER_PIECE // max(1, table.shape[1]))
+    return [slice(start, start + step) for start in range(0, len(table), step)]
+
+
+def _expected_hits(
+    distances: npt.NDArray[Any], relevant: Any, ranks: Ids
+) -> tuple[Floats, Floats, Floats]:
+    """Return how many rows are relevant for every query; and, summed over the queries that have
+    any, the expected number of relevant rows up to every rank, and their share of all.
+    """
+    groups = rank_groups(distances)
+    truth = scipy.sparse.csr_matrix(relevant)
+    n_relevant = np.diff(truth.indptr).astype(np.float64)
+    hits, shares = np.zeros(len(ranks)), np.zeros(len(ranks))
+    for query in np.flatnonzero(n_relevant):
+        own = groups[query]
+        columns = truth.indices[truth.indptr[query] : truth.indptr[query + 1]]
+        counts = np.bincount(own)
+        found = np.bincount(own[columns], minlength=len(counts))[counts > 0]
+        # Of a group of n rows with r relevant ones, i rows have i · r / n on average: a straight
+        # line from one group's end to the next.
+        ends = np.concatenate([[0], np.cumsum(counts[counts > 0])])
+        expected = np.interp(ranks, ends, np.concatenate([[0], np.cumsum(found)]))
+        hits += expected
+        shares += expected / n_relevant[query]
+    return n_relevant, hits, shares
 
 
 def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArray[np.float64]:
     """Return the expected average precision of every row, NaN where nothing is relevant."""
     out = np.empty(len(distances), dtype=np.float64)
-    groups = _rank_groups(distances)
+    groups = rank_groups(distances)
     truth = scipy.sparse.csr_matrix(relevant)
     # work arrays of the kernel, one count per group of equal distances
     n_groups = int(groups.max(initial=-1)) + 1
@@ -111,79 +216,3 @@ def _average_precisions(distances: npt.NDArray[Any], relevant: Any) -> npt.NDArr
     )
     average_precision_into(groups, offsets, columns, counts, hits, out)
     return out
-
-
-def _rank_groups(distances: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Number the distances of every row so that equal ones share a number and smaller ones come
-    first.
-    """
-    if distances.dtype.kind in "iu" and distances.size:
-        lowest = int(distances.min())
-        # Few whole numbers, as code distances are, number themselves.
-        if int(distances.max()) - lowest <= 2 * distances.shape[1] + 1024:
-            wide = distances if distances.dtype.itemsize >= 4 else distances.astype(np.int32)
-            return (wide - wide.dtype.type(lowest)).astype(np.int32, order="C", copy=False)
-    groups = np.empty(distances.shape, dtype=np.int32)
-    for row, own in zip(distances, groups, strict=True):
-        own[:] = np.unique(row, return_inverse=True)[1]
-    return groups
-
-
-def _check_ids(ids: Any, name: str) -> npt.NDArray[np.int64]:
-    table = _to_matrix(ids, name)
-    if table.size == 0:
-        return np.empty(table.shape, dtype=np.int64)
-    if table.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"{name} must be whole numbers, got {table.dtype} such as {table.flat[0]}."
-        )
-    if int(table.max()) >= 2**63 or int(table.min()) < -1:
-        bad = table.max() if int(table.max()) >= 2**63 else table.min()
-        raise InvalidInputError(
-            f"{name} must be ids from 0 to 2**63 - 1, or -1 for none, got {bad}."
-        )
-    return table.astype(np.int64, copy=False)
-
-
-def _check_distances(distances: Any) -> npt.NDArray[Any]:
-    table = _to_matrix(distances, "distances")
-    if table.dtype.kind not in "iuf":
-        raise InvalidInputError(
-            f"distances must be whole numbers or floats, got dtype {table.dtype}."
-        )
-    if table.dtype.kind == "f" and np.isnan(table).any():
-        row, column = np.argwhere(np.isnan(table))[0].tolist()
-        raise InvalidInputError(
-            f"distances must be numbers, got nan in row {row}, column {column}. Use inf for what "
-            "should rank last."
-        )
-    return table
-
-
-def _check_relevance(relevant: Any) -> Any:
-    """Return `relevant` as a boolean array, or as CSR without duplicates or stored False."""
-    is_sparse = scipy.sparse.issparse(relevant)
-    table: Any = given_csr(relevant, "relevant") if is_sparse else _to_matrix(relevant, "relevant")
-    if table.dtype != np.bool_:
-        raise InvalidInputError(
-            f"relevant must be boolean, got dtype {table.dtype}. Write relevant != 0 or the like."
-        )
-    if is_sparse and not (table.has_canonical_format and table.data.all()):
-        table = table.copy()
-        table.sum_duplicates()
-        table.eliminate_zeros()
-    return table
-
-
-def _to_matrix(values: Any, name: str) -> npt.NDArray[Any]:
-    try:
-        table = np.asarray(values)
-    except ValueError:
-        raise InvalidInputError(
-            f"{name} must be a matrix, got rows of different lengths."
-        ) from None
-    if table.ndim != 2:
-        raise InvalidInputError(
-            f"{name} must be 2-dimensional, got shape {table.shape}. Wrap one query in a list."
-        )
-    return table
