@@ -244,7 +244,8 @@ def test_curves_and_rates_refuse_what_they_cannot_measure() -> None:
         error_at_recall(good, [[True, True]])
     with pytest.raises(InvalidInputError, match="both kinds, got 0 that match and 2 that do not"):
         error_at_recall([0, 1], [False, False])
-    for recall_wanted in (0, -0.5, 1.01, float("nan"), "0.95", None, True):
+    wrong: list[Any] = [0, -0.5, 1.01, float("nan"), "0.95", None, True]
+    for recall_wanted in wrong:
         with pytest.raises(InvalidInputError, match="recall must be a number above 0 and up to 1"):
             error_at_recall(good, truth, recall=recall_wanted)
     with pytest.raises(InvalidInputError, match="relevant must have the shape of distances"):

@@ -91,7 +91,7 @@ def _number_names(
             if value is not None and not isinstance(value, str):
                 raise InvalidInputError(
                     "found_ids and true_ids must be of one kind, whole numbers or strings, got "
-                    f"{shown(value)} in {name}. Truth by row numbers becomes names by names[truth.ids]."
+                    f"{shown(value)} in {name}. Row numbers become names by names[truth.ids]."
                 )
     numbers = {None: -1}
     both = [

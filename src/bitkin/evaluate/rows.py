@@ -1,4 +1,4 @@
-"""Rows to compare: a dense or CSR matrix, checked once, then read a block at a time.
+"""Rows to compare: a dense or CSR matrix in memory, checked once, then looked at a block at a time.
 
 Every value is finite. A CSR matrix has sorted columns without duplicates and never becomes dense as
 a whole.
@@ -6,18 +6,21 @@ a whole.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from bitkin import threads
 from bitkin.arrays import Batch, Floats, Ids
 from bitkin.errors import InvalidInputError
-from bitkin.io.vectors.batch import first_not_finite
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import first_not_finite, stack
 from bitkin.io.vectors.columns import column_names
-from bitkin.io.vectors.rows import as_rows, given_csr
+from bitkin.io.vectors.rows import are_paths, as_rows, given_csr
 
 _VALUES_PER_PIECE = 2**18  # read at a time: they stay in the cache for the second look
 
@@ -40,10 +43,14 @@ class ComparedRows:
     """
 
     def __init__(self, matrix: Any, name: str) -> None:
+        self.feature_names = column_names(matrix)
+        if isinstance(matrix, (VectorSource, Iterator, str, os.PathLike)) or are_paths(matrix):
+            source = open_vectors(matrix, name=name)
+            name, self.feature_names = source.name, source.feature_names
+            matrix = _read_all(source)
         self.matrix: Any = _to_matrix(matrix, name)
         self.n_rows, self.n_columns = map(int, self.matrix.shape)
         self.sparse = issparse(self.matrix)
-        self.feature_names = column_names(matrix)
         self.largest = _largest_value(self.matrix, name)
 
     def block(self, start: int, stop: int) -> npt.NDArray[Any]:
@@ -58,6 +65,15 @@ class ComparedRows:
         rows: Any = self.matrix[ids]
         dense = rows.toarray() if self.sparse else rows
         return dense.astype(np.float64, order="C")  # type: ignore[no-any-return]
+
+
+def _read_all(source: VectorSource) -> Batch:
+    """Return all rows of a source."""
+    batches = [batch for _, batch in source.batches()]
+    if batches:
+        return stack(batches)
+    shape = (0, source.shape[1])
+    return csr_array(shape, dtype=source.dtype) if source.sparse else np.empty(shape, source.dtype)
 
 
 def _to_matrix(given: Any, name: str) -> Batch:

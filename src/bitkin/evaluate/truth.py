@@ -22,9 +22,13 @@ from bitkin.evaluate.dense_bounds import DenseBounds
 from bitkin.evaluate.pairing import Pairing
 from bitkin.evaluate.rows import ComparedRows
 from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
-from bitkin.index.results import Neighbors
-from bitkin.io.vectors.columns import require_columns
+from bitkin.index.results import Neighbors, no_neighbors
+from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.columns import Columns, require_columns
+from bitkin.io.vectors.rows import is_in_memory
 from bitkin.rescoring.pair_distances import METRICS
+
+_BATCHES_PER_BLOCK = 8  # of a source: about 64 MB, beside which the work per block is small
 
 
 def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
@@ -33,8 +37,9 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
 
     Parameters
     ----------
-    X, Q : array or SciPy sparse matrix of numbers, the same number of columns
-        The rows to search and the queries.
+    X, Q : array, SciPy sparse matrix, data frame, path, list of paths, VectorSource or iterator
+        The rows to search and the queries, of as many columns. Rows that are not in memory are read
+        once, a block at a time; queries are held.
     k : int
         Where `X` has fewer rows, the rest is id −1 at distance infinity.
     metric : {"l2", "cosine", "ip"}
@@ -52,7 +57,8 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     -----
     Nothing is approximate about the result: float32 products only rule out rows that a
     rounding-error bound proves to be farther than k others. Many rows at nearly one distance
-    therefore cost time, not correctness.
+    therefore cost time, not correctness. Rows of different blocks are ranked by their distances as
+    reported: where those are beyond the range of float64, they tie.
 
     Examples
     --------
@@ -63,12 +69,26 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     >>> distances.round(3)
     array([[1.   , 4.243]])
     """
-    rows, queries = _check_rows(X, Q)
-    k = whole_number(k, "k", low=1)
-    metric = one_of(metric, "metric", METRICS)
-    found = Neighbors(
-        np.full((queries.n_rows, k), -1, dtype=np.int64), np.full((queries.n_rows, k), np.inf)
-    )
+    if is_in_memory(X):
+        rows, queries = _check_rows(X, Q)
+        k, metric = whole_number(k, "k", low=1), one_of(metric, "metric", METRICS)
+        return _nearest_in(rows, queries, k, metric)
+    source = open_vectors(X, name="X")
+    queries = ComparedRows(Q, "Q")
+    _require_same_columns(source.shape[1], source.feature_names, queries)
+    k, metric = whole_number(k, "k", low=1), one_of(metric, "metric", METRICS)
+    best = no_neighbors(queries.n_rows, k)
+    # blocks hold k rows at least, or most of what is measured would be dropped again
+    for first, batch in source.batches(max(k, source.batch_rows * _BATCHES_PER_BLOCK)):
+        found = _nearest_in(ComparedRows(batch, source.name), queries, k, metric)
+        found.ids[found.ids >= 0] += first
+        best = _nearer_of(best, found, k)
+    return best
+
+
+def _nearest_in(rows: ComparedRows, queries: ComparedRows, k: int, metric: str) -> Neighbors:
+    """Return the nearest of rows in memory."""
+    found = no_neighbors(queries.n_rows, k)
     if rows.n_rows > 0 and queries.n_rows > 0:
         bounds = _choose_bounds(Pairing(rows, queries, metric))
         # what is beyond the rows there are stays padding: id −1 at infinity
@@ -88,7 +108,8 @@ def radius_truth(X: Any, Q: Any, n_neighbors: int = 50) -> scipy.sparse.csr_matr
 
     The radius is the mean, over the queries, of the l2 distance to the `n_neighbors`-th nearest
     row; neighbours are strictly closer. So a query in a dense region has many and about a fifth of
-    the queries have none: average precision leaves those out.
+    the queries have none: average precision leaves those out. `X` and `Q` are what `nearest` takes;
+    here both are held in memory.
 
     Returns
     -------
@@ -146,13 +167,27 @@ def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
 
 def _check_rows(X: Any, Q: Any) -> tuple[ComparedRows, ComparedRows]:
     rows, queries = ComparedRows(X, "X"), ComparedRows(Q, "Q")
-    require_columns(queries.feature_names, rows.feature_names, "Q", "X")
-    if rows.n_columns != queries.n_columns:
+    _require_same_columns(rows.n_columns, rows.feature_names, queries)
+    return rows, queries
+
+
+def _require_same_columns(n_columns: int, names: Columns | None, queries: ComparedRows) -> None:
+    require_columns(queries.feature_names, names, "Q", "X")
+    if n_columns != queries.n_columns:
         raise InvalidInputError(
-            f"Q must have as many columns as X, got {queries.n_columns} and {rows.n_columns}. "
+            f"Q must have as many columns as X, got {queries.n_columns} and {n_columns}. "
             "Encode both the same way."
         )
-    return rows, queries
+
+
+def _nearer_of(before: Neighbors, after: Neighbors, k: int) -> Neighbors:
+    """Return the k nearest of two results; what is missing comes last, behind infinity too."""
+    ids = np.concatenate([before.ids, after.ids], axis=1)
+    distances = np.concatenate([before.distances, after.distances], axis=1)
+    order = np.lexsort((ids, distances, ids < 0), axis=1)[:, :k]
+    return Neighbors(
+        np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    )
 
 
 def _ranges(n: int, step: int) -> Iterator[tuple[int, int]]:
