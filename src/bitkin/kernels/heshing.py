@@ -280,7 +280,8 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
         if level == last:
             return n_frontier, n_visited
         if n_frontier <= beam:
-            kept[:n_frontier] = frontier[:n_frontier]
+            for f in range(n_frontier):  # a slice would allocate
+                kept[f] = frontier[f]
             n_kept = n_frontier
         else:
             n_kept = _keep_best(frontier[:n_frontier], scores, beam, kept)
