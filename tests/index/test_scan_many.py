@@ -11,6 +11,8 @@ import pytest
 from bitkin import Codes, FlatIndex
 from bitkin.arrays import Ids
 from bitkin.index import flat
+from bitkin.index.rows import bitmap
+from bitkin.index.rows.stretches import allowed_stretches
 from bitkin.kernels.blocks import BLOCK
 
 K = 200
@@ -98,3 +100,36 @@ def test_filters_are_exact_whether_rows_are_copied_or_passed_over(share: float) 
         assert np.array_equal(
             within.ids[within.offsets[row] : within.offsets[row + 1]], expected_ids[expected <= 9]
         )
+
+
+@pytest.mark.parametrize("gap", [1, 3])
+def test_a_filter_marks_the_rows_it_allows_in_every_segment(gap: int) -> None:
+    rng = np.random.default_rng(gap)
+    n = 2 * BLOCK + 77
+    codes = Codes.from_bytes(rng.integers(0, 256, (n, 4), dtype=np.uint8), 32)
+    index = FlatIndex(codes.spec)
+    ids = 5 + gap * np.arange(n)
+    index.add(codes[: BLOCK + 3], ids[: BLOCK + 3])
+    index.add(codes[BLOCK + 3 :], ids[BLOCK + 3 :])
+    dead = ids[::11]
+    index.remove(dead)
+    allow = rng.permutation(ids.max() + 100)[: n // 2]
+    marked = np.concatenate(
+        [
+            segment.row_ids[bitmap.unpack(mask, 0, segment.n)]
+            for segment, mask in zip(
+                index.snapshot.segments, index.snapshot.masks(allow), strict=True
+            )
+        ]
+    )
+    assert np.array_equal(np.sort(marked), np.setdiff1d(np.intersect1d(ids, allow), dead))
+    # copied for many queries, passed over for one: the same rows either way
+    few = marked[::40]
+    stretches = [allowed_stretches(index.snapshot.segments, few, q) for q in (1, 1000)]
+    assert [len(s.parts[0].mask) > 0 for s in stretches] == [True, False]
+    for found in stretches:
+        assert found.n_rows == len(few)
+    one = index.search(codes[:1], len(few), allow=few)
+    many = index.search(Codes.concatenate([codes[:1]] * 700), len(few), allow=few)
+    assert np.array_equal(np.sort(one.ids[0]), np.sort(few))
+    assert (many.ids == one.ids).all()

@@ -1,24 +1,49 @@
-"""The scan's two ways to take in candidates do the same with each."""
+"""The scan's three ways to mark the rows of a block that are near enough mark the same ones."""
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from typing import Any
+import numpy as np
+import pytest
 
+from bitkin.kernels.blocks import BLOCK, pack_blocks_into, read_only
 from bitkin.kernels.search import scan
 
-
-def keeping(kernel: Any) -> str:
-    """The lines from the check of a candidate to the end, without comments and indentation."""
-    source = inspect.getsource(getattr(kernel, "py_func", kernel))
-    lines = [line for line in source.splitlines() if not line.lstrip().startswith("#")]
-    first = next(i for i, line in enumerate(lines) if "if distance >= limit" in line)
-    last = next(i for i, line in enumerate(lines) if "best.progress[q, 0]" in line)
-    loop = textwrap.dedent("\n".join(lines[first:last]))
-    return loop + textwrap.dedent("\n".join(lines[last:]))
+N_WORDS = 2
 
 
-def test_a_candidate_is_kept_alike_whether_it_was_marked_or_not() -> None:
-    assert "histogram[distance] += 1" in keeping(scan._offer_block)
-    assert keeping(scan._offer_block) == keeping(scan._offer_marked)
+@pytest.mark.parametrize("share_allowed", [None, 0.5, 0.02])
+@pytest.mark.parametrize("limit", [0, 55, 64 * N_WORDS + 1])
+def test_rows_of_a_block_are_marked_alike_in_three_ways(
+    share_allowed: float | None, limit: int
+) -> None:
+    rng = np.random.default_rng(limit)
+    rows = rng.integers(0, 2**64, (2 * BLOCK, 1, N_WORDS), dtype=np.uint64)
+    query = rng.integers(0, 2**64, (1, N_WORDS), dtype=np.uint64)
+    blocks = np.zeros((2, 1, N_WORDS, BLOCK), dtype=np.uint64)
+    pack_blocks_into(read_only(rows), blocks, 0)
+    allowed = rng.random(2 * BLOCK) < (1 if share_allowed is None else share_allowed)
+    mask = np.packbits(allowed, bitorder="little").view(np.uint64)
+
+    # the truth, for the second block
+    distances = np.bitwise_count(rows[BLOCK:, 0] ^ query).sum(axis=1)
+    near = (distances < limit) & allowed[BLOCK:]
+
+    ps, ws = scan.block_widths(1, N_WORDS)
+    block, given = read_only(blocks[1]), read_only(mask if share_allowed is not None else mask[:0])
+    ways = []
+    for way in ("few", "stored", "vectors"):
+        lanes, marks = np.full(BLOCK, -1, dtype=np.int32), np.empty(BLOCK // 64, dtype=np.uint64)
+        if way == "few":
+            if share_allowed is None:
+                continue
+            found = scan._few_closer(block, query, limit, ps, ws, given, 1, lanes, marks)
+        elif way == "stored":
+            scan._block_distances_into(block, query, ps, ws, lanes)
+            found = scan._stored_closer(lanes, limit, given, 1, marks)
+        else:
+            found = scan._any_closer(block, query, np.uint64(limit), ps, ws, given, 1, lanes, marks)
+        ways.append(way)
+        assert bool(found) == near.any(), way
+        assert np.array_equal(np.unpackbits(marks.view(np.uint8), bitorder="little"), near), way
+        assert np.array_equal(lanes[near], distances[near]), way
+    assert "vectors" in ways

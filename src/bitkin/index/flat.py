@@ -13,7 +13,6 @@ again without.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,28 +29,23 @@ from bitkin.index.results import (
     no_neighbors,
     ragged_neighbors,
 )
-from bitkin.index.rows import bitmap
-from bitkin.index.rows.bitmap import Bitmap, n_blocks
 from bitkin.index.rows.snapshot import Snapshot
+from bitkin.index.rows.stretches import Stretch, Stretches
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.scan import (
+    ScanState,
     block_widths,
     blocks_ahead,
-    empty_best,
-    guess_limits,
     k_smallest_into,
     many_smallest_into,
     room_for,
-    sample_into,
-    sort_best_into,
+    scan_state,
     within_radius_into,
 )
 
 _MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
 _CACHE_BYTES = 1 << 20  # for the candidates of all queries of a piece
 _SMALL_SCAN = 1 << 21  # words; handing less than that to another thread costs more than it saves
-_FEW_ALLOWED = 8  # times fewer than all rows: copying those pays for a single query
-_ALL_ROWS = np.empty(0, dtype=np.uint64)
 
 
 class FlatIndex(RowIndex):
@@ -94,81 +88,97 @@ class FlatIndex(RowIndex):
         return scan_within_radius(snapshot, queries, radius, allow)
 
 
-class _Stretch(NamedTuple):
-    """Blocks `first` … `last` of a segment of `n` rows, with the rows that may be returned: what
-    kernels take first.
-    """
-
-    blocks: Words
-    ids: Ids
-    first: int
-    last: int
-    n: int
-    mask: Bitmap
-
-
 class _ScanPart(NamedTuple):
     """Queries `first` … `last` over some stretches: one piece of work."""
 
     first: int
     last: int
-    stretches: list[_Stretch]
+    stretches: list[Stretch]
 
 
 def scan_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
     """Return the k nearest rows of every query, nearest first, ties by lower id."""
     farther = snapshot.spec.n_symbols + 1
-    found = no_neighbors(len(queries), k, farther, np.int32)
     if queries.empty is not None:
+        found = no_neighbors(len(queries), k, farther, np.int32)
         asked = np.flatnonzero(~queries.empty)
         found.ids[asked], found.distances[asked] = scan_nearest(snapshot, queries[asked], k, allow)
         return found
-    reach = min(k, len(snapshot))
-    if reach == 0 or len(queries) == 0:
-        return found
-    words = read_only(queries.words)
-    n_planes, n_words = words.shape[1:]
-    widths = (*block_widths(n_planes, n_words), blocks_ahead(n_planes, n_words))
-    # Where ids do not ascend over all segments, equal distances have to be ordered by id.
-    by_id = not snapshot.in_order
+    n_queries = len(queries)
+    rows = snapshot.whole if allow is None else snapshot.allowed(allow, n_queries)
+    reach = min(k, rows.n_rows)
+    if reach == 0 or n_queries == 0:
+        return no_neighbors(n_queries, k, farther, np.int32)
+    scan = _Scan(read_only(queries.words), k, reach, not rows.in_order, farther)
     # 12 bytes per candidate (an id and a distance), 4 per entry of a histogram of 64·W distances
-    state_bytes = 12 * room_for(reach) + 256 * n_words
-    parts = _parts(words, _stretches(snapshot, allow), _CACHE_BYTES // state_bytes)
-    cut_by_rows = len(parts) > 1 and parts[0].first == parts[1].first
+    state_bytes = 12 * room_for(reach) + 256 * scan.words.shape[2]
+    parts = _parts(scan.words, rows, _CACHE_BYTES // state_bytes)
+    if len(parts) == 1:
+        return scan.nearest(parts[0])
+    results = threads.run(scan.nearest, parts)
+    if parts[0].first == parts[1].first:  # cut by rows
+        return merge_neighbors(results, k)
+    return Neighbors(*map(np.concatenate, zip(*results, strict=True)))
 
-    def search(part: _ScanPart) -> Neighbors:
-        if cut_by_rows:
-            out = no_neighbors(len(queries), k, farther, np.int32)
-        else:
-            out = Neighbors(*(column[part.first : part.last] for column in found))
-        some = words[part.first : part.last]
-        step = _sampled_step(part.stretches, reach) if len(widths[1]) == n_words else None
+
+class _Scan(NamedTuple):
+    """What is looked for: the `reach` nearest of every query, in `k` columns."""
+
+    words: Words
+    """uint64 (n_queries, planes, words per plane), read-only."""
+    k: int
+    reach: int
+    by_id: bool
+    """Whether ids do not ascend over all stretches: equal distances then have to be ordered."""
+    farther: int
+
+    def nearest(self, part: _ScanPart) -> Neighbors:
+        """Search one piece."""
+        words, stretches = self.words[part.first : part.last], part.stretches
+        if not stretches:
+            return no_neighbors(len(words), self.k, self.farther, np.int32)
+        planes, turn = block_widths(*words.shape[1:])
+        step = _sampled_step(stretches, self.reach) if len(turn) == words.shape[2] else None
         if step is None:
-            return scan(some, part.stretches, out)
-        best = empty_best(len(some), reach, n_words)
-        for s in part.stretches:
-            sample_into(s.blocks, s.first, s.last, s.n, s.mask, some, *widths[:2], step, best)
-        guess_limits(best, _sampled_rank(part.stretches, reach, step))
-        for stretch in part.stretches:
-            many_smallest_into(*stretch, some, *widths[:2], reach, by_id, best)
+            return self._scan(words, stretches)
+        found, state = self._room(len(words))
+        rank = _sampled_rank(stretches, self.reach, step)
+        # one stretch is sampled and scanned in one call; of several, all are sampled first
+        rounds = ((True, True),) if len(stretches) == 1 else ((True, False), (False, True))
+        for sample, scan in rounds:
+            for i, stretch in enumerate(stretches):
+                first, last = i == 0, i == len(stretches) - 1
+                many_smallest_into(
+                    *stretch, words, planes, turn, step, rank, sample, scan, self.reach,
+                    self.by_id, first, last, *state, self.farther, *found,
+                )  # fmt: skip
         # The sample promised too little to these queries: not all of their k are within the limit.
-        missed = np.flatnonzero(best.progress[:, 0] < reach)
-        sort_best_into(best, reach, by_id, *out)
+        missed = np.flatnonzero(found.ids[:, self.reach - 1] < 0)
         if len(missed):
-            nothing = no_neighbors(len(missed), k, farther, np.int32)
-            again = scan(read_only(some[missed]), part.stretches, nothing)
-            out.ids[missed], out.distances[missed] = again
-        return out
+            again = self._scan(read_only(words[missed]), stretches)
+            found.ids[missed], found.distances[missed] = again
+        return found
 
-    def scan(some: Words, stretches: list[_Stretch], out: Neighbors) -> Neighbors:
-        best = empty_best(len(some), reach, n_words)
-        for stretch in stretches:
-            k_smallest_into(*stretch, some, *widths, reach, by_id, best)
-        sort_best_into(best, reach, by_id, *out)
-        return out
+    def _scan(self, words: Words, stretches: list[Stretch]) -> Neighbors:
+        """Search without a guess from a sample."""
+        found, state = self._room(len(words))
+        n_planes, n_words = words.shape[1:]
+        widths = (*block_widths(n_planes, n_words), blocks_ahead(n_planes, n_words))
+        for i, stretch in enumerate(stretches):
+            first, last = i == 0, i == len(stretches) - 1
+            k_smallest_into(
+                *stretch, words, *widths, self.reach, self.by_id, first, last, *state,
+                self.farther, *found,
+            )  # fmt: skip
+        return found
 
-    results = threads.run(search, parts)
-    return merge_neighbors(results, k) if cut_by_rows else found
+    def _room(self, n_queries: int) -> tuple[Neighbors, ScanState]:
+        """Return room for what is found, which kernels fill, and for what they remember."""
+        found = Neighbors(
+            np.empty((n_queries, self.k), dtype=np.int64),
+            np.empty((n_queries, self.k), dtype=np.int32),
+        )
+        return found, scan_state(n_queries, self.reach, self.words.shape[2])
 
 
 def scan_within_radius(
@@ -191,55 +201,24 @@ def scan_within_radius(
             np.empty(room, dtype=np.int64),
             np.empty(room, dtype=np.int32),
         )
-        lanes = np.empty(BLOCK, dtype=np.int32)
+        work = np.empty(BLOCK, dtype=np.int32), np.empty(BLOCK // 64, dtype=np.uint64)
         found = []
         for stretch in part.stretches:
             while stretch.first < stretch.last:
-                at, count = within_radius_into(*stretch, some, *widths, radius, *out, lanes)
+                at, count = within_radius_into(*stretch, some, *widths, radius, *out, *work)
                 stretch = stretch._replace(first=at)
                 found.append(
                     (query_numbers[out[0][:count]], out[1][:count].copy(), out[2][:count].copy())
                 )
         return found
 
-    parts = _parts(words, _stretches(snapshot, allow), _MOST_QUERIES // 2)
+    rows = snapshot.whole if allow is None else snapshot.allowed(allow, len(asked))
+    parts = _parts(words, rows, _MOST_QUERIES // 2)
     pieces = [piece for found in threads.run(search, parts) for piece in found]
     return ragged_neighbors(len(queries), pieces)
 
 
-def _stretches(snapshot: Snapshot, allow: Ids | None) -> list[_Stretch]:
-    """Return all segments as kernels take them, with masks of the rows that are allowed."""
-    snapshot, allow = _narrowed(snapshot, allow)
-    return [
-        _Stretch(
-            read_only(segment.blocks),
-            read_only(segment.ids),
-            0,
-            n_blocks(segment.n),
-            segment.n,
-            read_only(_ALL_ROWS if mask is None else mask),
-        )
-        for segment, mask in zip(snapshot.segments, snapshot.masks(allow), strict=True)
-        if segment.n
-    ]
-
-
-def _narrowed(snapshot: Snapshot, allow: Ids | None) -> tuple[Snapshot, Ids | None]:
-    """Return a copy of the allowed rows alone where they are few: that and its scan take less than
-    a scan of all.
-    """
-    if allow is None or _FEW_ALLOWED * len(allow) > sum(segment.n for segment in snapshot.segments):
-        return snapshot, allow
-    parts = []
-    for segment in snapshot.segments:
-        rows = np.sort(segment.find_present(allow))
-        # without repeats; np.unique takes ten times as long
-        rows = rows[np.diff(rows, prepend=-1) > 0]
-        parts.append(segment.gather(rows[bitmap.flags_at(segment.searchable, rows)]))
-    return replace(snapshot, segments=tuple(parts)), None
-
-
-def _sampled_step(stretches: list[_Stretch], k: int) -> int | None:
+def _sampled_step(stretches: list[Stretch], k: int) -> int | None:
     """Return how many blocks from one in the sample to the next, or None where a sample costs more
     than it saves.
     """
@@ -247,7 +226,7 @@ def _sampled_step(stretches: list[_Stretch], k: int) -> int | None:
     return max(8, k // 64) if 8 * k <= rows <= k * k // 4 else None
 
 
-def _sampled_rank(stretches: list[_Stretch], k: int, step: int) -> int:
+def _sampled_rank(stretches: list[Stretch], k: int, step: int) -> int:
     """Return how many of a sample to take in, so that most likely the k nearest of all rows are no
     farther.
     """
@@ -258,26 +237,27 @@ def _sampled_rank(stretches: list[_Stretch], k: int, step: int) -> int:
     return int(expected + 3 * expected**0.5 + 4)
 
 
-def _parts(words: Words, stretches: list[_Stretch], most_queries: int) -> list[_ScanPart]:
+def _parts(words: Words, rows: Stretches, most_queries: int) -> list[_ScanPart]:
     """Cut the scan for the pool; either all parts have all rows, or all have all queries."""
-    n_queries = len(words)
-    total = sum(s.last - s.first for s in stretches)
+    n_queries, n_planes, n_words = words.shape
     most_queries = max(2, min(_MOST_QUERIES, most_queries))
-    workers = (
-        1 if total * BLOCK * words[0].size * n_queries < _SMALL_SCAN else threads.get_threads()
-    )
+    small = rows.n_blocks * BLOCK * n_planes * n_words * n_queries < _SMALL_SCAN
+    if small and n_queries <= most_queries:
+        return [_ScanPart(0, n_queries, rows.parts)]
+    workers = 1 if small else threads.get_threads()
     if n_queries < 2 * workers and n_queries <= most_queries:
-        return [_ScanPart(0, n_queries, rows) for rows in _cut_rows(stretches, total, workers)]
+        cuts = _cut_rows(rows.parts, rows.n_blocks, workers)
+        return [_ScanPart(0, n_queries, stretches) for stretches in cuts]
     # Equal pieces, as few rounds of all threads as the cache allows.
     rounds = -(-n_queries // (workers * most_queries))
     step = -(-n_queries // (workers * rounds))
     return [
-        _ScanPart(first, min(first + step, n_queries), stretches)
+        _ScanPart(first, min(first + step, n_queries), rows.parts)
         for first in range(0, n_queries, step)
     ]
 
 
-def _cut_rows(stretches: list[_Stretch], total: int, n_parts: int) -> Iterator[list[_Stretch]]:
+def _cut_rows(stretches: list[Stretch], total: int, n_parts: int) -> Iterator[list[Stretch]]:
     """Yield the stretches of each of `n_parts` equal runs of all `total` blocks."""
     for i in range(n_parts):
         low, high = total * i // n_parts, total * (i + 1) // n_parts

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import kernel
+from bitkin.kernels._shared import popcount
 
+_U0, _U1 = np.uint64(0), np.uint64(1)
 BLOCK = 512  # part of the file format; kernels elsewhere have it compiled in
 
 
@@ -20,8 +22,10 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return a read-only view: Numba compiles apart for arrays that can be written, so input always
     comes like this.
     """
+    if not array.flags.writeable and array.flags.c_contiguous:
+        return array
     view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -73,3 +77,36 @@ def move_rows_into(blocks, row_numbers, target, places):
                 target[place // BLOCK, p, w, place % BLOCK] = blocks[
                     row // BLOCK, p, w, row % BLOCK
                 ]
+
+
+@kernel
+def mark_rows_into(wanted, first, n, mask):
+    """Set bit `w − first` of uint64[8·B] for every w of int64[N] for which that is one of `n`
+    rows.
+    """
+    for i in range(len(wanted)):
+        row = wanted[i] - first
+        if 0 <= row < n:
+            mask[row >> 6] |= _U1 << np.uint64(row & 63)
+
+
+@kernel
+def count_marked(mask):
+    """Count the bits that are set in uint64[M]."""
+    count = _U0
+    for w in range(len(mask)):
+        count += popcount(mask[w])
+    return np.int64(count)
+
+
+@kernel
+def list_marked_into(mask, rows):
+    """uint64[M] -> int64[as many as bits are set], ascending."""
+    found = 0
+    for w in range(len(mask)):
+        bits = mask[w]
+        while bits != _U0:
+            lowest = popcount((bits & (~bits + _U1)) - _U1)
+            rows[found] = 64 * w + np.int64(lowest)
+            found += 1
+            bits &= bits - _U1

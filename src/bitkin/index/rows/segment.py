@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -86,6 +87,16 @@ class Segment:
         )
 
     @property
+    def words_per_row(self) -> int:
+        """Words of a code, all planes together."""
+        return int(self.blocks.shape[1] * self.blocks.shape[2])
+
+    @property
+    def consecutive(self) -> bool:
+        """Whether the ids of the rows, dead ones included, are numbers without a gap."""
+        return self.n > 0 and bool(self.ids[self.n - 1] - self.ids[0] == self.n - 1)
+
+    @property
     def row_ids(self) -> Ids:
         """The ids of all rows, dead ones included."""
         return self.ids[: self.n]
@@ -103,7 +114,7 @@ class Segment:
         if self.n == 0:
             return np.full(len(ids), -1, dtype=np.int64)
         first = self.ids[0]
-        if self.ids[self.n - 1] - first == self.n - 1:
+        if self.consecutive:
             # No number is left out, so nothing has to be looked for.
             there = (ids >= first) & (ids <= self.ids[self.n - 1])
             rows = np.where(there, ids - first, 0)
@@ -172,6 +183,12 @@ def new_segment(spec: CodeSpec, capacity: int) -> Segment:
     # stray memory.
     blocks = np.zeros((count, spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64)
     return Segment(blocks, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
+
+
+def in_ascending_order(segments: Sequence[Segment]) -> bool:
+    """Whether ids ascend from segment to segment, so that the first of equals has the lowest id."""
+    filled = [segment for segment in segments if segment.n]
+    return all(a.ids[a.n - 1] < b.ids[0] for a, b in pairwise(filled))
 
 
 def merged_ids(segments: Sequence[Segment]) -> Ids:

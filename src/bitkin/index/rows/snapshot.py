@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +14,12 @@ from bitkin.errors import InvalidInputError, UnknownIdError
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.segment import Segment, merged_ids
+from bitkin.index.rows.stretches import (
+    Stretches,
+    allowed_rows,
+    allowed_stretches,
+    whole_stretches,
+)
 from bitkin.io.layout import damaged
 
 
@@ -26,17 +31,21 @@ class Snapshot:
     fingerprint: str | None = None
     segments: tuple[Segment, ...] = ()
     next_id: int = 0
+    _whole: list[Stretches] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return sum(segment.n_alive for segment in self.segments)
 
     @property
-    def in_order(self) -> bool:
-        """Whether ids ascend from segment to segment, so that the first of equals has the lowest
-        id.
-        """
-        filled = [segment for segment in self.segments if segment.n]
-        return all(a.ids[a.n - 1] < b.ids[0] for a, b in pairwise(filled))
+    def whole(self) -> Stretches:
+        """All rows as a scan takes them; made once, since a snapshot never changes."""
+        if not self._whole:
+            self._whole.append(whole_stretches(self.segments))
+        return self._whole[0]
+
+    def allowed(self, allow: Ids, n_queries: int) -> Stretches:
+        """Return the rows with these ids as a scan of so many queries takes them."""
+        return allowed_stretches(self.segments, allow, n_queries)
 
     def ids(self) -> Ids:
         """Return all ids, ascending."""
@@ -97,13 +106,7 @@ class Snapshot:
         """Return, a segment each, the rows a search may return; None is all of them."""
         if allow is None:
             return [segment.searchable for segment in self.segments]
-        masks = []
-        for segment in self.segments:
-            flags = np.zeros(segment.n, dtype=bool)
-            flags[segment.find_present(allow)] = True
-            # allowed, and neither dead nor empty
-            masks.append(bitmap.both(bitmap.pack(flags), segment.searchable))
-        return masks
+        return [allowed_rows(segment, allow) for segment in self.segments]
 
 
 def _require_found(ids: Ids, found: Flags) -> None:

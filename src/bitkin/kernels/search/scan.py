@@ -13,10 +13,15 @@ the lowest id and later ones are never candidates.
 Where k is large, most candidates would be taken early and fall out later. Then a sample of the
 blocks says first how far the k-th is about, and lanes within that are marked by vectors, a bit
 each: only what is marked is looked at.
+
+A kernel does everything from the first block to the sorted answer in one call where all rows are in
+one segment: to call three, and to hand over what they share, takes longer than to scan a few
+thousand codes. Over several segments `first` and `last` say which call begins and which one ends.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,36 +35,28 @@ MAX_UNROLLED = 32  # words a turn; more would only make the compiler slow
 FEW_LANES = 32  # with fewer candidates in a block, going to each beats going over all 512
 _U0, _U1, _U63 = np.uint64(0), np.uint64(1), np.uint64(63)
 _NO_ID = np.int64(2**63 - 1)
-_FAR = np.int32(2**31 - 1)
 
 
-class Best(NamedTuple):
-    """The k best of Q queries during a scan; every array has a row per query, except the last
-    four.
+class ScanState(NamedTuple):
+    """The k best of Q queries during a scan, and room to work in. D = 64·W + 1 distances are
+    possible: sized by words, not symbols, so that no file content can step outside.
     """
 
-    limits: npt.NDArray[np.int32]
-    """[Q]: only distances below this are of interest."""
-    progress: npt.NDArray[np.int64]
-    """[Q, 4]: candidates kept; the k-th distance so far (the largest possible while there are fewer
-    than k); how many are that close; the largest id still of use at exactly that distance.
+    numbers: npt.NDArray[np.int64]
+    """[Q, 4 + room]: candidates kept; the k-th distance so far (the largest possible while there
+    are fewer than k); how many are that close; the largest id still of use at exactly that
+    distance. Then the ids of the candidates, in the order they came.
     """
-    histogram: npt.NDArray[np.int32]
-    """[Q, 64·W + 1]: candidates kept, by distance. Sized by words, not symbols: no file content can
-    step outside.
+    counts: npt.NDArray[np.int32]
+    """[Q, 1 + D + room]: the limit, below which distances are of interest; candidates kept, by
+    distance; then the distance of each.
     """
-    distances: npt.NDArray[np.int32]
-    """[Q, more than k]: of the candidates, in the order they came."""
-    ids: npt.NDArray[np.int64]
-    """[Q, more than k]."""
     spare: npt.NDArray[np.int64]
-    """[more than k]: room to sort in."""
+    """[room]: to sort in."""
     lanes: npt.NDArray[np.int32]
     """[512]: distances of the block at hand."""
-    hits: npt.NDArray[np.int64]
-    """[512]: lanes of the block at hand that are of interest."""
     marks: npt.NDArray[np.uint64]
-    """[8]: the same, a bit per lane."""
+    """[8]: lanes of the block at hand that are of interest, a bit each."""
 
 
 def room_for(k: int) -> int:
@@ -67,29 +64,36 @@ def room_for(k: int) -> int:
     return 2 * k + 64
 
 
-def empty_best(n_queries: int, k: int, n_words: int) -> Best:
-    """Return the state before the first block."""
-    most, room = 64 * n_words, room_for(k)
-    progress = np.zeros((n_queries, 4), dtype=np.int64)
-    progress[:, 1], progress[:, 3] = most, _NO_ID
-    return Best(
-        limits=np.full(n_queries, most + 1, dtype=np.int32),
-        progress=progress,
-        histogram=np.zeros((n_queries, most + 1), dtype=np.int32),
-        distances=np.empty((n_queries, room), dtype=np.int32),
-        ids=np.empty((n_queries, room), dtype=np.int64),
+def scan_state(n_queries: int, k: int, n_words: int) -> ScanState:
+    """Return the state of a scan, which kernels clear before the first block."""
+    room = room_for(k)
+    return ScanState(
+        numbers=np.empty((n_queries, 4 + room), dtype=np.int64),
+        counts=np.empty((n_queries, 64 * n_words + 2 + room), dtype=np.int32),
         spare=np.empty(room, dtype=np.int64),
         lanes=np.empty(BLOCK, dtype=np.int32),
-        hits=np.empty(BLOCK, dtype=np.int64),
         marks=np.empty(BLOCK // 64, dtype=np.uint64),
     )
 
 
+@kernel
+def _clear_state(numbers, counts):
+    """Set the state to that before the first block."""
+    most = counts.shape[1] - numbers.shape[1] + 2
+    for q in range(len(counts)):
+        numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3] = 0, most, 0, _NO_ID
+        counts[q, 0] = most + 1
+        for distance in range(most + 1):
+            counts[q, 1 + distance] = 0
+
+
+@cache
 def blocks_ahead(n_planes: int, n_words: int) -> tuple[int, ...]:
     """Return `bs`: blocks that a lone query takes at once, for about 16 streams from memory."""
     return (0,) * max(1, min(8, 16 // (n_planes * n_words)))
 
 
+@cache
 def block_widths(n_planes: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return `ps` and `ws` for codes of `n_planes` planes of `n_words` words."""
     most = max(1, MAX_UNROLLED // n_planes)
@@ -120,27 +124,17 @@ def _block_distances_into(block, query, ps, ws, lanes):
 
 
 @kernel
-def _any_closer(block, query, limit, ps, ws):
-    """Is any lane closer than `limit` (uint64)? Nothing is stored: the sign bits of distance −
-    limit are collected.
+def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
+    """Is any lane of the `len(bs)` blocks from `b` on closer than `limit` (uint64)? Nothing is
+    stored: the sign bits of distance − limit are collected.
+
+    Blocks are read side by side, as many streams from memory as it can feed. One stream stalls at
+    every page; alone, a query on 64-bit codes is half as slow again with it.
     """
     signs = np.uint64(0)
     for i in range(BLOCK):
         # distance − limit in unsigned arithmetic: negative differences wrap round and set the top
         # bit, and no distance is so large that it would set it by itself.
-        signs |= _lane_distance(block, query, 0, i, ps, ws) - limit
-    return signs >> _U63 != _U0
-
-
-@kernel
-def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
-    """`_any_closer` for the `len(bs)` blocks from `b` on, side by side: as many streams from memory
-    as it can feed.
-
-    One stream stalls at every page; alone, a query on 64-bit codes is half as slow again with it.
-    """
-    signs = np.uint64(0)
-    for i in range(BLOCK):
         for ahead in range(len(bs)):
             signs |= _lane_distance(blocks[b + ahead], query, 0, i, ps, ws) - limit
     return signs >> _U63 != _U0
@@ -148,35 +142,14 @@ def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
 
 @kernel
 def _any_closer_of_two(block, query_a, query_b, limit_a, limit_b, ps, ws):
-    """`_any_closer` for two queries at once: the block is read from cache once, a fifth faster for
-    wide codes.
+    """`_any_closer_ahead` of one block for two queries at once: it is read from cache once, a fifth
+    faster for wide codes.
     """
     signs_a, signs_b = np.uint64(0), np.uint64(0)
     for i in range(BLOCK):
         signs_a |= _lane_distance(block, query_a, 0, i, ps, ws) - limit_a
         signs_b |= _lane_distance(block, query_b, 0, i, ps, ws) - limit_b
     return signs_a >> _U63 != _U0, signs_b >> _U63 != _U0
-
-
-@kernel
-def _few_distances_into(block, query, ps, ws, mask, b, lanes):
-    """Like `_block_distances_into`, for the lanes that uint64[8·B] allows; all others get the
-    largest number.
-    """
-    for i in range(BLOCK):
-        lanes[i] = _FAR
-    for j in range(8):
-        bits = mask[8 * b + j]
-        i = 64 * j
-        # only lanes whose bit is set pay for a distance
-        while bits != _U0:
-            if bits & _U1 != _U0:
-                distance = np.uint64(0)
-                for first in range(0, block.shape[1], len(ws)):
-                    distance += _lane_distance(block, query, first, i, ps, ws)
-                lanes[i] = distance
-            bits >>= _U1
-            i += 1
 
 
 @kernel
@@ -205,11 +178,72 @@ def _allowed_in_block(mask, b):
 
 
 @kernel
-def _masked_distances_into(block, query, ps, ws, mask, b, allowed, lanes):
-    if allowed <= FEW_LANES:
-        _few_distances_into(block, query, ps, ws, mask, b, lanes)
-    else:
-        _block_distances_into(block, query, ps, ws, lanes)
+def _few_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
+    """Mark the lanes of block `b` that uint64[8·B] allows and that are closer than `limit`, and
+    write their distances to `lanes`; returns whether there is one. Only lanes that are allowed pay
+    for a distance.
+    """
+    any_mark = _U0
+    for group in range(BLOCK // 64):
+        allowed = mask[8 * b + group]
+        marks[group] = _U0
+        while allowed != _U0:
+            lowest = allowed & (~allowed + _U1)
+            allowed ^= lowest
+            i = 64 * group + np.int64(popcount(lowest - _U1))
+            distance = _U0
+            for first in range(0, block.shape[1], len(ws)):
+                distance += _lane_distance(block, query, first, i, ps, ws)
+            if np.int64(distance) < limit:
+                lanes[i] = distance
+                marks[group] |= lowest
+        any_mark |= marks[group]
+    return any_mark != _U0
+
+
+@kernel
+def _stored_closer(lanes, limit, mask, b, marks):
+    """Mark the lanes of block `b` that are allowed and whose distance, in `lanes`, is below
+    `limit`; returns whether there is one.
+    """
+    any_mark = _U0
+    for group in range(BLOCK // 64):
+        bits = _U0
+        for i in range(64):
+            bits |= np.uint64(lanes[64 * group + i] < limit) << np.uint64(i)
+        if len(mask) > 0:
+            bits &= mask[8 * b + group]
+        marks[group] = bits
+        any_mark |= bits
+    return any_mark != _U0
+
+
+@kernel
+def _any_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
+    """Like `_few_closer`, for any number of lanes of codes of one turn: marks are made by vectors,
+    a sign bit each, and only what is marked gets a distance.
+    """
+    any_mark = _U0
+    for group in range(BLOCK // 64):
+        bits = _U0
+        for i in range(64):
+            bits |= (
+                (_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63
+            ) << np.uint64(i)
+        if len(mask) > 0:
+            bits &= mask[8 * b + group]
+        marks[group] = bits
+        any_mark |= bits
+    if any_mark == _U0:
+        return False
+    for group in range(BLOCK // 64):
+        bits = marks[group]
+        while bits != _U0:
+            lowest = bits & (~bits + _U1)
+            bits ^= lowest
+            i = 64 * group + np.int64(popcount(lowest - _U1))
+            lanes[i] = _lane_distance(block, query, 0, i, ps, ws)
+    return True
 
 
 @kernel
@@ -272,180 +306,30 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
 
 
 @kernel
-def _offer_block(best, q, k, by_id, ids, mask, start, stop):
-    """Offer the rows `start` … `start + stop`, whose distances are in `best.lanes`, to query `q`.
+def _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop):
+    """Offer the rows `start` … `start + stop` that are marked, whose distances are in `lanes`, to
+    query `q`.
 
-    A candidate below the limit is kept; as soon as k closer ones are there the limit falls. What is
-    done with a candidate stands again in `_offer_marked`: as a function of both, inlined as it is,
-    it makes a search for the 1,000 nearest a third slower.
+    A candidate below the limit is kept; as soon as k closer ones are there the limit falls.
     """
-    limit = best.limits[q]
-    n_hits = 0
-    for group in range(0, BLOCK, 64):
-        any_hit = np.int32(0)
-        for i in range(64):
-            # a sum that LLVM vectorizes; most groups of 64 lanes have no hit and end here
-            any_hit += np.int32(best.lanes[group + i] < limit)
-        if any_hit > 0:
-            for i in range(group, group + 64):  # without a branch that could be mispredicted
-                best.hits[n_hits] = i
-                n_hits += np.int64(best.lanes[i] < limit)
-
-    histogram, distances, kept_ids = best.histogram[q], best.distances[q], best.ids[q]
-    n_kept, worst, n_close, last_id = best.progress[q]
-    for h in range(n_hits):
-        i = best.hits[h]
-        distance = np.int64(best.lanes[i])
-        # the limit may have fallen since the lane was noted; lanes from `stop` on hold no rows
-        if distance >= limit or i >= stop or not is_allowed(mask, start + i):
-            continue
-        if n_kept == len(kept_ids):
-            n_kept, n_close, last_id = _cut_back(
-                histogram, distances, kept_ids, best.spare, n_kept, worst, n_close, k, by_id
-            )
-        row_id = ids[start + i]
-        if by_id and distance == worst and row_id > last_id:
-            continue
-        distances[n_kept], kept_ids[n_kept] = distance, row_id
-        n_kept += 1
-        histogram[distance] += 1
-        n_close += 1
-        # `worst` is the k-th distance and `n_close` counts the candidates up to it: once k of them
-        # are below it, it falls to the next distance that has k.
-        while n_close - histogram[worst] >= k:
-            n_close -= histogram[worst]
-            worst -= 1
-            last_id = _NO_ID
-        if n_close >= k:
-            # Of equal distances the lowest ids count: without `by_id` those have come already.
-            limit = worst + by_id
-    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = (
-        n_kept,
-        worst,
-        n_close,
-        last_id,
-    )
-    best.limits[q] = limit
-
-
-@kernel
-def k_smallest_into(
-    blocks, ids, first_block, last_block, n, mask, queries, ps, ws, bs, k, by_id, best
-):
-    """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best.
-
-    uint64[B, P, W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W]. While
-    hits are likely (the first k·512 rows), among few lanes, and for codes wider than one turn, all
-    distances of a block are stored and looked at; otherwise a pass that stores nothing first asks
-    whether there is a hit at all: for two queries at once, or for several blocks at once where
-    there is only one query.
-    """
-    narrow = len(ws) == queries.shape[2]
-    alone = narrow and len(queries) == 1 and len(mask) == 0
-    skip_to, asked_to = first_block, first_block
-    for b in range(first_block, last_block):
-        if b < skip_to:
-            continue
-        # Of rows in random order row i is among the k best so far with chance k/i, so a block has
-        # 512·k/(512·b) = k/b hits: more than one until block k.
-        likely = b - first_block <= k
-        if alone and not likely and b >= asked_to and b + len(bs) <= last_block:
-            asked_to = b + len(bs)
-            if not _any_closer_ahead(blocks, b, queries[0], np.uint64(best.limits[0]), ps, ws, bs):
-                skip_to = asked_to
-                continue
-        allowed = _allowed_in_block(mask, b)
-        if allowed == 0:
-            continue
-        start = b * BLOCK
-        stop = min(BLOCK, n - start)
-        block = blocks[b]
-        ask_first = narrow and allowed > FEW_LANES and not likely
-        for q in range(0, len(queries), 2):
-            hit_a, hit_b = True, q + 1 < len(queries)
-            if ask_first:
-                limit_a = np.uint64(best.limits[q])
-                if hit_b:
-                    limit_b = np.uint64(best.limits[q + 1])
-                    hit_a, hit_b = _any_closer_of_two(
-                        block, queries[q], queries[q + 1], limit_a, limit_b, ps, ws
-                    )
-                else:
-                    hit_a = _any_closer(block, queries[q], limit_a, ps, ws)
-            for side in range(2):
-                if hit_a if side == 0 else hit_b:
-                    _masked_distances_into(
-                        block, queries[q + side], ps, ws, mask, b, allowed, best.lanes
-                    )
-                    _offer_block(best, q + side, k, by_id, ids, mask, start, stop)
-
-
-@kernel
-def sample_into(blocks, first_block, last_block, n, mask, queries, ps, ws, step, best):
-    """Count the distances of the rows of every `step`-th block, for `guess_limits`."""
-    for b in range(first_block, last_block, step):
-        start = b * BLOCK
-        for q in range(len(queries)):
-            _block_distances_into(blocks[b], queries[q], ps, ws, best.lanes)
-            for i in range(min(BLOCK, n - start)):
-                if is_allowed(mask, start + i):
-                    best.histogram[q, best.lanes[i]] += 1
-
-
-@kernel
-def guess_limits(best, rank):
-    """Set the limit of every query to take in the `rank`-th nearest of its sample, and forget the
-    sample.
-
-    If at least k rows are found below it, they are the right ones; if not, it was set too low.
-    """
-    for q in range(len(best.limits)):
-        count, guess = 0, best.limits[q]
-        for distance in range(best.histogram.shape[1]):
-            # the distance at which the running count reaches
-            # `rank`; + 1, for the limit is exclusive
-            if count < rank <= count + best.histogram[q, distance]:
-                guess = distance + 1
-            count += best.histogram[q, distance]
-            best.histogram[q, distance] = 0
-        best.limits[q] = guess
-
-
-@kernel
-def _any_marked(block, query, limit, ps, ws, marks):
-    """Mark the lanes closer than `limit` (uint64) in uint64[8]: a sign bit each, put in its
-    place.
-    """
-    any_mark = np.uint64(0)
+    n_distances = counts.shape[1] - numbers.shape[1] + 3
+    limit = counts[q, 0]
+    histogram, distances = counts[q][1 : 1 + n_distances], counts[q][1 + n_distances :]
+    kept_ids = numbers[q][4:]
+    n_kept, worst, n_close, last_id = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
     for group in range(BLOCK // 64):
-        bits = np.uint64(0)
-        for i in range(64):
-            bits |= (
-                (_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63
-            ) << np.uint64(i)
-        marks[group] = bits
-        any_mark |= bits
-    return any_mark != _U0
-
-
-@kernel
-def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, ws):
-    """`_offer_block` for the lanes that are marked; their distances are computed here."""
-    limit = best.limits[q]
-    histogram, distances, kept_ids = best.histogram[q], best.distances[q], best.ids[q]
-    n_kept, worst, n_close, last_id = best.progress[q]
-    for group in range(BLOCK // 64):
-        bits = best.marks[group]
+        bits = marks[group]
         while bits != _U0:
-            # the lowest bit that is set
-            i = 64 * group + np.int64(popcount((bits & (~bits + _U1)) - _U1))
-            bits &= bits - _U1
-            distance = np.int64(_lane_distance(block, query, 0, i, ps, ws))
-            if distance >= limit or i >= stop or not is_allowed(mask, start + i):
+            lowest = bits & (~bits + _U1)
+            bits ^= lowest
+            i = 64 * group + np.int64(popcount(lowest - _U1))
+            distance = np.int64(lanes[i])
+            # the limit may have fallen since the lane was marked; lanes from `stop` on hold no rows
+            if distance >= limit or i >= stop:
                 continue
             if n_kept == len(kept_ids):
                 n_kept, n_close, last_id = _cut_back(
-                    histogram, distances, kept_ids, best.spare, n_kept, worst, n_close, k, by_id
+                    histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, by_id
                 )
             row_id = ids[start + i]
             if by_id and distance == worst and row_id > last_id:
@@ -454,54 +338,34 @@ def _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, query, ps, w
             n_kept += 1
             histogram[distance] += 1
             n_close += 1
-            # as in `_offer_block`: the k-th distance falls while k candidates are closer
+            # `worst` is the k-th distance and `n_close` counts the candidates up to it: once k of
+            # them are below it, it falls to the next distance that has k.
             while n_close - histogram[worst] >= k:
                 n_close -= histogram[worst]
                 worst -= 1
                 last_id = _NO_ID
             if n_close >= k:
+                # Of equal distances the lowest ids count: without `by_id` those have come already.
                 limit = worst + by_id
-    best.progress[q, 0], best.progress[q, 1], best.progress[q, 2], best.progress[q, 3] = (
-        n_kept,
-        worst,
-        n_close,
-        last_id,
-    )
-    best.limits[q] = limit
+    numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3] = n_kept, worst, n_close, last_id
+    counts[q, 0] = limit
 
 
 @kernel
-def many_smallest_into(
-    blocks, ids, first_block, last_block, n, mask, queries, ps, ws, k, by_id, best
-):
-    """`k_smallest_into` for a large k and codes of one turn: every block is marked, few lanes have
-    to be looked at.
+def _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_distances):
+    """Write every query's best k, nearest first, ties by lower id, to int64[Q, ≥ k] and int32[Q, ≥
+    k].
+
+    Places beyond the candidates there are get id −1 and distance `farther`. Sorting is by counting;
+    the state is used up.
     """
-    for b in range(first_block, last_block):
-        if _allowed_in_block(mask, b) == 0:
-            continue
-        start = b * BLOCK
-        stop = min(BLOCK, n - start)
-        block = blocks[b]
-        for q in range(len(queries)):
-            if _any_marked(block, queries[q], np.uint64(best.limits[q]), ps, ws, best.marks):
-                _offer_marked(best, q, k, by_id, ids, mask, start, stop, block, queries[q], ps, ws)
-
-
-@kernel
-def sort_best_into(best, k, by_id, out_ids, out_distances):
-    """Write every query's best k, nearest first, ties by lower id, to int64[Q, k] and int32[Q, k].
-
-    Places beyond the candidates there are stay as they were. Sorting is by counting; `best` is used
-    up.
-    """
-    for q in range(len(best.limits)):
-        histogram = best.histogram[q]
-        n, worst, n_close, _ = best.progress[q]
+    n_distances = counts.shape[1] - numbers.shape[1] + 3
+    for q in range(len(counts)):
+        histogram, distances = counts[q][1 : 1 + n_distances], counts[q][1 + n_distances :]
+        kept_ids = numbers[q][4:]
+        n, worst, n_close = numbers[q, 0], numbers[q, 1], numbers[q, 2]
         if n > k:
-            n, _, _ = _cut_back(
-                histogram, best.distances[q], best.ids[q], best.spare, n, worst, n_close, k, by_id
-            )
+            n, _, _ = _cut_back(histogram, distances, kept_ids, spare, n, worst, n_close, k, by_id)
         place = 0
         # counts become the place where each distance begins
         for distance in range(worst + 1):
@@ -509,11 +373,13 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
             histogram[distance] = place
             place += count
         for c in range(n):
-            distance = best.distances[q, c]
-            place = histogram[distance]
-            histogram[distance] += 1
-            out_ids[q, place] = best.ids[q, c]
-            out_distances[q, place] = distance
+            place = histogram[distances[c]]
+            histogram[distances[c]] += 1
+            out_ids[q, place] = kept_ids[c]
+            out_distances[q, place] = distances[c]
+        for place in range(n, out_ids.shape[1]):
+            out_ids[q, place] = -1
+            out_distances[q, place] = farther
         start = 0
         # candidates came in the order of rows, not ids: sort each run of equal distances
         while by_id and start < n:
@@ -522,6 +388,190 @@ def sort_best_into(best, k, by_id, out_ids, out_distances):
                 stop += 1
             _sort_ids(out_ids[q, start:stop])
             start = stop
+
+
+@kernel
+def k_smallest_into(
+    blocks,
+    ids,
+    first_block,
+    last_block,
+    n,
+    mask,
+    queries,
+    ps,
+    ws,
+    bs,
+    k,
+    by_id,
+    first,
+    last,
+    numbers,
+    counts,
+    spare,
+    lanes,
+    marks,
+    farther,
+    out_ids,
+    out_distances,
+):
+    """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best.
+
+    The `first` of several calls clears the state, the `last` one writes the answers. uint64[B, P,
+    W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W], `ScanState` ->
+    int64[Q, ≥ k], int32[Q, ≥ k], with −1 and `farther` where there is nothing more.
+
+    Once hits are rare, a pass that stores nothing first asks whether there is one at all: for two
+    queries at once, or for several blocks at once where there is only one query.
+    """
+    if first:
+        _clear_state(numbers, counts)
+    narrow = len(ws) == queries.shape[2]
+    alone = narrow and len(queries) == 1
+    skip_to, asked_to, n_seen = first_block, first_block, 0
+    for b in range(first_block, last_block):
+        if b < skip_to:
+            continue
+        # Of rows in random order the i-th that is allowed is among the k best so far with chance
+        # k/i, and so is any other row as near: a block has 512·k/i of both, more than one until
+        # i = 512·k.
+        if alone and n_seen > len(bs) * BLOCK * k and b >= asked_to and b + len(bs) <= last_block:
+            asked_to = b + len(bs)
+            allowed = 0
+            for ahead in range(b, asked_to):
+                allowed += _allowed_in_block(mask, ahead)
+            if allowed > FEW_LANES * len(bs) and not _any_closer_ahead(
+                blocks, b, queries[0], np.uint64(counts[0, 0]), ps, ws, bs
+            ):
+                skip_to = asked_to
+                n_seen += allowed
+                continue
+        allowed = _allowed_in_block(mask, b)
+        if allowed == 0:
+            continue
+        start = b * BLOCK
+        stop = min(BLOCK, n - start)
+        block = blocks[b]
+        few = allowed <= FEW_LANES
+        rare = narrow and not few and n_seen > BLOCK * k
+        hit, hit_next = True, True
+        for q in range(len(queries)):
+            if q & 1 == 0:
+                hit, hit_next = True, True
+                if rare and q + 1 < len(queries):
+                    limits = np.uint64(counts[q, 0]), np.uint64(counts[q + 1, 0])
+                    hit, hit_next = _any_closer_of_two(
+                        block, queries[q], queries[q + 1], limits[0], limits[1], ps, ws
+                    )
+            else:
+                hit = hit_next
+            if not hit:
+                continue
+            limit = counts[q, 0]
+            if few:
+                hit = _few_closer(block, queries[q], limit, ps, ws, mask, b, lanes, marks)
+            elif narrow and n_seen > 0:
+                hit = _any_closer(
+                    block, queries[q], np.uint64(limit), ps, ws, mask, b, lanes, marks
+                )
+            else:  # at first all lanes are of interest, and wide codes take several turns
+                _block_distances_into(block, queries[q], ps, ws, lanes)
+                hit = _stored_closer(lanes, limit, mask, b, marks)
+            if hit:
+                _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop)
+        n_seen += allowed
+    if last:
+        _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_distances)
+
+
+@kernel
+def _sample_blocks(blocks, first_block, last_block, n, mask, queries, ps, ws, step, counts, lanes):
+    """Count the distances of the rows of every `step`-th block, for `_guess_limits`."""
+    for b in range(first_block, last_block, step):
+        start = b * BLOCK
+        for q in range(len(queries)):
+            _block_distances_into(blocks[b], queries[q], ps, ws, lanes)
+            for i in range(min(BLOCK, n - start)):
+                if is_allowed(mask, start + i):
+                    counts[q, 1 + lanes[i]] += 1
+
+
+@kernel
+def _guess_limits(numbers, counts, rank):
+    """Set the limit of every query to take in the `rank`-th nearest of its sample, and forget the
+    sample.
+
+    If at least k rows are found below it, they are the right ones; if not, it was set too low.
+    """
+    n_distances = counts.shape[1] - numbers.shape[1] + 3
+    for q in range(len(counts)):
+        count, guess = 0, counts[q, 0]
+        for distance in range(n_distances):
+            # the distance at which the running count reaches
+            # `rank`; + 1, for the limit is exclusive
+            if count < rank <= count + counts[q, 1 + distance]:
+                guess = distance + 1
+            count += counts[q, 1 + distance]
+            counts[q, 1 + distance] = 0
+        counts[q, 0] = guess
+
+
+@kernel
+def many_smallest_into(
+    blocks,
+    ids,
+    first_block,
+    last_block,
+    n,
+    mask,
+    queries,
+    ps,
+    ws,
+    step,
+    rank,
+    sample,
+    scan,
+    k,
+    by_id,
+    first,
+    last,
+    numbers,
+    counts,
+    spare,
+    lanes,
+    marks,
+    farther,
+    out_ids,
+    out_distances,
+):
+    """`k_smallest_into` for a large k and codes of one turn, within limits guessed from a sample.
+
+    `sample` takes every `step`-th block into it, and the `last` call of those sets limits that take
+    in the `rank`-th nearest. Then `scan` offers all blocks. A query that gets fewer than k out had
+    too low a limit, if there are as many rows.
+    """
+    if sample:
+        if first:
+            _clear_state(numbers, counts)
+        _sample_blocks(
+            blocks, first_block, last_block, n, mask, queries, ps, ws, step, counts, lanes
+        )
+        if last:
+            _guess_limits(numbers, counts, rank)
+    if not scan:
+        return
+    for b in range(first_block, last_block):
+        if _allowed_in_block(mask, b) == 0:
+            continue
+        start = b * BLOCK
+        stop = min(BLOCK, n - start)
+        block = blocks[b]
+        for q in range(len(queries)):
+            limit = np.uint64(counts[q, 0])
+            if _any_closer(block, queries[q], limit, ps, ws, mask, b, lanes, marks):
+                _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop)
+    if last:
+        _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_distances)
 
 
 @kernel
@@ -540,6 +590,7 @@ def within_radius_into(
     out_ids,
     out_distances,
     lanes,
+    marks,
 ):
     """Collect (query, id, distance) of all rows within `radius`; returns the next block to do and
     how many were found.
@@ -557,9 +608,13 @@ def within_radius_into(
         start = b * BLOCK
         stop = min(BLOCK, n - start)
         for q in range(len(queries)):
-            _masked_distances_into(blocks[b], queries[q], ps, ws, mask, b, allowed, lanes)
+            if allowed <= FEW_LANES:
+                _few_closer(blocks[b], queries[q], radius + 1, ps, ws, mask, b, lanes, marks)
+            else:
+                _block_distances_into(blocks[b], queries[q], ps, ws, lanes)
+                _stored_closer(lanes, radius + 1, mask, b, marks)
             for i in range(stop):
-                if lanes[i] <= radius and is_allowed(mask, start + i):
+                if marks[i >> 6] >> np.uint64(i & 63) & _U1 != _U0:
                     out_queries[found] = q
                     out_ids[found] = ids[start + i]
                     out_distances[found] = lanes[i]
