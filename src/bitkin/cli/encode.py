@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +48,8 @@ def encode(
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run continues where it was.
 
-    --corrections reads the vectors once more and needs a projection with orthonormal or random
-    directions.
+    --corrections needs a projection with orthonormal or random directions; they are made in the
+    same pass, and continue in the same way.
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
@@ -67,17 +69,19 @@ def encode(
     ]
     identity = {"files": stamps, "options": list(options)}
     start = time.perf_counter()
-    # first: codes continue where an interrupted run was, these begin again
-    if corrections is not None:
-        from bitkin.rescoring.correction_files import write_corrections
+    encode_all: Callable[..., int]
+    if corrections is None:
+        encode_all = partial(encode_to_file, hasher, source, out)
+    else:
+        from bitkin.rescoring.correction_files import encode_with_corrections_to_files
         from bitkin.rescoring.corrections import scorer_for
 
-        hasher.require_features(source)
         scorer = scorer_for(hasher, metric, str(model))
-        with progress_bar("corrections", source.shape[0]) as done:
-            write_corrections(corrections, scorer, source, done)
+        encode_all = partial(
+            encode_with_corrections_to_files, hasher, scorer, source, out, corrections
+        )
     with progress_bar("encoding", source.shape[0]) as done:
-        begun = encode_to_file(hasher, source, out, identity=identity, fresh=fresh, progress=done)
+        begun = encode_all(identity=identity, fresh=fresh, progress=done)
     seconds = time.perf_counter() - start
     rows = len(source)
     if json:

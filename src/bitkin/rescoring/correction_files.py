@@ -8,7 +8,7 @@ neither is known.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,13 @@ import numpy as np
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of
 from bitkin.errors import CodeMismatchError, InvalidInputError
+from bitkin.hashers.encoding import (
+    RowFile,
+    RowTensors,
+    code_tensors,
+    codes_file,
+    encode_to_row_files,
+)
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.input_files import map_npy
 from bitkin.io.layout import damaged
@@ -91,6 +98,42 @@ def write_corrections(
     chunks = TensorChunks(np.dtype(np.float32), (len(source), 2), compute_chunks)
     fingerprint = scorer.model.fingerprint
     write_file(path, CLASS_NAME, {"metric": scorer.metric}, fingerprint, {"corrections": chunks})
+
+
+def encode_with_corrections_to_files(
+    hasher: ProjectionHash,
+    scorer: Scorer,
+    source: VectorSource,
+    codes_path: str | os.PathLike[str],
+    corrections_path: str | os.PathLike[str],
+    *,
+    identity: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write codes and corrections of all rows in one pass, by one projection of each.
+
+    It continues after an interruption as `encode_to_file` does; returns the row that this call
+    began with.
+    """
+    hasher.require_features(source)
+
+    def encode_rows(batch: Any, first: int) -> list[RowTensors]:
+        codes, kept = scorer.encode(batch, source.name, first)
+        return [{"corrections": kept}, code_tensors(hasher, codes)]
+
+    fingerprint = scorer.model.fingerprint
+    shapes: dict[str, Any] = {"corrections": (np.dtype(np.float32), (2,))}
+    metric = {"metric": scorer.metric}
+    corrections = RowFile(corrections_path, CLASS_NAME, metric, fingerprint, shapes, metric)
+    return encode_to_row_files(
+        [corrections, codes_file(hasher, codes_path)],
+        encode_rows,
+        source,
+        identity=identity,
+        fresh=fresh,
+        progress=progress,
+    )
 
 
 def load_corrections(
