@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bitkin.index.bands.tuning import BandTuning
     from bitkin.index.flat import FlatIndex
     from bitkin.index.multi.multi_index import MultiIndex
-    from bitkin.index.results import Neighbors, RaggedNeighbors
+    from bitkin.index.results import Hit, Neighbors, RaggedNeighbors
     from bitkin.learn.features import hashed_node_weights, hierarchical_features
     from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
     from bitkin.learn.metrics import (
@@ -72,6 +72,7 @@ _HOMES = {
     "EpochIndex": "bitkin.epochs.epoch_index:EpochIndex",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
     "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier:HeshingClassifier",
+    "Hit": "bitkin.index.results:Hit",
     "Hits": "bitkin.collection.results:Hits",
     "KernelMap": "bitkin.hashers.kernel_map.kernel_map:KernelMap",
     "MinHash": "bitkin.hashers.minhash.minhash:MinHash",
@@ -124,6 +125,7 @@ __all__ = [
     "EpochIndex",
     "FlatIndex",
     "HeshingClassifier",
+    "Hit",
     "Hits",
     "KernelMap",
     "MinHash",

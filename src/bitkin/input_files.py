@@ -47,6 +47,17 @@ class VectorFileOptions(NamedTuple):
         )
 
 
+def open_queries(path: Path, options: VectorFileOptions, model: Any = None) -> VectorSource:
+    """Open a file of queries; an .npy array of one dimension is one query."""
+    if path.suffix == ".npy" and path.is_file():
+        with open_regular(path) as file:
+            prefix = file.read(PREFIX_BYTES)
+            size = os.fstat(file.fileno()).st_size
+        if len(read_npy_header(prefix, size, str(path)).shape) == 1:
+            return open_vectors(map_npy(path)[None], name=str(path))
+    return options.open([path], model)
+
+
 def map_npy(path: Path) -> npt.NDArray[Any]:
     """Map an array of numbers, of any shape; its header is believed only where the size of the file
     agrees.

@@ -67,7 +67,7 @@ def test_what_a_collection_cannot_be_made_with(settings: dict[str, Any], says: s
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        ({"queries": X[0]}, r"queries must have shape \(n, d\)"),
+        ({"queries": X[:2, None]}, r"queries must have shape \(n, d\)"),
         ({"queries": X[:, :8]}, "queries has 8 features, but ProjectionHash is expecting 9"),
         ({"queries": np.full((1, 9), np.nan)}, "queries: NaN at row 0, column 0"),
         ({"stage": "exactly"}, "stage must be one of"),

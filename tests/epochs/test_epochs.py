@@ -315,10 +315,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception], str]] = {
         InvalidInputError,
         "queries: NaN at row 0, column 0",
     ),
-    "one vector": (
-        lambda i, h: i.search(np.ones(12), 1),
+    "three dimensions": (
+        lambda i, h: i.search(np.ones((1, 1, 12)), 1),
         InvalidInputError,
-        "Wrap a single vector",
+        r"queries must have shape \(n, d\), one vector a row, got \(1, 1, 12\)",
     ),
     "vector length": (
         lambda i, h: i.add(h[0], np.ones((1, 11))),

@@ -344,8 +344,8 @@ def test_bad_arguments_are_refused_by_name() -> None:
         InvalidInputError, match="metric must be one of 'l2', 'cosine', 'ip', got 'L2'"
     ):
         nearest(X, X, 1, "L2")
-    with pytest.raises(InvalidInputError, match=r"Q must be 2-dimensional, got shape \(4,\)"):
-        nearest(X, X[0], 1)
+    with pytest.raises(InvalidInputError, match=r"Q must be 2-dimensional, got shape \(5, 1, 4\)"):
+        nearest(X, X[:, None], 1)
     with pytest.raises(InvalidInputError, match="X must hold real numbers, got dtype complex128"):
         nearest(X + 1j, X, 1)
     with pytest.raises(InvalidInputError, match="X must hold real numbers, got dtype <U1"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +131,7 @@ def test_the_source_is_read_once() -> None:
     class Counted(type(open_vectors(X))):  # type: ignore[misc]
         n_passes = 0
 
-        def batches(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        def batches(self, *arguments: Any, **options: Any) -> Any:
             type(self).n_passes += 1
             return super().batches(*arguments, **options)
 

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
+from bitkin.index.results import Hit, found_by_query, found_to_pandas
 
 
-class Hits(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
     """The k nearest rows of every query, nearest first, ties by lower id, or by the name that came
     first.
 
     Where fewer than k can be returned, the rest is id −1 (None where ids are strings), at distance
-    `n_symbols + 1` from codes and infinity otherwise.
+    `n_symbols + 1` from codes and infinity otherwise. Iterating goes through the queries, and
+    leaves that out.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((100, 8))
+    >>> hasher = bitkin.ProjectionHash(n_bits=7).fit(X)
+    >>> items = bitkin.Collection.create(None, hasher)
+    >>> _ = items.add(X)
+    >>> hits = items.search(X[:2], k=3)
+    >>> for neighbours in hits:
+    ...     print([(hit.id, round(hit.distance, 1)) for hit in neighbours[:1]])
+    [(0, 0.0)]
+    [(1, 0.0)]
+    >>> items.search(X[5], k=3)[0][0].id  # a lone vector is one query
+    5
     """
 
     ids: npt.NDArray[Any]
@@ -29,6 +49,23 @@ class Hits(NamedTuple):
     """
     metadata: None = None
     """Nothing yet: collections have no metadata in this version."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[list[Hit]]:
+        return found_by_query(self.ids, self.distances)
+
+    def __getitem__(self, query: int) -> list[Hit]:
+        """Return what was found for one query."""
+        [found] = found_by_query(self.ids[query][None], self.distances[query][None])
+        return found
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with the columns query, rank, id and distance, a row per
+        neighbour.
+        """
+        return found_to_pandas(self.ids, self.distances)
 
 
 class Records(NamedTuple):

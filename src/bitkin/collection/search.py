@@ -10,6 +10,7 @@ from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import require_fitting
+from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.sets.members import is_matrix
 
@@ -24,7 +25,7 @@ def find_nearest(
     """Return the nearest rows of every query, k columns always."""
     last = funnel.steps[-1]
     if not encoder.takes_sets or is_matrix(queries):
-        rows = encoder.hasher.open_rows(queries, "queries")
+        rows = encoder.hasher.open_rows(lone_as_row(queries), "queries")
         # an iterator does not say how many queries it has, so it is checked for one here, and by
         # `join_parts` for all
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])

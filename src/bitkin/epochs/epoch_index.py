@@ -25,6 +25,7 @@ from bitkin.epochs.state import (
     with_epoch,
     without,
 )
+from bitkin.epochs.streams import index_stream
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.trial import StreamTrial
@@ -36,6 +37,7 @@ from bitkin.locks import WriterLock
 from bitkin.rescoring.corrections import encode_with_corrections, require_corrections
 from bitkin.rescoring.estimate import Corrections
 from bitkin.rescoring.pair_distances import METRICS
+from bitkin.stream_files.written import WrittenStream
 
 
 class EpochRows(NamedTuple):
@@ -110,6 +112,56 @@ class EpochIndex:
         self.metric = metric
         self._state = state
         self._writer = WriterLock()
+
+    @classmethod
+    def from_stream(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        corrections: str | os.PathLike[str] | None = None,
+        metric: str | None = None,
+        epochs_to: str | os.PathLike[str] | None = None,
+        vectors: Any = None,
+    ) -> EpochIndex:
+        """Return an index of what `StreamRun` or `bitkin stream` wrote; ids are the numbers of
+        vectors in the stream.
+
+        The stream may still be running: rows that its last state knows of are there.
+
+        Parameters
+        ----------
+        path : path
+            The state of the stream, which names all of its files, or its file of codes.
+        corrections : path, optional
+            The file of corrections, where `path` is not a state that names it.
+        metric : {"l2", "cosine", "ip"}, optional
+            That the corrections are for; by default what the state says, or l2.
+        epochs_to : path, optional
+            The folder of models, where it is not beside the codes.
+        vectors : array, path, list of paths or VectorSource, optional
+            The vectors of the stream in their order. Where the run wrote no corrections, they are
+            made of these. Rows that random directions coded, with which a stream begins that no
+            `fit` began, are encoded again by the first learned model; without vectors they stay,
+            and are estimated less well than others.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> X = np.random.default_rng(0).standard_normal((1000, 24), dtype=np.float32)
+        >>> hasher = bitkin.ProjectionHash(8, projection="opast", rotation="unifdiag", epochs=400)
+        >>> files = dict(state=folder / "state", corrections=folder / "corrections")
+        >>> with bitkin.StreamRun(hasher, folder / "codes", **files) as run:
+        ...     run.encode(X)
+        1000
+        >>> bitkin.EpochIndex.from_stream(folder / "state")
+        EpochIndex(1,000 codes in 3 epochs, l2)
+        """
+        return index_stream(
+            WrittenStream(path, corrections=corrections, metric=metric, epochs_to=epochs_to),
+            cls,
+            vectors,
+        )
 
     @property
     def epochs(self) -> list[EpochRows]:

@@ -14,6 +14,7 @@ from bitkin.epochs.state import State
 from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import row_slice
+from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.estimate import distances_from_scores
 from bitkin.rescoring.shortlist import nearest_first
 
@@ -26,7 +27,7 @@ def nearest_rows(
     """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by
     codes.
     """
-    source = open_vectors(queries, name="queries")
+    source = open_vectors(lone_as_row(queries), name="queries")
     for epoch in state.epochs:
         source.require_columns(epoch.scorer.feature_names)
     state.require_features(source.shape[1], source.feature_names, source.name)

@@ -25,7 +25,7 @@ from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.columns import Columns, require_columns
-from bitkin.io.vectors.rows import is_in_memory
+from bitkin.io.vectors.rows import is_in_memory, lone_as_row
 from bitkin.rescoring.pair_distances import METRICS
 
 _BATCHES_PER_BLOCK = 8  # of a source: about 64 MB, beside which the work per block is small
@@ -39,7 +39,7 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
     ----------
     X, Q : array, SciPy sparse matrix, data frame, path, list of paths, VectorSource or iterator
         The rows to search and the queries, of as many columns. Rows that are not in memory are read
-        once, a block at a time; queries are held.
+        once, a block at a time; queries are held. A lone vector is one query.
     k : int
         Where `X` has fewer rows, the rest is id −1 at distance infinity.
     metric : {"l2", "cosine", "ip"}
@@ -74,7 +74,7 @@ def nearest(X: Any, Q: Any, k: int, metric: str = "l2") -> Neighbors:
         k, metric = whole_number(k, "k", low=1), one_of(metric, "metric", METRICS)
         return _nearest_in(rows, queries, k, metric)
     source = open_vectors(X, name="X")
-    queries = ComparedRows(Q, "Q")
+    queries = ComparedRows(lone_as_row(Q), "Q")
     _require_same_columns(source.shape[1], source.feature_names, queries)
     k, metric = whole_number(k, "k", low=1), one_of(metric, "metric", METRICS)
     best = no_neighbors(queries.n_rows, k)
@@ -166,7 +166,7 @@ def _closer_than(bounds: Bounds, radius: float) -> tuple[Ids, Ids]:
 
 
 def _check_rows(X: Any, Q: Any) -> tuple[ComparedRows, ComparedRows]:
-    rows, queries = ComparedRows(X, "X"), ComparedRows(Q, "Q")
+    rows, queries = ComparedRows(X, "X"), ComparedRows(lone_as_row(Q), "Q")
     _require_same_columns(rows.n_columns, rows.feature_names, queries)
     return rows, queries
 

@@ -13,7 +13,7 @@ from bitkin.codes import Codes
 from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
-from bitkin.input_files import VectorFileOptions
+from bitkin.input_files import VectorFileOptions, open_queries
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.rescoring.funnel import Timings
@@ -57,7 +57,7 @@ def encode_vectors(
     path: Path, options: VectorFileOptions, hasher: Hasher, rows: int, timings: Timings
 ) -> QueryBatches:
     """Return queries that are vectors, encoded so many at a time."""
-    source = options.open([path], hasher)
+    source = open_queries(path, options, hasher)
     hasher.require_features(source)
 
     def encode_batches() -> Iterator[tuple[Any, Codes]]:

@@ -25,6 +25,7 @@ from bitkin.estimators.vector_input import VectorLearner
 
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
+from bitkin.io.vectors.rows import lone_as_row
 
 
 @contextmanager
@@ -60,9 +61,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner): 
         return np.concatenate([nothing, *rows])
 
     def encode(self, X: Any) -> Codes:
-        """Return the codes of every row, packed, under this hasher's fingerprint."""
+        """Return the codes of every row, packed, under this hasher's fingerprint; a lone vector is
+        one row.
+        """
         check_is_fitted(self)
-        parts = [self._codes(batch) for _, batch in self._batches(X)]
+        parts = [self._codes(batch) for _, batch in self._batches(lone_as_row(X))]
         if not parts:
             nothing = np.empty((0, self.spec_.n_symbols), dtype=np.uint8)
             parts = [Codes.from_symbols(nothing, self.spec_.bits_per_symbol)]

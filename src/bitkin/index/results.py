@@ -5,7 +5,8 @@ The order is the same everywhere: nearest first, ties by lower id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,14 @@ import numpy.typing as npt
 
 from bitkin import memory
 from bitkin.arrays import Ids
-from bitkin.errors import InvalidInputError
+from bitkin.errors import InvalidInputError, MissingExtraError
+
+
+class Hit(NamedTuple):
+    """One neighbour of a query."""
+
+    id: Any
+    distance: Any
 
 
 class Neighbors(NamedTuple):
@@ -28,6 +36,16 @@ class Neighbors(NamedTuple):
     distances: npt.NDArray[Any]
     """(n_queries, k): int32 symbol counts from an index, floats from `bitkin.evaluate.nearest`."""
 
+    def by_query(self) -> Iterator[list[Hit]]:
+        """Yield what was found for every query, padding left out."""
+        return found_by_query(self.ids, self.distances)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with the columns query, rank, id and distance, a row per
+        neighbour.
+        """
+        return found_to_pandas(self.ids, self.distances)
+
 
 class RaggedNeighbors(NamedTuple):
     """All neighbours within a radius; those of query i are `ids[offsets[i]:offsets[i + 1]]`.
@@ -41,6 +59,51 @@ class RaggedNeighbors(NamedTuple):
     """int64, all queries after one another."""
     distances: npt.NDArray[np.int32]
     """int32, beside `ids`."""
+
+    def by_query(self) -> Iterator[list[Hit]]:
+        """Yield what was found for every query."""
+        for first, last in pairwise(self.offsets.tolist()):
+            yield list(map(Hit, self.ids[first:last].tolist(), self.distances[first:last].tolist()))
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with the columns query, rank, id and distance, a row per
+        neighbour.
+        """
+        counts = np.diff(self.offsets)
+        queries = np.repeat(np.arange(len(counts)), counts)
+        rank = np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], counts)
+        return _data_frame(queries, rank, self.ids, self.distances)
+
+
+def found_by_query(ids: npt.NDArray[Any], distances: npt.NDArray[Any]) -> Iterator[list[Hit]]:
+    """Yield what was found for every query, padding left out."""
+    for row, there in enumerate(_not_padding(ids)):
+        yield list(map(Hit, ids[row, there].tolist(), distances[row, there].tolist()))
+
+
+def found_to_pandas(ids: npt.NDArray[Any], distances: npt.NDArray[Any]) -> Any:
+    """Return a pandas data frame of what was found, padding left out."""
+    there = _not_padding(ids)
+    queries, rank = np.nonzero(there)
+    return _data_frame(queries, rank, ids[there], distances[there])
+
+
+def _not_padding(ids: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    if ids.dtype.kind == "O":  # strings, or None
+        return np.array([[id is not None for id in row] for row in ids], dtype=bool).reshape(
+            ids.shape
+        )
+    return np.asarray(ids >= 0)
+
+
+def _data_frame(queries: Any, rank: Any, ids: Any, distances: Any) -> Any:
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise MissingExtraError(
+            "to_pandas needs pandas, which is not installed: pip install pandas"
+        ) from error
+    return DataFrame({"query": queries, "rank": rank, "id": ids, "distance": distances})
 
 
 def no_neighbors(

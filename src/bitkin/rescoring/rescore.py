@@ -17,6 +17,7 @@ from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import stack
+from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.corrections import (
     as_corrections,
     batches_for,
@@ -144,7 +145,7 @@ def _rescore_by_vectors(
     ids: npt.ArrayLike | None,
 ) -> Neighbors:
     source = open_vectors(vectors, name="vectors")
-    asked = open_vectors(queries, name="queries")
+    asked = open_vectors(lone_as_row(queries), name="queries")
     asked.require_columns(source.feature_names, source.name)
     if asked.shape[1] != source.shape[1]:
         raise InvalidInputError(
@@ -169,7 +170,7 @@ def _rescore_by_estimate(
     corrections: Any,
     ids: npt.ArrayLike | None,
 ) -> Neighbors:
-    batches = [batch for _, batch in batches_for(scorer, queries, "queries")]
+    batches = [batch for _, batch in batches_for(scorer, lone_as_row(queries), "queries")]
     prepared = scorer.prepare_queries(stack(batches)) if batches else None
     _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
     taken, kept, row_of = _shortlisted_rows(shortlist, codes, corrections, ids, scorer)

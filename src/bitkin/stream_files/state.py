@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
-from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
 from bitkin.io.layout import damaged
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
@@ -114,6 +114,18 @@ def save_state(
     from bitkin.hashers.projection.files import save_hasher
 
     save_hasher(hasher, path, _record(position, settings, taken))
+
+
+def is_state(path: Path) -> bool:
+    """Tell whether a file is the state of a stream; whether it can be continued is not known."""
+    try:
+        stored = read_file(path, mmap=True)
+    except BitkinError:
+        return False
+    return (
+        stored.class_name in (_START, "ProjectionHash")
+        and stored.optional_parameter(_KEY) is not None
+    )
 
 
 def load_state(path: Path, spelling: ArgumentSpelling = PYTHON) -> SavedStream:

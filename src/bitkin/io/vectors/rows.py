@@ -5,6 +5,7 @@ instead.
 from __future__ import annotations
 
 import os
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,18 @@ def as_rows(value: Any, name: str) -> Batch:
     row_shape(rows.shape, name)
     number_dtype(rows.dtype, name)
     return given_csr(rows, name) if issparse(rows) else rows
+
+
+def lone_as_row(vectors: Any) -> Any:
+    """Return a lone vector as one row, and all else as it is; so also a column of arrays."""
+    if isinstance(vectors, (list, tuple)):
+        is_lone = bool(vectors) and isinstance(vectors[0], (Real, np.number, np.bool_))
+        return [vectors] if is_lone else vectors
+    if getattr(vectors, "ndim", 2) != 1 or getattr(vectors.dtype, "kind", "O") == "O":
+        return vectors
+    if issparse(vectors):
+        return vectors.reshape(1, -1)
+    return vectors[None] if isinstance(vectors, np.ndarray) else np.asarray(vectors)[None]
 
 
 def checked_csr(matrix: Any) -> csr_array:
