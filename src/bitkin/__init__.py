@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bitkin.hashers.minhash.minhash import MinHash
     from bitkin.hashers.projection.projection_hash import ProjectionHash
     from bitkin.hashers.projection.streams.drift import Drift
+    from bitkin.hashers.sign_hash.sign_hash import SignHash
     from bitkin.hashers.wta import WTAHash
     from bitkin.index.bands.band_index import BandIndex
     from bitkin.index.bands.tuning import BandTuning
@@ -82,6 +83,7 @@ _HOMES = {
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
     "Records": "bitkin.collection.results:Records",
     "Sets": "bitkin.sets.sets:Sets",
+    "SignHash": "bitkin.hashers.sign_hash.sign_hash:SignHash",
     "StreamPosition": "bitkin.stream_files.state:StreamPosition",
     "StreamRun": "bitkin.stream_files.run:StreamRun",
     "Taxonomy": "bitkin.learn.taxonomy.taxonomy:Taxonomy",
@@ -135,6 +137,7 @@ __all__ = [
     "RaggedNeighbors",
     "Records",
     "Sets",
+    "SignHash",
     "StreamPosition",
     "StreamRun",
     "Taxonomy",

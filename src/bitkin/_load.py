@@ -22,6 +22,7 @@ _MODULES = {
     "MinHash": "bitkin.hashers.minhash.minhash",
     "MultiIndex": "bitkin.index.multi.multi_index",
     "ProjectionHash": "bitkin.hashers.projection.projection_hash",
+    "SignHash": "bitkin.hashers.sign_hash.sign_hash",
     "WTAHash": "bitkin.hashers.wta",
 }
 

@@ -51,6 +51,10 @@ def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
             bitkin.WTAHash(window=60, densify=None),
         ),
         (
+            ("--method", "sign"),
+            bitkin.SignHash(),
+        ),
+        (
             ("--method", "minhash", "--hashes", 50, "--symbol-bits", 4),
             bitkin.MinHash(50, bits_per_symbol=4),
         ),

@@ -28,7 +28,10 @@ HASHER = ProjectionHash(8).fit(X)
             {"hasher": ProjectionHash(8)},
             r"hasher must be fitted, got ProjectionHash\(n_bits=8\).*Call its fit",
         ),
-        ({"hasher": "pca"}, "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got str"),
+        (
+            {"hasher": "pca"},
+            "hasher must be a fitted ProjectionHash, SignHash, WTAHash or MinHash, got str",
+        ),
         (
             {"vectors": "float64"},
             "vectors must be one of 'float32', 'float16', 'int8', 'csr', got 'float64'",

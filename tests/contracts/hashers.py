@@ -91,6 +91,7 @@ INSTANCES: dict[str, list[Hasher]] = {
         bitkin.MinHash(n_hashes=13, bits_per_symbol=17, random_state=3),
     ],
     "ProjectionHash": _projection_hashes(),
+    "SignHash": [bitkin.SignHash()],
     "WTAHash": [
         bitkin.WTAHash(n_hashes=8, window=2),
         bitkin.WTAHash(
@@ -124,7 +125,7 @@ def _features_needed(hasher: Any) -> int:
     """How many features rows must have: learned directions are no more than those, drawn ones any
     number.
     """
-    return 1 if seed_decides(hasher) else int(hasher.n_bits)
+    return int(hasher.n_bits) if hasattr(hasher, "n_bits") and not seed_decides(hasher) else 1
 
 
 def meets_every_row(hasher: Any) -> bool:
@@ -144,10 +145,17 @@ def takes_lists_as_sets(hasher: Any) -> bool:
     return isinstance(hasher, bitkin.MinHash)
 
 
+def has_seed(hasher: Any) -> bool:
+    """Whether anything is drawn; there is one SignHash for every width."""
+    return "random_state" in hasher.get_params()
+
+
 def seed_decides(hasher: Any) -> bool:
     """Whether another seed is sure to give another model; learned directions may come out the
     same.
     """
+    if not has_seed(hasher):
+        return False
     return not isinstance(hasher, bitkin.ProjectionHash) or hasher.projection == "random"
 
 

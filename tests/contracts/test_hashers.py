@@ -24,12 +24,16 @@ from bitkin.io import open_vectors
 from tests.contracts.hashers import (
     INSTANCES,
     exported,
+    has_seed,
     instances,
     seed_decides,
     takes_lists_as_sets,
 )
 
 each_hasher = pytest.mark.parametrize("hasher", [clone(h) for h in instances()], ids=repr)
+each_seeded_hasher = pytest.mark.parametrize(
+    "hasher", [clone(h) for h in instances() if has_seed(h)], ids=repr
+)
 
 
 def vectors(n: int = 300, d: int = 11, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -144,7 +148,7 @@ def test_it_works_in_a_pipeline(hasher: Hasher) -> None:
     assert pipeline.transform(X).shape == (300, hasher.spec_.n_symbols)
 
 
-@each_hasher
+@each_seeded_hasher
 def test_codes_of_two_models_never_meet(hasher: Hasher) -> None:
     X = vectors()
     a = hasher.fit(X).encode(X)
@@ -157,7 +161,7 @@ def test_codes_of_two_models_never_meet(hasher: Hasher) -> None:
         index.search(b, 1)
 
 
-@each_hasher
+@each_seeded_hasher
 def test_a_fresh_seed_is_kept(hasher: Hasher, tmp_path: Path) -> None:
     X = vectors()
     a = clone(hasher).set_params(random_state=None).fit(X)

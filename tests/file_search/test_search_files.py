@@ -237,7 +237,9 @@ def test_corrections_that_cannot_be_made_leave_no_file() -> None:
     hasher, X = bitkin.load("model"), np.load("vectors.npy")
     with pytest.raises(InvalidInputError, match="vectors must have 17 features"):
         bitkin.save_corrections("new", hasher, X[:, :16])
-    with pytest.raises(InvalidInputError, match="hasher must be a fitted ProjectionHash, got MinH"):
+    with pytest.raises(
+        InvalidInputError, match="hasher must be a fitted ProjectionHash or SignHash, got M"
+    ):
         bitkin.save_corrections("new", bitkin.MinHash(), X)
     X[100, 3] = np.nan
     with pytest.raises(InvalidInputError, match="NaN at row 100"):

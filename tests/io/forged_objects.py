@@ -26,6 +26,7 @@ from bitkin import (
     MinHash,
     MultiIndex,
     ProjectionHash,
+    SignHash,
     Taxonomy,
     WTAHash,
     distances,
@@ -175,6 +176,7 @@ def good_objects(folder: Path) -> dict[str, Parts]:
     made |= {
         "minhash": MinHash(16).fit(np.abs(X)),
         "minhash of sets": MinHash(9, method="independent", bits_per_symbol=3).fit(),
+        "signs": SignHash().fit(X),
         "wta": WTAHash(16, 3).fit(X),
         "wta of products": WTAHash(
             9, 2, degree=2, coefficients=True, densify="optimal", layout="independent"
@@ -466,6 +468,7 @@ _USES: dict[str, Callable[[Any, Path], None]] = {
     "BandIndex": _use_index,
     "EpochIndex": _use_epochs,
     "MinHash": _use_hasher,
+    "SignHash": _use_hasher,
     "WTAHash": _use_hasher,
     "ProjectionHash": _use_projection,
     "KernelMap": _use_map,

@@ -444,7 +444,7 @@ def test_only_hashers_whose_codes_can_be_scored_are_taken() -> None:
     ):
         bitkin.corrections(ProjectionHash(8, projection=crooked, rotation=None).fit(X), X)
     with pytest.raises(
-        InvalidInputError, match="hasher must be a fitted ProjectionHash, got WTAHash"
+        InvalidInputError, match="hasher must be a fitted ProjectionHash or SignHash, got WTAHash"
     ):
         bitkin.corrections(bitkin.WTAHash(8).fit(X), X)
     other = ProjectionHash(5).fit(X)

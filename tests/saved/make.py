@@ -66,6 +66,8 @@ def make(folder: Path) -> None:
     wta.save(folder / "WTAHash.bitkin")
     answers["WTAHash.symbols"] = wta.transform(X[:9])
 
+    bitkin.SignHash().fit(X).save(folder / "SignHash.bitkin")
+
     minhash = bitkin.MinHash(16, random_state=3).fit([["a", "b"], ["c"]])
     minhash.save(folder / "MinHash.bitkin")
     answers["MinHash.symbols"] = minhash.transform([["a", "b", "c"], ["b"], ["d", "e"]])

@@ -56,6 +56,7 @@ def test_hashers_without_matrices() -> None:
     np.testing.assert_array_equal(
         saved("WTAHash").transform(rows()[:9]), ANSWERS["WTAHash.symbols"]
     )
+    np.testing.assert_array_equal(saved("SignHash").transform(rows()[:9]), rows()[:9] > 0)
     sets = [["a", "b", "c"], ["b"], ["d", "e"]]
     np.testing.assert_array_equal(saved("MinHash").transform(sets), ANSWERS["MinHash.symbols"])
 

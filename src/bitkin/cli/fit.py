@@ -50,6 +50,7 @@ _METHODS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "minhash": ("MinHash", {"--hashes": "n_hashes", "--symbol-bits": "bits_per_symbol"}),
+    "sign": ("SignHash", {}),
 }
 
 
@@ -57,7 +58,7 @@ def fit(
     vectors: Vectors,
     out: Annotated[Path, out_option("The model to write.")],
     method: Annotated[
-        str, typer.Option("--method", "-m", help="projection, wta or minhash.")
+        str, typer.Option("--method", "-m", help="projection, wta, minhash or sign.")
     ] = "projection",
     bits: Annotated[
         int | None,
@@ -201,7 +202,9 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
             parameters[name] = None
     if parameters.get("window", "auto") != "auto":
         parameters["window"] = _parse_window(parameters["window"])
-    hasher: Hasher = getattr(bitkin, class_name)(**parameters, random_state=seed)
+    if method != "sign":  # which draws nothing
+        parameters["random_state"] = seed
+    hasher: Hasher = getattr(bitkin, class_name)(**parameters)
     return hasher
 
 

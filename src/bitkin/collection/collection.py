@@ -12,7 +12,8 @@ import numpy.typing as npt
 from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
 from bitkin.closing import Closes
-from bitkin.collection.encoding import Encoder
+from bitkin.codes import Codes
+from bitkin.collection.encoding import EncodedRows, Encoder
 from bitkin.collection.ids import list_some_ids
 from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
 from bitkin.collection.results import Hits, Records
@@ -110,7 +111,7 @@ class Collection(Closes):
         ----------
         path : None
             In memory. Collections on disk are not in this version yet.
-        hasher : ProjectionHash, WTAHash or MinHash
+        hasher : ProjectionHash, SignHash, WTAHash or MinHash
             Fitted. The collection keeps a copy: what is done to the hasher later does not reach it.
         vectors : {"float32", "float16", "int8", "csr", None}, default "float32"
             How vectors are kept for the exact stage; "int8" has a scale for every vector; None
@@ -124,8 +125,8 @@ class Collection(Closes):
             Metadata is not in this version yet.
         stage : {"codes", "estimate", "exact", None}, default None
             The last stage of a search that does not name one; None is the best that is possible.
-            "estimate" needs a ProjectionHash with orthonormal directions or a random projection,
-            "exact" needs vectors.
+            "estimate" needs a SignHash, or a ProjectionHash with orthonormal directions or a
+            random projection, "exact" needs vectors.
         oversample : int, default 10
             Codes keep k · oversample · 10 rows per query for the next stage, the estimate keeps k ·
             oversample.
@@ -199,7 +200,30 @@ class Collection(Closes):
         """
         if metadata is not None:
             raise not_yet("metadata", _LATER)
-        return self._put(vectors, ids, replaces=False)
+        return self._put(self._encode(vectors, ids), ids, replaces=False)
+
+    def add_codes(
+        self, codes: Codes, *, ids: Any = None, corrections: Any = None
+    ) -> npt.NDArray[Any]:
+        """Add codes that exist already, without their vectors, and return their ids as `add` does.
+
+        Parameters
+        ----------
+        codes : Codes
+            Made by this collection's hasher, or of unknown origin, such as
+            `interop.from_sentence_transformers` and `Codes.from_bytes` make. The collection must
+            keep no vectors.
+        ids : optional
+            As for `add`.
+        corrections : float32 (n, 2), optional
+            What `bitkin.corrections` made of the same vectors, for estimates. A `SignHash` under
+            cosine can do without: all rows then get the number that vectors with normal coordinates
+            have, which ranks them by the product of the query with their signs.
+        """
+        require_order(ids)
+        keeps_vectors = self._settings.vectors is not None
+        new = self._encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
+        return self._put(new, ids, replaces=False)
 
     def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors, replacing those whose ids are there already; a search sees all of it or
@@ -211,7 +235,7 @@ class Collection(Closes):
             raise InvalidInputError(
                 "ids must be given to upsert, one a row. Use add for ids that are made here."
             )
-        return self._put(vectors, ids, replaces=True)
+        return self._put(self._encode(vectors, ids), ids, replaces=True)
 
     def remove(self, ids: Any) -> None:
         """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed."""
@@ -337,12 +361,17 @@ class Collection(Closes):
             raise InvalidInputError("the collection is closed. Create another one.")
         return store
 
-    def _put(self, vectors: Any, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
+    def _encode(self, vectors: Any, ids: Any) -> EncodedRows:
+        """Return what is to be kept of vectors; that the ids of theirs are in order is asked
+        first.
+        """
         require_order(ids)
         kept = self._open_store.snapshot.kept.vectors
+        return self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
+
+    def _put(self, new: EncodedRows, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         # All that reads, checks and encodes comes before the lock: it may take long, fail, or run
         # code of the caller's.
-        new = self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
         given = self._open_store.snapshot.ids.check_new(len(new.codes), ids)
         with self._writer:
             store = self._open_store

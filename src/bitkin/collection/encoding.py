@@ -14,14 +14,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin.arrays import Batch
-from bitkin.codes import Codes
+from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.collection.rows import Pieces
 from bitkin.collection.vectors import Parts, StagedVectors
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
 from bitkin.sets.members import is_matrix
 
@@ -89,6 +89,40 @@ class Encoder:
             None if self.scorer is None else corrections,
         )
 
+    def accept_codes(self, codes: Any, corrections: Any, *, keeps_vectors: bool) -> EncodedRows:
+        """Check codes that were made elsewhere, and corrections of them where the collection keeps
+        those; None takes the usual ones, if there are any.
+        """
+        require_codes(codes, "codes")
+        require_comparable(self.hasher.spec_, self.hasher.fingerprint_, codes, "codes")
+        if keeps_vectors:
+            raise InvalidInputError(
+                "codes have no vectors, and this collection keeps some for the exact stage. Create "
+                "it with vectors=None, or add the vectors."
+            )
+        codes = codes.with_fingerprint(self.hasher.fingerprint_)
+        if self.scorer is None:
+            if corrections is not None:
+                raise InvalidInputError(
+                    "corrections must be None in this collection, which makes no estimates: "
+                    f"{self.why_not}"
+                )
+            return EncodedRows(codes, None, None)
+        if corrections is None:
+            kept = self.scorer.usual_corrections(len(codes))
+            if kept is None:
+                raise InvalidInputError(
+                    "corrections must be given with codes in this collection, whose estimates need "
+                    "two numbers a row. Make them from the vectors by bitkin.corrections(hasher, "
+                    f"vectors, metric={self.scorer.metric!r}). Only a SignHash under "
+                    "metric='cosine' can do without."
+                )
+        else:
+            kept = require_corrections(corrections, codes, self.scorer.metric)
+        staged = Pieces()
+        staged.append(kept)
+        return EncodedRows(codes, None, staged)
+
     def encode_queries(
         self, batch: Batch, name: str, first: int, *, prepare: bool
     ) -> tuple[Codes, PreparedQueries | None]:
@@ -115,7 +149,7 @@ def freeze_hasher(hasher: Any) -> Hasher:
     """Return a fitted hasher that is shared with no one."""
     if not isinstance(hasher, Hasher):
         raise InvalidInputError(
-            "hasher must be a fitted ProjectionHash, WTAHash or MinHash, got "
+            "hasher must be a fitted ProjectionHash, SignHash, WTAHash or MinHash, got "
             f"{type(hasher).__name__}."
         )
     try:

@@ -17,6 +17,7 @@ from bitkin.codes import Codes
 from bitkin.epochs.epoch import Epoch
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.estimators.vector_input import fitted_names
+from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.rescoring.corrections import scorer_for
@@ -84,6 +85,11 @@ def find_scorer(state: State, snapshot: Any, metric: str, name: str) -> Scorer:
     """Return the scorer of a snapshot: the one that is here already where there is one, of the
     snapshot's columns.
     """
+    if isinstance(snapshot, SignHash):
+        raise InvalidInputError(
+            f"{name} must be a ProjectionHash, got a SignHash, whose model never changes. Put its "
+            "codes into a Collection or a FlatIndex."
+        )
     known = state.find(getattr(snapshot, "fingerprint_", None))
     if known is None:
         return scorer_for(snapshot, metric, name)

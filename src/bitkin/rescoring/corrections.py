@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,18 +16,13 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.vector_input import fitted_names
 from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.io.vectors import open_vectors
 from bitkin.rescoring.estimate import Corrections, Scorer, are_no_squares
 from bitkin.rescoring.pair_distances import METRICS
 
-# How far PᵀP may be from the identity: a tracked subspace is within 1e-4.
-_ORTHONORMAL_WITHIN = 1e-3
-# Models never change, and the product takes longer than a search for one query.
-_known_orthonormal: WeakKeyDictionary[SignModel, bool] = WeakKeyDictionary()
 
-
-def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Corrections:
+def corrections(hasher: ProjectionHash | SignHash, vectors: Any, metric: str = "l2") -> Corrections:
     """Return the two numbers per vector that, beside its code, give estimates of distances: float32
     (n, 2).
 
@@ -37,9 +31,9 @@ def corrections(hasher: ProjectionHash, vectors: Any, metric: str = "l2") -> Cor
 
     Parameters
     ----------
-    hasher : ProjectionHash
-        Fitted, with orthonormal directions (PCA, Nystrom, OPAST, FrequentDirections) or a random
-        projection; or a snapshot of such a one.
+    hasher : ProjectionHash or SignHash
+        Fitted; a ProjectionHash with orthonormal directions (PCA, Nystrom, OPAST,
+        FrequentDirections) or a random projection, or a snapshot of such a one.
     vectors : array, CSR matrix, data frame or VectorSource
         The rows that were hashed.
     metric : {"l2", "cosine", "ip"}
@@ -71,15 +65,16 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
     it.
     """
     metric = one_of(metric, "metric", METRICS)
-    if not isinstance(hasher, ProjectionHash):
+    if not isinstance(hasher, (ProjectionHash, SignHash)):
         raise InvalidInputError(
-            f"{name} must be a fitted ProjectionHash, got {type(hasher).__name__}. Codes of other "
-            "hashers are compared by the symbols that differ, or rescored with stage='exact'."
+            f"{name} must be a fitted ProjectionHash or SignHash, got {type(hasher).__name__}. "
+            "Codes of other hashers are compared by the symbols that differ, or rescored with "
+            "stage='exact'."
         )
     check_is_fitted(hasher)
     # taken once: the model of a stream may be replaced while it learns
     model = hasher.model_
-    if not model.random and not _is_orthonormal(model):
+    if not model.random and not model.is_orthonormal:
         raise InvalidInputError(
             f"{name} must have orthonormal directions or a random projection for its codes to be "
             f"scored, got {hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or "
@@ -108,23 +103,13 @@ def batches_for(scorer: Scorer, vectors: Any, name: str) -> Iterator[tuple[int, 
     """
     source = open_vectors(vectors, name=name)
     source.require_columns(scorer.feature_names)
-    wanted = len(scorer.model.components)
+    wanted = scorer.model.n_features
     if source.shape[1] != wanted:
         raise InvalidInputError(
             f"{source.name} must have {wanted} features, as the hasher was fitted on, got "
             f"{source.shape[1]}."
         )
     return source.batches()
-
-
-def _is_orthonormal(model: SignModel) -> bool:
-    if model not in _known_orthonormal:
-        wide = model.components.astype(np.float64)
-        _known_orthonormal[model] = bool(
-            # WᵀW = I but for rounding: then ⟨x, q⟩ within the subspace is ⟨Wᵀx, Wᵀq⟩
-            np.abs(wide.T @ wide - np.eye(wide.shape[1])).max() <= _ORTHONORMAL_WITHIN
-        )
-    return _known_orthonormal[model]
 
 
 def require_corrections(corrections: Any, codes: Codes, metric: str) -> Corrections:

@@ -81,7 +81,7 @@ class Scorer:
     def __post_init__(self) -> None:
         mean = self.model.mean
         if mean is None:
-            mean = np.zeros(len(self.model.components))
+            mean = np.zeros(self.model.n_features)
         object.__setattr__(self, "mean", mean)
 
     def encode(self, batch: Batch, name: str, first: int = 0) -> tuple[Codes, Corrections]:
@@ -91,15 +91,30 @@ class Scorer:
         projected = self.model.project(batch, name)
         return self._pack_signs(projected), self._corrections(projected, batch, name, first)
 
+    def usual_corrections(self, n_rows: int) -> Corrections | None:
+        """Return corrections for codes of which nothing else is known, or None where there are no
+        usual ones.
+
+        Under cosine, and without a mean, a row keeps f / ‖x‖ = √(‖x‖ / ‖x‖₁), in which its length
+        does not matter. Rows with normal coordinates have ‖x‖₁ / ‖x‖ ≈ √(2d / π). The same number
+        for all rows ranks them by ⟨s, q⟩.
+        """
+        model = self.model
+        sees_all = model.mean is None and not model.random
+        if self.metric != "cosine" or not sees_all or model.spec.n_symbols != model.n_features:
+            return None
+        kept: Corrections = np.zeros((n_rows, 2), dtype=np.float32)
+        kept[:, 1] = (2 * model.n_features / np.pi) ** -0.25
+        return kept
+
     def corrections(self, batch: Batch, name: str, first: int | Ids = 0) -> Corrections:
         """Return what `encode` does, without the codes; `first` may be the numbers of all rows."""
         return self._corrections(self.model.project(batch, name), batch, name, first)
 
     def _pack_signs(self, projected: Projections) -> Codes:
-        """Return the codes of projected rows: their signs, 0 counting as positive."""
-        n_rows, n_bits = projected.shape
-        words = np.zeros((n_rows, 1, -(-n_bits // 64)), dtype=WORD)
-        words[:, 0].view(np.uint8)[:, : -(-n_bits // 8)] = np.packbits(projected >= 0, axis=1)
+        """Return the codes of projected rows: their signs."""
+        words = np.zeros((len(projected), 1, self.model.spec.plane_words), dtype=WORD)
+        self.model.pack(projected, words[:, 0])
         words.flags.writeable = False
         return Codes.from_parts(words, self.model.spec, None, self.model.fingerprint)
 

@@ -25,6 +25,8 @@ from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import first_not_finite, not_finite, row_slice
 
 _SHORT_MEAN = 2.0**-64
+# How far WᵀW may be from the identity: a tracked subspace is within 1e-4.
+_ORTHONORMAL_WITHIN = 1e-3
 _WORTH_A_THREAD = 1024  # rows
 
 _PACKED_AT_ONCE = 1 << 16
@@ -93,6 +95,21 @@ class SignModel:
             )
         return self
 
+    @property
+    def n_features(self) -> int:
+        """Length of a vector."""
+        return len(self.components)
+
+    @cached_property
+    def is_orthonormal(self) -> bool:
+        """Whether directions are orthonormal but for rounding: then ⟨x, q⟩ within their subspace is
+        ⟨Wᵀx, Wᵀq⟩.
+        """
+        wide = self.components.astype(np.float64)
+        with threads.blas_in_one_thread():
+            off = np.abs(wide.T @ wide - np.eye(wide.shape[1])).max()
+        return bool(off <= _ORTHONORMAL_WITHIN)
+
     @cached_property
     def fingerprint(self) -> str:
         """Equal for two models exactly when they make the same codes."""
@@ -106,7 +123,7 @@ class SignModel:
         """The mean times 2**e, and e, which is 0 unless the mean is so short that float32 would
         lose its squares.
         """
-        mean = np.zeros(len(self.components)) if self.mean is None else self.mean
+        mean = np.zeros(self.n_features) if self.mean is None else self.mean
         largest = float(np.abs(mean).max(initial=0.0))
         if largest == 0.0 or largest >= _SHORT_MEAN:
             return mean, 0
@@ -130,6 +147,13 @@ class SignModel:
         out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
         self._fill(out, batch, name)
         return out
+
+    def pack(self, projected: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]) -> None:
+        """Write the signs of what `project` returned to the zeroed rows `words`, 0 counting as
+        positive.
+        """
+        n_bytes = -(-self.spec.n_symbols // 8)
+        words.view(np.uint8)[:, :n_bytes] = np.packbits(projected >= 0, axis=1)
 
     def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
         """Return packed codes: uint64 (n, words per row)."""
