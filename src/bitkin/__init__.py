@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from bitkin.stream_files.run import StreamRun
     from bitkin.stream_files.state import StreamPosition
     from bitkin.threads import get_threads, set_threads
+    from bitkin.warming import WarmUp, warmup
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
@@ -88,6 +89,7 @@ _HOMES = {
     "StreamRun": "bitkin.stream_files.run:StreamRun",
     "Taxonomy": "bitkin.learn.taxonomy.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
+    "WarmUp": "bitkin.warming:WarmUp",
     "corrections": "bitkin.rescoring.corrections:corrections",
     "dedup": "bitkin.dedup",
     "distances": "bitkin.codes:distances",
@@ -115,6 +117,7 @@ _HOMES = {
     "stream_files": "bitkin.stream_files",
     "text_features": "bitkin.learn.texts:text_features",
     "theory": "bitkin.theory",
+    "warmup": "bitkin.warming:warmup",
 }
 
 __all__ = [
@@ -142,6 +145,7 @@ __all__ = [
     "StreamRun",
     "Taxonomy",
     "WTAHash",
+    "WarmUp",
     "__version__",
     "corrections",
     "dedup",
@@ -170,6 +174,7 @@ __all__ = [
     "stream_files",
     "text_features",
     "theory",
+    "warmup",
 ]
 
 

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 import bitkin
-from bitkin.cli import doctor, showcase
+from bitkin.cli.machine import doctor
+from bitkin.cli.showing import showcase
 from bitkin.errors import MissingExtraError
 from tests.cli.conftest import Run
 

@@ -16,14 +16,21 @@ import bitkin
 from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_ROTATIONS
 from tests.cli.conftest import Run
 
-COMMANDS = ["demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor", "classify"]
+COMMANDS = [
+    "demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor", "warmup", "classify",
+]  # fmt: skip
 HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
 
 def example_in(text: str) -> str:
-    found = re.search(r"Example: (.*?)\n\n", text, flags=re.DOTALL)
+    found = re.search(r"Example:\s(.*?)\n\n", text, flags=re.DOTALL)
     assert found is not None
-    return " ".join(found.group(1).split())
+    return " ".join(found.group(1).replace("\\\n", " ").split())
+
+
+def examples_in(text: str) -> list[str]:
+    """All examples of a help text, as they are printed."""
+    return re.findall(r"^  Example:\s+(.*?)\n\n", text, flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
@@ -37,7 +44,7 @@ def test_every_help_has_an_example(run: Run, command: str, option: str) -> None:
 def test_the_help_of_all_lists_every_command_and_has_an_example(run: Run) -> None:
     done = run("--help")
     assert done.code == 0
-    assert "Example: " in done.out
+    assert "Example:" in done.out
     for command in COMMANDS:
         assert re.search(rf"^  {command} +\w", done.out, flags=re.MULTILINE)
 
@@ -59,6 +66,26 @@ def test_the_examples_of_the_help_run(
         assert program == "bitkin"
         done = run(*arguments)
         assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_can_be_copied_as_they_are_printed(run: Run, command: str) -> None:
+    text = run(command, "--help").out
+    assert text.count("Example:") == len(examples_in(text)) > 0
+    for example in examples_in(text):
+        lines = example.split("\n")
+        assert all(len(line) <= 79 for line in lines)
+        # a shell reads on after a backslash and after &&, and nowhere else
+        assert all(line.endswith((" \\", " &&")) for line in lines[:-1])
+        assert not lines[-1].endswith((" \\", " &&"))
+
+
+def test_summaries_of_commands_are_whole_sentences(run: Run) -> None:
+    for group in ([], ["classify"]):
+        listed = run(*group, "--help").out.split("Commands:\n")[1]
+        sentences = re.sub(r"\n {4,}", " ", listed).splitlines()
+        assert len(sentences) >= 3
+        assert all(sentence.endswith(".") and "..." not in sentence for sentence in sentences)
 
 
 def test_the_command_line_names_every_suffix_that_can_be_read(run: Run) -> None:

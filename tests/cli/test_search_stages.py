@@ -289,15 +289,11 @@ def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
         mine = run("search", "multi", *ASK[2:], *options, "--json")
         assert mine.code == 0
         assert mine.out == run(*ASK, *options, "--json").out
-    assert (
-        run(
-            "index", "codes", "-o", "bands", "--kind", "bands", "--band-bits", 8, "--probes", 1
-        ).code
-        == 0
-    )
+    settings = ("--band-bits", 8, "--probes", 1, "--budget", 150)
+    assert run("index", "codes", "-o", "bands", "--kind", "bands", *settings).code == 0
     bands = bitkin.load("bands")
     assert isinstance(bands, bitkin.BandIndex)
-    assert (bands.band_bits, bands.probes) == (8, 1)
+    assert (bands.band_bits, bands.probes, bands.budget, bands.score) == (8, 1, 150, "distance")
     hits = bands.search(bitkin.load("model").encode(np.load("queries.npy")), 10)
     *found, explained = run("search", "bands", *ASK[2:], "--explain", "--json").objects
     require_same(found, hits)
@@ -310,7 +306,12 @@ def test_the_kind_of_an_index_and_what_goes_with_it(run: Run) -> None:
         (("--band-bits", "8"), "--band-bits", "means nothing without --kind bands"),
         (("--kind", "multi", "--probes", "8"), "--probes", "means nothing without --kind bands"),
         (("--kind", "bands", "--band-bits", "0"), "--band-bits", "Invalid value"),
+        (("--budget", "8"), "--budget", "means nothing without --kind bands"),
+        (("--score", "hits"), "--score", "means nothing without --kind bands"),
+        (("--kind", "bands", "--score", "hit"), "--score", "Did you mean 'hits'?"),
     ):
         require_wrong_usage(run("index", "codes", "-o", "other", *options), option, says)
+    assert run("index", "codes", "-o", "hits", "--kind", "bands", "--score", "hits").code == 0
+    assert bitkin.load("hits").score == "hits"
     assert run("index", "codes", "-o", "other", "--kind", "bands", "--band-bits", 65).code == 1
     assert not Path("other").exists()

@@ -11,12 +11,16 @@ from typing import Annotated
 import typer
 
 from bitkin._version import __version__
-from bitkin.cli import classify, dedup, demo, doctor, encode, fit, index, search, stream
+from bitkin.cli import classify, dedup, encode, fit, index, search, stream
+from bitkin.cli.help import Command, Group
+from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
+from bitkin.cli.showing import demo
 from bitkin.errors import BitkinError
 
 app = typer.Typer(
     name="bitkin",
+    cls=Group,
     help="Short codes that keep relatives close: hash vectors, search the codes at memory "
     "speed.\n\n"
     "Example: bitkin fit vectors.npy -o model.bitkin && bitkin encode model.bitkin vectors.npy -o "
@@ -37,8 +41,9 @@ for command in (
     dedup.dedup,
     stream.stream,
     doctor.doctor,
+    warmup.warmup,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(classify.app, name="classify")
 
 

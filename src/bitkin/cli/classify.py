@@ -43,9 +43,11 @@ from bitkin.cli.classifying.report import (
     print_figures,
     print_records,
 )
+from bitkin.cli.help import Command, Group
 from bitkin.cli.output import print_json, print_table, progress_bar
 
 app = typer.Typer(
+    cls=Group,
     help="Classify texts or vectors into a taxonomy, by one small table of weights.\n\n"
     "Example: bitkin classify train --example icd10 -o model.bitkin && "
     "bitkin classify evaluate model.bitkin --example icd10\n\n",
@@ -86,7 +88,7 @@ Margin = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Command)
 def train(
     out: Annotated[Path, out_option("The model to write.")],
     files: Files = None,
@@ -204,7 +206,7 @@ def train(
     print(f"next: bitkin classify evaluate {out} {what}")
 
 
-@app.command()
+@app.command(cls=Command)
 def predict(
     model: Model,
     files: Files = None,
@@ -277,7 +279,7 @@ def predict(
         print(f"{out}: {count:,} rows, {seconds:.1f} s")
 
 
-@app.command()
+@app.command(cls=Command)
 def evaluate(
     model: Model,
     files: Files = None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bitkin.cli.arguments import Json, one_of_choices, out_option, require_other_file
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from bitkin.index.base import RowIndex
 
 _KINDS = ["flat", "multi", "bands"]
+_SCORES = ["distance", "hits"]
 _ROWS_AT_ONCE = 1 << 20
 
 
@@ -29,13 +31,32 @@ def index(
             help="The id of every row, if not 0, 1, 2, …: an .npy file, or text, one per line."
         ),
     ] = None,
-    kind: Annotated[str, typer.Option(help="flat, multi or bands; see above.")] = "flat",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="flat, multi or bands; see above.", autocompletion=complete_from(*_KINDS)
+        ),
+    ] = "flat",
     band_bits: Annotated[
         int | None,
         typer.Option(min=1, help="Bits per band; 16 if absent, or all of a shorter code."),
     ] = None,
     probes: Annotated[
         int | None, typer.Option(min=0, help="Keys near its own that a query looks up per band.")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The most rows that a query looks at in the tables: faster, may miss more."
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="What orders the results: distance, or hits, the bands in which a row was found. "
+            "[default: distance]",
+            autocompletion=complete_from(*_SCORES),
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -46,13 +67,17 @@ def index(
     and may miss some.
 
     Example: bitkin index codes.bitkin -o index.bitkin
+
+    Example: bitkin index codes.bitkin --kind bands --budget 10000 -o index.bitkin
     """
     from bitkin._load import load
     from bitkin.codes import Codes
     from bitkin.errors import InvalidInputError
     from bitkin.input_files import read_ids
 
-    settings = _settings(kind, band_bits, probes)
+    settings = _settings(
+        kind, {"band_bits": band_bits, "probes": probes, "budget": budget, "score": score}
+    )
     require_other_file(out, codes if ids is None else [*codes, ids])
     parts = [load(path, mmap=True) for path in codes]
     for path, part in zip(codes, parts, strict=True):
@@ -83,24 +108,25 @@ def index(
         print(f"next: bitkin search {out} queries.npy --model model.bitkin -k 10")
 
 
-def _settings(kind: str, band_bits: int | None, probes: int | None) -> dict[str, int]:
+def _settings(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return what an index of a kind is made with beside its spec; options of another kind are
     wrong usage.
     """
     one_of_choices(kind, "--kind", _KINDS)
-    given = {"band_bits": band_bits, "probes": probes}
     settings = {name: value for name, value in given.items() if value is not None}
     if settings and kind != "bands":
         option = next(iter(settings)).replace("_", "-")
         raise typer.BadParameter("means nothing without --kind bands.", param_hint=f"'--{option}'")
+    if "score" in settings:
+        one_of_choices(settings["score"], "--score", _SCORES)
     return settings
 
 
-def _new_index(kind: str, spec: CodeSpec, settings: dict[str, int]) -> RowIndex:
+def _new_index(kind: str, spec: CodeSpec, settings: dict[str, Any]) -> RowIndex:
     from bitkin.index.bands.band_index import BandIndex
     from bitkin.index.flat import FlatIndex
     from bitkin.index.multi.multi_index import MultiIndex
 
     if kind == "bands":
-        return BandIndex(spec, **settings)  # type: ignore[arg-type]  # none of them is the score
+        return BandIndex(spec, **settings)
     return MultiIndex(spec) if kind == "multi" else FlatIndex(spec)

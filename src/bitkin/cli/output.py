@@ -120,8 +120,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a small table of plain text; the first column is text, the others are numbers."""
+def print_table(title: str, columns: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
+    """Print a small table of plain text; the first column is text, the others are numbers.
+
+    Without names of columns it has two, both of text, and no header.
+    """
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -132,9 +135,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         title_justify="left",
         box=SIMPLE,
         pad_edge=False,
+        show_header=columns is not None,
     )
-    for i, column in enumerate(columns):
-        table.add_column(Text(printable(column)), justify="left" if i == 0 else "right")
+    for i, column in enumerate(columns or ("", "")):
+        is_text = i == 0 or columns is None
+        table.add_column(Text(printable(column)), justify="left" if is_text else "right")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # a string would be read as markup
     Console(highlight=False).print(table)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -56,6 +56,29 @@ class _FirstCompilation(event.Listener):
         """Nothing to say: the answer itself follows."""
 
     announced = False
+
+
+class _Counter(event.Listener):
+    """How many of our functions were compiled."""
+
+    compiled = 0
+
+    def on_start(self, event: Any) -> None:
+        self.compiled += event.data["dispatcher"].py_func.__module__.startswith("bitkin.")
+
+    def on_end(self, event: Any) -> None:
+        """Counted when it began."""
+
+
+@contextmanager
+def count_compilations() -> Iterator[Callable[[], int]]:
+    """Give a function that says how many kernels were compiled since the block began."""
+    counter = _Counter()
+    event.register("numba:compile", counter)
+    try:
+        yield lambda: counter.compiled
+    finally:
+        event.unregister("numba:compile", counter)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:

@@ -52,7 +52,7 @@ def doctor(
         return
     for title, values in sections.items():
         print_table(
-            title, ("", ""), [(key.replace("_", " "), str(value)) for key, value in values.items()]
+            title, None, [(key.replace("_", " "), str(value)) for key, value in values.items()]
         )
     if speed:
         print(judge_speed(sections["speed"]))

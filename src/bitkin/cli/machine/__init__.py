@@ -1,0 +1,1 @@
+"""Commands about the machine: what it has, and kernels compiled for it."""

@@ -1,0 +1,191 @@
+"""Compile kernels before anybody waits for them: for images of containers, CI, and services."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from bitkin.checks import one_of, whole_number
+from bitkin.code_spec import MAX_SYMBOLS
+from bitkin.codes import Codes
+from bitkin.collection.collection import Collection
+from bitkin.dedup.finder import find_duplicates
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.minhash.minhash import MinHash
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.wta import WTAHash
+from bitkin.index.bands.band_index import BandIndex
+from bitkin.index.base import RowIndex
+from bitkin.index.flat import FlatIndex
+from bitkin.index.multi.multi_index import MultiIndex
+from bitkin.index.rows.growth import FEW_ROWS
+from bitkin.kernels._kernel import count_compilations
+from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
+from bitkin.learn.taxonomy.taxonomy import Taxonomy
+from bitkin.sets.shingles import shingles
+
+_ROWS, _FEATURES = 1100, 16  # three blocks of 512 lanes, the last one not full
+_STORED = ("float32", "float16", "int8")
+_METRICS = ("l2", "cosine", "ip")
+
+
+class WarmUp(NamedTuple):
+    """What one task of `warmup` did."""
+
+    task: str
+    kernels: int
+    """Compiled now; 0 where all were in the cache."""
+    seconds: float
+
+
+def warmup(
+    tasks: str | Iterable[str] | None = None,
+    bits: int | Sequence[int] = 256,
+    report: Callable[[WarmUp], None] | None = None,
+) -> list[WarmUp]:
+    """Compile the kernels of some tasks and keep them, so that no later first call waits.
+
+    Small amounts of made-up data go through the library itself. What is in the cache already is
+    only loaded, so a second call takes little time. Kernels are compiled for this processor: an
+    image that is warmed up on another kind compiles again where it runs.
+
+    Parameters
+    ----------
+    tasks : str or list of str, optional
+        Among "search", "collection", "multi", "bands", "wta", "minhash", "stream", "dedup" and
+        "classify"; all of them if not given.
+    bits : int or list of int, default 256
+        Lengths of the codes that will be searched: kernels are made for a number of 64-bit words.
+    report : callable, optional
+        Called with what was done after every task.
+
+    Returns
+    -------
+    list of WarmUp
+        Per task its name, how many kernels were compiled, and the seconds it took.
+
+    Examples
+    --------
+    >>> import bitkin
+    >>> [done.task for done in bitkin.warmup("search", bits=64)]
+    ['search']
+    """
+    if isinstance(tasks, str):
+        tasks = [tasks]
+    chosen = [one_of(task, "tasks", tuple(_TASKS)) for task in (_TASKS if tasks is None else tasks)]
+    lengths = [bits] if isinstance(bits, int) else list(bits)
+    if not lengths:
+        raise InvalidInputError("bits must hold at least one length, got none.")
+    lengths = [whole_number(n, "bits", low=1, high=MAX_SYMBOLS) for n in lengths]
+    rows = np.random.default_rng(0).standard_normal((_ROWS, _FEATURES)).astype(np.float32)
+    done = []
+    for task in dict.fromkeys(chosen):
+        start = time.perf_counter()
+        with count_compilations() as count:
+            _TASKS[task](rows, lengths)
+        done.append(WarmUp(task, count(), time.perf_counter() - start))
+        if report is not None:
+            report(done[-1])
+    return done
+
+
+def _codes_of(n_bits: int, n: int = _ROWS) -> Codes:
+    n_bytes = -(-n_bits // 8)
+    random_bytes = np.random.default_rng(0).integers(0, 256, (n, n_bytes), dtype=np.uint8)
+    random_bytes[:, -1] &= 0xFF >> (8 * n_bytes - n_bits)
+    return Codes.from_bytes(random_bytes, n_bits)
+
+
+def _search_all_ways(index: RowIndex, codes: Codes) -> None:
+    """A lone query, several, among some rows, for many neighbours, and within a radius."""
+    index.add(codes)
+    some = np.arange(0, len(codes), 3)
+    for queries in (codes[:1], codes[:5]):
+        index.search(queries, 10)
+        index.search(queries, 10, allow=some)
+    index.search(codes[:2], 500)
+    index.search_radius(codes[:2], 1)
+    index.remove([0])
+    index.search(codes[:1], 10)
+
+
+def _warm_search(rows: Any, lengths: list[int]) -> None:
+    for n_bits in lengths:
+        codes = _codes_of(n_bits)
+        _search_all_ways(FlatIndex(codes.spec), codes)
+
+
+def _warm_multi(rows: Any, lengths: list[int]) -> None:
+    for n_bits in lengths:
+        codes = _codes_of(n_bits, 2 * FEW_ROWS)  # fewer get no tables
+        _search_all_ways(MultiIndex(codes.spec), codes)
+
+
+def _warm_bands(rows: Any, lengths: list[int]) -> None:
+    for n_bits in lengths:
+        codes = _codes_of(n_bits, 2 * FEW_ROWS)
+        _search_all_ways(BandIndex(codes.spec), codes)
+
+
+def _warm_collection(rows: Any, lengths: list[int]) -> None:
+    for n_bits in lengths:
+        wide = np.tile(rows, (1, -(-n_bits // _FEATURES)))
+        hasher = ProjectionHash(n_bits, projection="random", rotation=None).fit(wide)
+        normal = ProjectionHash(
+            n_bits, projection="random", rotation=None, normalize=True
+        ).fit(wide)  # fmt: skip
+        for metric in _METRICS:
+            for stored in _STORED:
+                of_metric = normal if metric == "cosine" else hasher
+                collection = Collection.create(None, of_metric, metric=metric, vectors=stored)
+                collection.add(wide)
+                for queries in (wide[:1], wide[:5]):
+                    for stage in ("codes", "estimate", "exact"):
+                        collection.search(queries, 10, stage=stage)
+                collection.search(wide[:1], 10, allow=np.arange(0, _ROWS, 3))
+
+
+def _warm_wta(rows: Any, lengths: list[int]) -> None:
+    bags = np.maximum(rows, 0.0) * (np.arange(_FEATURES) % 3 == 0)  # few of them are not zero
+    for X in (rows, csr_array(bags)):
+        codes = WTAHash().fit(X).encode(X)
+        _search_all_ways(FlatIndex(codes.spec), codes)
+
+
+def _warm_minhash(rows: Any, lengths: list[int]) -> None:
+    texts = ["the rain in Spain stays mainly in the plain", "the rain in Spain"]
+    MinHash().fit(texts).encode(shingles(texts))
+    MinHash().fit(texts).encode([["a", "rainy", "day"], ["a", "sunny", "day"]])
+
+
+def _warm_stream(rows: Any, lengths: list[int]) -> None:
+    ProjectionHash(8, projection="opast", rotation="unifdiag").partial_fit(rows).encode(rows)
+
+
+def _warm_dedup(rows: Any, lengths: list[int]) -> None:
+    find_duplicates(["the rain in Spain stays mainly in the plain"] * 3 + ["another text"])
+
+
+def _warm_classify(rows: Any, lengths: list[int]) -> None:
+    classes = ["insect.ant", "insect.bee", "pet.cat", "pet.dog"]
+    labels = np.array(classes)[np.arange(_ROWS) % 4]
+    for X in (rows, csr_array(rows)):
+        classifier = HeshingClassifier(Taxonomy.from_labels(classes), n_buckets=2**10, max_iter=1)
+        classifier.fit(X, labels).predict(X)
+
+
+_TASKS: dict[str, Callable[[Any, list[int]], None]] = {
+    "search": _warm_search,
+    "collection": _warm_collection,
+    "multi": _warm_multi,
+    "bands": _warm_bands,
+    "wta": _warm_wta,
+    "minhash": _warm_minhash,
+    "stream": _warm_stream,
+    "dedup": _warm_dedup,
+    "classify": _warm_classify,
+}
