@@ -21,7 +21,7 @@ def demo(
 
     Example: bitkin demo --out neighbours.png
     """
-    from bitkin.cli import showcase
+    from bitkin.cli.showing import showcase
 
     lengths = (32, 64, 128, 256)
     results = []
