@@ -28,6 +28,7 @@ from bitkin.io.vectors.batch import (
     require_finite,
     row_slice,
 )
+from bitkin.io.vectors.cells import vectors_in_cells
 from bitkin.io.vectors.columns import Columns, column_names, require_columns
 from bitkin.io.vectors.rows import as_rows, given_csr, is_in_memory, number_dtype, row_shape
 from bitkin.io.vectors.stored import ArraySource
@@ -173,6 +174,9 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
+        if not hasattr(X, "columns"):
+            in_cells = vectors_in_cells(X, "X")
+            X = X if in_cells is None else in_cells
         if hasattr(X, "columns") and not reset:
             require_columns(column_names(X), fitted_names(self), "X")
         try:

@@ -19,6 +19,7 @@ from bitkin.arrays import Batch, Floats, Ids
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.batch import first_not_finite, stack
+from bitkin.io.vectors.cells import vectors_in_cells
 from bitkin.io.vectors.columns import column_names
 from bitkin.io.vectors.rows import are_paths, as_rows, given_csr
 
@@ -84,7 +85,10 @@ def _to_matrix(given: Any, name: str) -> Batch:
             matrix = matrix.copy()
             matrix.sum_duplicates()
     else:
-        if isinstance(given, np.ma.MaskedArray) or hasattr(given, "dtypes"):
+        in_cells = vectors_in_cells(given, name)
+        if in_cells is not None:
+            given = in_cells
+        elif isinstance(given, np.ma.MaskedArray) or hasattr(given, "columns"):
             # which knows what is missing, and names the column that holds no numbers
             given = as_rows(given, name)
         try:

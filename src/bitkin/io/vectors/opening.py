@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bitkin.checks import whole_number
+from bitkin.checks import shown, whole_number
 from bitkin.errors import InvalidInputError
+from bitkin.io.vectors.cells import pick_column
 from bitkin.io.vectors.columns import column_names
 from bitkin.io.vectors.formats import FORMAT_OPTIONS, FormatOptions, open_paths, refuse_unused
 from bitkin.io.vectors.iterator import IteratorSource
@@ -32,13 +33,15 @@ def open_vectors(
     Parameters
     ----------
     source : array, sparse matrix, data frame, iterator, path, list of paths or VectorSource
-        Anything NumPy can turn into a 2-D array; any SciPy sparse matrix; an iterator of batches; a
-        file or several files read as one, by suffix: .npy, .npz (dense, or sparse as of
+        Anything NumPy can turn into a 2-D array; any SciPy sparse matrix; a data frame of numbers,
+        or a column of one whose cells are vectors (pandas, polars); an iterator of batches; a file
+        or several files read as one, by suffix: .npy, .npz (dense, or sparse as of
         `scipy.sparse.save_npz`), .fvecs, .bvecs, .ivecs, .parquet (a list column), .h5, .hdf5, and
         svmlight text as .svm, .svmlight, .libsvm, plain or .gz. A `VectorSource` is returned as it
         is.
     column : str, optional
-        List column of a .parquet file; may be left out when there is only one.
+        List column of a .parquet file; may be left out when there is only one. Of a data frame, the
+        column whose cells are vectors.
     dataset : str, optional
         Array of an .npz or HDF5 file; may be left out when only one is 2-D.
     n_features : int, optional
@@ -79,11 +82,15 @@ def open_vectors(
         return open_paths([Path(source)], options)
     if are_paths(source):
         return open_paths([Path(path) for path in source], options)
+    if column is not None and hasattr(source, "columns"):
+        refuse_unused(options, [one for one in FORMAT_OPTIONS if one != "column"], "a data frame")
+        rows = pick_column(source, column, name)
+        return ArraySource(as_rows(rows, name), f"{name}, column {shown(column)}", batch_rows)
     refuse_unused(options, FORMAT_OPTIONS, "vectors in memory")
     if is_in_memory(source):
-        rows = ArraySource(as_rows(source, name), name, batch_rows)
-        rows.feature_names = column_names(source)
-        return rows
+        array = ArraySource(as_rows(source, name), name, batch_rows)
+        array.feature_names = column_names(source)
+        return array
     if isinstance(source, Iterator):
         return IteratorSource(source, name, batch_rows)
     raise InvalidInputError(

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, issparse
 from bitkin.arrays import Batch
 from bitkin.checks import are_offsets, require_unmasked, shown
 from bitkin.errors import BitkinError, InvalidInputError
+from bitkin.io.vectors.cells import vectors_in_cells
 
 # CSR column numbers are int32 everywhere in bitkin.
 MAX_COLUMNS = 2**31 - 1
@@ -161,8 +162,12 @@ def _without_outside(matrix: Any) -> Any:
 
 def _dense_rows(value: Any, name: str) -> npt.NDArray[Any]:
     require_unmasked(value, name)
-    if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):
+    if hasattr(value, "to_numpy") and hasattr(value, "columns"):
         return _frame_rows(value, name)
+    if not isinstance(value, np.ndarray) or value.dtype.kind == "O":
+        in_cells = vectors_in_cells(value, name)
+        if in_cells is not None:
+            return in_cells
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as failure:
@@ -177,11 +182,17 @@ def _frame_rows(frame: Any, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind != "O":
         return array
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if getattr(dtype, "kind", "O") not in "biuf":
+        if getattr(dtype, "kind", "O") in "biuf":
+            continue
+        if vectors_in_cells(frame[column], f"{name}, column {shown(column)}") is not None:
             raise InvalidInputError(
-                f"{name} must hold only numbers, got {dtype} in column {shown(column)}. Drop that "
-                "column."
+                f"{name} must hold only numbers, got vectors in column {shown(column)}. Give that "
+                f"column alone: {name}[{shown(column)}]."
             )
+        raise InvalidInputError(
+            f"{name} must hold only numbers, got {dtype} in column {shown(column)}. Drop that "
+            "column."
+        )
     # pandas' own nullable numbers arrive as objects; missing ones become NaN and are reported with
     # their row.
     return np.asarray(frame.to_numpy(dtype="float64", na_value=np.nan))
