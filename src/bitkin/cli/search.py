@@ -33,7 +33,11 @@ _SHOWN_PER_LINE = 10  # neighbours
 
 def search(
     index: Annotated[
-        Path, typer.Argument(help="An index made by bitkin index.", show_default=False)
+        Path,
+        typer.Argument(
+            help="An index made by bitkin index; or a stream, by its state or its codes.",
+            show_default=False,
+        ),
     ],
     queries: Annotated[
         Path,
@@ -114,11 +118,15 @@ def search(
     projection; exact measures --vectors. Both score only what the stage before kept. Ties go to the
     lower id.
 
+    Codes of a stream, and an EpochIndex, have their models with them: queries are vectors without
+    --model, and distances estimates, or exact with --vectors.
+
     Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
     --explain
     """
+    from bitkin.file_search.epochs import holds_epochs
     from bitkin.file_search.request import SearchRequest
-    from bitkin.file_search.search import FileSearch
+    from bitkin.file_search.search import open_search
     from bitkin.input_files import VectorFileOptions
 
     if stage is not None:
@@ -140,13 +148,14 @@ def search(
         allow=allow,
     )
     with usage_errors():
-        request.last_stage(OPTIONS)
+        if not holds_epochs(index):
+            request.last_stage(OPTIONS)
         if out is not None:
             if out.suffix != ".npz":
                 raise typer.BadParameter(f"{out} must end in .npz.", param_hint="'--out'")
             require_other_file(out, request.files)
         options = VectorFileOptions(column, dataset, features, zero_based)
-        searching = FileSearch(request, options, OPTIONS)
+        searching = open_search(request, options, OPTIONS)
     if out is not None:
         searching.require_result_fits()
     found: list[Any] = []  # all of it to write it, else what is shown

@@ -2,7 +2,8 @@
 batch.
 """
 
+from bitkin.file_search.epochs import EpochFileSearch
 from bitkin.file_search.request import SearchRequest
-from bitkin.file_search.search import FileSearch, search_files
+from bitkin.file_search.search import FileSearch, open_search, search_files
 
-__all__ = ["FileSearch", "SearchRequest", "search_files"]
+__all__ = ["EpochFileSearch", "FileSearch", "SearchRequest", "open_search", "search_files"]

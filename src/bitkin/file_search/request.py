@@ -13,8 +13,8 @@ from bitkin.rescoring.funnel import STAGES, Step, steps_to
 from bitkin.rescoring.pair_distances import METRICS
 
 MOST_NEIGHBOURS = 2**31 - 1  # per query, and what multiplies them
-_K = 10
-_OVERSAMPLE = 10
+DEFAULT_K = 10
+DEFAULT_OVERSAMPLE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SearchRequest:
     def steps(self, spelling: ArgumentSpelling = PYTHON) -> tuple[Step, ...]:
         """Return the stages of the search and how many rows each keeps."""
         last = self.last_stage(spelling)
-        k = _K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBOURS)
+        k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBOURS)
         oversample = (
-            _OVERSAMPLE
+            DEFAULT_OVERSAMPLE
             if self.oversample is None
             else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBOURS)
         )

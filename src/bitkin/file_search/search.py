@@ -15,6 +15,7 @@ from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
+from bitkin.file_search.epochs import EpochFileSearch, holds_epochs
 from bitkin.file_search.queries import (
     encode_vectors,
     load_index,
@@ -65,9 +66,11 @@ def search_files(
     Parameters
     ----------
     index : path
-        What `save` of an index or `bitkin index` wrote.
+        What `save` of an index or `bitkin index` wrote; or a stream, by its state or its file of
+        codes.
     queries : path
-        Vectors, with `model`, or codes.
+        Vectors, with `model`, or codes. Vectors alone for an `EpochIndex` or a stream, whose models
+        are with their codes.
     model : path, optional
         The fitted hasher that encodes queries.
     k : int, default 10
@@ -133,9 +136,18 @@ def search_files(
         ids=_as_path_or_none(ids, "ids"),
         allow=_as_path_or_none(allow, "allow"),
     )
-    search = FileSearch(request, VectorFileOptions(column, dataset, n_features, zero_based))
+    search = open_search(request, VectorFileOptions(column, dataset, n_features, zero_based))
     search.require_result_fits()
     return search.join(list(search.batches()))
+
+
+def open_search(
+    request: SearchRequest, options: VectorFileOptions, spelling: ArgumentSpelling = PYTHON
+) -> FileSearch | EpochFileSearch:
+    """Open what is searched: an index of one model, or codes of several."""
+    if holds_epochs(request.index):
+        return EpochFileSearch(request, options, spelling)
+    return FileSearch(request, options, spelling)
 
 
 class FileSearch:

@@ -1,0 +1,168 @@
+"""EpochFileSearch: a saved EpochIndex, or the files of a stream, searched by vectors in a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bitkin.arguments import PYTHON, ArgumentSpelling
+from bitkin.checks import one_of, whole_number
+from bitkin.epochs.epoch_index import EpochIndex
+from bitkin.errors import ArgumentError, BitkinError, InvalidInputError
+from bitkin.file_search.request import DEFAULT_K, DEFAULT_OVERSAMPLE, MOST_NEIGHBOURS, SearchRequest
+from bitkin.index.results import Neighbors, require_fitting
+from bitkin.input_files import VectorFileOptions, open_queries, read_ids
+from bitkin.io.reader import read_file
+from bitkin.io.vectors import VectorSource
+from bitkin.io.vectors.formats import has_vector_suffix
+from bitkin.rescoring.funnel import BYTES_PER_HIT, STAGES, Timings
+from bitkin.rescoring.rescore import rescore
+from bitkin.stream_files.written import is_stream
+
+_QUERIES_AT_ONCE = 1024
+
+
+def holds_epochs(path: Path) -> bool:
+    """Tell whether a file holds an EpochIndex, or is the state or the codes of a stream."""
+    if is_stream(path):
+        return True
+    try:
+        return read_file(path, mmap=True).class_name == "EpochIndex"
+    except BitkinError:
+        return False
+
+
+class EpochFileSearch:
+    """One search of codes of several models, whose results come a batch of queries at a time.
+
+    Every model encodes the queries for its own codes, so these are vectors, and no model is given.
+    Distances are estimates of the metric and, with the vectors that were encoded, exact.
+
+    Parameters
+    ----------
+    request : SearchRequest
+    options : VectorFileOptions
+        How to read files of vectors.
+    spelling : ArgumentSpelling, optional
+        How messages name arguments.
+
+    Attributes
+    ----------
+    index : EpochIndex
+    n_queries : int
+    timings : Timings
+        What every stage has taken so far.
+    seconds : float
+        What searching has taken so far, without reading queries.
+    """
+
+    def __init__(
+        self,
+        request: SearchRequest,
+        options: VectorFileOptions,
+        spelling: ArgumentSpelling = PYTHON,
+    ) -> None:
+        _require_possible(request, spelling)
+        high = MOST_NEIGHBOURS
+        k = DEFAULT_K if request.k is None else request.k
+        oversample = DEFAULT_OVERSAMPLE if request.oversample is None else request.oversample
+        self._k = whole_number(k, "k", low=1, high=high)
+        self._oversample = whole_number(oversample, "oversample", low=1, high=high)
+        self._vectors = None
+        if request.vectors:
+            alike = all(path.suffix == request.queries.suffix for path in request.vectors)
+            self._vectors = (options if alike else VectorFileOptions()).open(request.vectors)
+        self._ids = None if request.ids is None else read_ids(request.ids)
+        self._allowed = None if request.allow is None else read_ids(request.allow)
+        self.index = _open_index(request, self._vectors, spelling)
+        self._queries = open_queries(request.queries, options)
+        self.n_queries = len(self._queries)
+        self.timings = Timings()
+        self.seconds = 0.0
+
+    def batches(self) -> Iterator[Neighbors]:
+        """Yield what was found for one batch of queries after another."""
+        for _, batch in self._queries.batches(rows=_QUERIES_AT_ONCE):
+            start = time.perf_counter()
+            n_queries = batch.shape[0]
+            keep = self._k if self._vectors is None else self._k * self._oversample
+            found = self.index.search(
+                batch, min(keep, MOST_NEIGHBOURS), oversample=self._oversample, allow=self._allowed
+            )
+            n_found = int((found.ids >= 0).sum())
+            self.timings.add("estimate", start, n_queries * len(self.index), n_found)
+            if self._vectors is not None:
+                then = time.perf_counter()
+                found = rescore(
+                    found,
+                    batch,
+                    stage="exact",
+                    k=self._k,
+                    metric=self.index.metric,
+                    vectors=self._vectors,
+                    ids=self._ids,
+                )
+                self.timings.add("exact", then, n_found, int((found.ids >= 0).sum()))
+            self.seconds += time.perf_counter() - start
+            yield found
+
+    def require_result_fits(self) -> None:
+        """Raise where the result of all queries together would not fit this machine's memory."""
+        last = "estimate" if self._vectors is None else "exact"
+        require_fitting(self.n_queries, self._k, BYTES_PER_HIT[last])
+
+    def join(self, parts: Sequence[Any]) -> Neighbors:
+        """Return the results of batches as one."""
+        if not parts:
+            nothing = np.empty((0, self._k))
+            return Neighbors(nothing.astype(np.int64), nothing.astype(np.float32))
+        ids, distances = map(np.concatenate, zip(*parts, strict=True))
+        return Neighbors(ids, distances)
+
+
+def _require_possible(request: SearchRequest, spelling: ArgumentSpelling) -> None:
+    """Raise for arguments that mean nothing where every row has a model of its own."""
+    if request.model is not None:
+        raise ArgumentError("means nothing here: all models are with their codes.", "model")
+    if request.radius is not None:
+        raise ArgumentError("means nothing here: codes of several models have no radius.", "radius")
+    if request.stage is not None:
+        one_of(request.stage, "stage", STAGES)
+    if request.stage == "codes":
+        raise ArgumentError(
+            "must be estimate or exact: codes of several models cannot be compared.", "stage"
+        )
+    if request.stage == "exact" and not request.vectors:
+        raise ArgumentError(
+            f"exact needs {spelling.name('vectors')}, the rows that were encoded.", "stage"
+        )
+    if request.ids is not None and not request.vectors:
+        raise ArgumentError(f"means nothing without {spelling.name('vectors')}.", "ids")
+    if not has_vector_suffix(request.queries):
+        raise InvalidInputError(
+            f"{request.queries} must be a file of vectors: every model encodes them for its codes."
+        )
+
+
+def _open_index(
+    request: SearchRequest, vectors: VectorSource | None, spelling: ArgumentSpelling
+) -> EpochIndex:
+    if is_stream(request.index):
+        if vectors is not None and request.ids is not None:
+            raise ArgumentError("means nothing for a stream: ids are the rows in order.", "ids")
+        return EpochIndex.from_stream(
+            request.index, corrections=request.corrections, metric=request.metric, vectors=vectors
+        )
+    if request.corrections is not None:
+        raise ArgumentError(f"means nothing here: {request.index} has its own.", "corrections")
+    index = EpochIndex.load(request.index)
+    if request.metric not in (None, index.metric):
+        raise ArgumentError(
+            f"must be {index.metric}, which {request.index} was made for, got {request.metric}.",
+            "metric",
+        )
+    return index
