@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
     from bitkin.collection.results import Hits, Records
     from bitkin.epochs.epoch_index import EpochIndex
+    from bitkin.file_info import describe_file
     from bitkin.file_search.search import search_files
     from bitkin.hashers.kernel_map.kernel_map import KernelMap
     from bitkin.hashers.minhash.minhash import MinHash
@@ -92,6 +93,7 @@ _HOMES = {
     "WarmUp": "bitkin.warming:WarmUp",
     "corrections": "bitkin.rescoring.corrections:corrections",
     "dedup": "bitkin.dedup",
+    "describe_file": "bitkin.file_info:describe_file",
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
@@ -149,6 +151,7 @@ __all__ = [
     "__version__",
     "corrections",
     "dedup",
+    "describe_file",
     "distances",
     "errors",
     "evaluate",

@@ -17,7 +17,8 @@ from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_RO
 from tests.cli.conftest import Run
 
 COMMANDS = [
-    "demo", "fit", "encode", "index", "search", "dedup", "stream", "doctor", "warmup", "classify",
+    "demo", "fit", "encode", "index", "search", "dedup", "stream", "info", "doctor", "warmup",
+    "classify",
 ]  # fmt: skip
 HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bitkin._version import __version__
-from bitkin.cli import classify, dedup, encode, fit, index, search, stream
+from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
 from bitkin.cli.help import Command, Group
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
@@ -40,6 +40,7 @@ for command in (
     search.search,
     dedup.dedup,
     stream.stream,
+    info.info,
     doctor.doctor,
     warmup.warmup,
 ):

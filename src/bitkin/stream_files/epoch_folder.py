@@ -157,6 +157,11 @@ def rows_file(folder: Path) -> Path:
     return folder / "rows.jsonl"
 
 
+def list_models(folder: Path) -> list[str]:
+    """Return the names of the models in a folder, in the order of their epochs."""
+    return sorted(path.name for path in folder.iterdir() if _MODEL.fullmatch(path.name))
+
+
 def is_begun(folder: Path) -> bool:
     """Tell whether the folder belongs to a stream that has begun."""
     return has_content(rows_file(folder))

@@ -1,0 +1,126 @@
+"""`bitkin info` and `describe_file`: every kind of file, and what a user wants to know of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
+from tests.cli.conftest import Run
+
+SAVED = Path(__file__).parent.parent / "saved"
+
+EXPECTED: dict[str, dict[str, Any]] = {
+    "Codes.bitkin": {"kind": "codes", "rows": 150, "empty_rows": 0},
+    "FlatIndex.bitkin": {"kind": "index", "class": "FlatIndex", "rows": 148},
+    "MultiIndex.bitkin": {"kind": "index", "class": "MultiIndex", "rows": 148},
+    "BandIndex.bitkin": {"kind": "index", "class": "BandIndex", "rows": 148, "score": "distance"},
+    "EpochIndex.bitkin": {"kind": "index", "class": "EpochIndex", "metric": "l2"},
+    "Corrections.bitkin": {"kind": "corrections", "rows": 150, "metric": "l2"},
+    "ProjectionHash-pca.bitkin": {"kind": "model", "class": "ProjectionHash", "features": 13},
+    "ProjectionHash-opast.bitkin": {"kind": "model", "vectors_learned_from": 60},
+    "WTAHash.bitkin": {"kind": "model", "class": "WTAHash", "features": 13},
+    "MinHash.bitkin": {"kind": "model", "class": "MinHash"},
+    "KernelMap.bitkin": {"kind": "model", "class": "KernelMap", "features": 13},
+    "HeshingClassifier.bitkin": {"kind": "classifier", "rows_learned_from": 100},
+    "stream.bitkin": {"kind": "state of a stream", "vectors": 80, "codes": "stream.codes"},
+    "stream-3/stream.bitkin": {"kind": "state of a stream", "vectors": 80},
+    "stream.codes": {"kind": "codes of a stream", "epochs": 1, "bytes": 80},
+    "stream.codes.epochs": {"kind": "models of a stream", "epochs": 1},
+    "rows.npy": {"kind": "vectors", "rows": 150, "features": 13, "numbers": "float32"},
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_kind_of_file_is_described(name: str) -> None:
+    for verify in (False, True):
+        about = bitkin.describe_file(SAVED / name, verify=verify)
+        assert about.items() >= EXPECTED[name].items(), about
+    assert next(iter(about)) == "kind"
+
+
+def test_every_saved_file_is_described() -> None:
+    for path in SAVED.glob("*.bitkin"):
+        assert bitkin.describe_file(path)["bytes"] == path.stat().st_size
+
+
+def test_what_describes_a_model(tmp_path: Path) -> None:
+    about = bitkin.describe_file(SAVED / "ProjectionHash-pca.bitkin")
+    model = bitkin.load(SAVED / "ProjectionHash-pca.bitkin")
+    assert about["fingerprint"] == model.fingerprint_
+    assert about["code"] == str(model.spec_)
+    assert about["parameters"]["n_bits"] == 6
+
+
+def test_the_command_prints_text_or_json_lines(run: Run) -> None:
+    codes, model = SAVED / "Codes.bitkin", SAVED / "WTAHash.bitkin"
+    done = run("info", codes, model)
+    assert done.code == 0
+    assert f"{codes}: codes\n  rows            150\n" in done.out
+    assert f"\n\n{model}: model\n" in done.out
+    first, second = run("info", codes, model, "--json", "--verify").objects
+    assert (first["kind"], first["rows"], first["verified"]) == ("codes", 150, True)
+    assert second["class"] == "WTAHash"
+
+
+def test_an_interrupted_encoding_and_a_stream_that_has_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bitkin.hashers import encoding
+    from bitkin.hashers.encoding import encode_to_file
+    from bitkin.io.vectors import open_vectors
+
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(4).fit(X)
+
+    def stop(rows: int) -> None:
+        if rows == 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(encoding, "_BATCH_BYTES", 10 * 6 * 4)
+    with pytest.raises(KeyboardInterrupt):
+        encode_to_file(hasher, open_vectors(X), tmp_path / "codes", progress=stop)
+    about = bitkin.describe_file(tmp_path / ".codes.partial")
+    assert (about["kind"], about["rows_done"], about["rows"]) == ("interrupted encoding", 20, 50)
+    live = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag")
+    bitkin.StreamRun(live, tmp_path / "out", state=tmp_path / "state").close()
+    assert bitkin.describe_file(tmp_path / "state")["vectors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("no-such", FileAccessError, "no-such cannot be read: No such file"),
+        ("folder", InvalidInputError, "folder is a folder, and not one of a stream's models"),
+        ("text", CorruptFileError, "text is not a bitkin file"),
+        ("cut", CorruptFileError, "cut has .* bytes where its header announces"),
+        ("cut.npy", BitkinError, "cut.npy"),
+    ],
+)
+def test_what_is_no_file_of_ours_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[Exception], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("text").write_text("a text that is no file of bitkin\n")
+    Path("cut").write_bytes((SAVED / "Codes.bitkin").read_bytes()[:-7])
+    Path("cut.npy").write_bytes((SAVED / "rows.npy").read_bytes()[:-7])
+    with pytest.raises(error, match=says):
+        bitkin.describe_file(name)
+
+
+def test_a_flipped_bit_in_the_rows_is_found_by_verify_alone(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "codes"
+    shutil.copy(SAVED / "Codes.bitkin", path)
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+    assert run("info", path).code == 0
+    done = run("info", path, "--verify")
+    assert done.code == 1
+    assert "is damaged: the checksum of words does not fit" in done.err
