@@ -38,7 +38,7 @@ from _tiny import sized
 from _wide import wide
 from bitkin import Codes, FlatIndex, ProjectionHash
 from bitkin.evaluate import nearest, recall
-from bitkin.hashers.projection.rotations import ITQ, Projected
+from bitkin.hashers.projection.rotations import ITQ, FoundRotation, Projected
 from bitkin.randomness import Draws
 
 FIT_ROWS, FIT_BITS = sized(60_000, 300), 64
@@ -120,9 +120,9 @@ def rows_learned_from(rows: npt.NDArray[np.float32], max_rows: int | None) -> di
     looked_at = []
 
     class Asked(ITQ):
-        def matrix_and_losses(self, projected: Projected, n_bits: int, draws: Draws) -> Any:
+        def find(self, projected: Projected, n_bits: int, draws: Draws) -> FoundRotation:
             looked_at.append(min(len(projected.rows), self.max_rows))
-            return super().matrix_and_losses(projected, n_bits, draws)
+            return super().find(projected, n_bits, draws)
 
     ProjectionHash(FIT_BITS, rotation=Asked(max_rows=max_rows) if max_rows else Asked()).fit(rows)
     transform = faiss_fit(rows, 0, max_rows)

@@ -97,7 +97,7 @@ def curves(n_seeds: int, n_rows: int, picture: Path | None) -> None:
         for seed in range(n_seeds):
             part = partition(name, seed, n_rows)
             for n_bits in BITS:
-                itq = part.precision_of(ProjectionHash(n_bits, random_state=seed))
+                itq = part.precision_of(ProjectionHash(n_bits, rotation="itq", random_state=seed))
                 ends[name, n_bits, "offline pca + itq"].append(itq)
                 for label, slots in methods(n_bits, len(part.rows)).items():
                     curve, moving, frozen, microseconds = streamed(part, n_bits, slots, seed)

@@ -86,7 +86,7 @@ def walks() -> dict[str, Callable[[], object]]:
     return {
         "FlatIndex.search": lambda: index.search(query, 3),
         "Collection.search, exact": lambda: collection.search(X[:1], 3),
-        "ProjectionHash.fit, PCA × ITQ": lambda: bitkin.ProjectionHash(8).fit(X),
+        "ProjectionHash.fit, PCA × ITQ": lambda: bitkin.ProjectionHash(8, rotation="itq").fit(X),
         "WTAHash.encode, one sparse row": lambda: wta.encode(row),
         "HeshingClassifier.fit": lambda: classifier.fit(rows, labels),
     }

@@ -90,7 +90,7 @@ def test_a_bad_projection_suggests_the_nearest(folder: Path, run: Run) -> None:
 def test_a_bad_rotation_lists_the_choices(folder: Path, run: Run) -> None:
     done = run("fit", "vectors.npy", "-o", "m", "--rotation", "xyz")
     require_usage_error(
-        done, "'--rotation'", "'xyz' is not one of none, itq, unifdiag, isohash, random"
+        done, "'--rotation'", "'xyz' is not one of none, auto, itq, unifdiag, isohash, random"
     )
 
 

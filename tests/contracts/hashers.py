@@ -32,7 +32,7 @@ def _projection_hashes() -> list[Hasher]:
     fitted: list[tuple[Any, Any, dict[str, Any]]] = [
         ("random", None, {"n_bits": 65, "center": False}),
         ("random", "itq", {"n_bits": 13, "normalize": True, "random_state": 3}),
-        ("pca", "itq", {"n_bits": 2}),
+        ("pca", "auto", {"n_bits": 2}),
         (
             bitkin.projections.PCA(solver="randomized"),
             "isohash",

@@ -15,7 +15,8 @@ Found = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 def find(rows: npt.NDArray[np.float32], n_iter: int = 50, seed: int = 0) -> Found:
-    return ITQ(n_iter).matrix_and_losses(Projected(rows), rows.shape[1], Draws(seed, "rotation"))
+    found = ITQ(n_iter).find(Projected(rows), rows.shape[1], Draws(seed, "rotation"))
+    return found.matrix, found.losses
 
 
 def gaussian(n: int, c: int, seed: int = 0) -> npt.NDArray[np.float32]:

@@ -110,8 +110,8 @@ def test_fingerprints_tell_models_apart() -> None:
         ({"projection": None}, "projection must be"),
         (
             {"rotation": "twist"},
-            "rotation must be 'itq', 'unifdiag', 'isohash', 'random', None or a Rotation object, "
-            "got 'twist'",
+            "rotation must be 'auto', 'itq', 'unifdiag', 'isohash', 'random', None or a Rotation "
+            "object, got 'twist'",
         ),
         ({"center": "yes"}, "center must be True or False, got 'yes'"),
         ({"normalize": 1}, "normalize must be True or False, got 1"),
@@ -226,7 +226,7 @@ def test_the_first_bad_row_is_named_whatever_the_threads_do() -> None:
 
 def test_the_loss_of_itq_falls_turn_by_turn_and_is_kept() -> None:
     X = np.random.default_rng(0).standard_normal((500, 12)) * np.geomspace(5, 0.5, 12)
-    hasher = ProjectionHash(n_bits=8).fit(X)
+    hasher = ProjectionHash(n_bits=8, rotation="itq").fit(X)
     assert 1 < len(hasher.rotation_losses_) <= 50
     assert (np.diff(hasher.rotation_losses_) <= 1e-9 * hasher.rotation_losses_[0]).all()
     assert len(ProjectionHash(n_bits=8, rotation=None).fit(X).rotation_losses_) == 0

@@ -34,8 +34,8 @@ def require_followable(hasher: Any) -> ProjectionHash:
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "sketch_stream"):
         raise InvalidInputError(
             "hasher must be a ProjectionHash that goes on learning, with projection='opast' or "
-            f"'frequent-directions' and a rotation other than 'itq', got {hasher!r}. Rows of other "
-            "hashers are added by add(hasher, vectors)."
+            f"'frequent-directions' and a rotation other than 'auto' and 'itq', got "
+            f"{hasher!r}. Rows of other hashers are added by add(hasher, vectors)."
         )
     stream = getattr(hasher, "stream_", None)
     if (hasher.epochs if stream is None else stream.recipe.epochs) is None:

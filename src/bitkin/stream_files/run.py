@@ -435,7 +435,7 @@ def _require_learning(hasher: Any) -> None:
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):
         raise InvalidInputError(
             "hasher must be a ProjectionHash that keeps learning, with projection='opast' or "
-            f"'frequent-directions' and any rotation but 'itq', got {hasher!r}."
+            f"'frequent-directions' and any rotation but 'auto' and 'itq', got {hasher!r}."
         )
 
 

@@ -17,6 +17,7 @@ from bitkin.checks import whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.hashers.projection import registry
+from bitkin.hashers.projection.rotations import ITQ, AutoRotation, Rotation
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.io.layout import damaged
 from bitkin.io.writer import write_file
@@ -44,7 +45,7 @@ def save_hasher(
 
             stream_tensors = tensors_of_stream(stream)
     recipe = hasher.recipe_
-    parameters = {
+    parameters: dict[str, Any] = {
         "n_bits": model.spec.n_symbols,
         "projection": registry.describe(recipe.projection),
         "rotation": registry.describe(recipe.rotation),
@@ -53,6 +54,8 @@ def save_hasher(
         "random_state": None if hasher.random_state is None else int(hasher.random_state),
         "seed": hasher.seed_,
     }
+    if isinstance(recipe.rotation, AutoRotation):
+        parameters["chosen_rotation"] = "itq" if isinstance(hasher.rotation_, ITQ) else "random"
     tensors: dict[str, npt.NDArray[Any]] = {"components": model.components}
     if model.mean is not None:
         tensors["mean"] = model.mean
@@ -86,7 +89,7 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     restore_names(hasher, stored)
     try:
         model = SignModel(components, mean, recipe.normalize, random=recipe.projection.random)
-        hasher.become_fitted(recipe, model)
+        hasher.become_fitted(recipe, model, _chosen_rotation(recipe.rotation, stored))
         state = stored.optional_tensor("stream.state", np.uint8, (None,))
         if state is not None:
             # Numba comes with it, 100 MB that other hashers need not load.
@@ -101,3 +104,13 @@ def load_hasher(kind: type[ProjectionHash], stored: StoredFile) -> ProjectionHas
     if hasher.fingerprint_ != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return hasher
+
+
+def _chosen_rotation(rotation: Rotation | None, stored: StoredFile) -> Rotation | None:
+    """Return what "auto" chose when the hasher was fitted; None where nothing was to be chosen."""
+    name = stored.optional_parameter("chosen_rotation")
+    if not isinstance(rotation, AutoRotation) and name is None:
+        return None
+    if not isinstance(rotation, AutoRotation) or name not in ("itq", "random"):
+        raise damaged(stored.name, f"has a chosen rotation that cannot be: {name!r}")
+    return rotation.choice(name)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bitkin import threads
+from bitkin.arrays import Floats
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projections.base import Projection, StreamingProjection
-from bitkin.hashers.projection.rotations.base import Projected, Rotation
+from bitkin.hashers.projection.rotations.base import FoundRotation, Projected, Rotation
 from bitkin.hashers.projection.rotations.covariance import CovarianceRotation
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.training import TrainingVectors
@@ -108,11 +108,12 @@ def check_epochs(value: Any) -> Epochs:
 
 def fit_model(
     recipe: ModelRecipe, vectors: TrainingVectors
-) -> tuple[SignModel, npt.NDArray[np.float64]]:
-    """Return the model, and the loss after each iteration of a rotation that is found by them."""
+) -> tuple[SignModel, FoundRotation | None]:
+    """Return the model, and the rotation that is in it."""
     n_bits, rotation = recipe.n_bits, recipe.rotation
     learned = recipe.projection.learn(vectors, n_bits, Draws(recipe.seed, "projection"))
-    components, losses = learned.directions, np.empty(0)
+    components: Floats = learned.directions
+    found = None
     if rotation is not None:
         # a known covariance of all rows is better than that of a sample, and saves reading it
         enough = rotation.needs_covariance_only and learned.covariance is not None
@@ -120,16 +121,18 @@ def fit_model(
         rows = np.concatenate(
             [np.empty((0, n_bits), dtype=np.float32), *map(learned.project, sample)]
         )
-        matrix, losses = rotation.matrix_and_losses(
-            Projected(rows, learned.covariance), n_bits, Draws(recipe.seed, "rotation")
+        found = rotation.find(
+            Projected(rows, learned.covariance, vectors.sampled),
+            n_bits,
+            Draws(recipe.seed, "rotation"),
         )
         # signs of ((x − mean) · directions) · R are those of (x − mean) · (directions · R)
         with threads.blas_in_one_thread():
-            components = components @ matrix
+            components = components @ found.matrix
     model = SignModel(
         components.astype(np.float32),
         learned.mean,
         recipe.normalize,
         random=recipe.projection.random,
     )
-    return model.require_smaller_mean(), losses
+    return model.require_smaller_mean(), found

@@ -22,6 +22,7 @@ PROJECTIONS: dict[str, type[Projection]] = {
     "frequent-directions": projections.FrequentDirections,
 }
 ROTATIONS: dict[str, type[Rotation]] = {
+    "auto": rotations.AutoRotation,
     "itq": rotations.ITQ,
     "unifdiag": rotations.UnifDiag,
     "isohash": rotations.IsoHash,

@@ -120,6 +120,14 @@ class TrainingVectors:
             for first in range(0, len(numbers), step):
                 yield self.gather(numbers[first : first + step])
 
+    def sampled(self, positions: npt.NDArray[np.int64]) -> Batch:
+        """Return some of the rows that `sample_batches` yields, by their places among them."""
+        if self._kept is not None:
+            return self._kept.rows[positions]
+        if self.n_rows is None or self.n_rows <= self.sample_rows:
+            return self.gather(positions)
+        return self.gather(sample_row_numbers(self.n_rows, self.key, self.sample_rows)[positions])
+
     def mean_of_all(self) -> RowMean:
         """Read every row once and return their mean."""
         mean = RowMean(self.n_features)

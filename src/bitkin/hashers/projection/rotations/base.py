@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from bitkin import threads
+from bitkin.arrays import Batch
 from bitkin.hashers.projection.statistics import RowMoments, RowSample
 from bitkin.memory import require_memory
 from bitkin.randomness import Draws
@@ -27,10 +29,14 @@ class Projected:
         need none.
     known : float64 (c, c) or None
         Second moment of all rows, where the projection knows it; else that of `rows` is taken.
+    original : callable or None
+        Returns rows as they were before the projection, but for centring, by their positions in
+        `rows`. None where nobody has them any more.
     """
 
     rows: npt.NDArray[np.float32]
     known: npt.NDArray[np.float64] | None = None
+    original: Callable[[npt.NDArray[np.int64]], Batch] | None = None
     _covariance: list[npt.NDArray[np.float64]] = field(default_factory=list, init=False, repr=False)
 
     @property
@@ -61,6 +67,17 @@ def _second_moment(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     return Projected.from_statistics(RowMoments(rows.shape[1]).update(rows)).covariance
 
 
+class FoundRotation(NamedTuple):
+    """An orthonormal matrix, and how it was found."""
+
+    matrix: npt.NDArray[np.float64]
+    losses: npt.NDArray[np.float64]
+    """The loss after each iteration, where there are any; else empty."""
+
+    by: Rotation
+    """What found it: the rotation that was asked, or the one that it chose."""
+
+
 class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
     """Finds an orthonormal matrix. Stores its parameters only: what it finds belongs to the hasher
     that asked.
@@ -81,11 +98,9 @@ class Rotation(BaseEstimator, ABC):  # type: ignore[misc]
         directions · R.
         """
 
-    def matrix_and_losses(
-        self, projected: Projected, n_bits: int, draws: Draws
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return `matrix`, and the loss after each iteration where there are any; else none."""
-        return self.matrix(projected, n_bits, draws), np.empty(0)
+    def find(self, projected: Projected, n_bits: int, draws: Draws) -> FoundRotation:
+        """Return `matrix`, the loss after each iteration where there are any, and what found it."""
+        return FoundRotation(self.matrix(projected, n_bits, draws), np.empty(0), self)
 
     def require_memory(self, n_bits: int) -> None:
         """Raise unless its matrices fit in memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,12 @@ import numpy.typing as npt
 
 from bitkin import interrupts, threads
 from bitkin.checks import whole_number
-from bitkin.hashers.projection.rotations.base import Projected, Rotation, draw_rotation
+from bitkin.hashers.projection.rotations.base import (
+    FoundRotation,
+    Projected,
+    Rotation,
+    draw_rotation,
+)
 from bitkin.hashers.projection.sign_model import buffer
 from bitkin.randomness import Draws
 
@@ -40,8 +46,10 @@ class ITQ(Rotation):
     from 2,048 rows as from 19,000. Codes of more than 128 bits were not measured; they may want
     more rows.
 
-    Rows of very different lengths pull the rotation toward the long ones: a random rotation can be
-    better there.
+    Rows of very different lengths pull the rotation toward the long ones, and a random rotation can
+    be far better: of Fashion-MNIST rows times U(0.2, 5), 0.90 of the true 10 nearest are in the
+    best 100 at 256 bits after a random one, 0.67 after ITQ. Learning from rows made equally long
+    does not help (0.66). `AutoRotation` compares the two on held-out rows.
 
     Examples
     --------
@@ -59,40 +67,49 @@ class ITQ(Rotation):
 
     def matrix(self, projected: Projected, n_bits: int, draws: Draws) -> npt.NDArray[np.float64]:
         """Return R, float64 (n_bits, n_bits)."""
-        return self.matrix_and_losses(projected, n_bits, draws)[0]
+        return self.find(projected, n_bits, draws).matrix
 
-    def matrix_and_losses(
-        self, projected: Projected, n_bits: int, draws: Draws
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def find(self, projected: Projected, n_bits: int, draws: Draws) -> FoundRotation:
         """Return R, and the loss after each iteration: the mean of ‖b − v·R‖² over rows v, b their
         codes before it.
         """
         self.require_parameters()
         self.require_memory(n_bits)
-        rows, n = projected.rows, len(projected.rows)
+        rotation, losses = draw_rotation(n_bits, draws), []
+        for better, loss in self.improve(projected.rows, rotation):
+            rotation = better
+            losses.append(loss)
+        return FoundRotation(rotation, np.array(losses), self)
+
+    def improve(
+        self, rows: npt.NDArray[np.float32], rotation: npt.NDArray[np.float64]
+    ) -> Iterator[tuple[npt.NDArray[np.float64], float]]:
+        """Yield the rotation after each iteration from `rotation` on, and its loss on the rows;
+        none where nothing can be improved.
+        """
+        n, n_bits = len(rows), len(rotation)
         if n > self.max_rows:  # some from beginning to end: neighbours in a file are often alike
             rows = rows[np.arange(self.max_rows) * n // self.max_rows]
-        rows, scale = _scale_into_range(rows)
-        rotation = draw_rotation(n_bits, draws)
+        rows, scale = scale_into_range(rows)
         energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
         sums = rows.sum(axis=0, dtype=np.float64)
-        closest, losses = 0.0, []
-        with threads.blas_in_one_thread():
-            for _ in range(self.n_iter):
-                interrupts.check()
+        closest = 0.0
+        for _ in range(self.n_iter):
+            interrupts.check()
+            with threads.blas_in_one_thread():
                 # B = 2H − 1 for the bits H, so VᵀB = 2VᵀH − (Σ v)·1ᵀ. With its SVD L S Wᵀ, the R
                 # that minimizes ‖B − V·R‖² is L·Wᵀ, and tr(Rᵀ VᵀB) = ΣS is the most it can reach.
                 left, strengths, right = np.linalg.svd(
                     2.0 * _rows_times_bits(rows, rotation) - sums[:, None]
                 )
-                # No more than before: the same codes came out, or all that still moves is rounding.
-                if strengths.sum() <= closest:
-                    break
-                closest = float(strengths.sum())
                 rotation = left @ right
-                # ‖B − V·R‖² = ‖B‖² + ‖V‖² − 2 tr(Rᵀ VᵀB), in the units of the rows
-                losses.append(n_bits + (scale * scale * energy - 2.0 * scale * closest) / len(rows))
-        return rotation, np.array(losses)
+            # No more than before: the same codes came out, or all that still moves is rounding.
+            if strengths.sum() <= closest:
+                return
+            closest = float(strengths.sum())
+            # ‖B − V·R‖² = ‖B‖² + ‖V‖² − 2 tr(Rᵀ VᵀB), in the units of the rows
+            loss = n_bits + (scale * scale * energy - 2.0 * scale * closest) / len(rows)
+            yield rotation, loss
 
     def require_parameters(self) -> None:
         """Raise unless there is at least one iteration, of at least one row."""
@@ -124,7 +141,7 @@ def _rows_times_bits(
     return sum(threads.run(piece, range(0, n, step)), np.zeros((width, width)))
 
 
-def _scale_into_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+def scale_into_range(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
     """Return rows and what to multiply them by: divided by a power of two where float32 sums could
     leave its range.
     """
