@@ -42,6 +42,7 @@ def test_every_exported_estimator_has_instances_here() -> None:
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
 @pytest.mark.filterwarnings("ignore:.* coordinates have one sign")  # some of its data is positive
+@pytest.mark.filterwarnings("ignore:(n_bits|window|anchors)=[0-9]+ is more than the")
 @parametrize_with_checks(scikit_learn_instances(), expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator]
 def test_scikit_learn_agrees(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)

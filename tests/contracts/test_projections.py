@@ -166,9 +166,18 @@ def test_a_parameter_that_cannot_be_is_refused_by_its_name(projection: Any, name
 
 
 @each
-def test_more_bits_than_features_are_refused_unless_directions_are_drawn(projection: Any) -> None:
+def test_more_bits_than_features_are_filled_up_or_refused_by_streams(projection: Any) -> None:
+    X = rows_like()
     if draws_directions(projection):
-        assert fitted(projection, rows_like(), 40).components_.shape == (12, 40)
+        assert fitted(projection, X, 40).components_.shape == (12, 40)
         return
-    with pytest.raises(InvalidInputError, match=r"n_bits must be .* got 13"):
-        fitted(clone(projection), rows_like(), 13)
+    if isinstance(projection, projections.StreamingProjection):
+        with pytest.raises(InvalidInputError, match=r"n_bits must be .* got 13"):
+            fitted(clone(projection), X, 13)
+        return
+    with pytest.warns(UserWarning, match="n_bits=40 is more than the 12 directions") as told:
+        hasher = fitted(clone(projection), X, 40)
+    assert len(told) == 1
+    assert hasher.components_.shape == (12, 40)
+    bits = hasher.transform(X)
+    assert ((bits.mean(axis=0) > 0.2) & (bits.mean(axis=0) < 0.8)).all()  # none is wasted

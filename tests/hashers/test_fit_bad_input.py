@@ -126,37 +126,34 @@ each_learned = pytest.mark.parametrize(
 
 
 @each_learned
-def test_fewer_rows_than_bits(projection: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", decaying(8, 12))
-    words = (
-        "n_bits must be at most 7 where n_samples = 8, got 8.*Give more rows.*projection='random'"
-    )
-    require_refused(projection, open_vectors(tmp_path / "x.npy"), InvalidInputError, words)
-
-
-@each_learned
-def test_constant_columns(projection: Any, tmp_path: Path) -> None:
-    X = np.full((500, 12), 7.5, dtype=np.float32)
-    X[:, :5] = decaying(500, 5)
-    np.save(tmp_path / "x.npy", X)
-    source = open_vectors(tmp_path / "x.npy")
-    require_refused(
-        projection,
-        source,
-        InvalidInputError,
-        "n_bits must be at most 5, got 8.*constant or repeated",
-    )
-    assert ProjectionHash(5, projection=projection).fit(source).components_.shape == (12, 5)
-
-
-@each_learned
-def test_rows_of_too_low_a_rank(projection: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rotation", [None, "random"])
+def test_bits_beyond_the_directions_of_the_data_are_combinations_of_those(
+    projection: Any, rotation: str | None, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
-    # of rank 5 to the last bit
-    whole = np.rint(64 * decaying(500, 5)) @ rng.integers(-3, 4, (5, 12))
-    np.save(tmp_path / "x.npy", whole.astype(np.float32))
-    source = open_vectors(tmp_path / "x.npy")
-    require_refused(projection, source, InvalidInputError, "vary along 5 directions only")
+    poor = {
+        "fewer rows than bits": decaying(6, 12),
+        "constant columns": np.hstack([decaying(500, 5), np.full((500, 7), 7.5)]),
+        "a low rank": np.rint(64 * decaying(500, 5)) @ rng.integers(-3, 4, (5, 12)),
+        "fewer features than bits": decaying(500, 5),
+    }
+    for rows in poor.values():
+        np.save(tmp_path / "x.npy", rows.astype(np.float32))
+        source = open_vectors(tmp_path / "x.npy")
+        hasher = ProjectionHash(8, projection=projection, rotation=rotation)
+        with pytest.warns(UserWarning, match="n_bits=8 is more than the 5 directions"):
+            found = hasher.fit(source).components_.astype(np.float64)
+        assert found.shape == (rows.shape[1], 8)
+        assert np.linalg.matrix_rank(found, tol=1e-4) == 5
+        five = ProjectionHash(5, projection=projection, rotation=rotation).fit(source).components_
+        span = np.linalg.qr(five.astype(np.float64))[0]
+        assert np.allclose(span @ (span.T @ found), found, atol=1e-4)
+        if rotation is None:
+            if isinstance(projection, PCA):  # a sample for more bits may have other rows
+                assert np.allclose(found[:, :5], five, atol=1e-6)
+            assert np.allclose(np.linalg.norm(found, axis=0), 1.0, atol=1e-5)
+        else:  # orthonormal rows within the span: inner products stay what they are there
+            assert np.allclose(found @ found.T, span @ span.T, atol=1e-5)
 
 
 def test_random_directions_mind_neither_few_rows_nor_a_low_rank() -> None:

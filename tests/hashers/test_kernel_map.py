@@ -413,7 +413,6 @@ def test_with_winner_take_all_behind_it_near_vectors_get_near_codes() -> None:
         ({"anchors": 2.5}, "anchors must be a whole number, got 2.5"),
         ({"anchors": None}, "anchors must be a whole number, got None"),
         ({"anchors": "all"}, "anchors must be a whole number, got 'all'"),
-        ({"anchors": 61}, r"anchors must be at most the rows fitted \(n_samples=60\), got 61"),
         (
             {"anchors": vectors(4, 8)},
             r"anchors must be rows of 9 features, like those of X, got shape \(4, 8\)",
@@ -446,6 +445,16 @@ def test_with_winner_take_all_behind_it_near_vectors_get_near_codes() -> None:
 def test_bad_parameters_are_one_clear_error(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         KernelMap(**{"anchors": 5, **parameters}).fit(vectors())
+
+
+def test_of_fewer_rows_than_anchors_all_are_anchors(tmp_path: Path) -> None:
+    X = vectors()
+    with pytest.warns(UserWarning, match="anchors=61 is more than the 60 rows fitted") as told:
+        fitted = KernelMap(anchors=61).fit(X)
+    assert len(told) == 1
+    assert np.array_equal(fitted.anchors_, KernelMap(anchors=60).fit(X).anchors_)
+    fitted.save(tmp_path / "map")
+    assert np.array_equal(bitkin.load(tmp_path / "map").transform(X), fitted.transform(X))
 
 
 def test_bad_vectors_are_one_clear_error() -> None:

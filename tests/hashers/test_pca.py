@@ -217,39 +217,32 @@ def test_constant_and_repeated_columns_cost_nothing() -> None:
     for rows in (padded, scipy.sparse.csr_array(padded)):
         hasher = pca(12).fit(rows)
         assert np.abs(hasher.components_[:3]).max() < 1e-6
-        with pytest.raises(
-            InvalidInputError,
-            match="n_bits must be at most 12, got 13: the rows of X vary along 12",
-        ):
-            pca(13).fit(rows)
-    with pytest.raises(
-        InvalidInputError,
-        match=r"n_bits must be at most 12, got 13.*fewer bits.*projection='random'",
-    ):
+        with pytest.warns(UserWarning, match="n_bits=13 is more than the 12 directions along"):
+            assert np.abs(pca(13).fit(rows).components_[:3]).max() < 1e-6
+    with pytest.warns(UserWarning, match=r"more than the 12 .*Ask for n_bits=12"):
         pca(13).fit(np.hstack([X, X]))
 
 
 @pytest.mark.parametrize("solver", ["exact", "randomized"])
-def test_data_that_gives_too_few_directions_is_refused(solver: str) -> None:
+def test_data_that_gives_too_few_directions_is_told(solver: str) -> None:
     X = decaying(100, 12)
-    hasher = pca(13, projection=PCA(solver))
-    with pytest.raises(
-        InvalidInputError, match=r"at most n_features = 12 for PCA, got 13.*projection='random'"
-    ):
-        hasher.fit(X)
     few = pca(10, projection=PCA(solver))
-    with pytest.raises(
-        InvalidInputError, match="n_bits must be at most 9 where n_samples = 10, got 10"
+    for found, hasher, rows in (
+        (12, pca(13, projection=PCA(solver)), X),
+        (9, few, X[:10]),
+        (9, few, open_vectors(once(X[:10], 3))),
+        (3, few, np.repeat(X[:4], 30, axis=0)),
     ):
-        few.fit(X[:10])
-    with pytest.raises(InvalidInputError, match=r"n_samples = 10|vary along 9 directions"):
-        few.fit(open_vectors(once(X[:10], 3)))
+        with pytest.warns(UserWarning, match=f"more than the {found} directions") as told:
+            hasher.fit(rows)
+        assert len(told) == 1
+        assert told[0].filename == __file__
     with pytest.raises(InvalidInputError, match="vary along 0 directions"):
         few.fit(np.ones((50, 12)))
-    with pytest.raises(InvalidInputError, match="vary along 3 directions"):
-        few.fit(np.repeat(X[:4], 30, axis=0))
+    with pytest.raises(InvalidInputError, match="n_samples = 1 rows that vary along 0 directions"):
+        few.fit(np.ones((1, 12)))
     with pytest.raises(InvalidInputError, match="a mean far larger than the spread"):
-        few.fit((X / np.linalg.norm(X, axis=1, keepdims=True) + 10**7).astype(np.float32))
+        few.fit((X / np.linalg.norm(X, axis=1, keepdims=True) + 10**9).astype(np.float32))
     pca(10, center=False, projection=PCA(solver)).fit(X[:10])
     ProjectionHash(500, projection="random", rotation=None).fit(X)
 
@@ -370,14 +363,12 @@ def test_statistics_of_two_halves_merge_into_the_model_of_all_rows(
         )
 
 
-def test_statistics_of_too_few_rows_or_features_are_refused() -> None:
+def test_statistics_of_few_rows_or_features_give_as_many_directions_as_there_are() -> None:
     moments = PCA().statistics(12, 8, Draws(0, "projection")).update(decaying(8, 12))
-    with pytest.raises(
-        InvalidInputError, match="n_bits must be at most 7 where n_samples = 8, got 8"
-    ):
-        PCA().from_statistics(moments, 8, center=True)
-    with pytest.raises(InvalidInputError, match="at most n_features = 12 for PCA, got 13"):
-        PCA().from_statistics(moments, 13, center=True)
+    assert PCA().from_statistics(moments, 8, center=True).directions.shape == (12, 7)
+    assert PCA().from_statistics(moments, 8, center=False).directions.shape == (12, 8)
+    moments.update(decaying(30, 12, seed=1))
+    assert PCA().from_statistics(moments, 13, center=True).directions.shape == (12, 12)
     with pytest.raises(InvalidInputError, match="solver must be"):
         PCA("quick").statistics(12, 8, Draws(0, "projection"))
 

@@ -565,7 +565,6 @@ def test_given_parameters_of_a_file_are_checked(change: dict[str, Any], tmp_path
     ("parameters", "message"),
     [
         ({"window": 1}, "window must be at least 2, got 1"),
-        ({"window": 11}, "window must be at most the number of features, 10, got 11"),
         ({"window": 2.5}, "window must be a whole number, got 2.5"),
         ({"window": "large"}, "window must be a whole number or 'auto', got 'large'"),
         ({"n_hashes": 0}, "n_hashes must be between 1 and"),
@@ -585,6 +584,19 @@ def test_bad_parameters_are_named_with_their_value(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         WTAHash(**parameters).fit(np.ones((3, 10)))
+
+
+def test_a_window_beyond_the_features_has_all_of_them(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    with pytest.warns(UserWarning, match="window=4 is more than the 3 features of X") as told:
+        hasher = WTAHash(8, 4).fit(X)
+    assert len(told) == 1
+    assert hasher.window_ == 3
+    assert hasher.encode(X) == WTAHash(8, 3).fit(X).encode(X)
+    hasher.save(tmp_path / "model")
+    back = bitkin.load(tmp_path / "model")
+    assert (back.window, back.window_) == (4, 3)
+    assert back.encode(X) == hasher.encode(X)
 
 
 def test_a_single_feature_cannot_be_compared() -> None:

@@ -74,7 +74,7 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
     check_is_fitted(hasher)
     # taken once: the model of a stream may be replaced while it learns
     model = hasher.model_
-    if not model.random and not model.is_orthonormal:
+    if not model.random and not model.keeps_inner_products:
         raise InvalidInputError(
             f"{name} must have orthonormal directions or a random projection for its codes to be "
             f"scored, got {hasher!r}. Fit one with PCA, Nystrom(orthonormalize=True), OPAST or "

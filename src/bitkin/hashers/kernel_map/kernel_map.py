@@ -28,6 +28,7 @@ from bitkin.io.vectors.columns import require_columns
 from bitkin.io.vectors.rows import MAX_COLUMNS, as_rows
 from bitkin.io.vectors.stored import ArraySource
 from bitkin.io.writer import write_file
+from bitkin.notices import warn_caller
 from bitkin.randomness import Draws, resolve_seed
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
         they were given (arrays or CSR arrays), that returns an array (n_rows, n_anchors); it is
         called for one block of rows after another.
     anchors : int, array or CSR matrix, default 256
-        How many of the fitted rows to draw, each at most once, or the anchors themselves, one a
-        row.
+        How many of the fitted rows to draw, each at most once (all, with a warning, where they are
+        fewer), or the anchors themselves, one a row.
     gamma, degree, coef0 : float or None, default None
         Parameters of the named kernel, where it has them; None leaves scikit-learn's default.
     random_state : int or None, default 0
@@ -218,11 +219,11 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
                 f"{error} Pass how many rows to draw, or the anchors themselves."
             ) from None
         if count > n_rows:
-            raise InvalidInputError(
-                f"anchors must be at most the rows fitted (n_samples={n_rows}), got {count}. "
+            warn_caller(
+                f"anchors={count} is more than the {n_rows} rows fitted: all of them are anchors. "
                 "Fit more rows, or ask for fewer anchors."
             )
-        return count
+        return min(count, n_rows)
 
     def _set_model(self, pairwise: PairwiseKernel, anchors: Batch) -> None:
         """Set kernel and anchors, and try them on one row, so that what does not fit together

@@ -19,6 +19,7 @@ from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io.vectors import VectorSource
 from bitkin.memory import require_memory
+from bitkin.notices import warn_caller
 from bitkin.randomness import Draws
 
 Epochs = int | float | str | None
@@ -109,11 +110,20 @@ def check_epochs(value: Any) -> Epochs:
 def fit_model(
     recipe: ModelRecipe, vectors: TrainingVectors
 ) -> tuple[SignModel, FoundRotation | None]:
-    """Return the model, and the rotation that is in it."""
+    """Return the model, and the rotation that is in it.
+
+    Where rows vary along fewer directions D than there are bits, the bits are those of D · F: a
+    rotation R of as many dimensions as bits, whose rows beyond D meet nothing but zeros, gives an F
+    with orthonormal rows, which keeps all inner products as R does. Without a rotation the first
+    bits are D's own and the others random combinations of them.
+    """
     n_bits, rotation = recipe.n_bits, recipe.rotation
     learned = recipe.projection.learn(vectors, n_bits, Draws(recipe.seed, "projection"))
-    components: Floats = learned.directions
-    found = None
+    n_found, found = learned.directions.shape[1], None
+    if n_found < n_bits:
+        _warn_of_few_directions(n_bits, n_found)
+        learned = learned.filled_up(n_bits)
+    components = learned.directions
     if rotation is not None:
         # a known covariance of all rows is better than that of a sample, and saves reading it
         enough = rotation.needs_covariance_only and learned.covariance is not None
@@ -129,6 +139,8 @@ def fit_model(
         # signs of ((x − mean) · directions) · R are those of (x − mean) · (directions · R)
         with threads.blas_in_one_thread():
             components = components @ found.matrix
+    elif n_found < n_bits:
+        components[:, n_found:] = _combine_at_random(components[:, :n_found], n_bits, recipe.seed)
     model = SignModel(
         components.astype(np.float32),
         learned.mean,
@@ -136,3 +148,22 @@ def fit_model(
         random=recipe.projection.random,
     )
     return model.require_smaller_mean(), found
+
+
+def _combine_at_random(directions: Floats, n_bits: int, seed: int) -> Floats:
+    """Return unit directions at random within the span of those given: as many as are missing."""
+    n_found = directions.shape[1]
+    normals = Draws(seed, "filling").normals((n_found, n_bits - n_found))
+    lengths = np.linalg.norm(normals, axis=0)
+    with threads.blas_in_one_thread():
+        combined: Floats = directions @ (normals / np.where(lengths > 0, lengths, 1.0))
+    return combined
+
+
+def _warn_of_few_directions(n_bits: int, n_found: int) -> None:
+    warn_caller(
+        f"n_bits={n_bits} is more than the {n_found} directions along which the rows of X vary by "
+        "more than 2**-20 of their length (few features or rows, constant or repeated columns, or "
+        "a mean far larger than the spread): the bits beyond are random combinations of those. "
+        f"They make distances more exact. Ask for n_bits={n_found} to have none."
+    )

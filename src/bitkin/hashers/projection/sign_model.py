@@ -25,8 +25,8 @@ from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import first_not_finite, not_finite, row_slice
 
 _SHORT_MEAN = 2.0**-64
-# How far WᵀW may be from the identity: a tracked subspace is within 1e-4.
-_ORTHONORMAL_WITHIN = 1e-3
+# How far W Wᵀ may be from a projector: a tracked subspace is within 1e-4.
+_PROJECTOR_WITHIN = 1e-3
 _WORTH_A_THREAD = 1024  # rows
 
 _PACKED_AT_ONCE = 1 << 16
@@ -101,14 +101,18 @@ class SignModel:
         return len(self.components)
 
     @cached_property
-    def is_orthonormal(self) -> bool:
-        """Whether directions are orthonormal but for rounding: then ⟨x, q⟩ within their subspace is
-        ⟨Wᵀx, Wᵀq⟩.
+    def keeps_inner_products(self) -> bool:
+        """Whether ⟨x, q⟩ within the subspace of the directions W is ⟨Wᵀx, Wᵀq⟩, but for rounding.
+
+        So it is for orthonormal directions, and where a rotation made more bits than directions.
         """
         wide = self.components.astype(np.float64)
         with threads.blas_in_one_thread():
-            off = np.abs(wide.T @ wide - np.eye(wide.shape[1])).max()
-        return bool(off <= _ORTHONORMAL_WITHIN)
+            # It is where W Wᵀ projects onto the subspace, G² = G; that shows on the smaller side,
+            # since W Wᵀ and WᵀW have the same eigenvalues above 0.
+            gram = wide.T @ wide if wide.shape[1] <= wide.shape[0] else wide @ wide.T
+            off = np.abs(gram @ gram - gram).max()
+        return bool(off <= _PROJECTOR_WITHIN and gram.any())
 
     @cached_property
     def fingerprint(self) -> str:

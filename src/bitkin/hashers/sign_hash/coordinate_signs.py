@@ -39,8 +39,8 @@ class CoordinateSigns(SignModel):
         return self.spec.n_symbols
 
     @property
-    def is_orthonormal(self) -> bool:
-        """Axes are."""
+    def keeps_inner_products(self) -> bool:
+        """Axes do."""
         return True
 
     @cached_property

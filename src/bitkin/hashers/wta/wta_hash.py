@@ -52,9 +52,9 @@ class WTAHash(Hasher):
     n_hashes : int, default 256
         Symbols a code (the papers' m), at most 2**24.
     window : int or "auto", default 4
-        Components a symbol looks at (the papers' K), from 2 to the number of features. "auto" takes
-        the smallest from 4 on that leaves no more than a quarter of the windows empty, as far as
-        one permutation of the features goes.
+        Components a symbol looks at (the papers' K), from 2 on; no more than there are features,
+        with a warning. "auto" takes the smallest from 4 on that leaves no more than a quarter of
+        the windows empty, as far as one permutation of the features goes.
     degree : int, default 1
         A component is the product of so many features (the papers' p), multiplied in float64. One
         that is too small for that is zero, one too large infinite.
@@ -200,8 +200,9 @@ class WTAHash(Hasher):
             alphabet_size = whole_number(
                 stored.parameter("alphabet_size"), "alphabet_size", low=2, high=2**32
             )
+            cut = given["window"] != "auto" and given["window"] > window == hasher.n_features_in_
             for name, fitted in (
-                ("window", window),
+                ("window", given["window"] if cut else window),
                 ("densify", densify),
                 ("alphabet_size", alphabet_size),
             ):
@@ -238,6 +239,12 @@ class WTAHash(Hasher):
             for _, batch in source.batches():
                 sparsity.count(_count_nonzeros(batch))
             window = sparsity.best_window(self.n_hashes, self.degree)
+        elif int(window) > n_features:
+            window = n_features
+            warn_caller(
+                f"window={self.window} is more than the {n_features} features of {source.name}: "
+                "windows have all of them."
+            )
         # A model to count empty windows with: densify and alphabet_size do not change winners.
         self._set_model(int(window), None, int(window))
         counts = np.zeros(3, dtype=np.int64)
@@ -374,11 +381,6 @@ class WTAHash(Hasher):
                     f"window must be a whole number or 'auto', got {self.window!r}."
                 )
             whole_number(self.window, "window", low=2)
-            if self.window > n_features:
-                raise InvalidInputError(
-                    f"window must be at most the number of features, {n_features}, got "
-                    f"{self.window}."
-                )
 
     @property
     def _n_features_out(self) -> int:

@@ -27,7 +27,6 @@ VISIBLE = 2.0**-40
 Codes are made in float32: where rows differ by less than 2⁻²⁰ of their length, bits would be noise.
 """
 
-_INSTEAD = "ask for fewer bits, or use projection='random', which takes any number"
 _PIECE_NUMBERS = 1 << 22  # of a sparse batch that is made dense at a time
 
 
@@ -36,15 +35,27 @@ class Learned:
     """What a projection found: a row x is projected to (x − mean) · directions."""
 
     directions: npt.NDArray[np.float64]
-    """Directions as columns: float64 (n_features, n_bits)."""
+    """Directions as columns: float64 (n_features, n_found), n_bits of them unless rows vary along
+    fewer.
+    """
 
     mean: npt.NDArray[np.float64] | None
     """float64 (n_features,), on the grid of float32; None where the hasher does not centre."""
 
     covariance: npt.NDArray[np.float64] | None = None
-    """Second moment of all projected rows, float64 (n_bits, n_bits); None where only a sample can
+    """Second moment of all projected rows, float64 (n_found, n_found); None where only a sample can
     tell.
     """
+
+    def filled_up(self, n_bits: int) -> Learned:
+        """Return this with directions of zeros behind, `n_bits` in all: no row has anything along
+        those.
+        """
+        missing = n_bits - self.directions.shape[1]
+        covariance = self.covariance
+        if covariance is not None:
+            covariance = np.pad(covariance, (0, missing))
+        return Learned(np.pad(self.directions, ((0, 0), (0, missing))), self.mean, covariance)
 
     def project(self, rows: Batch) -> npt.NDArray[np.float32]:
         """Return projected rows, rounded to float32 once: dense and CSR rows hardly ever differ."""
@@ -78,8 +89,8 @@ class Projection(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
-        """Return `n_bits` directions and the mean; the projection decides which rows are read for
-        them.
+        """Return up to `n_bits` directions, as many as rows vary along, and the mean; the
+        projection decides which rows are read for them.
         """
 
     def require_parameters(self) -> None:  # most have none
@@ -128,33 +139,28 @@ def require_more_features(n_features: int, n_bits: int, method: str) -> None:
         )
 
 
-def require_features(n_features: int, n_bits: int, method: str) -> None:
-    """Raise unless there are as many features as bits."""
-    if n_bits > n_features:
-        raise InvalidInputError(
-            f"n_bits must be at most n_features = {n_features} for {method}, got {n_bits}: there "
-            f"are no more directions at right angles. Instead {_INSTEAD}."
-        )
-
-
 def require_rows(n_rows: int, n_bits: int, *, center: bool) -> None:
     """Raise unless so many rows, centred or not, span as many directions as there are bits."""
     most = n_rows - center
     if n_bits > most:
         raise InvalidInputError(
             f"n_bits must be at most {most} where n_samples = {n_rows}, got {n_bits}: so few rows "
-            f"do not vary along more directions. Give more rows, {_INSTEAD}."
+            "do not vary along more directions. Give more rows, ask for fewer bits, or use "
+            "projection='random', which takes any number."
         )
 
 
-def require_visible(variances: Floats, mean_square: float, n_bits: int, where: str = "X") -> None:
-    """Raise unless rows vary along all directions by more than float32 can lose; see `VISIBLE`."""
+def count_visible(variances: Floats, mean_square: float, n_rows: int) -> int:
+    """Return along how many directions rows vary by more than float32 can lose; see `VISIBLE`.
+    Raise where there is none.
+    """
     # 2⁻⁴⁰ of a squared length is 2⁻²⁰ of a length
-    rank = int(np.count_nonzero(variances > VISIBLE * mean_square))
-    if rank < n_bits:
+    count = int(np.count_nonzero(variances > VISIBLE * mean_square))
+    if count == 0:
         raise InvalidInputError(
-            f"n_bits must be at most {rank}, got {n_bits}: the rows of {where} vary along {rank} "
-            "directions only, by more than 2**-20 of their length (constant or repeated columns, "
-            "repeated rows, or a mean far larger than the spread?). Drop or centre such columns, "
-            f"{_INSTEAD}."
+            f"X must have rows that differ, got n_samples = {n_rows} rows that vary along 0 "
+            "directions by more than 2**-20 of their length (one row, the same row throughout, or "
+            "a mean far larger than the spread?). Give rows that vary, subtract their mean first, "
+            "or use projection='random'."
         )
+    return count

@@ -16,9 +16,7 @@ from bitkin.hashers.projection.projections.base import (
     VISIBLE,
     Learned,
     Projection,
-    require_features,
-    require_rows,
-    require_visible,
+    count_visible,
 )
 from bitkin.hashers.projection.projections.sampling import (
     SampledRows,
@@ -121,12 +119,11 @@ class Nystrom(Projection):
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> LearnedFromSample:
         """Return about the principal directions, the mean of the sample, and what was sampled."""
         self.require_parameters()
-        require_features(vectors.n_features, n_bits, "Nystrom")
         size, fewest = _count_or_share(self.samples, "samples"), n_bits + vectors.center
-        if vectors.n_rows is not None:
-            require_rows(vectors.n_rows, n_bits, center=vectors.center)
-            if not vectors.sparse:
-                _require_sample(max(fewest, row_count(vectors.n_rows, size)), vectors.n_features)
+        n_bits = min(n_bits, vectors.n_features)  # the hasher fills up the rest
+        if vectors.n_rows is not None and not vectors.sparse:
+            n_sampled = min(vectors.n_rows, max(fewest, row_count(vectors.n_rows, size)))
+            _require_sample(n_sampled, vectors.n_features)
         if self.sampling == "norms":
             return self._learn_from(
                 rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws
@@ -152,7 +149,7 @@ class Nystrom(Projection):
     ) -> LearnedFromSample:
         """Return what `learn` does, from rows that were sampled before."""
         rows, size = sample.rows, _count_or_share(self.samples, "samples")
-        require_features(rows.shape[1], n_bits, "Nystrom")
+        n_bits = min(n_bits, rows.shape[1])
         uniform = uniform_rows(rows, sample.row_numbers, sample.n, size, n_bits, center=center)
         return self._learn_from(uniform, n_bits, center, draws)
 
@@ -207,13 +204,11 @@ class Nystrom(Projection):
             # the modified method: σ² ≥ γ · ‖C‖₁ · ‖C‖∞
             lowest = max(lowest, float(self.truncate) * float(np.prod(rows.largest_sums())))
         elif np.count_nonzero(values > lowest) < n_bits:
-            # The sampled features span too little: solve on all features, and raise if that is too
-            # little as well.
+            # The sampled features span too little: solve on all features, and raise if not even
+            # those vary.
             features = np.arange(rows.shape[1])
             values, combinations = leading_combinations(rows, n_bits, draws)
-            require_visible(
-                values / sample.n, sample.mean_square, n_bits, f"the sample of {rows.shape[0]} rows"
-            )
+            count_visible(values / sample.n, sample.mean_square, rows.shape[0])
         kept = int(np.count_nonzero(values[: combinations.shape[1]] > lowest))
         # V_k Σ_k⁺, column by column
         return combinations[:, :kept] / np.sqrt(values[:kept]), features
@@ -223,6 +218,8 @@ class Nystrom(Projection):
         random ones.
         """
         kept = directions.shape[1]
+        if self.truncate is None:  # rows do not vary along more than these
+            return orthonormalize(directions) if self.orthonormalize else directions
         if kept == n_bits and not self.orthonormalize:
             return directions
         # QR keeps the span of the first columns, so random

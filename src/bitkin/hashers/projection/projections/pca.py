@@ -12,9 +12,7 @@ from bitkin.checks import one_of
 from bitkin.hashers.projection.projections.base import (
     Learned,
     Projection,
-    require_features,
-    require_rows,
-    require_visible,
+    count_visible,
 )
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.statistics.moments import RowMoments
@@ -69,8 +67,9 @@ class PCA(Projection):
     their CSR copy give the same one nearly always: directions are rounded to a grid of 2⁻²⁰ of a
     typical entry, which hides what is left of rounding unless eigenvalues are nearly equal.
 
-    More bits than features or rows, or more than directions along which rows vary by at least 2⁻²⁰
-    of their length, is an error: signs along any further direction would be noise.
+    There are no more directions than features, or rows, or than rows vary along by at least 2⁻²⁰ of
+    their length: signs along any further one would be noise. The hasher makes its other bits from
+    these, see `ProjectionHash`.
 
     Examples
     --------
@@ -93,9 +92,6 @@ class PCA(Projection):
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return principal directions and the mean of all rows."""
         self.require_parameters()
-        require_features(vectors.n_features, n_bits, "PCA")
-        if vectors.n_rows is not None:
-            require_rows(vectors.n_rows, n_bits, center=vectors.center)
         if self.solver == "randomized":
             sketch = sketch_all_rows(vectors, random_sketch(vectors.n_features, n_bits, draws))
             return self.from_statistics(sketch, n_bits, center=vectors.center)
@@ -118,20 +114,18 @@ class PCA(Projection):
         self, statistics: RowMoments | ScatterSketch, n_bits: int, *, center: bool
     ) -> Learned:
         """Return principal directions and the mean of the rows that `statistics` have seen."""
-        require_features(statistics.n_features, n_bits, "PCA")
-        require_rows(statistics.n, n_bits, center=center)
-        mean = statistics.mean
+        mean, n = statistics.mean, statistics.n
         if isinstance(statistics, ScatterSketch):
             values, directions = sketched_directions(statistics, n_bits, center=center)
-            return _round_and_check(values, directions, statistics.mean_square, mean, center)
+            return _round_visible(values, directions, statistics.mean_square, n, mean, center)
         scatter = statistics.scatter(center=center)
         # E‖x‖² = E‖x − m‖² + ‖m‖², and the first is tr(S)/n
-        mean_square = float(np.trace(scatter)) / statistics.n + (
+        mean_square = float(np.trace(scatter)) / n + (
             float(np.square(mean).sum()) if center else 0.0
         )
-        values, directions = leading_eigenvectors(scatter, n_bits)
-        return _round_and_check(
-            values / statistics.n, directions, mean_square, mean, center, statistics.projected
+        values, directions = leading_eigenvectors(scatter, min(n_bits, len(scatter)))
+        return _round_visible(
+            values / n, directions, mean_square, n, mean, center, statistics.projected
         )
 
     def require_parameters(self) -> None:
@@ -142,34 +136,35 @@ class PCA(Projection):
 def _from_rows(held: Batch, n_bits: int, center: bool, draws: Draws) -> Learned:
     """Return what `PCA.from_statistics` does, from rows that are fewer than their moments."""
     n, d = held.shape
-    require_rows(n, n_bits, center=center)
     # With fewer rows than features the n × n inner products A Aᵀ are solved instead of AᵀA.
     mean = column_sums(held) / n
     rows = CentredRows(held, mean if center else np.zeros(d))
     values, directions = leading_directions(rows, n_bits, draws)
-    return _round_and_check(
+    return _round_visible(
         values / n,
         directions,
         rows.mean_square(),
+        n,
         mean,
         center,
         lambda D, about: CentredRows(held, about).projected(D),
     )
 
 
-def _round_and_check(
+def _round_visible(
     variances: Floats,
     directions: Floats,
     mean_square: float,
+    n_rows: int,
     mean: Floats,
     center: bool,
     projected: Callable[[Floats, Floats], Floats] | None = None,
 ) -> Learned:
-    """Return directions and mean as they will be used, with the covariance that all rows have along
-    those.
+    """Return the directions along which rows vary, and the mean, as they will be used, with the
+    covariance that all rows have along those.
     """
-    require_visible(variances, mean_square, directions.shape[1])
-    directions = round_to_grid(directions)
+    visible = count_visible(variances, mean_square, n_rows)
+    directions = round_to_grid(directions[:, :visible])
     # The covariance is that along the rounded directions
     # about the rounded mean: those the codes use.
     about = round_mean(mean) if center else np.zeros_like(mean)

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.projections.base import require_rows
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.statistics.row_sample import row_count
 from bitkin.hashers.projection.statistics.sums import column_sums
@@ -58,7 +57,6 @@ def uniform_rows(
     center: bool,
 ) -> SampledRows:
     """Return rows drawn without replacement, `size` of `n`, as a sample; the mean is theirs."""
-    require_rows(n, n_bits, center=center)
     _warn_of_raised_size("samples", size, n, n_bits + center, "rows", _SMALL_N_ROWS)
     c = rows.shape[0]
     mean = column_sums(rows) / c
@@ -132,7 +130,8 @@ def draw_by_lengths(
     total = lengths.sum()
     if not total > 0:
         raise InvalidInputError(
-            "sampling='norms' needs rows that differ, got rows that are all the same."
+            f"sampling='norms' needs rows that differ, got n_samples = {len(lengths)} rows that "
+            "are all the same."
         )
     lengths = np.where(lengths > _ROUNDING * total, lengths, 0.0)
     # Inverse transform: position i is drawn where a uniform number falls between the cumulated
@@ -170,7 +169,7 @@ def _warn_of_raised_size(
     name: str, size: int | float, of: int, fewest: int, what: str, few: int
 ) -> None:
     """Warn of a sample too small for the number of bits."""
-    count = row_count(of, size)
+    count, fewest = row_count(of, size), min(fewest, of)
     if count < fewest and of >= few:
         warn_caller(
             f"{name}={size!r} is {count:,} of {of:,} {what}, fewer than n_bits needs: raised to "

@@ -104,7 +104,7 @@ class AutoRotation(Rotation):
         return ITQ(self.n_iter, self.max_rows)
 
 
-class _Trial(NamedTuple):
+class _HeldOut(NamedTuple):
     """Queries, rows to find, and which of them are the nearest of each query."""
 
     queries: npt.NDArray[np.float32]
@@ -128,7 +128,7 @@ class _Trial(NamedTuple):
         return float(hits.mean() / self.nearest.shape[1])
 
 
-def _hold_out(projected: Projected) -> tuple[npt.NDArray[np.float32], _Trial]:
+def _hold_out(projected: Projected) -> tuple[npt.NDArray[np.float32], _HeldOut]:
     """Return the rows to learn from, and a trial of the others; both are spread evenly over all
     rows, as neighbours in a file are often alike.
     """
@@ -148,7 +148,7 @@ def _hold_out(projected: Projected) -> tuple[npt.NDArray[np.float32], _Trial]:
         [_compare(queries, take(searched[at : at + step])) for at in range(0, size, step)]
     )
     nearest = np.argpartition(apart, _NEIGHBORS - 1, axis=1)[:, :_NEIGHBORS]
-    return rows[others], _Trial(rows[held], rows[searched], nearest)
+    return rows[others], _HeldOut(rows[held], rows[searched], nearest)
 
 
 def _compare(queries: Batch, rows: Batch) -> npt.NDArray[np.float64]:
