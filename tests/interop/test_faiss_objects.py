@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import bitkin
 from bitkin import Codes, ProjectionHash
-from bitkin.errors import InvalidInputError, MissingExtraError
+from bitkin.errors import DuplicateIdError, InvalidInputError, MissingExtraError
 from bitkin.interop import from_faiss, to_faiss
 
 faiss: Any = pytest.importorskip("faiss", reason="faiss is not installed")
@@ -100,19 +100,37 @@ def test_a_transform_read_from_a_file_is_taken_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [{}, {"center": False}, {"rotation": None}, {"projection": "random", "n_bits": 33}]
+    "kind",
+    [
+        {},
+        {"center": False},
+        {"rotation": None},
+        {"projection": "random", "n_bits": 33},
+        {"projection": "opast", "rotation": "unifdiag"},
+        {"projection": "frequent-directions", "rotation": "random"},
+    ],
 )
-def test_a_hasher_becomes_a_transform_with_its_signs_and_comes_back(kind: dict[str, Any]) -> None:
+def test_a_hasher_becomes_a_transform_with_its_signs_and_comes_back(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
     hasher = ProjectionHash(**{"n_bits": 8, **kind}).fit(data())
     transform = to_faiss(hasher)
-    assert type(transform) is faiss.LinearTransform
+    centres = hasher.mean_ is not None
+    assert type(transform) is (faiss.PCAMatrix if centres else faiss.LinearTransform)
+    assert isinstance(transform, faiss.LinearTransform)
     assert (transform.d_in, transform.d_out, transform.is_trained) == (20, hasher.n_bits, True)
     X = data(seed=1)
     assert np.allclose(transform.apply(X), hasher.project(X), atol=1e-3)
     require_same_signs(hasher, transform, X)
     again = from_faiss(transform)
     assert np.array_equal(again.components_, hasher.components_)
+    assert again.fingerprint_ == hasher.fingerprint_
+    assert again.encode(X) == hasher.encode(X)
     require_same_signs(again, transform, X)
+    faiss.write_VectorTransform(transform, str(tmp_path / "transform"))
+    read = from_faiss(faiss.read_VectorTransform(str(tmp_path / "transform")))
+    assert read.fingerprint_ == hasher.fingerprint_
+    assert from_faiss(to_faiss(read)).fingerprint_ == hasher.fingerprint_
 
 
 def test_a_transform_of_orthonormal_directions_can_be_reversed() -> None:
@@ -165,6 +183,78 @@ def test_an_index_read_from_a_file_is_taken_too(tmp_path: Path) -> None:
     assert from_faiss(faiss.read_index_binary(str(tmp_path / "index"))) == codes
 
 
+def packed(n: int = 300, n_bytes: int = 8) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (n, n_bytes), dtype=np.uint8)
+
+
+def inverted(bytes_per_row: int = 8) -> Any:
+    index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(8 * bytes_per_row), 8 * bytes_per_row, 5)
+    index.quantizer.add(packed(5, bytes_per_row))
+    index.is_trained = True
+    return index
+
+
+def indexes_with_ids() -> list[tuple[Any, Any]]:
+    """Indexes of FAISS without rows, and the ids that 300 rows get."""
+    scattered = np.random.default_rng(1).permutation(10**6)[:300]
+    return [
+        (inverted(), scattered),
+        (inverted(), None),
+        (faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(64)), scattered),
+        (faiss.IndexBinaryIDMap2(faiss.IndexBinaryFlat(64)), scattered),
+        (faiss.IndexBinaryIDMap(inverted()), scattered),
+        (faiss.IndexBinaryHNSW(64, 8), None),
+        (faiss.IndexBinaryIDMap2(faiss.IndexBinaryHNSW(64, 8)), scattered),
+        (faiss.IndexBinaryMultiHash(64, 4, 8), None),
+    ]
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_an_index_comes_with_the_ids_that_its_searches_return(number: int, tmp_path: Path) -> None:
+    index, ids = indexes_with_ids()[number]
+    empty = from_faiss(index)
+    assert (len(empty), empty.spec.n_symbols) == (0, 64)
+    if ids is None:
+        index.add(packed())
+        ids = np.arange(300)
+    else:
+        index.add_with_ids(packed(), ids)
+    faiss.write_index_binary(index, str(tmp_path / "index"))
+    for theirs in (index, faiss.read_index_binary(str(tmp_path / "index"))):
+        ours = from_faiss(theirs)
+        assert isinstance(ours, bitkin.FlatIndex)
+        assert ours.ids.tolist() == sorted(ids.tolist())
+        assert np.array_equal(ours.codes(ids).to_bytes(), packed())
+        assert ours.fingerprint is None
+        found = ours.search(Codes.from_bytes(packed()[:9], 64), 1)
+        assert found.ids[:, 0].tolist() == ids[:9].tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 65])
+def test_an_index_of_ours_becomes_one_with_its_ids_and_comes_back(n: int) -> None:
+    codes = Codes.from_symbols(np.random.default_rng(0).random((n, 48)) < 0.5, 1)
+    ids = np.random.default_rng(1).permutation(1000)[:n]
+    for kind in (bitkin.FlatIndex, bitkin.MultiIndex):
+        index = kind(codes.spec)
+        index.add(codes, ids)
+        theirs = to_faiss(index)
+        assert type(theirs) is faiss.IndexBinaryIDMap
+        assert theirs.ntotal == n
+        again = from_faiss(theirs)
+        assert again.ids.tolist() == index.ids.tolist()
+        assert again.codes(ids) == codes
+    if n:
+        distances, found = theirs.search(codes[:1].to_bytes(), 1)
+        assert (distances.tolist(), found.tolist()) == ([[0]], [[ids[0]]])
+
+
+def test_ids_that_two_rows_share_are_refused() -> None:
+    twice = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(64))
+    twice.add_with_ids(packed(2), np.array([7, 7]))
+    with pytest.raises(DuplicateIdError, match="ids must differ, given more than once: 7"):
+        from_faiss(twice)
+
+
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -177,8 +267,8 @@ def test_an_index_read_from_a_file_is_taken_too(tmp_path: Path) -> None:
             Codes.from_symbols([[0] * 8, [1] * 8], 1, empty=[True, False]),
             "must have no empty rows, got 1",
         ),
-        (np.eye(3), "takes a fitted ProjectionHash or Codes, got ndarray"),
-        (bitkin.MinHash(), "takes a fitted ProjectionHash or Codes, got MinHash"),
+        (np.eye(3), "takes a fitted ProjectionHash, Codes or an index .* got ndarray"),
+        (bitkin.MinHash(), "takes a fitted ProjectionHash, Codes or an index .* got MinHash"),
     ],
 )
 def test_what_faiss_cannot_hold_is_named(source: Any, words: str) -> None:
@@ -206,14 +296,14 @@ def bad_sources() -> list[tuple[Any, str]]:
             "adds a bias that no mean of the rows",
         ),
         (faiss.NormalizationTransform(4), "got NormalizationTransform: it is not linear"),
-        (faiss.IndexBinaryHNSW(8, 4), "codes from an IndexBinaryFlat, got IndexBinaryHNSW"),
+        (faiss.IndexBinaryHash(8, 4), "codes from IndexBinaryFlat, .* got IndexBinaryHash"),
         (
-            faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8)),
-            "got IndexBinaryIDMap. Where it wraps a flat index",
+            faiss.IndexBinaryIDMap(faiss.IndexBinaryHash(8, 4)),
+            "or an IDMap of these, got IndexBinaryHash",
         ),
         (
             faiss.IndexFlatL2(4),
-            "takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got IndexFlatL2",
+            "takes a LinearTransform, an ITQTransform or a binary index .* got IndexFlatL2",
         ),
         (np.eye(2), "got ndarray"),
     ]

@@ -1,4 +1,4 @@
-"""FAISS: a projection hash as a linear transform, codes as a flat binary index, and back."""
+"""FAISS: a projection hash as a linear transform, codes and indexes as binary indexes, and back."""
 
 from __future__ import annotations
 
@@ -13,47 +13,66 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError, MissingExtraError
 from bitkin.hashers.projection.given import hasher_from_directions
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.index.base import RowIndex
+from bitkin.index.flat import FlatIndex
+from bitkin.interop.faiss_rows import read_rows
 
 _BIAS_ERROR = 1e-5  # relative: what float32 may leave
 
 
-def to_faiss(source: ProjectionHash | Codes) -> Any:
+def to_faiss(source: ProjectionHash | Codes | RowIndex) -> Any:
     """Return a `faiss.LinearTransform` for a fitted projection hash, a `faiss.IndexBinaryFlat` for
-    codes.
+    codes, a `faiss.IndexBinaryIDMap` of one for an index.
 
     The signs of what the transform returns are the hasher's bits, but for the rounding of
-    projections near 0. The index holds the rows in their order, as `Codes.to_bytes` lays them out;
-    FAISS counts bits, so codes must have one bit per symbol, a multiple of 8 of them, and no empty
-    rows.
+    projections near 0; where the hasher subtracts a mean it is a `faiss.PCAMatrix`, which is a
+    linear transform that keeps the mean, also in a file. FAISS counts bits, so codes must have one
+    bit per symbol, a multiple of 8 of them, and no empty rows; they stand there as `Codes.to_bytes`
+    lays them out, in their order, or in that of their ids.
     """
     if isinstance(source, Codes):
         return _index_from_codes(source)
+    if isinstance(source, RowIndex):
+        return _index_with_ids(source)
     if isinstance(source, ProjectionHash):
         return _transform_from_hasher(source)
     raise InvalidInputError(
-        f"to_faiss takes a fitted ProjectionHash or Codes, got {type(source).__name__}."
+        "to_faiss takes a fitted ProjectionHash, Codes or an index such as FlatIndex, got "
+        f"{type(source).__name__}."
     )
 
 
 def from_faiss(source: Any) -> Any:
-    """Return the `ProjectionHash` whose bits are the signs of a trained transform, or the `Codes`
-    of a flat index.
+    """Return the `ProjectionHash` whose bits are the signs of a trained transform, the `Codes` of a
+    flat index, or a `FlatIndex` of the codes and ids of another one.
 
     Transforms: `LinearTransform` and what derives from it (`PCAMatrix`, `ITQMatrix`, `OPQMatrix`,
     …), and `ITQTransform`. The hasher is fitted; it cannot be fitted again, for its directions
-    were not found here. Codes have no fingerprint: FAISS does not know where they come from.
+    were not found here. What `to_faiss` made of a hasher comes back with its fingerprint.
+
+    Indexes: `IndexBinaryFlat` gives codes, in their order. `IndexBinaryIVF`, `IndexBinaryHNSW`,
+    `IndexBinaryMultiHash`, and `IndexBinaryIDMap` and `IndexBinaryIDMap2` of any of these give a
+    `FlatIndex` with the ids that their searches return. Codes have no fingerprint: FAISS does not
+    know where they come from.
 
     The bytes of codes are taken as they are. FAISS's own sign codes (`IndexLSH`) fill a byte from
     its lowest bit, so they compare among themselves and not with codes made here.
     """
     faiss = _import_faiss()
     if isinstance(source, faiss.IndexBinary):
-        return _codes_from_index(faiss, faiss.downcast_IndexBinary(source))
+        index = faiss.downcast_IndexBinary(source)
+        packed, ids = read_rows(faiss, index)
+        codes = Codes.from_bytes(packed, index.d)
+        if type(index) is faiss.IndexBinaryFlat:
+            return codes
+        made = FlatIndex(codes.spec)
+        made.add(codes, ids)
+        return made
     if isinstance(source, faiss.VectorTransform):
         return _hasher_from_transform(faiss, faiss.downcast_VectorTransform(source))
     raise InvalidInputError(
-        "from_faiss takes a LinearTransform, an ITQTransform or an IndexBinaryFlat, got "
-        f"{type(source).__name__}."
+        "from_faiss takes a LinearTransform, an ITQTransform or a binary index such as "
+        f"IndexBinaryFlat, got {type(source).__name__}."
     )
 
 
@@ -88,15 +107,14 @@ def _index_from_codes(codes: Codes) -> Any:
     return index
 
 
-def _codes_from_index(faiss: Any, index: Any) -> Codes:
-    if type(index) is not faiss.IndexBinaryFlat:
-        raise InvalidInputError(
-            f"from_faiss takes codes from an IndexBinaryFlat, got {type(index).__name__}. Where it "
-            "wraps a flat index, pass that one."
-        )
-    return Codes.from_bytes(
-        faiss.vector_to_array(index.xb).reshape(index.ntotal, index.code_size), index.d
-    )
+def _index_with_ids(index: RowIndex) -> Any:
+    ids = index.ids
+    flat = _index_from_codes(index.codes(ids))
+    faiss = _import_faiss()
+    mapped = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(index.spec.n_symbols))
+    if len(ids):
+        mapped.add_with_ids(faiss.vector_to_array(flat.xb).reshape(len(ids), -1), ids)
+    return mapped
 
 
 def _transform_from_hasher(hasher: ProjectionHash) -> Any:
@@ -108,10 +126,18 @@ def _transform_from_hasher(hasher: ProjectionHash) -> Any:
         )
     faiss = _import_faiss()
     n_features, n_bits = hasher.components_.shape
-    transform = faiss.LinearTransform(n_features, n_bits, hasher.mean_ is not None)
-    faiss.copy_array_to_vector(np.ascontiguousarray(hasher.components_.T).ravel(), transform.A)
-    if hasher.mean_ is not None:
+    if hasher.mean_ is None:
+        transform = faiss.LinearTransform(n_features, n_bits, False)
+    else:
+        # A bias tells the mean along the directions only; a PCAMatrix keeps all of it.
+        transform = faiss.PCAMatrix(n_features, n_bits)
+        parts = _split_mean(hasher.mean_)
+        faiss.copy_array_to_vector(parts[0], transform.mean)
+        if parts[1:].any():
+            faiss.copy_array_to_vector(parts[1:].ravel(), transform.eigenvalues)
         faiss.copy_array_to_vector(-hasher.model_.offset, transform.b)
+        transform.have_bias = True
+    faiss.copy_array_to_vector(np.ascontiguousarray(hasher.components_.T).ravel(), transform.A)
     transform.is_trained = True
     transform.set_is_orthonormal()
     return transform
@@ -147,6 +173,27 @@ def _read_matrix(faiss: Any, transform: Any) -> npt.NDArray[np.float32]:
     return numbers.reshape(transform.d_out, transform.d_in)
 
 
+def _split_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return three float32 numbers for every one of a mean, which add up to it exactly: most means
+    are float32 numbers, and the second and third are 0.
+    """
+    first = mean.astype(np.float32)
+    second = (mean - first).astype(np.float32)
+    return np.stack([first, second, (mean - first - second).astype(np.float32)])
+
+
+def _kept_mean(faiss: Any, transform: Any) -> npt.NDArray[np.float64]:
+    """Return the mean of a PCAMatrix. One made here has what float32 leaves of it where FAISS has
+    eigenvalues, which are never as many.
+    """
+    mean: npt.NDArray[np.float64] = faiss.vector_to_array(transform.mean).astype(np.float64)
+    rest = faiss.vector_to_array(transform.eigenvalues).astype(np.float64)
+    if rest.size == 2 * mean.size:
+        second, third = rest.reshape(2, -1)
+        mean = mean + second + third
+    return mean
+
+
 def _find_mean(
     faiss: Any, transform: Any, matrix: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float64]:
@@ -156,7 +203,7 @@ def _find_mean(
     wide, bias = matrix.astype(np.float64), faiss.vector_to_array(transform.b).astype(np.float64)
     candidates: list[npt.NDArray[np.float64]] = [np.linalg.lstsq(wide, -bias, rcond=None)[0]]
     if isinstance(transform, faiss.PCAMatrix):
-        candidates.insert(0, faiss.vector_to_array(transform.mean).astype(np.float64))
+        candidates.insert(0, _kept_mean(faiss, transform))
     for mean in candidates:
         # A·mean + b is 0 but for the rounding of A, mean and b in float32.
         allowed = _BIAS_ERROR * (np.abs(wide) @ np.abs(mean) + np.abs(bias))
