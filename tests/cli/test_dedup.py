@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,56 @@ def test_ids_name_lines_in_the_table_and_the_report(texts: Path, run: Run) -> No
     assert record["kept_id"] == f"k{found.cluster_of[found.dropped[0]]}"
 
 
+def test_other_formats_and_standard_input(
+    texts: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = bitkin.dedup.find_duplicates(TEXTS, 0.6)
+    plain = "".join(text + "\n" for text in TEXTS)
+    kept = "".join(TEXTS[i] + "\n" for i in found.kept)
+    Path("texts.txt").write_text(plain)
+    Path("texts.csv").write_text("n,body\n" + "".join(f"{i},{t}\n" for i, t in enumerate(TEXTS)))
+    assert run("dedup", "texts.txt", "-t", 0.6, "-o", "kept.txt").code == 0
+    assert Path("kept.txt").read_text() == kept
+    done = run("dedup", "texts.csv", "-t", 0.6, "--field", "body", "--id", "n", "-o", "kept.csv")
+    assert (done.code, done.err) == (0, "")
+    lines = Path("texts.csv").read_text().splitlines(keepends=True)
+    assert Path("kept.csv").read_text() == lines[0] + "".join(lines[i + 1] for i in found.kept)
+    assert "--out kept.txt" in run("dedup", "texts.txt").out
+    for data, options in ((plain, ()), (texts.read_text(), ("--id", "key"))):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data.encode())))
+        done = run("dedup", "-", "-t", 0.6, "-o", "k", "--report", "r", *options)
+        assert (done.code, done.err) == (0, "")
+        assert len(Path("k").read_text().splitlines()) == len(found.kept)
+        assert json.loads(Path("r").read_text().splitlines()[0])["file"] == "standard input"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a"}\n{broken\n')))
+    require_failure(run("dedup", "-"), "standard input, line 2: not JSON")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    require_failure(run("dedup", "-"), "standard input: no documents")
+
+
+def test_case_and_punctuation_need_not_count_and_the_output_is_the_original(
+    texts: Path, run: Run
+) -> None:
+    original = "It was the best of times, it was the worst of times; really."
+    other = "IT WAS THE BEST OF TIMES -- it was the worst of times, really!"
+    Path("a.txt").write_text(f"{original}\n{other}\nsomething else\n")
+    assert run("dedup", "a.txt", "-o", "kept.txt", "--json").objects[0]["kept"] == 3
+    options = ("--lower", "--strip-punctuation", "--normalize")
+    [figures] = run("dedup", "a.txt", "-o", "kept.txt", "--json", *options).objects
+    assert figures["kept"] == 2
+    assert [figures[name] for name in ("lower", "strip_punctuation", "normalize")] == [True] * 3
+    assert Path("kept.txt").read_text() == f"{original}\nsomething else\n"
+
+
+def test_short_texts_get_advice(texts: Path, run: Run) -> None:
+    Path("a.txt").write_text("".join(f"name {i} here\n" for i in range(40)))
+    done = run("dedup", "a.txt")
+    assert "Most texts are short: half have at most 1 shingle of 3 words" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "short" in run("dedup", "a.txt", "--json").objects[0]["advice"]
+    assert run("dedup", "texts.jsonl", "-t", 0.4, "--json").objects[0]["advice"] is None
+
+
 def test_the_number_of_clusters_shown(texts: Path, run: Run) -> None:
     def shown(*options: object) -> int:
         return sum(
@@ -207,6 +259,9 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_is_read(
         (("texts.jsonl", "-t", "nan"), ("'--threshold'", "nan is not above 0")),
         (("texts.jsonl", "-t", "high"), ("Invalid value for", "--threshold")),
         (("texts.jsonl", "--shingle", "word"), ("'--shingle'", "Did you mean 'words'?")),
+        (("texts.jsonl", "--format", "jsnl"), ("'--format'", "Did you mean 'jsonl'?")),
+        (("texts.jsonl", "--format", "text", "--field", "a"), ("'--field'", "has no fields")),
+        (("-", "texts.jsonl"), ("'files'", "standard input, which is read alone")),
         (("texts.jsonl", "--size", "0"), ("Invalid value for", "--size")),
         (("texts.jsonl", "--hashes", "0"), ("Invalid value for", "--hashes")),
         (("texts.jsonl", "--hashes", "2000000"), ("Invalid value for", "--hashes", "1048576")),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
-from bitkin.io import json_lines
+from bitkin.io import line_files
 from bitkin.io.json_lines import JsonLines
 
 RECORDS = [{"text": f"number {i} é ☃ \u2028", "id": i} for i in range(7)]
@@ -134,7 +134,7 @@ def test_a_file_without_documents_is_refused(tmp_path: Path, data: bytes) -> Non
 def test_a_line_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_lines, "MAX_LINE", 100)
+    monkeypatch.setattr(line_files, "MAX_LINE", 100)
     path = written(tmp_path / "a.jsonl", as_lines([{"text": "a"}, {"text": "b" * 100}]))
     with pytest.raises(CorruptFileError, match=r"a\.jsonl, line 2 is longer than 100 bytes"):
         list(JsonLines([path]).documents())

@@ -1,33 +1,48 @@
-"""`bitkin dedup`: near-duplicate texts in JSON lines files → the lines to keep, and what was
-dropped and why.
+"""`bitkin dedup`: near-duplicate texts in files → the lines to keep, and what was dropped and
+why.
 """
 
 from __future__ import annotations
 
+import sys
+import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json, a_file, one_of_choices
+from bitkin.cli.arguments import Json, a_file, one_of_choices, usage_errors
 from bitkin.cli.output import print_json, print_table, printable, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
+    from bitkin.dedup.documents.opening import DocumentSource
     from bitkin.dedup.files import DocumentPlaces
 
 _KB = 1000
+STDIN = Path("-")
 
 
 def dedup(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="JSON lines files, read as one: .jsonl, .jsonl.gz.", show_default=False
+            help="Files, read as one: .jsonl, .csv, .tsv, .txt (also .gz), .parquet; - for stdin.",
+            show_default=False,
         ),
     ],
-    field: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
+    field: Annotated[
+        str | None, typer.Option(help="Field or column of the text; text if absent.")
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="jsonl, csv, tsv, parquet or text; auto goes by the file's name."
+        ),
+    ] = "auto",
     threshold: Annotated[
         float,
         typer.Option(
@@ -57,6 +72,14 @@ def dedup(
     id_field: Annotated[
         str | None, typer.Option("--id", help="A field that names lines in reports.")
     ] = None,
+    lower: Annotated[bool, typer.Option("--lower", help="Compare without case.")] = False,
+    strip_punctuation: Annotated[
+        bool, typer.Option("--strip-punctuation", help="Compare without punctuation.")
+    ] = False,
+    normalize: Annotated[
+        bool,
+        typer.Option("--normalize", help="Compare in Unicode's form NFKC, with single spaces."),
+    ] = False,
     shingle: Annotated[
         str, typer.Option(help="What texts are cut into: words or chars.")
     ] = "words",
@@ -77,7 +100,8 @@ def dedup(
     """Find near-duplicate texts; keep the first of every cluster.
 
     Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always
-    compared exactly, is at least the threshold. A text without a shingle is similar to nothing, and
+    compared exactly, is at least the threshold. What is written is the original, whatever the
+    options say about comparing. A text without a shingle is similar to nothing, and
     kept. The misses that are printed are an upper bound.
 
     Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report
@@ -89,6 +113,7 @@ def dedup(
         )
     one_of_choices(shingle, "--shingle", ["words", "chars"])
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
+    from bitkin.dedup.documents.opening import FORMATS
     from bitkin.dedup.files import (
         add_files,
         require_writable,
@@ -97,21 +122,33 @@ def dedup(
         write_pairs,
     )
     from bitkin.dedup.finder import DuplicateFinder
-    from bitkin.io.json_lines import JsonLines
 
+    one_of_choices(form, "--format", ["auto", *FORMATS])
     start = time.perf_counter()
-    source = JsonLines(files, field, id_field=id_field)
-    for output in (out, report, pairs):
-        if output is not None:
-            require_writable(output)  # before all the work
-    with DuplicateFinder(threshold, shingle=shingle, size=size, n_hashes=hashes) as finder:
+    with (
+        _open_source(files, field, id_field, form) as source,
+        DuplicateFinder(
+            threshold,
+            shingle=shingle,
+            size=size,
+            n_hashes=hashes,
+            lower=lower,
+            strip_punctuation=strip_punctuation,
+            normalize=normalize,
+        ) as finder,
+    ):
+        for output in (out, report, pairs):
+            if output is not None:
+                require_writable(output)  # before all the work
         with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
             places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
         with progress_bar("comparing", finder.plan.bands, "bands") as done:
             found = finder.find(pairs="links" if pairs is None else "all", progress=done)
-    if out is not None:
-        with progress_bar("writing lines to keep", source.n_bytes // _KB, "kB") as done:
-            write_kept(out, source, found.kept, len(found), lambda n_bytes: done(n_bytes // _KB))
+        if out is not None:
+            with progress_bar("writing lines to keep", source.n_bytes // _KB, "kB") as done:
+                write_kept(
+                    out, source, found.kept, len(found), lambda n_bytes: done(n_bytes // _KB)
+                )
     if report is not None:
         with progress_bar("writing the report", len(found.dropped), "lines") as done:
             write_dropped(report, found, places, done)
@@ -133,7 +170,37 @@ def dedup(
         if path is not None:
             print(f"{what}: {printable(str(path))}")
     if out is None:
-        print("to write the lines to keep: --out kept.jsonl")
+        print(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
+
+
+@contextmanager
+def _open_source(
+    files: list[Path], field: str | None, id_field: str | None, form: str
+) -> Iterator[DocumentSource]:
+    """Open the documents of files, or of standard input by way of a temporary file."""
+    from bitkin.dedup.documents.opening import open_documents, spooled
+
+    with usage_errors():
+        if STDIN not in files:
+            yield open_documents(files, field, id_field=id_field, format=form)
+            return
+        if len(files) > 1:
+            raise typer.BadParameter(
+                "- is standard input, which is read alone.", param_hint="'files'"
+            )
+        if sys.stdin is None or sys.stdin.isatty():
+            raise typer.BadParameter(
+                "- is standard input: send the texts to it with < or |.", param_hint="'files'"
+            )
+        with spooled(sys.stdin.buffer) as path:
+            names = ["standard input"]
+            yield open_documents([path], field, id_field=id_field, format=form, names=names)
+
+
+def _kept_suffix(files: list[Path]) -> str:
+    """Return the suffix for an output of the same format as the inputs."""
+    suffixes = [one for one in files[0].suffixes if one != ".gz"]
+    return suffixes[-1] if suffixes else ".jsonl" if files[0] != STDIN else ".txt"
 
 
 def _require_different_files(files: list[Path], outputs: dict[str, Path | None]) -> None:
@@ -171,11 +238,13 @@ def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
         "shingle": finder.shingle,
         "size": finder.size,
         "hashes": finder.n_hashes,
+        **finder.cleaning._asdict(),
         "bands": plan.bands,
         "rows": plan.rows,
         "expected_miss_rate": plan.miss_rate(found.threshold),
         "expected_miss_rate_at_threshold": 1 - plan.probability(found.threshold),
         "expected_false_alarm_rate": plan.false_alarm_rate(found.threshold),
+        "advice": found.advice,
     }
 
 
@@ -227,6 +296,9 @@ def _show(
             f"{chained:,} of the dropped are less than {t} like the one kept: others of their\n"
             "cluster joined them to it. --report says which."
         )
+
+    if found.advice is not None:
+        print(textwrap.fill(found.advice, 80))
 
 
 _CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")

@@ -43,6 +43,10 @@ class Duplicates:
         codes.
     threshold : float
     plan : BandPlan
+    n_one_shingle : int
+        Documents with a single shingle: they are similar to documents with the same one only.
+    advice : str or None
+        What to try where most texts are too short for the shingles and the threshold.
     """
 
     cluster_of: Rows
@@ -55,6 +59,8 @@ class Duplicates:
     n_compared: int
     threshold: float
     plan: BandPlan
+    n_one_shingle: int = 0
+    advice: str | None = None
 
     def __len__(self) -> int:
         return len(self.cluster_of)

@@ -1,4 +1,4 @@
-"""Near-duplicates in JSON lines files: where every document stands, and the files that come out."""
+"""Near-duplicates in files: where every document stands, and the files that come out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import IO, Any
 
 import numpy as np
 
+from bitkin.dedup.documents.opening import DocumentSource
+from bitkin.dedup.documents.parquet_rows import ParquetRows
 from bitkin.dedup.duplicates import Duplicates
 from bitkin.dedup.finder import DuplicateFinder, text_batches
 from bitkin.dedup.read_ahead import read_ahead
 from bitkin.errors import FileAccessError
 from bitkin.index.bands.bands import Rows
-from bitkin.io.json_lines import JsonLines
 from bitkin.io.writer import regular_target, write_aside
 
 Progress = Callable[[int], None]
@@ -30,14 +31,15 @@ _PAIRS_AT_ONCE = 1 << 14  # that are Python objects
 class DocumentPlaces:
     """File, line and id of every document; 12 bytes each, and the ids where a field was named."""
 
-    def __init__(self, source: JsonLines) -> None:
-        self._paths = [str(path) for path in source.paths]
+    def __init__(self, source: DocumentSource) -> None:
+        self._names = source.names
+        self._unit = source.unit
         self._with_ids = source.id_field is not None
         self._files = array("i")
         self._lines = array("q")
         self._ids: list[Any] = []
 
-    def texts(self, source: JsonLines, progress: Progress | None = None) -> Iterator[str]:
+    def texts(self, source: DocumentSource, progress: Progress | None = None) -> Iterator[str]:
         """Yield the texts of `source`, and remember where they stand."""
         for document in source.documents(progress):
             self._files.append(document.file)
@@ -50,23 +52,26 @@ class DocumentPlaces:
         """Return the id, or the line, with the file where there are several."""
         if self._with_ids:
             return str(self._ids[document])
-        line = f"line {self._lines[document]:,}"
+        line = f"{self._unit} {self._lines[document]:,}"
         return (
             line
-            if len(self._paths) == 1
-            else f"{Path(self._paths[self._files[document]]).name}, {line}"
+            if len(self._names) == 1
+            else f"{Path(self._names[self._files[document]]).name}, {line}"
         )
 
     def record(self, document: int, prefix: str = "") -> dict[str, Any]:
         """Return file, line and id as fields of a report."""
-        place = {"file": self._paths[self._files[document]], "line": self._lines[document]}
+        place: dict[str, Any] = {
+            "file": self._names[self._files[document]],
+            self._unit: self._lines[document],
+        }
         if self._with_ids:
             place["id"] = self._ids[document]
         return {prefix + key: value for key, value in place.items()}
 
 
 def add_files(
-    finder: DuplicateFinder, source: JsonLines, progress: Progress | None = None
+    finder: DuplicateFinder, source: DocumentSource, progress: Progress | None = None
 ) -> DocumentPlaces:
     """Give all documents of `source` to `finder`; `progress` is called with the bytes read."""
     places = DocumentPlaces(source)
@@ -77,22 +82,28 @@ def add_files(
 
 def write_kept(
     path: str | os.PathLike[str],
-    source: JsonLines,
+    source: DocumentSource,
     kept: Rows,
     n: int,
     progress: Progress | None = None,
 ) -> None:
     """Write the lines of the documents to keep, of `n`, byte for byte; packed where the name ends
-    in .gz.
+    in .gz. Of Parquet files, write the rows as a Parquet file.
 
-    Only where a line without a newline, the last of a file, is followed by another does it get one,
-    and the byte order mark of a file that is not the first in the output is left out.
+    The header of CSV files comes once. Only where a line without a newline, the last of a file, is
+    followed by another does it get one, and the byte order mark of a file that is not the first in
+    the output is left out.
     """
     keep = np.zeros(n, dtype=np.bool_)
     keep[kept] = True
 
+    if isinstance(source, ParquetRows):
+        write_aside(path, lambda file: source.write_kept(file, keep, progress))
+        return
+
     def write_lines(file: IO[bytes]) -> None:
-        begun, newline = False, b""
+        file.write(source.header)
+        begun, newline = bool(source.header), b""
         for line, wanted in zip(source.lines(progress), keep.tolist(), strict=True):
             if wanted:
                 file.write(newline + (line.removeprefix(codecs.BOM_UTF8) if begun else line))

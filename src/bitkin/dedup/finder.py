@@ -19,6 +19,8 @@ from bitkin.checks import one_of, whole_number
 from bitkin.closing import Closes
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
+from bitkin.dedup.advice import advice_for
+from bitkin.dedup.cleaning import TextCleaning
 from bitkin.dedup.duplicates import Duplicates, find_closest_links
 from bitkin.dedup.equal_sets import first_equals, set_digests
 from bitkin.dedup.linking import ComparedDocuments, Pairs, link, sort_pairs
@@ -26,6 +28,7 @@ from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.minhash.minhash import MAX_HASHES, MinHash
 from bitkin.index.bands.bands import Rows, choose_bands, similarity_threshold
+from bitkin.notices import warn_caller
 from bitkin.randomness import Draws, resolve_seed
 from bitkin.sets.shingles import cut_texts, keyed_shingles, shingle_parameters
 
@@ -41,12 +44,17 @@ def find_duplicates(
     shingle: str = "words",
     size: int | None = None,
     n_hashes: int = 128,
+    lower: bool = False,
+    strip_punctuation: bool = False,
+    normalize: bool = False,
     pairs: str = "links",
     random_state: int | None = 0,
 ) -> Duplicates:
     """Find clusters of texts whose shingle sets have a Jaccard similarity of at least `threshold`.
 
-    See `DuplicateFinder` for the parameters. Texts may come from a generator: they are not kept.
+    See `DuplicateFinder` for the parameters. Texts may come from a generator, such as the documents
+    of `open_documents`: they are not kept. Where most texts are too short for the shingles, a
+    warning says what to try.
 
     Examples
     --------
@@ -63,13 +71,19 @@ def find_duplicates(
         "shingle": shingle,
         "size": size,
         "n_hashes": n_hashes,
+        "lower": lower,
+        "strip_punctuation": strip_punctuation,
+        "normalize": normalize,
         "random_state": random_state,
     }
     one_of(pairs, "pairs", ("links", "all"))
     with DuplicateFinder(threshold, **options) as finder:
         for batch in text_batches(texts):
             finder.add(batch)
-        return finder.find(pairs=pairs)
+        found = finder.find(pairs=pairs)
+    if found.advice is not None and 2 * found.n_one_shingle > len(found) - found.n_empty:
+        warn_caller(found.advice)
+    return found
 
 
 class DuplicateFinder(Closes):
@@ -85,6 +99,9 @@ class DuplicateFinder(Closes):
         3 for words, 9 for characters.
     n_hashes : int, default 128
         Symbols of a MinHash code. More miss less and take longer.
+    lower, strip_punctuation, normalize : bool, default False
+        Compare texts without case; without punctuation; in Unicode's form NFKC and with single
+        spaces. See `TextCleaning`.
     random_state : int or None, default 0
 
     Attributes
@@ -108,12 +125,16 @@ class DuplicateFinder(Closes):
         shingle: str = "words",
         size: int | None = None,
         n_hashes: int = 128,
+        lower: bool = False,
+        strip_punctuation: bool = False,
+        normalize: bool = False,
         random_state: int | None = 0,
     ) -> None:
         self.threshold = similarity_threshold(threshold)
         self.shingle, self.size = shingle_parameters(
             one_of(shingle, "shingle", ("words", "chars")), size
         )
+        self.cleaning = TextCleaning.from_options(lower, strip_punctuation, normalize)
         self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MAX_HASHES)
         self.plan = choose_bands(self.threshold, self.n_hashes)
         bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
@@ -131,6 +152,7 @@ class DuplicateFinder(Closes):
     def add(self, texts: Iterable[str]) -> None:
         """Take more texts; their numbers continue from those before."""
         self._require_open("add()")
+        texts = self.cleaning.clean_all(texts)
         shingles, keyed = keyed_shingles(texts, self._key, kind=self.shingle, size=self.size)
         if not len(shingles):
             return
@@ -190,6 +212,8 @@ class DuplicateFinder(Closes):
             n_compared=linked.n_compared,
             threshold=self.threshold,
             plan=self.plan,
+            n_one_shingle=int(np.count_nonzero(sets.sizes() == 1)),
+            advice=advice_for(sets.sizes(), self.threshold, self.shingle, self.size),
         )
 
     def _require_open(self, what: str) -> None:

@@ -1,0 +1,139 @@
+"""Lines of text files, plain or packed as .gz: what files of documents have in common.
+
+A missing newline at the end of a file is no flaw. Files are read twice (texts, then the lines to
+keep), and must be the same both times.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.io.stable import StableFile, failure_is_corruption, stamp_of
+
+MAX_LINE = 2**30
+
+_BUFFER = 1 << 20
+_LINES_BETWEEN_NEWS = 256
+_GZIP = b"\x1f\x8b"
+
+
+class Document(NamedTuple):
+    """One document, and where it stands."""
+
+    text: str
+    file: int
+    """Number of the file, from 0."""
+    line: int
+    """Number of the line, from 1."""
+    id: Any
+    """Value of the id field; None where no field was named."""
+
+
+class LineFiles:
+    """Lines of several files, read as one.
+
+    Parameters
+    ----------
+    paths : list of paths
+        Regular files; a name that ends in .gz is unpacked.
+    names : list of str, optional
+        What messages and reports call the files; their paths by default.
+    """
+
+    unit = "line"
+    """What the number of a document counts."""
+    header = b""
+    """What stands once before all lines, in an output too."""
+    keeps_blank_lines = False
+
+    def __init__(
+        self, paths: Sequence[str | os.PathLike[str]], *, names: Sequence[str] | None = None
+    ) -> None:
+        if isinstance(paths, (str, os.PathLike)) or not paths:
+            raise InvalidInputError(f"paths must be a list of at least one path, got {paths!r}.")
+        self.paths = [Path(path) for path in paths]
+        self.names = list(map(str, self.paths if names is None else names))
+        self._stamps = [stamp_of(path) for path in self.paths]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files as they are stored."""
+        return sum(stamp.size for stamp in self._stamps)
+
+    def located(self, flaw: InvalidInputError, file: int, line: int) -> InvalidInputError:
+        """Return an error that says where its flaw is."""
+        return InvalidInputError(f"{self.names[file]}, line {line}: {flaw}")
+
+    def no_documents(self, wanted: str) -> InvalidInputError:
+        """Return the error of files without a document."""
+        return InvalidInputError(f"{', '.join(self.names)}: no documents. {wanted}")
+
+    def lines(self, progress: Callable[[int], None] | None = None) -> Iterator[bytes]:
+        """Yield the line of every document in order, byte for byte, its newline included."""
+        return (data for _, _, data in self.numbered_lines(progress))
+
+    def numbered_lines(
+        self, progress: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yield number of the file, number of the line and the line, blank lines only where they
+        count.
+        """
+        before = 0
+        for file, (path, stamp) in enumerate(zip(self.paths, self._stamps, strict=True)):
+            with StableFile(path, stamp) as stable, _unpacked(path, stable) as stream:
+                number = 0
+                while data := stream.readline(MAX_LINE):
+                    number += 1
+                    if len(data) == MAX_LINE:
+                        raise CorruptFileError(
+                            f"{self.names[file]}, line {number} is longer than {MAX_LINE} bytes."
+                        )
+                    # place in the packed file, so that shares of `n_bytes` are right for .gz too
+                    if progress is not None and number % _LINES_BETWEEN_NEWS == 0:
+                        progress(before + stable.buffered.tell())
+                    if number == 1 and data.startswith(_GZIP) and stream is stable.buffered:
+                        raise CorruptFileError(
+                            f"{self.names[file]} is packed by gzip. Give it a name that ends in "
+                            ".gz."
+                        )
+                    # a file may begin with a byte order mark, which is no content
+                    content = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+                    if self.keeps_blank_lines or content.strip():
+                        yield file, number, data
+                stable.require_unchanged()
+            before += stamp.size
+            if progress is not None:
+                progress(before)
+
+
+def decode_line(data: bytes) -> str:
+    """Return the text of a line in UTF-8, or raise an error that says what is wrong with it."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"not UTF-8 at byte {error.start}. Convert the file to UTF-8."
+        ) from None
+
+
+@contextmanager
+def _unpacked(path: Path, stable: StableFile) -> Iterator[Any]:
+    with failure_is_corruption(path, OSError, EOFError, zlib.error):
+        if path.suffix.lower() != ".gz":
+            yield stable.buffered
+            return
+        # GzipFile reads lines in Python; a reader around it does so in C.
+        with (
+            gzip.GzipFile(fileobj=stable.buffered) as packed,
+            io.BufferedReader(packed, _BUFFER) as stream,
+        ):
+            yield stream
