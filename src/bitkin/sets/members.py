@@ -21,7 +21,7 @@ from bitkin.sets.sets import Sets, cut_sets
 from bitkin.sets.texts import hash_strings
 
 _SETS_AT_ONCE = 1 << 13
-_MEMBERS_PER_PIECE = 1 << 16
+_MEMBERS_PER_PIECE = 1 << 17
 _CELLS_PER_PIECE = 1 << 20  # of a dense matrix
 _READY = {list, tuple, set, frozenset, np.ndarray}  # have a length, and can be read repeatedly
 _BYTES_OR_TEXT = (str, bytes, bytearray, memoryview)

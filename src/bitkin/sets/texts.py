@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 _SPARE_BYTES = 24  # the loops read whole words, a few beyond the end
+_SPARE = "\0" * (_SPARE_BYTES + 8)  # of bytes, which are cut to whole words
 
 
 class Bytes:
@@ -57,22 +58,22 @@ def hash_strings(sets_of_strings: Iterable[Any], n_strings: int) -> npt.NDArray[
     """Return one stable hash per string: uint64 (n_strings,). Raises TypeError where something is
     no string.
 
-    All strings are joined by zero bytes and encoded at once: encoding in Python takes most of the
-    time.
+    All strings are joined by zero bytes and encoded at once: joining in Python takes most of the
+    time, and nothing is copied after it.
     """
-    from bitkin.kernels.hashing.shingles import hash_strings_into, string_ends_into
+    from bitkin.kernels.hashing.shingles import hash_joined_into, hash_strings_into
 
     out = np.empty(n_strings, dtype=np.uint64)
     if n_strings == 0:
         return out
     sets_of_strings = [strings for strings in sets_of_strings if strings]
-    joined = Bytes.copy_of(utf8("\0".join(map("\0".join, sets_of_strings)) + "\0"))
-    text = joined.text[: joined.n_bytes]
-    if len(text) - np.count_nonzero(text) == n_strings:
-        ends = np.empty(n_strings + 1, dtype=np.int64)
-        string_ends_into(text, ends)
-    else:  # some string holds a zero byte itself
+    joined = utf8("\0".join([*map("\0".join, sets_of_strings), _SPARE]))
+    # the zero byte before the spare ones ends the last string
+    words = np.frombuffer(joined, dtype="<u8", count=len(joined) // 8)
+    words = np.require(words.astype(np.uint64, copy=False), requirements="A")
+    if hash_joined_into(words, len(joined) - len(_SPARE), out) != n_strings:
+        # some string holds a zero byte itself
         lengths = [len(utf8(string)) for strings in sets_of_strings for string in strings]
         ends = np.cumsum(np.array(lengths, dtype=np.int64) + 1) - 1
-    hash_strings_into(joined.words, ends, out)
+        hash_strings_into(words, ends, out)
     return out

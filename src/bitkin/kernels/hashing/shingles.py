@@ -29,7 +29,9 @@ _U0, _U1, _U2, _U3, _U7, _U8 = (np.uint64(n) for n in (0, 1, 2, 3, 7, 8))
 _U16, _U29, _U32, _U63 = (np.uint64(n) for n in (16, 29, 32, 63))
 _U61, _BITS_29, _BITS_32 = np.uint64(61), np.uint64(2**29 - 1), np.uint64(2**32 - 1)
 _PRIME = np.uint64(2**61 - 1)
-_NUL, _SPACE = np.uint8(0x00), np.uint8(0x20)
+_U56, _LOW_BYTE, _NONE_ZERO = np.uint64(56), np.uint64(0xFF), np.uint64(2**64 - 1)
+_EACH_1, _EACH_128 = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_SPACE = np.uint8(0x20)
 # the top bits of a byte; those of a further byte of a code point
 _KIND, _FURTHER = np.uint8(0xC0), np.uint8(0x80)
 
@@ -113,15 +115,50 @@ def _keyed_hash(data, start, stop, point):
     return state % _PRIME
 
 
-@kernel
-def string_ends_into(text, ends):
-    """uint8[B] of n strings, each ended by a zero byte -> int64[n + 1]: where those are, and one
-    entry unused.
+@inlined_kernel
+def _bytes_before_zero(number):
+    """Return a mask of the bytes before the first zero byte of a little-endian number: of all eight
+    where none is zero.
     """
+    # Bit 7 of the first zero byte, and of none before it: a borrow comes from zero bytes alone.
+    zeros = (number - _EACH_1) & ~number & _EACH_128
+    return ((zeros & (_U0 - zeros)) >> _U7) - _U1
+
+
+@inlined_kernel
+def _count_bytes(mask):
+    """Return how many bytes a mask of the first 0 … 8 bytes has."""
+    return ((mask & _EACH_1) * _EACH_1) >> _U56
+
+
+@kernel
+def hash_joined_into(data, n_bytes, out):
+    """Strings that each end with a zero byte, in the first `n_bytes` of `data` -> uint64[n], what
+    `_hash` gives; returns how many there are, or n + 1 where there are more.
+
+    One pass: a block of 16 bytes is read, its zero byte found and what is behind it masked.
+    """
+    end = np.uint64(n_bytes)
+    start = _U0
     count = 0
-    for i in range(text.size):
-        ends[count] = i
-        count += text[i] == _NUL
+    while start < end:
+        if count == out.size:
+            return count + 1
+        state, at = _START, start
+        while True:
+            first, second = _eight_bytes(data, at), _eight_bytes(data, at + _U8)
+            in_first, in_second = _bytes_before_zero(first), _bytes_before_zero(second)
+            # nothing counts behind a zero byte in the first half
+            in_second &= _U0 - np.uint64(in_first == _NONE_ZERO)
+            if in_second != _NONE_ZERO or (_eight_bytes(data, at + _U16) & _LOW_BYTE) == _U0:
+                break  # the last block, of up to 16 bytes
+            state = _block_added(state, first, second)
+            at += _U16
+        stop = at + _count_bytes(in_first) + _count_bytes(in_second)
+        out[count] = _ended(_block_added(state, first & in_first, second & in_second), stop - start)
+        count += 1
+        start = stop + _U1
+    return count
 
 
 @kernel
