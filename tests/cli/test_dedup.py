@@ -11,12 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bitkin
 from tests.cli.conftest import Run
 from tests.cli.test_failures import require_failure, require_usage_error
 from tests.cli.test_help import example_in
+from tests.dedup.test_vectors import related_rows
 from tests.dedup.texts import related_texts
 
 TEXTS = related_texts(97, seed=9)
@@ -150,6 +152,37 @@ def test_case_and_punctuation_need_not_count_and_the_output_is_the_original(
     assert figures["kept"] == 2
     assert [figures[name] for name in ("lower", "strip_punctuation", "normalize")] == [True] * 3
     assert Path("kept.txt").read_text() == f"{original}\nsomething else\n"
+
+
+def test_vectors(texts: Path, run: Run) -> None:
+    rows = related_rows(203, 9)
+    np.save("rows.npy", rows)
+    found = bitkin.dedup.find_duplicate_vectors(rows, 0.9)
+    options = ("-o", "kept.npy", "--report", "dropped.jsonl", "--pairs", "pairs.jsonl")
+    done = run("dedup", "rows.npy", "-t", 0.9, *options)
+    assert (done.code, done.err) == (0, "")
+    assert np.array_equal(np.load("kept.npy"), rows[found.kept])
+    assert len(Path("dropped.jsonl").read_text().splitlines()) == len(found.dropped)
+    for words in (f"{len(found.kept)} ", "cosine 0.9 or more with another", "kept.npy"):
+        assert words in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "--out kept.npy" in run("dedup", "rows.npy").out
+    [figures] = run("dedup", "rows.npy", "--metric", "l2", "-t", 0.5, "--json").objects
+    found = bitkin.dedup.find_duplicate_vectors(rows, 0.5, metric="l2")
+    assert (figures["kept"], figures["metric"]) == (len(found.kept), "l2")
+    assert figures["clusters"] == len(found.clusters)
+    require_usage_error(run("dedup", "rows.npy", "-o", "kept.jsonl"), "'--out'", "written as .npy")
+    require_usage_error(
+        run("dedup", "rows.npy", "--lower"), "'--lower'", "does not go with vectors"
+    )
+    require_usage_error(run("dedup", "rows.npy", "-t", 2), "'--threshold'", "above 0 and up to 1")
+    require_usage_error(run("dedup", "rows.npy", "--metric", "l2"), "'--threshold'", "l2 needs one")
+    require_usage_error(
+        run("dedup", "rows.npy", "--metric", "cosin"), "'--metric'", "Did you mean 'cosine'"
+    )
+    require_usage_error(run("dedup", "texts.jsonl", "--metric", "l2"), "does not go with texts")
+    np.save("nan.npy", np.full((2, 2), np.nan))
+    require_failure(run("dedup", "nan.npy"), "nan.npy")
 
 
 def test_short_texts_get_advice(texts: Path, run: Run) -> None:

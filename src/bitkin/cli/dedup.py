@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json, a_file, one_of_choices, usage_errors
+from bitkin.cli.arguments import FORMATS as VECTOR_FORMATS
+from bitkin.cli.arguments import Column, Dataset, Json, a_file, one_of_choices, usage_errors
 from bitkin.cli.output import print_json, print_table, printable, progress_bar
 
 if TYPE_CHECKING:
@@ -26,11 +27,21 @@ _KB = 1000
 STDIN = Path("-")
 
 
+# options that vectors have no use for, and those that texts have none for
+_FOR_TEXTS = (
+    *("field", "id_field", "lower", "strip_punctuation", "normalize"),
+    *("shingle", "size", "hashes"),
+)
+_FOR_VECTORS = ("metric", "column", "dataset")
+
+
 def dedup(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Files, read as one: .jsonl, .csv, .tsv, .txt (also .gz), .parquet; - for stdin.",
+            help="Files, read as one: .jsonl, .csv, .tsv, .txt (also .gz), .parquet; - for stdin; "
+            "or files of vectors.",
             show_default=False,
         ),
     ],
@@ -40,15 +51,19 @@ def dedup(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="jsonl, csv, tsv, parquet or text; auto goes by the file's name."
+            "--format",
+            help="jsonl, csv, tsv, parquet, text or vectors; auto goes by the file's name.",
         ),
     ] = "auto",
     threshold: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--threshold", "-t", help="Jaccard similarity of shingles that makes two texts one."
+            "--threshold",
+            "-t",
+            help="Jaccard similarity of shingles that makes two texts one, 0.8 if absent; for "
+            "vectors the cosine, 0.95, or the largest l2 distance.",
         ),
-    ] = 0.8,
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -94,26 +109,44 @@ def dedup(
     hashes: Annotated[
         int, typer.Option(min=1, max=2**20, help="MinHash symbols per text. More miss less.")
     ] = 128,
+    metric: Annotated[str, typer.Option(help="Of vectors: cosine or l2.")] = "cosine",
+    column: Column = None,
+    dataset: Dataset = None,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
     json: Json = False,
 ) -> None:
-    """Find near-duplicate texts; keep the first of every cluster.
+    """Find near-duplicate texts or vectors; keep the first of every cluster.
 
     Two texts are near-duplicates when the Jaccard similarity of their shingles, which is always
     compared exactly, is at least the threshold. What is written is the original, whatever the
     options say about comparing. A text without a shingle is similar to nothing, and
-    kept. The misses that are printed are an upper bound.
+    kept. The misses that are printed are an upper bound. Vectors are near-duplicates when their
+    cosine similarity is at least the threshold, or their l2 distance at most that; --out is .npy.
 
     Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report
     dropped.jsonl
     """
+    from bitkin.dedup.documents.opening import FORMATS
+
+    one_of_choices(form, "--format", ["auto", *FORMATS, "vectors"])
+    one_of_choices(metric, "--metric", ["cosine", "l2"])
+    _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
+    if form == "vectors" or (form == "auto" and any(map(_holds_vectors, files))):
+        from bitkin.cli.dedup_vectors import VectorOptions, dedup_vectors
+
+        _refuse(context, _FOR_TEXTS, "vectors")
+        options = VectorOptions(
+            *(threshold, metric, column, dataset, out, report, pairs, show), json=json
+        )
+        dedup_vectors(files, options)
+        return
+    _refuse(context, _FOR_VECTORS, "texts")
+    threshold = 0.8 if threshold is None else threshold
     if not 0 < threshold <= 1:
         raise typer.BadParameter(
             f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'"
         )
     one_of_choices(shingle, "--shingle", ["words", "chars"])
-    _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
-    from bitkin.dedup.documents.opening import FORMATS
     from bitkin.dedup.files import (
         add_files,
         require_writable,
@@ -123,7 +156,6 @@ def dedup(
     )
     from bitkin.dedup.finder import DuplicateFinder
 
-    one_of_choices(form, "--format", ["auto", *FORMATS])
     start = time.perf_counter()
     with (
         _open_source(files, field, id_field, form) as source,
@@ -171,6 +203,21 @@ def dedup(
             print(f"{what}: {printable(str(path))}")
     if out is None:
         print(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
+
+
+def _holds_vectors(path: Path) -> bool:
+    """Whether the name of a file says that it holds vectors; .parquet may hold either."""
+    suffixes = [one.lower() for one in path.suffixes if one.lower() != ".gz"]
+    return bool(suffixes) and suffixes[-1] in set(VECTOR_FORMATS.split(", ")) - {".parquet"}
+
+
+def _refuse(context: typer.Context, names: tuple[str, ...], what: str) -> None:
+    """End with a usage error when an option was given that does nothing for what is compared."""
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is not None and given.name == "COMMANDLINE":
+            option = parameter.opts[0]
+            raise typer.BadParameter(f"does not go with {what}.", param_hint=f"'{option}'")
 
 
 @contextmanager

@@ -12,8 +12,35 @@ from bitkin.dedup.linking import Pairs
 from bitkin.index.bands.bands import BandPlan, Rows
 
 
+class Clustered:
+    """Documents or vectors in clusters, the first of each kept; `cluster_of` says which."""
+
+    cluster_of: Rows
+
+    def __len__(self) -> int:
+        return len(self.cluster_of)
+
+    @cached_property
+    def kept(self) -> Rows:
+        """What to keep."""
+        return np.flatnonzero(self.cluster_of == np.arange(len(self)))
+
+    @cached_property
+    def dropped(self) -> Rows:
+        """What an earlier one stands for."""
+        return np.flatnonzero(self.cluster_of != np.arange(len(self)))
+
+    @cached_property
+    def clusters(self) -> list[Rows]:
+        """Clusters of at least two, each ascending, in the order of their first members."""
+        members = np.concatenate([np.unique(self.cluster_of[self.dropped]), self.dropped])
+        members = members[np.lexsort((members, self.cluster_of[members]))]
+        cuts = np.flatnonzero(np.diff(self.cluster_of[members])) + 1
+        return np.split(members, cuts) if len(members) else []
+
+
 @dataclass(frozen=True, eq=False)
-class Duplicates:
+class Duplicates(Clustered):
     """Near-duplicates among n documents, numbered from 0 in the order they came.
 
     A cluster is what pairs at or above the threshold connect, also by way of others: two documents
@@ -61,29 +88,6 @@ class Duplicates:
     plan: BandPlan
     n_one_shingle: int = 0
     advice: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.cluster_of)
-
-    @cached_property
-    def kept(self) -> Rows:
-        """Documents to keep."""
-        return np.flatnonzero(self.cluster_of == np.arange(len(self)))
-
-    @cached_property
-    def dropped(self) -> Rows:
-        """Documents that an earlier one stands for."""
-        return np.flatnonzero(self.cluster_of != np.arange(len(self)))
-
-    @cached_property
-    def clusters(self) -> list[Rows]:
-        """Clusters of at least two documents, each ascending, in the order of their first
-        documents.
-        """
-        members = np.concatenate([np.unique(self.cluster_of[self.dropped]), self.dropped])
-        members = members[np.lexsort((members, self.cluster_of[members]))]
-        cuts = np.flatnonzero(np.diff(self.cluster_of[members])) + 1
-        return np.split(members, cuts) if len(members) else []
 
     def __repr__(self) -> str:
         clusters = "1 cluster" if len(self.clusters) == 1 else f"{len(self.clusters):,} clusters"

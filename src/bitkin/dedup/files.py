@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from bitkin.dedup.documents.opening import DocumentSource
-from bitkin.dedup.documents.parquet_rows import ParquetRows
+from bitkin.dedup.documents.parquet_texts import ParquetTexts
 from bitkin.dedup.duplicates import Duplicates
 from bitkin.dedup.finder import DuplicateFinder, text_batches
 from bitkin.dedup.read_ahead import read_ahead
@@ -97,7 +97,7 @@ def write_kept(
     keep = np.zeros(n, dtype=np.bool_)
     keep[kept] = True
 
-    if isinstance(source, ParquetRows):
+    if isinstance(source, ParquetTexts):
         write_aside(path, lambda file: source.write_kept(file, keep, progress))
         return
 

@@ -12,14 +12,14 @@ from typing import IO
 
 from bitkin.checks import one_of
 from bitkin.dedup.documents.csv_rows import CsvRows
-from bitkin.dedup.documents.parquet_rows import ParquetRows
+from bitkin.dedup.documents.parquet_texts import ParquetTexts
 from bitkin.dedup.documents.text_lines import TextLines
 from bitkin.errors import ArgumentError, FileAccessError, InvalidInputError
 from bitkin.io.json_lines import JsonLines
 from bitkin.io.regular import open_regular
 from bitkin.io.stable import stamp_of
 
-DocumentSource = JsonLines | CsvRows | TextLines | ParquetRows
+DocumentSource = JsonLines | CsvRows | TextLines | ParquetTexts
 
 FORMATS = ("jsonl", "csv", "tsv", "parquet", "text")
 _SUFFIXES = {
@@ -87,7 +87,7 @@ def open_documents(
     if formats[0] == "jsonl":
         return JsonLines(files, field, id_field=id_field, names=names)
     if formats[0] == "parquet":
-        return ParquetRows(files, field, id_field=id_field, names=names)
+        return ParquetTexts(files, field, id_field=id_field, names=names)
     delimiter = "\t" if formats[0] == "tsv" else ","
     return CsvRows(files, field, id_field=id_field, delimiter=delimiter, names=names)
 

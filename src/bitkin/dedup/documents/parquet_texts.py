@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 1 << 12
 _PLAIN = (str, int, bool, type(None))
 
 
-class ParquetRows:
+class ParquetTexts:
     """Rows of several Parquet files that have the same columns.
 
     Parameters
