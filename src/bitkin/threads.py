@@ -134,7 +134,8 @@ class BlasInOneThread:
                 _blas_users -= 1
                 if _blas_users == 0:
                     for blas, number in _blas_before:
-                        blas.set_threads(number)
+                        if number != 1:
+                            blas.set_threads(number)
                     if _blas_wanted is not None:  # set_threads was called meanwhile
                         _set_blas(_blas_wanted)
                         _blas_wanted = None
@@ -193,7 +194,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     """
     todo = list(pieces)
     # the calling thread is one of the workers
-    helpers = min(get_threads(), len(todo)) - 1
+    helpers = min(get_threads(), len(todo)) - 1 if len(todo) > 1 else 0
     if helpers < 1:
         results = []
         for piece in todo:

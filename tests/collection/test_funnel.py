@@ -13,8 +13,8 @@ import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
-from bitkin.index import results
 from bitkin.rescoring import shortlist
+from bitkin.rescoring.estimate import Scorer
 from tests.collection.model import Model, require_same, rows_like
 
 X, Q = rows_like(203, 17), rows_like(9, 17, seed=1)
@@ -112,18 +112,18 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
-    nearest_first, no_neighbors = shortlist.nearest_first, results.no_neighbors
+    nearest_first, by_estimate = shortlist.nearest_first, Scorer.nearest
 
     def counted(ids: Any, distances: Any, k: int) -> Any:
         widths.append(k)
         return nearest_first(ids, distances, k)
 
-    def counted_empty(n_queries: int, k: int, *dtype: Any) -> Any:
-        widths.append(k)
-        return no_neighbors(n_queries, k, *dtype)
+    def counted_estimates(*given: Any) -> Any:
+        widths.append(given[-1])
+        return by_estimate(*given)
 
     monkeypatch.setattr("bitkin.rescoring.exact.nearest_first", counted)
-    monkeypatch.setattr("bitkin.rescoring.estimate.no_neighbors", counted_empty)
+    monkeypatch.setattr(Scorer, "nearest", counted_estimates)
     hits = filled(PCA).search(Q, 100_000, stage=stage)
     assert widths == {"codes": [], "estimate": [203], "exact": [203, 203]}[stage]
     assert hits.ids.shape == hits.distances.shape == (9, 100_000)
@@ -309,3 +309,22 @@ def test_an_index_that_scores_by_hits_fills_up_only_what_is_short_of_k() -> None
     assert (hits.ids >= 0).all()
     assert (hits.distances[missed] == index.n_bands).all()
     assert (hits.distances[~missed] < index.n_bands).all()
+
+
+@pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
+@pytest.mark.parametrize("vectors", ["float32", "float16"])
+def test_a_lone_query_finds_what_it_finds_among_others(stage: str, vectors: str) -> None:
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((900, 24)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(16, rotation="random").fit(X)
+    collection = bitkin.Collection.create(None, hasher, vectors=vectors, oversample=2)
+    collection.add(X[:600], ids=3 * np.arange(600))
+    collection.add(X[600:], ids=3 * np.arange(300) + 1)  # in between: slots are not ids
+    collection.remove(3 * np.arange(0, 600, 7))
+    for allow in (None, np.arange(0, 1800, 2), [4, 10]):
+        together = collection.search(X[:9], 4, stage=stage, allow=allow)
+        for i in range(9):
+            alone = collection.search(X[i : i + 1], 4, stage=stage, allow=allow)
+            assert np.array_equal(alone.ids[0], together.ids[i])
+            # to a rounding: BLAS sums a row and several rows in another order
+            np.testing.assert_allclose(alone.distances[0], together.distances[i], rtol=1e-5)

@@ -19,6 +19,10 @@ import bitkin
 from bitkin import FlatIndex, ProjectionHash
 from bitkin.errors import CodeMismatchError, InvalidInputError, UnknownIdError
 from bitkin.evaluate import nearest
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.search.ranking import widen_halves_into
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.exact import measure_pairs
 from bitkin.rescoring.shortlist import Shortlist
 
 N = 90
@@ -270,3 +274,52 @@ def test_hits_of_a_radius_search_are_refused_by_name() -> None:
     hits: Any = index.search_radius(codes, 1)
     with pytest.raises(InvalidInputError, match="hits must be Neighbors, got RaggedNeighbors"):
         bitkin.rescore(hits, np.ones((2, 2)), stage="exact", vectors=np.ones((2, 2)))
+
+
+def test_every_finite_float16_becomes_the_same_number_in_float32() -> None:
+    every = np.arange(2**16, dtype=np.uint16)
+    halves = every[np.isfinite(every.view(np.float16))][None]
+    wide = np.empty(halves.shape, dtype=np.float32)
+    widen_halves_into(read_only(halves), wide)
+    assert np.array_equal(wide, halves.view(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+def test_rows_of_every_type_are_measured_in_float64_wherever_they_stand(
+    metric: str, dtype: str
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = (20 * rng.standard_normal((40, 13))).astype(dtype)
+    queries = rng.standard_normal((3, 13)).astype(np.float32)
+    row_of, query_of = rng.integers(0, 40, 90), np.sort(rng.integers(0, 3, 90))
+    measured = measure_pairs(rows, row_of, queries, query_of, metric)
+    a, b = rows.astype(np.float64)[row_of], queries.astype(np.float64)[query_of]
+    products = (a * b).sum(axis=1)
+    truth = {
+        "l2": np.linalg.norm(a - b, axis=1),
+        "ip": -products,
+        "cosine": 1 - products / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)),
+    }[metric]
+    np.testing.assert_allclose(measured.times_power(0), truth, rtol=1e-12, atol=1e-12)
+
+
+def test_the_best_estimates_are_those_of_sorting_all_of_them() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((70, 12)).astype(np.float32)
+    scorer = scorer_for(ProjectionHash(9, rotation="random").fit(X), "l2")
+    codes, corrections = scorer.encode(X, "X")
+    queries = scorer.prepare_queries(X[:3])
+    places = np.stack([rng.permutation(70)[:50] for _ in range(3)])
+    places[:, 7] = -1
+    places[2, 3:] = -1
+    ids = np.where(places < 0, -1, 1000 - places)
+    rows = codes.words[:, 0], corrections
+    scores = scorer.scores(queries, *rows, places)
+    best = scorer.nearest(queries, *rows, places, ids, 5)
+    for i in range(3):
+        order = np.lexsort((ids[i], scores[i]))[:5]
+        order = order[ids[i][order] >= 0]
+        assert best.ids[i].tolist() == ids[i][order].tolist() + [-1] * (5 - len(order))
+        assert np.array_equal(best.distances[i][: len(order)], scores[i][order])
+        assert np.isinf(best.distances[i][len(order) :]).all()

@@ -123,7 +123,7 @@ class CollectionSnapshot:
             raise InvalidInputError(
                 "corrections must be kept to be read, but this collection has none."
             )
-        found: Corrections = self.kept.corrections.array[self.kept.slots.lookup(row_ids)]
+        found: Corrections = self.kept.corrections.array[self.kept.slots.slots_of(row_ids)]
         return found
 
     def vectors(self, row_ids: Ids) -> Batch:
@@ -132,7 +132,7 @@ class CollectionSnapshot:
             raise InvalidInputError(
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
-        return self.kept.vectors.gather(self.kept.slots.lookup(row_ids))
+        return self.kept.vectors.gather(self.kept.slots.slots_of(row_ids))
 
 
 class MemoryStore:

@@ -113,11 +113,17 @@ class _Run:
         """Return a run over these arrays."""
         return cls(Column(row_ids, len(row_ids)), Column(slots, len(slots)))
 
+    @property
+    def consecutive(self) -> bool:
+        """Whether row ids are numbers without a gap, so that none has to be searched for."""
+        here, n = self.row_ids.array, self.row_ids.n
+        return bool(here[n - 1] - here[0] == n - 1)
+
     def find(self, wanted: Ids) -> Ids:
         """Return the slot of every row id, −1 where it is not here."""
         here = self.row_ids.array[: self.row_ids.n]
         first, last = int(here[0]), int(here[-1])
-        if last - first == len(here) - 1:  # consecutive: no search is needed
+        if self.consecutive:
             if len(wanted) and first <= wanted.min() and wanted.max() <= last:
                 found: Ids = self.slots.array[wanted - first]
                 return found
@@ -144,6 +150,14 @@ class RowSlots:
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
         return sum(run.row_ids.array.nbytes + run.slots.array.nbytes for run in self.runs)
+
+    def slots_of(self, row_ids: Ids) -> Ids:
+        """Return the slot of every row id, all of which have one."""
+        if len(self.runs) != 1 or not self.runs[0].consecutive:
+            return self.lookup(row_ids)
+        run = self.runs[0]
+        slots: Ids = run.slots.array[row_ids - run.row_ids.array[0]]
+        return slots
 
     def lookup(self, row_ids: Ids) -> Ids:
         """Return the slot of every row id, −1 where there is none."""

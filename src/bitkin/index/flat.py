@@ -153,8 +153,9 @@ class _Scan(NamedTuple):
                     self.by_id, first, last, *state, self.farther, *found,
                 )  # fmt: skip
         # The sample promised too little to these queries: not all of their k are within the limit.
-        missed = np.flatnonzero(found.ids[:, self.reach - 1] < 0)
-        if len(missed):
+        last_ids = found.ids[:, self.reach - 1]
+        if last_ids.min() < 0:
+            missed = np.flatnonzero(last_ids < 0)
             again = self._scan(read_only(words[missed]), stretches)
             found.ids[missed], found.distances[missed] = again
         return found

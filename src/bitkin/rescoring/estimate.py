@@ -41,17 +41,23 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
 from bitkin.hashers.projection.training import prepare_rows
-from bitkin.index.results import Neighbors, no_neighbors
+from bitkin.index.results import Neighbors
 from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.search.estimate import ENTRIES, NEAR_ROWS, estimates_into
-from bitkin.kernels.search.selection import nearest_into
+from bitkin.kernels.search.estimate import (
+    ENTRIES,
+    NEAR_ROWS,
+    best_estimates_into,
+    estimates_into,
+    finish_queries_into,
+)
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
 SMALLEST_SQUARE = 2.0**-126  # float32 loses digits below
 LONGEST_ROOT = np.float32(2.0**-63)
+_FEW_NUMBERS = 1 << 14  # of rows, whose lengths take less time than cutting them into pieces
 _PAIRS_PER_PIECE = 1 << 14  # scored by one thread at a time
 
 
@@ -163,12 +169,13 @@ class Scorer:
         """
         model, mean = self.model, self.mean
         projected = model.project(batch, name)
+        n_queries, n_bits = projected.shape
         seen = projected.astype(np.float64)
-        terms = np.zeros((len(projected), 4))
+        terms = np.zeros((n_queries, 4))
         constant, onto, root, factor = terms.T
         if self.metric == "l2" and not model.normalize:
             # ‖q − μ‖² + c − 2 f g ⟨s, Pᵀ(q − μ)⟩
-            constant[:] = CentredRows(prepare_rows(batch, False, name), mean).lengths_squared()
+            constant[:] = _squares(prepare_rows(batch, False, name), mean)
             onto[:] = 1
             factor[:] = -2
         else:
@@ -194,15 +201,13 @@ class Scorer:
                 seen -= share[:, None] * model.scaled_offset
                 onto[:] = -share
                 factor[:] = -1
-        # g = √(‖z‖ / ‖z‖₁), the query's part of the correction
-        sizes = np.abs(seen)
-        factor *= np.sqrt(_divide(np.sqrt(np.square(seen).sum(axis=1)), sizes.sum(axis=1)))
-        # Sums over a float32 table must neither overflow nor vanish; a power of two changes no
-        # digit.
-        exponents = np.frexp(sizes.max(axis=1, initial=0.0))[1]
-        factor[:] = np.ldexp(factor, exponents)
-        small = np.ldexp(seen, -exponents[:, None]).astype(np.float32)
-        return PreparedQueries(self._pack_signs(projected), small, terms)
+        # the factor gets the query's part of the correction, g = √(‖z‖ / ‖z‖₁)
+        small = np.empty((n_queries, n_bits), dtype=np.float32)
+        words = np.zeros((n_queries, 1, model.spec.plane_words), dtype=WORD)
+        finish_queries_into(read_only(seen), read_only(projected), terms, small, words)
+        words.flags.writeable = False
+        codes = Codes.from_parts(words, model.spec, None, model.fingerprint)
+        return PreparedQueries(codes, small, terms)
 
     def scores(
         self, queries: PreparedQueries, words: Words, corrections: Corrections, places: Ids
@@ -240,17 +245,32 @@ class Scorer:
         `ids` is (q, m), −1 for no match. Scores are ranked while they are in cache, and never all
         there.
         """
-        best = no_neighbors(len(places), k)
-        ids = read_only(ids)
-        rows = self._with_squares(words, corrections)
+        n_queries, m = places.shape
+        best = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
+        words, corrections = self._with_squares(words, corrections)
+        projected, terms = read_only(queries.projected), read_only(queries.terms)
+        places, ids = read_only(places), read_only(ids)
 
         def rank(first: int) -> None:
             some = slice(first, first + step)
-            scores = read_only(_score_piece(queries, rows, places, some))
-            nearest_into(scores, ids[some], best.distances[some], best.ids[some])
+            tables, near_words, near_corrections = _work_for(words, corrections)
+            best_estimates_into(
+                words,
+                corrections,
+                places[some],
+                projected[some],
+                terms[some],
+                ids[some],
+                tables,
+                near_words,
+                near_corrections,
+                np.empty((1, m)),
+                best.distances[some],
+                best.ids[some],
+            )
 
-        step = max(1, _PAIRS_PER_PIECE // max(1, places.shape[1]))
-        threads.run(rank, range(0, len(places), step))
+        step = max(1, _PAIRS_PER_PIECE // max(1, m))
+        threads.run(rank, range(0, n_queries, step))
         return best
 
     def _with_squares(self, words: Words, corrections: Corrections) -> tuple[Words, Any]:
@@ -286,9 +306,6 @@ def _score_piece(
 ) -> Floats:
     """Return the scores of some queries: what one thread does at a time."""
     words, corrections = rows
-    tables = np.empty((words.shape[1], ENTRIES), dtype=np.float32)
-    near_words = np.empty((NEAR_ROWS, words.shape[1]), dtype=np.uint64)
-    near_corrections = np.empty((NEAR_ROWS, 2), dtype=corrections.dtype)
     out: Floats = np.empty(places[some].shape)
     estimates_into(
         words,
@@ -296,12 +313,28 @@ def _score_piece(
         read_only(places[some]),
         read_only(queries.projected[some]),
         read_only(queries.terms[some]),
-        tables,
-        near_words,
-        near_corrections,
+        *_work_for(words, corrections),
         out,
     )
     return out
+
+
+def _work_for(words: Words, corrections: Any) -> tuple[Any, Any, Any]:
+    """Return the room that kernels work in: tables of a query, and rows gathered close by."""
+    return (
+        np.empty((words.shape[1], ENTRIES), dtype=np.float32),
+        np.empty((NEAR_ROWS, words.shape[1]), dtype=np.uint64),
+        np.empty((NEAR_ROWS, 2), dtype=corrections.dtype),
+    )
+
+
+def _squares(rows: Batch, centre: Floats) -> Floats:
+    """Return ‖x − centre‖² of every row."""
+    if isinstance(rows, np.ndarray) and rows.size <= _FEW_NUMBERS:
+        apart = rows - centre
+        squares: Floats = np.einsum("ij,ij->i", apart, apart)
+        return squares
+    return CentredRows(rows, centre).lengths_squared()
 
 
 def _with_roots_of_small(squares: Floats) -> Floats:

@@ -13,6 +13,8 @@ from bitkin.arrays import Batch, Floats, Ids
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors import VectorSource
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.search.ranking import widen_halves_into
 from bitkin.rescoring.pair_distances import Exponents, Measured, pair_distances
 from bitkin.rescoring.shortlist import Shortlist, nearest_first
 
@@ -86,6 +88,15 @@ def _exact_distances(
     rows: Ids, gather: Gather, queries: Batch, metric: str, scale: Floats | None
 ) -> Measured:
     """Return the distance of query i from row `rows[i, k]`: (q, m), infinity where that is −1."""
+    if len(rows) == 1 and rows.size and rows[0].min() >= 0:
+        # one query, all of whose rows are there: all of them are measured, in their order
+        shortlist = Shortlist.from_ids(rows)
+        stored = gather(shortlist.wanted)
+        if scale is not None:
+            stored = _scale_rows(stored, scale[shortlist.wanted], shortlist.wanted)
+        lone = np.zeros(rows.shape[1], dtype=np.int64)
+        values, powers = measure_pairs(stored, shortlist.places[0], queries, lone, metric)
+        return Measured(values[None], None if powers is None else powers[None])
     out = np.full(rows.shape, np.inf)
     exponents: Exponents | None = None
     # so many queries that the rows of all their shortlists fit, even if none is shared
@@ -151,14 +162,19 @@ def measure_pairs(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metri
     wide_queries = _as_float64(queries, sparse)
     step = _SPARSE_ROWS_PER_PIECE if sparse else max(1, _NUMBERS_PER_PIECE // max(1, rows.shape[1]))
 
+    # rows that kernels read as they are, wherever they stand
+    in_place = not sparse and _is_read_as_it_is(rows)
+
     def measure(first: int) -> Exponents | None:
         some = slice(first, first + step)
-        wide_rows = _as_float64(rows[row_of[some]], sparse)
-        out[some], exponents = pair_distances(wide_rows, wide_queries, query_of[some], metric)
+        stored, at = rows, row_of[some]
+        if not in_place:
+            stored, at = _widened(rows[at], sparse), np.arange(len(at))
+        out[some], exponents = pair_distances(stored, at, wide_queries, query_of[some], metric)
         return exponents
 
     pieces = range(0, len(out), step)
-    found = threads.run(measure, pieces)
+    found = threads.run(measure, pieces) if len(pieces) > 1 else list(map(measure, pieces))
     if all(exponents is None for exponents in found):
         return Measured(out, None)
     every = np.zeros(len(out), dtype=np.intc)
@@ -166,6 +182,25 @@ def measure_pairs(rows: Batch, row_of: Ids, queries: Batch, query_of: Ids, metri
         if exponents is not None:
             every[first : first + step] = exponents
     return Measured(out, every)
+
+
+def _is_read_as_it_is(rows: Any) -> bool:
+    return (
+        isinstance(rows, np.ndarray)
+        and rows.dtype in (np.float32, np.float64)
+        and rows.dtype.isnative
+        and rows.flags.c_contiguous
+    )
+
+
+def _widened(rows: Any, sparse: bool) -> Any:
+    """Return a copy of rows in a type that kernels read: float16 becomes float32, exactly."""
+    if rows.dtype != np.float16 or issparse(rows):
+        return _as_float64(rows, sparse)
+    wide = np.empty(rows.shape, dtype=np.float32)
+    native = np.ascontiguousarray(rows, dtype=np.float16)
+    widen_halves_into(read_only(native.view(np.uint16)), wide)
+    return wide
 
 
 def _as_float64(batch: Batch, sparse: bool) -> Any:

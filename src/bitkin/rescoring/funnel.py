@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -44,6 +45,7 @@ class Step(NamedTuple):
     keep: int
 
 
+@lru_cache(maxsize=64)
 def steps_to(last: str, possible: frozenset[str], k: int, oversample: int) -> tuple[Step, ...]:
     """Return the possible stages up to `last`: codes keep k · oversample · 10, the estimate
     k · oversample, the last one k.
@@ -151,21 +153,27 @@ class Funnel:
         if timings is not None:
             since = timings.add("codes", since, len(codes) * n_rows, _count(found))
         for step in self.steps[1:]:
-            before = found
-            k = min(step.keep, found.ids.shape[1])
+            before, ids = found, found.ids
+            # the ids of a lone query differ already: in ascending order they are a shortlist
+            if len(ids) == 1:
+                ids = np.sort(ids)
+            k = min(step.keep, ids.shape[1])
             if step.stage == "exact":
-                found = nearest_by_vectors(
-                    found.ids, found.ids, rows.vectors, batch, self.metric, k
-                )
+                found = nearest_by_vectors(ids, ids, rows.vectors, batch, self.metric, k)
             else:
-                found = self._estimate(rows, batch, prepared, found.ids, k)
+                found = self._estimate(rows, batch, prepared, ids, k)
             if timings is not None:
                 since = timings.add(step.stage, since, _count(before), _count(found))
+        # scores rank rows for the next stage as they are; only those that are reported become
+        # distances
+        if self.steps[-1].stage == "estimate":
+            return distances_from_scores(found, self.metric)
         return found
 
     def _estimate(
         self, rows: SearchedRows, batch: Batch, prepared: PreparedQueries | None, ids: Ids, k: int
     ) -> Neighbors:
+        """Return the best k of every query by their scores."""
         if self.scorer is None:
             raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
         if prepared is None:
@@ -174,8 +182,7 @@ class Funnel:
         shortlist = Shortlist.from_ids(ids)
         words = rows.words(shortlist.wanted)
         corrections = rows.corrections(shortlist.wanted)
-        found = self.scorer.nearest(prepared, words, corrections, shortlist.places, ids, k)
-        return distances_from_scores(found, self.metric)
+        return self.scorer.nearest(prepared, words, corrections, shortlist.places, ids, k)
 
 
 def _count(found: Neighbors) -> int:

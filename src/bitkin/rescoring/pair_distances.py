@@ -1,4 +1,4 @@
-"""Distances of rows from a query each, in float64, by direct differences and dot products.
+"""Distances of rows from a query each, summed in float64, by direct differences and dot products.
 
 Sums are first made of the numbers as they are. Those that leave the range of float64, or lose
 digits at its lower end, are made again of numbers multiplied by powers of two, which is exact: so
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from bitkin.arrays import Floats, Ids
+from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.ranking import (
     cosine_distances_into,
     dot_products_into,
@@ -47,27 +48,31 @@ class Measured(NamedTuple):
             return np.ldexp(self.values, exponents)
 
 
-def pair_distances(rows: Any, queries: Any, query_of: Ids, metric: str) -> Measured:
-    """Return the distance of row i from query `query_of[i]`, for all i; quickest where queries
-    repeat.
+def pair_distances(rows: Any, row_of: Ids, queries: Any, query_of: Ids, metric: str) -> Measured:
+    """Return the distance of row `row_of[i]` from query `query_of[i]`, for all i; quickest where
+    queries repeat.
 
-    Both are float64 and finite, and either C-contiguous arrays or CSR. l2 is not squared; cosine is
-    1 − cosine, 1 from a row of zeros; ip is negated.
+    All numbers are finite, and either both are C-contiguous arrays, of float32 or float64, or both
+    are CSR of float64, row i then being `row_of[i]` already. l2 is not squared; cosine is 1 −
+    cosine, 1 from a row of zeros; ip is negated.
     """
-    values, n_beyond = _measure(rows, queries, query_of, metric, scaled=False)
+    values, n_beyond = _measure(rows, row_of, queries, query_of, metric, scaled=False)
     if not n_beyond:
         return Measured(values, None)
     beyond = np.flatnonzero(np.isnan(values))
     exponents = np.zeros(len(values), dtype=np.intc)
     # only these pairs are measured again
-    some, asked = rows[beyond], queries[query_of[beyond]]
+    sparse = not isinstance(rows, np.ndarray)
+    some = rows[beyond] if sparse else rows[row_of[beyond]].astype(np.float64)
+    asked = queries[query_of[beyond]]
     if metric == "l2":
         # Rounding a and b apart would change a − b: it is the difference that is scaled.
         values[beyond], exponents[beyond] = _scaled_lengths(some, asked)
     else:
         some, of_rows = _scaled_by_own(some)
         asked, of_queries = _scaled_by_own(asked)
-        values[beyond], _ = _measure(some, asked, np.arange(len(beyond)), metric, scaled=True)
+        each = np.arange(len(beyond))
+        values[beyond], _ = _measure(some, each, asked, each, metric, scaled=True)
         # (2^−e·a)·(2^−f·b) = 2^−(e+f)·(a·b); a cosine does not depend on either scale
         if metric == "ip":
             exponents[beyond] = of_rows + of_queries
@@ -89,32 +94,42 @@ def own_exponents(rows: Any) -> Exponents:
 
 
 def _measure(
-    rows: Any, queries: Any, query_of: Ids, metric: str, *, scaled: bool
+    rows: Any, row_of: Ids, queries: Any, query_of: Ids, metric: str, *, scaled: bool
 ) -> tuple[Floats, int]:
     """Return distances, and how many are NaN since their sums leave the range of float64."""
     if metric == "l2":
-        squares, n_beyond = _sums(rows, queries, query_of, squares=True, scaled=scaled)
+        squares, n_beyond = _sums(rows, row_of, queries, query_of, squares=True, scaled=scaled)
         return np.sqrt(squares), n_beyond
-    products, n_beyond = _sums(rows, queries, query_of, squares=False, scaled=scaled)
+    products, n_beyond = _sums(rows, row_of, queries, query_of, squares=False, scaled=scaled)
     if metric == "ip":
         # 0 − x, for −x would make −0.0 of a product of 0
         return 0.0 - products, n_beyond
-    of_rows, _ = _sums(rows, rows, np.arange(len(query_of)), squares=False, scaled=scaled)
-    of_queries, _ = _sums(
-        queries, queries, np.arange(queries.shape[0]), squares=False, scaled=scaled
-    )
+    every = np.arange(queries.shape[0])
+    of_queries, _ = _sums(queries, every, queries, every, squares=False, scaled=scaled)
+    if not isinstance(rows, np.ndarray):
+        row_of = np.arange(len(query_of))  # of which they are gathered already
+    of_rows, _ = _sums(rows, row_of, rows, row_of, squares=False, scaled=scaled)
     out = np.empty(len(query_of))
     return out, cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out)
 
 
 def _sums(
-    rows: Any, queries: Any, query_of: Ids, *, squares: bool, scaled: bool
+    rows: Any, row_of: Ids, queries: Any, query_of: Ids, *, squares: bool, scaled: bool
 ) -> tuple[Floats, int]:
     """Return Σ (row − query)² for `squares`, else Σ row · query, and how many of them are NaN."""
     out, lanes = np.empty(len(query_of)), np.empty(8)
     if isinstance(rows, np.ndarray):
         dense_sums_into = squared_distances_into if squares else dot_products_into
-        return out, dense_sums_into(rows, queries, query_of, scaled, lanes, out)
+        n_beyond = dense_sums_into(
+            read_only(rows),
+            read_only(row_of),
+            read_only(queries),
+            read_only(query_of),
+            scaled,
+            lanes,
+            out,
+        )
+        return out, n_beyond
     sparse_sums_into = sparse_squared_distances_into if squares else sparse_dot_products_into
     return out, sparse_sums_into(*_plain(rows), *_plain(queries), query_of, scaled, lanes, out)
 
@@ -131,9 +146,8 @@ def _scaled_lengths(rows: Any, queries: Any) -> tuple[Floats, Exponents]:
     apart, exponents = _scaled_by_own(apart)
     nothing = np.zeros((1, rows.shape[1]))
     zero: Any = nothing if isinstance(apart, np.ndarray) else csr_array(nothing)
-    squares, _ = _sums(
-        apart, zero, np.zeros(rows.shape[0], dtype=np.int64), squares=True, scaled=True
-    )
+    first = np.zeros(rows.shape[0], dtype=np.int64)
+    squares, _ = _sums(apart, np.arange(len(first)), zero, first, squares=True, scaled=True)
     # ‖a − b‖ = 2^halved · 2^e · ‖scaled‖
     return np.sqrt(squares), exponents + halved
 

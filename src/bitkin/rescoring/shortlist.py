@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Ids
-from bitkin.checks import id_array, require_unmasked, some_of
+from bitkin.checks import id_array, is_ascending, require_unmasked, some_of
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors
 from bitkin.kernels.blocks import read_only
@@ -61,7 +61,11 @@ class Shortlist(NamedTuple):
 
     @classmethod
     def from_ids(cls, ids: Ids) -> Shortlist:
-        """Take checked ids, int64 (q, m), none below −1."""
+        """Take checked ids, int64 (q, m), none below −1; quickest for one query whose ids
+        ascend.
+        """
+        if len(ids) == 1 and ids.size and ids[0, 0] >= 0 and is_ascending(ids[0], strictly=True):
+            return cls(ids, ids[0], np.arange(ids.shape[1])[None])
         largest = int(ids.max(initial=-1))
         if largest < max(_ALWAYS_MARKED_IDS, _MARKED_IDS_PER_PAIR * ids.size):
             marked = np.zeros(largest + 2, dtype=bool)  # one more, where −1 goes

@@ -68,7 +68,7 @@ class Snapshot:
         per plane).
         """
         if len(self.segments) == 1:
-            return self.segments[0].words(self.segments[0].find(ids))
+            return self.segments[0].words(self.segments[0].rows_of(ids))
         words = np.empty(
             (len(ids), self.spec.bits_per_symbol, self.spec.plane_words), dtype=np.uint64
         )

@@ -13,10 +13,12 @@ import math
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
+from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate
 
 NEAR_ROWS = 64  # gathered at a time: so many misses of the cache overlap
 ENTRIES = 8 * 256  # of the tables of a word
 
+_U1 = np.uint64(1)
 _BYTE = np.uint64(255)
 # Where the tables of the second to the eighth byte of a word begin, and how far to shift that byte.
 _AT_1, _AT_2, _AT_3, _AT_4 = np.uint64(256), np.uint64(512), np.uint64(768), np.uint64(1024)
@@ -44,6 +46,31 @@ def _fill_tables(query, tables):
             for entry in range(filled):
                 table[filled + entry] = table[entry] + twice
             filled *= 2
+
+
+@kernel
+def finish_queries_into(seen, projected, terms, small, words):
+    """Bring queries into the form in which `estimates_into` takes them, and pack their signs.
+
+    float64[Q, C] z, float32[Q, C] whose signs are the codes, float64[Q, 4] -> the factor of every
+    query times g = √(‖z‖ / ‖z‖₁), and times the power of two 2^e by which z is divided, so that
+    sums over a float32 table neither overflow nor vanish; float32[Q, C] z / 2^e; uint64[Q, 1, W]
+    of zeros, in which symbol j sits in byte j // 8, bit 7 − j % 8.
+    """
+    for i in range(seen.shape[0]):
+        total, squares, largest = 0.0, 0.0, 0.0
+        for j in range(seen.shape[1]):
+            size = abs(seen[i, j])
+            total += size
+            squares += size * size
+            largest = max(largest, size)
+        exponent = math.frexp(largest)[1]
+        share = math.sqrt(math.sqrt(squares) / total) if total > 0.0 else 0.0
+        terms[i, 3] = math.ldexp(terms[i, 3] * share, exponent)
+        for j in range(seen.shape[1]):
+            small[i, j] = math.ldexp(seen[i, j], -exponent)
+            if projected[i, j] >= 0.0:
+                words[i, 0, j >> 6] |= _U1 << np.uint64((j & 56) + 7 - (j & 7))
 
 
 @kernel
@@ -99,3 +126,57 @@ def estimates_into(
                 if root != 0.0:
                     estimate += root * math.sqrt(a)
                 out[i, first + k] = estimate + factor * np.float64(near_corrections[k, 1]) * signed
+
+
+@kernel
+def best_estimates_into(
+    words,
+    corrections,
+    places,
+    queries,
+    terms,
+    ids,
+    tables,
+    near_words,
+    near_corrections,
+    scores,
+    best_scores,
+    best_ids,
+):
+    """The best k of every query by `estimates_into`, nearest first, ties by lower id.
+
+    Beside its arguments, int64[Q, M] ids, −1 where nothing stands, and work float64[1, M] ->
+    float64[Q, k], int64[Q, k], with infinity and −1 where there is nothing more.
+    """
+    k = best_ids.shape[1]
+    for i in range(places.shape[0]):
+        estimates_into(
+            words,
+            corrections,
+            places[i : i + 1],
+            queries[i : i + 1],
+            terms[i : i + 1],
+            tables,
+            near_words,
+            near_corrections,
+            scores,
+        )
+        kept_scores, kept_ids = best_scores[i], best_ids[i]
+        size = 0
+        for j in range(ids.shape[1]):
+            score, id = scores[0, j], ids[i, j]
+            if id < 0:
+                continue
+            if size < k:
+                raise_candidate(kept_scores, kept_ids, size, score, id)
+                size += 1
+            elif is_worse(kept_scores[0], kept_ids[0], score, id):
+                sink_candidate(kept_scores, kept_ids, k, score, id)
+        for place in range(size, k):
+            kept_scores[place], kept_ids[place] = math.inf, -1
+        # heapsort in place: the worst goes to the end
+        while size > 1:
+            size -= 1
+            score, id = kept_scores[size], kept_ids[size]
+            kept_scores[size], kept_ids[size] = kept_scores[0], kept_ids[0]
+            sink_candidate(kept_scores, kept_ids, size, score, id)
