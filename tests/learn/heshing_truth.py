@@ -122,6 +122,59 @@ def learned_slowly(
     return total / len(X)
 
 
+def learned_online_slowly(
+    maps: npt.NDArray[np.float64],
+    X: npt.NDArray[Any],
+    classes: npt.NDArray[Any],
+    *,
+    alpha: float | None,
+    softmax: bool,
+    centered: bool,
+) -> npt.NDArray[np.float64]:
+    """What one pass of `partial_fit` comes to, with all classes known from the first row: the
+    definition, step by step. `alpha` None is "auto".
+    """
+    n_classes, n_levels, d, m = maps.shape
+    weights, precisions, average = (np.zeros((n_levels, m)) for _ in range(3))
+    squares, n_learned = 0.0, 0
+    for t, (x, y) in enumerate(zip(X, classes, strict=True)):
+        z = x - X[: t + 1].mean(axis=0) if centered else x
+        if not z.any():
+            continue
+        squares, n_learned = squares + z @ z, n_learned + 1
+        start = 30 * (1e-4 * squares / n_learned if alpha is None else alpha)
+        scores = np.einsum("j,cljb,lb->c", z, maps, weights)
+        if not softmax:
+            scores[y] -= 1
+        p = np.exp(scores - scores.max())
+        p /= p.sum()
+        loss = -np.log(p[y])
+        # the gradient by node, each node once, and Φ(x, u)/√T of its features, one a row
+        nodes: dict[tuple[int, bytes], float] = {}
+        for level in range(n_levels):
+            for c in range(n_classes):
+                key = (level, maps[c, level].tobytes())
+                nodes[key] = nodes.get(key, 0.0) + p[c] - (c == y)
+        moved = [
+            (level, share, np.frombuffer(key).reshape(d, m) * z[:, None])
+            for (level, key), share in nodes.items()
+            if share < 0 or share > 1e-3
+        ]
+        fall = sum(
+            share**2 * (features**2 / (start + precisions[level])).sum()
+            for level, share, features in moved
+        )
+        amount = min(0.5, loss / fall)
+        for level, share, features in moved:
+            curvature = max(abs(share) * (1 - abs(share)), 0.02 if share < 0 else 0.0)
+            # features of a row that share a bucket come one after another
+            for feature in features[np.abs(features).sum(axis=1) > 0]:
+                weights[level] -= amount * share * feature / (start + precisions[level])
+                precisions[level] += curvature * feature**2
+        average += max(5 / (n_learned + 5), 1 / 2000) * (weights - average)
+    return average
+
+
 def steepness(maps: npt.NDArray[np.float64], p: npt.NDArray[np.float64], y: int) -> float:
     """Sum of the squared coefficients of all nodes in the softmax's gradient, over T."""
     total = 0.0

@@ -19,11 +19,13 @@ from bitkin.learn.heshing.model import HeshingModel
 from tests.learn.heshing_truth import TREE, bags
 
 
-def learned(**parameters: Any) -> HeshingClassifier:
-    """A model with tables, as between two parts."""
+def learned(fitted: bool = False, **parameters: Any) -> HeshingClassifier:
+    """A model with tables, as between two parts, begun by `partial_fit` or by `fit`."""
     X, y = bags(60)
-    parameters = {"taxonomy": TREE, "n_buckets": 16, "alpha": 1e-3, **parameters}
-    return HeshingClassifier(**parameters).partial_fit(X, y)
+    X[30] += 1  # a dense first row: those of `partial_fit` are centred
+    parameters = {"taxonomy": TREE, "n_buckets": 16, "alpha": 1e-3, "max_iter": 1, **parameters}
+    model = HeshingClassifier(**parameters)
+    return (model.fit(X[:30], y[:30]) if fitted else model).partial_fit(X[30:], y[30:])
 
 
 def changed(array: Any, value: float) -> Any:
@@ -83,17 +85,62 @@ CHANGES: dict[str, Any] = {
 }
 
 
+def with_table(model: HeshingModel, **tables: Any) -> HeshingModel:
+    """A model with another table, and the weights it had."""
+    assert model.tables is not None
+    return replace(model, finished=model.weights, tables=model.tables._replace(**tables))
+
+
+ONLINE_CHANGES: dict[str, Any] = {
+    "weights that were not learned": lambda m: replace(m, finished=changed(m.weights, 0.25)),
+    "other learned weights": lambda m: with_table(m, weights=changed(m.tables.weights, 0.25)),
+    "learned weights too large": lambda m: with_table(m, weights=changed(m.tables.weights, 1e38)),
+    "negative precision": lambda m: with_table(m, precisions=changed(m.tables.precisions, -1.0)),
+    "huge precision": lambda m: with_table(m, precisions=changed(m.tables.precisions, 1e38)),
+    "precision no number": lambda m: with_table(m, precisions=changed(m.tables.precisions, np.nan)),
+    "precisions of other buckets": lambda m: with_table(m, precisions=m.tables.precisions[:, :8]),
+    "sums infinite": lambda m: with_table(m, sums=changed(m.tables.sums, np.inf)),
+    "no decay left": lambda m: with_number(m, 0, 0.0),
+    "decay above 1": lambda m: with_number(m, 0, 2.0),
+    "other steps": lambda m: with_number(m, 1, 31.0),
+    "half a step": lambda m: with_number(m, 1, 30.5),
+    "negative loss": lambda m: with_number(m, 2, -1.0),
+    "squares of no row": lambda m: with_number(m, 4, 0.0),
+    "rows learned but not met": lambda m: with_number(m, 4, 31.0),
+    "means of no row": lambda m: with_number(m, 5, 0.0),
+    "means of other features": lambda m: with_table(m, feature_sums=np.ones(59)),
+    "means not a number": lambda m: with_table(
+        m, feature_sums=changed(m.tables.feature_sums, np.nan)
+    ),
+    "means beyond float32": lambda m: with_table(
+        m, feature_sums=changed(m.tables.feature_sums, 1e300)
+    ),
+}
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_learning_cannot_leave_behind_is_refused(
     change: str, mmap: bool, tmp_path: Path
 ) -> None:
-    model = learned()
+    model = learned(fitted=True)
     write_model(model, model._model, tmp_path / "good")
     assert np.array_equal(bitkin.load(tmp_path / "good", mmap=mmap).weights_, model.weights_)
     write_model(model, CHANGES[change](model._model), tmp_path / "bad")
     with pytest.raises(CorruptFileError, match="bad"):
         bitkin.load(tmp_path / "bad", mmap=mmap)
+
+
+@pytest.mark.parametrize("change", ONLINE_CHANGES)
+def test_what_online_learning_cannot_leave_behind_is_refused(change: str, tmp_path: Path) -> None:
+    model = learned()
+    assert model._model.mean is not None
+    write_model(model, model._model, tmp_path / "good")
+    assert np.array_equal(bitkin.load(tmp_path / "good").weights_, model.weights_)
+    with np.errstate(over="ignore"):
+        write_model(model, ONLINE_CHANGES[change](model._model), tmp_path / "bad")
+    with pytest.raises(CorruptFileError, match="bad"):
+        bitkin.load(tmp_path / "bad")
 
 
 def test_an_impossible_intercept_is_refused(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ import bitkin
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.errors import InvalidInputError
 from bitkin.io import open_vectors
-from bitkin.kernels.heshing import learn_rows_into
-from bitkin.learn.heshing import sgd
+from bitkin.kernels.heshing import learn_online_into, learn_rows_into
+from bitkin.learn.heshing import online, sgd
 from tests.hashers.sources import once
 from tests.learn.heshing_truth import TREE, bags
 
@@ -52,6 +52,7 @@ def test_softmax_learns_rows_a_million_times_longer() -> None:
     assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("fitted", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "more", [{}, {"classes": ["orchid"], "paths": [("plant", "flower", "tropical", "orchid")]}]
@@ -59,17 +60,25 @@ def test_softmax_learns_rows_a_million_times_longer() -> None:
 def test_an_interrupted_part_leaves_the_model_as_it_was(
     error: type[BaseException],
     more: dict[str, Any],
+    fitted: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     X, y = bags(200)
-    model, twin = (small().partial_fit(X[:100], y[:100]) for _ in range(2))
+    model, twin = (
+        (small().fit(X, y) if fitted else small()).partial_fit(X[:100], y[:100]) for _ in range(2)
+    )
+    module, name, learn = (
+        (sgd, "learn_rows_into", learn_rows_into)
+        if fitted
+        else (online, "learn_online_into", learn_online_into)
+    )
 
     def half_way(*arguments: Any) -> None:
-        learn_rows_into(*arguments)
+        learn(*arguments)
         raise error
 
-    monkeypatch.setattr(sgd, "learn_rows_into", half_way)
+    monkeypatch.setattr(module, name, half_way)
     with pytest.raises(error):
         model.partial_fit(X[100:], y[100:], **more)
     monkeypatch.undo()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import bitkin
 from bitkin.data.icd10cm import load_icd10cm
@@ -105,3 +106,37 @@ def test_a_classifier_learns_the_diagnoses_of_a_chapter() -> None:
     model = bitkin.HeshingClassifier(tree, n_buckets=2**14, alpha=1e-6, max_iter=5)
     model.fit(text_features(texts[eyes & ~out]), labels[eyes & ~out])
     assert model.score(text_features(texts[eyes & out]), labels[eyes & out]) > 0.8
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a text", "another"],
+        ("a text", "another"),
+        np.array(["a text", "another"]),
+        np.array(["a text", "another"], dtype=object),
+        [["a text"], ["another"]],
+        [b"a text", b"another"],
+        "a text",
+    ],
+    ids=["list", "tuple", "array", "objects", "column", "bytes", "one"],
+)
+def test_a_classifier_says_what_to_do_with_texts(texts: Any) -> None:
+    X = bitkin.text_features(["a text", "another"])
+    model = bitkin.HeshingClassifier(n_buckets=16, alpha=1e-3, max_iter=1).fit(X, [0, 1])
+    words = r"X must be rows of numbers, got texts, .* b?'a text'\. .* by bitkin\.text_features"
+    for ask in (
+        lambda: clone(model).fit(texts, [0, 1]),
+        lambda: clone(model).partial_fit(texts, [0, 1]),
+        lambda: model.predict(texts),
+        lambda: model.decision_function(texts),
+        lambda: model.score(texts, [0, 1]),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            ask()
+
+
+def test_a_column_of_texts_is_refused_like_a_list() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas comes with the extra `dev`")
+    with pytest.raises(InvalidInputError, match="got texts, the first of them 'a text'"):
+        bitkin.HeshingClassifier().fit(pandas.Series(["a text", "another"]), [0, 1])

@@ -33,6 +33,16 @@ _LEAST_GRADIENT = 1e-6
 LEAST_SCALE = 0.01
 """Below it the scale goes into the weights."""
 
+LEAST_DECAY = 1e-12
+"""Below it the factor of the sums of an `OnlineTables` goes into them."""
+MOST_PRECISION = 1e36
+"""Precisions grow no further: float32 ends a little above."""
+_NEWTON_SHARE = 0.5  # of a Newton step: a diagonal curvature knows nothing of related features
+_LEAST_SHARE = 1e-3  # of a node off the true path: what is smaller is not worth its update
+_LEAST_CURVATURE = 0.02  # of the true path: sure rows count as knowledge too, if little
+_AVERAGE_GROWTH = 5.0  # the average is one over about the last fifth of the rows,
+_LONGEST_AVERAGE = 2000.0  # and over no more than so many
+
 _C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
 _ADD, _F1, _F2 = np.uint64(0xE6546B64), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _LOW_32, _LOW_31 = np.uint64(2**32 - 1), np.uint64(2**31 - 1)
@@ -74,6 +84,27 @@ class HeshingTables(NamedTuple):
     """[L, m], or [1, 1] where no average is kept."""
     numbers: npt.NDArray[np.float64]
     """[5]: scale, carried, steps averaged, steps taken, sum of the losses met."""
+
+
+class OnlineTables(NamedTuple):
+    """All that learning in one pass changes: the weights that predict are `weights` + `numbers[0]`
+    · `sums`.
+    """
+
+    weights: npt.NDArray[np.float32]
+    """[L, m]: the last ones."""
+    precisions: npt.NDArray[np.float32]
+    """[L, m]: how much is known of each weight, Σ curvature · x², less what all start with."""
+    sums: npt.NDArray[np.float32]
+    """[L, m], or [1, 1] where no average is kept: from the last weights to their average."""
+    numbers: npt.NDArray[np.float64]
+    """[6]: factor of the sums, rows met, sum of the losses, Σ ‖x‖² and number of the rows learned,
+    number of rows in `feature_sums`.
+    """
+    feature_sums: npt.NDArray[np.float64]
+    """[d]: sums of the rows met, of which their running mean is made; [0] where rows are not
+    centred.
+    """
 
 
 class HeshingWork(NamedTuple):
@@ -457,10 +488,8 @@ def _hinge_step(n, true_leaf, n_leaves, step, factor, square, tree, tables, aver
 
 
 @kernel
-def _softmax_step(
-    n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work
-):
-    """Move every node that was scored by how far its share is from the truth; return the loss."""
+def _softmax_shares(true_leaf, n_leaves, n_visited, tree, work):
+    """Write the gradient of the softmax loss by node to `work.shares`; return the loss."""
     scores, shares = work.scores, work.shares
     # the largest score is subtracted, so that no exponential overflows
     top = scores[true_leaf]
@@ -486,6 +515,16 @@ def _softmax_step(
     while node >= 0:
         shares[node] -= 1.0
         node = tree.parents[node]
+    return loss
+
+
+@kernel
+def _softmax_step(
+    n, true_leaf, n_leaves, n_visited, step, factor, square, tree, tables, averaging, work
+):
+    """Move every node that was scored by how far its share is from the truth; return the loss."""
+    loss = _softmax_shares(true_leaf, n_leaves, n_visited, tree, work)
+    shares = work.shares
     steepness = 0.0
     for node in work.visited[:n_visited]:
         # ‖gradient‖² is about Σ share² · ‖x‖² / T: parts of
@@ -578,3 +617,136 @@ def learn_rows_into(
         numbers[1] += numbers[0]
         numbers[2] += 1.0
         numbers[3] += 1.0
+
+
+@inlined_kernel
+def _hashed_variance(n, level, start, precisions, buckets, signed):
+    """Σ x² / precision of a row as it is placed in `buckets`."""
+    variance = 0.0
+    for i in range(n):
+        x = np.float64(signed[i])
+        variance += x * x / (start + np.float64(precisions[level, buckets[i]]))
+    return variance
+
+
+@kernel
+def _add_online(n, node, gradient, curvature, start, tree, tables, averaging, work):
+    """Move the weights of a node by `gradient` · Φ(x, u) / precision, and add the row's curvature
+    to the precisions.
+    """
+    weights, precisions, sums = tables.weights, tables.precisions, tables.sums
+    level, buckets, signed = tree.levels[node], work.buckets, work.signed
+    _place_row(n, tree.seeds[node], weights.shape[1], work.keys, work.values, buckets, signed)
+    # The average is weights + decay · sums. Weights change by δ from now on, the average does not
+    # yet, so sums −= δ / decay.
+    undecayed = 1.0 / tables.numbers[0]
+    for i in range(n):
+        bucket, x = buckets[i], np.float64(signed[i])
+        precision = np.float64(precisions[level, bucket])
+        change = gradient * x / (start + precision)
+        weights[level, bucket] += np.float32(change)
+        if averaging:
+            sums[level, bucket] -= np.float32(change * undecayed)
+        precisions[level, bucket] = np.float32(min(precision + curvature * x * x, MOST_PRECISION))
+
+
+@kernel
+def _online_step(n, true_leaf, n_leaves, n_visited, start, factor, tree, tables, averaging, work):
+    """Take half a Newton step on the softmax loss, with a curvature for each weight by itself;
+    return the loss.
+    """
+    loss = _softmax_shares(true_leaf, n_leaves, n_visited, tree, work)
+    shares, buckets, signed = work.shares, work.buckets, work.signed
+    # How far the loss falls to first order per unit of step: Σ (∂loss/∂w)² / precision.
+    fall = 0.0
+    for node in work.visited[:n_visited]:
+        share = shares[node]
+        if share < 0.0 or share > _LEAST_SHARE:
+            _place_row(
+                n,
+                tree.seeds[node],
+                tables.weights.shape[1],
+                work.keys,
+                work.values,
+                buckets,
+                signed,
+            )
+            fall += (
+                share
+                * share
+                * _hashed_variance(n, tree.levels[node], start, tables.precisions, buckets, signed)
+            )
+    fall *= factor * factor
+    loss = max(loss, 0.0)  # rounding may leave it a little below
+    # No farther than to where a line would reach a loss of 0, as in `_softmax_step`.
+    amount = _NEWTON_SHARE if _NEWTON_SHARE * fall <= loss else loss / fall
+    for node in work.visited[:n_visited]:
+        share = shares[node]
+        if share < 0.0 or share > _LEAST_SHARE:
+            # p·(1 − p), where |share| is p off the true path and 1 − p on it
+            curvature = abs(share) * (1.0 - abs(share))
+            if share < 0.0:
+                curvature = max(curvature, _LEAST_CURVATURE)
+            _add_online(
+                n,
+                node,
+                -amount * share * factor,
+                curvature * factor * factor,
+                start,
+                tree,
+                tables,
+                averaging,
+                work,
+            )
+    return loss
+
+
+@kernel
+def learn_online_into(
+    rows,
+    classes,
+    tree,
+    tables,
+    margin,
+    start,
+    relative,
+    averaging,
+    factor,
+    intercept,
+    beam,
+    work,
+):
+    """Learn rows, of classes int32[n], one after another, by steps that shrink for each weight with
+    what is known of it.
+
+    Weights start with the precision `start`, where `relative` is true times the mean squared length
+    of the rows so far. The true class has to lead by `margin` more than the softmax asks for.
+    """
+    numbers = tables.numbers
+    for row in range(classes.size):
+        numbers[1] += 1.0
+        true_leaf = tree.class_leaves[classes[row]]
+        n = _take_row(rows, row, intercept, work)
+        square = 0.0
+        for i in range(n):
+            square += np.float64(work.values[i]) * np.float64(work.values[i])
+        if square == 0.0:
+            continue
+        numbers[3] += square
+        numbers[4] += 1.0
+        prior = start * numbers[3] / numbers[4] if relative else start
+        n_leaves, n_visited = _search(n, tree, tables.weights, factor, beam, true_leaf, work)
+        work.scores[true_leaf] -= margin
+        numbers[2] += _online_step(
+            n, true_leaf, n_leaves, n_visited, prior, factor, tree, tables, averaging, work
+        )
+        if averaging:
+            # average += β · (weights − average), and the average is weights + decay · sums
+            newest = max(_AVERAGE_GROWTH / (numbers[4] + _AVERAGE_GROWTH), 1.0 / _LONGEST_AVERAGE)
+            numbers[0] *= 1.0 - newest
+            if numbers[0] < LEAST_DECAY:
+                decay = np.float32(numbers[0])
+                for level in range(tables.sums.shape[0]):
+                    for bucket in range(tables.sums.shape[1]):
+                        tables.sums[level, bucket] *= decay
+                numbers[0] = 1.0

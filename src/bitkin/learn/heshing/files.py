@@ -20,8 +20,9 @@ from bitkin.estimators.fingerprint import fingerprint
 from bitkin.io.layout import damaged
 from bitkin.io.vectors.rows import MAX_COLUMNS
 from bitkin.io.writer import write_file
-from bitkin.kernels.heshing import HeshingTables
+from bitkin.kernels.heshing import HeshingTables, OnlineTables
 from bitkin.learn.heshing.model import HeshingModel
+from bitkin.learn.heshing.online import are_possible_online, finish_online, rows_met
 from bitkin.learn.heshing.rows import is_usable
 from bitkin.learn.heshing.settings import HeshingSettings, check_settings
 from bitkin.learn.heshing.sgd import (
@@ -74,7 +75,8 @@ def write_model(
     if settings.taxonomy not in (None, model.taxonomy):
         tensors["given_taxonomy"] = _taxonomy_to_bytes(settings.taxonomy)
     if model.tables is not None:  # so that partial_fit continues as if nothing had happened
-        tensors |= {f"learned_{name}": array for name, array in model.tables._asdict().items()}
+        kind = "online" if isinstance(model.tables, OnlineTables) else "learned"
+        tensors |= {f"{kind}_{name}": array for name, array in model.tables._asdict().items()}
     write_file(
         path,
         "HeshingClassifier",
@@ -157,13 +159,55 @@ def read_model(classifier: HeshingClassifier, stored: StoredFile) -> tuple[int, 
         tree=build_tree(taxonomy, class_numbers, seed),
         steps=steps,
         losses=losses,
-        tables=_read_tables(stored, weights, steps, average=method.average),
+        tables=_read_online(stored, weights, steps, n_features, average=method.average)
+        or _read_tables(stored, weights, steps, average=method.average),
         finished=weights,
     )
     # Of the model as it was read: a file whose parts do not belong together is found here.
     if _fingerprint(model) != stored.fingerprint:
         raise damaged(stored.name, "holds a model that does not fit its fingerprint")
     return n_features, model
+
+
+def _read_online(
+    stored: StoredFile,
+    finished: npt.NDArray[np.float32],
+    steps: int,
+    n_features: int,
+    *,
+    average: bool,
+) -> OnlineTables | None:
+    """Return the tables of a model that learns in one pass, copied; `finished` must come from
+    them.
+    """
+    shape = finished.shape
+    weights = stored.optional_tensor("online_weights", np.float32, shape)
+    if weights is None:
+        return None
+    feature_sums = stored.tensor("online_feature_sums", np.float64, (None,))
+    if len(feature_sums) not in (0, n_features):
+        raise damaged(stored.name, "has means of other features")
+    tables = OnlineTables(
+        weights=weights.copy(),
+        precisions=stored.tensor("online_precisions", np.float32, shape).copy(),
+        sums=stored.tensor("online_sums", np.float32, shape if average else (1, 1)).copy(),
+        numbers=stored.tensor("online_numbers", np.float64, (6,)).copy(),
+        feature_sums=feature_sums.copy(),
+    )
+    if not are_possible_online(tables) or rows_met(tables) != steps:
+        raise damaged(stored.name, "has counts of learning that cannot be")
+    _require_finished(stored, finish_online, tables, finished)
+    return tables
+
+
+def _require_finished(
+    stored: StoredFile, finish: Any, tables: Any, finished: npt.NDArray[np.float32]
+) -> None:
+    """Raise unless the weights that predict are, to the last bit, those that the tables give."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = np.array_equal(finish(tables), finished)
+    if not same:
+        raise damaged(stored.name, "has weights that do not come from what was learned")
 
 
 def _read_tables(
@@ -181,11 +225,7 @@ def _read_tables(
     tables = HeshingTables(weights.copy(), sums.copy(), numbers.copy())
     if not are_possible(tables) or steps_of(tables) != steps:
         raise damaged(stored.name, "has counts of learning that cannot be")
-    # The weights that predict must be, to the last bit, those that the tables give.
-    with np.errstate(over="ignore", invalid="ignore"):
-        same = np.array_equal(finish_weights(tables), finished)
-    if not same:
-        raise damaged(stored.name, "has weights that do not come from what was learned")
+    _require_finished(stored, finish_weights, tables, finished)
     return tables
 
 
@@ -226,4 +266,6 @@ def _fingerprint(model: HeshingModel) -> str:
         "class_numbers": model.class_numbers,
         "class_counts": model.class_counts,
     }
+    if model.mean is not None:
+        arrays["mean"] = model.mean
     return fingerprint("HeshingClassifier", settings, arrays)

@@ -29,7 +29,14 @@ from bitkin.learn.heshing.model import (
     fit_model,
     start_model,
 )
-from bitkin.learn.heshing.rows import TrainingRows, gather_rows, measure_rows, to_kernel_rows
+from bitkin.learn.heshing.rows import (
+    TrainingRows,
+    center_rows,
+    gather_rows,
+    measure_rows,
+    refuse_texts,
+    to_kernel_rows,
+)
 from bitkin.learn.heshing.settings import check_margin, check_settings
 from bitkin.learn.heshing.sgd import Progress
 from bitkin.learn.heshing.tree import sure_depth
@@ -88,11 +95,13 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         more slowly.
     alpha : float or "auto", default "auto"
         Strength of the L2 penalty. "auto" tries a few on a held-out part of the rows, then learns
-        all of them; in `partial_fit` it is 1e-4 times the mean squared length of the first rows.
+        all of them; in `partial_fit` it is 1e-4 times the mean squared length of the rows so far,
+        and the start is as precise as the penalty of 30 rows would make it.
     max_iter : int, default 10
         Passes of `fit` over the rows.
     average : bool, default True
-        Predict with the mean of the weights after every step, and not with the last ones.
+        Predict with the mean of the weights after every step, and not with the last ones; in
+        `partial_fit` over about the last fifth of the rows, at most 2,000.
     fit_intercept : bool, default False
         Give every row a constant feature. For rows that are not centred; bags of words need none.
     beam : int, "auto" or None, default "auto"
@@ -125,6 +134,9 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         One table per level below the root, which is common to all classes. So the T of
         `theory.expected_feature_loss` is `n_levels` − 1 here: a feature is lost where it meets
         others in every table.
+    feature_means_ : float32 (n_features_in_,) or None
+        The means of the rows met, which are subtracted from rows before they are hashed; see the
+        notes on `partial_fit`. None where nothing is, as after `fit`.
     alpha_ : float
     n_iter_ : int
         Passes made by `fit`; 0 after `partial_fit` alone.
@@ -140,10 +152,21 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     logarithms of the prior, and those are what `min_margin` compares.
 
     Learning is one row after another in one thread, so that one seed is one model; predicting uses
-    all threads. `partial_fit` learns rows in the order given, once. Its average starts again with
-    every new class, from the weights averaged before. It learns on a copy of the tables, and the
+    all threads.
+
+    `partial_fit` learns rows in the order given, once, by steps that shrink for each weight with
+    what is known of it, so it needs neither scaled features nor many passes; how rows come in parts
+    changes nothing, whatever the sizes. With "hinge" it learns by log Σ exp(s_c + [c ≠ y]) − s_y, a
+    smooth bound of that hinge. Where the first row fills an eighth or more of at most 4,096
+    columns, rows are centred by the mean of those so far (`feature_means_`). Rows sorted by class
+    are learned less well than mixed ones: shuffle them where you can, and name all `classes` in the
+    first call. Where `fit` began the model, `partial_fit` continues with the steps of `fit`, and
+    its average starts again with every new class, from the weights averaged before.
+
+    Between calls of `partial_fit` a model holds 12 bytes per bucket and level to learn with, 4 of
+    them only with `average`, beside the 4 of `weights_`. It learns on a copy of the tables, and the
     first prediction after it makes the average: both cost as much as several passes over
-    `weights_`, so give it some hundred rows at a time where you can.
+    `weights_`, so give it some hundred rows at a time where speed counts.
 
     Parameters set after `fit` count from the next `fit`. `partial_fit` accepts changes of `beam`,
     `min_margin`, `max_iter` and `early_stopping`, and refuses all others, since its weights depend
@@ -382,6 +405,12 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         check_is_fitted(self)
         return self._model.weights
 
+    @property
+    def feature_means_(self) -> npt.NDArray[np.float32] | None:
+        """What is subtracted from every row before it is hashed; None for nothing."""
+        check_is_fitted(self)
+        return self._model.mean
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to `path`: aside first, then in place at once. `progress` is not
         kept.
@@ -423,6 +452,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _rows_to_learn(self, X: Any, *, reset: bool) -> TrainingRows:
         if not isinstance(X, VectorSource):
+            refuse_texts(X)
             return measure_rows(self._validate_rows(X, reset=reset))
         if reset:
             self._training_source(X)
@@ -435,8 +465,10 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Iterator[HeshingRows]:
         """Yield the rows to predict."""
+        mean = self._model.mean
+        refuse_texts(X)
         for _, batch in self._batches(X):
-            yield to_kernel_rows(batch)
+            yield to_kernel_rows(batch if mean is None else center_rows(batch, mean))
 
     def _best(self, X: Any, k: int) -> Iterator[_Best]:
         """Yield the `k` best classes, by place, their scores, and which rows are empty, batch by

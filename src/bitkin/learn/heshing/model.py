@@ -14,10 +14,20 @@ import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import HeshingTables, Tree
+from bitkin.kernels.heshing import HeshingTables, OnlineTables, Tree
 from bitkin.learn.heshing.class_labels import find_classes, sort_labels
 from bitkin.learn.heshing.held_out import USUAL_ALPHA, choose_alpha, split_rows
-from bitkin.learn.heshing.rows import TrainingRows
+from bitkin.learn.heshing.online import (
+    copy_online,
+    deepen_online,
+    finish_online,
+    learn_online,
+    mean_of,
+    mean_square_of,
+    rows_met,
+    start_online,
+)
+from bitkin.learn.heshing.rows import TrainingRows, is_usable
 from bitkin.learn.heshing.scoring import ClassScorer
 from bitkin.learn.heshing.settings import HeshingSettings
 from bitkin.learn.heshing.sgd import (
@@ -47,7 +57,9 @@ _HELD_OUT_SHARE = 0.1  # of the rows, for early stopping
 class HeshingModel:
     """A model at one moment; learning makes another and never writes to it.
 
-    Tables exist between calls of `partial_fit` only; all else needs just the weights.
+    Tables exist between calls of `partial_fit` only; all else needs just the weights, and the mean
+    of rows that are centred. A model that `partial_fit` began learns online; one that `fit` began,
+    or `partial_fit` before there was online learning, continues with steps of `sgd`.
     """
 
     settings: HeshingSettings
@@ -60,7 +72,7 @@ class HeshingModel:
     tree: Tree
     steps: int
     losses: list[float] = field(default_factory=list)
-    tables: HeshingTables | None = None
+    tables: HeshingTables | OnlineTables | None = None
     finished: npt.NDArray[np.float32] | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -78,7 +90,10 @@ class HeshingModel:
         if weights is None:
             if self.tables is None:
                 raise RuntimeError("a model has weights, or tables to make them of")
-            weights = read_only(finish_weights(self.tables))
+            if isinstance(self.tables, OnlineTables):
+                weights = read_only(finish_online(self.tables))
+            else:
+                weights = read_only(finish_weights(self.tables))
             self.finished = weights
         return weights
 
@@ -96,6 +111,11 @@ class HeshingModel:
     def beam(self) -> int | None:
         """How many nodes of a level to continue with; None for all."""
         return self.settings.beam_for(self.tree)
+
+    @property
+    def mean(self) -> npt.NDArray[np.float32] | None:
+        """What is subtracted from every row; None for nothing."""
+        return mean_of(self.tables) if isinstance(self.tables, OnlineTables) else None
 
     def scorer(self) -> ClassScorer:
         """Return what predicts."""
@@ -192,7 +212,7 @@ def start_model(
         method=_first_method(settings, rows),
         tree=build_tree(taxonomy, no_class, seed),
         steps=0,
-        tables=start_tables(np.zeros(shape, dtype=np.float32), average=settings.average),
+        tables=start_online(shape, rows.batch, average=settings.average),
     )
 
 
@@ -222,14 +242,7 @@ def continue_model(
     # memory.
     model.settings.require_room(taxonomy.n_levels, model.n_buckets)
     has_new_classes = len(known) > len(model.class_numbers)
-    if model.tables is None or has_new_classes:
-        # Weights from before a class was known would hold it down in an average. So that starts
-        # again, from the old average.
-        weights = model.weights.copy()
-        tables = start_tables(weights, steps=model.steps, average=model.method.average)
-    else:
-        tables = copy_tables(model.tables)
-    tables = deepen_tables(tables, taxonomy.n_levels - 1)
+    tables = _continue_tables(model, taxonomy.n_levels - 1, has_new_classes)
     tree = model.tree
     if has_new_classes or taxonomy is not model.taxonomy:
         tree = build_tree(taxonomy, known, model.seed)
@@ -242,17 +255,45 @@ def continue_model(
         seed=model.seed,
     )
     places = np.searchsorted(known, named[: len(labels)]).astype(np.int32)
-    learn_rows(tables, plan, LabelledRows(rows.batch, places), np.arange(len(places)))
+    data = LabelledRows(rows.batch, places)
+    method = model.method
+    if isinstance(tables, OnlineTables):
+        own_alpha = model.settings.alpha is not None
+        learn_online(tables, plan, data, own_alpha=own_alpha)
+        mean_square = mean_square_of(tables)
+        if mean_square is not None and is_usable(mean_square) and not own_alpha:
+            method = replace(method, alpha=USUAL_ALPHA * mean_square, mean_square=mean_square)
+        steps = rows_met(tables)
+    else:
+        learn_rows(tables, plan, data, np.arange(len(places)))
+        steps = steps_of(tables)
     return replace(
         model,
         taxonomy=taxonomy,
         class_numbers=known,
         class_counts=counts + np.bincount(places, minlength=len(known)),
+        method=method,
         tree=tree,
-        steps=steps_of(tables),
+        steps=steps,
         tables=tables,
         finished=None,
     )
+
+
+def _continue_tables(
+    model: HeshingModel, n_levels: int, has_new_classes: bool
+) -> HeshingTables | OnlineTables:
+    """Return tables to continue with, which no other model has."""
+    if isinstance(model.tables, OnlineTables):
+        return deepen_online(copy_online(model.tables), n_levels)
+    if model.tables is None or has_new_classes:
+        # Weights from before a class was known would hold it down in an average. So that starts
+        # again, from the old average.
+        weights = model.weights.copy()
+        tables = start_tables(weights, steps=model.steps, average=model.method.average)
+    else:
+        tables = copy_tables(model.tables)
+    return deepen_tables(tables, n_levels)
 
 
 def _extend_taxonomy(model: HeshingModel, classes: Sequence[Hashable], paths: Any) -> Taxonomy:

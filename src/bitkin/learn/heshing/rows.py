@@ -5,8 +5,10 @@ from them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch
@@ -17,6 +19,8 @@ from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import HeshingRows
+
+_ROUNDING = 1e-6  # of numbers in float32
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,44 @@ def to_kernel_rows(batch: Batch) -> HeshingRows:
         features=read_only(sparse.indices.astype(np.int32, copy=False).view(np.uint32)),
         values=read_only(sparse.data),
     )
+
+
+def filled_rows(batch: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Tell which of some dense rows have a feature."""
+    return np.asarray((batch != 0).any(axis=1))
+
+
+def center_rows(batch: Batch, mean: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return rows less `mean`, dense; a row without a feature stays one."""
+    small = prepare_rows(batch, normalize=False)
+    dense = np.asarray(small.toarray() if issparse(small) else small)
+    centered = subtract_mean(dense, mean)
+    centered[~filled_rows(dense)] = 0
+    return centered
+
+
+def subtract_mean(rows: npt.NDArray[np.float32], mean: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return `rows` − `mean` in float32; what rounding alone could leave is 0."""
+    apart = rows - mean
+    apart[np.abs(apart) <= _ROUNDING * np.abs(mean)] = 0
+    small: npt.NDArray[np.float32] = apart.astype(np.float32, copy=False)
+    return small
+
+
+def refuse_texts(X: Any) -> None:
+    """Raise where X holds texts, and say what to make of them."""
+    first = X
+    if isinstance(X, (list, tuple, np.ndarray)):
+        while isinstance(first, (list, tuple, np.ndarray)) and len(first):
+            first = first[0]
+    elif getattr(X, "ndim", None) == 1 and hasattr(X, "iloc") and len(X):
+        first = X.iloc[0]  # of a column of a data frame
+    if isinstance(first, (str, bytes)):
+        raise InvalidInputError(
+            f"X must be rows of numbers, got texts, the first of them {first[:40]!r}. Turn them "
+            "into rows by bitkin.text_features(texts), to fit and to predict; on the command line, "
+            "`bitkin classify` reads texts itself."
+        )
 
 
 def longest_row(rows: HeshingRows) -> int:

@@ -185,7 +185,7 @@ def learn_rows(
 ) -> None:
     """Learn rows `order` of `data`, one after another; `report` is called with the rows done."""
     method = plan.method
-    chunk = _chunk_rows(data.batch)
+    chunk = chunk_rows(data.batch)
     for first in range(0, len(order), chunk):
         part = data.take(order[first : first + chunk])
         rows = to_kernel_rows(part.batch)
@@ -255,7 +255,7 @@ def measure_error(
 ) -> float:
     """Return the share of rows that these weights put into a wrong class."""
     scorer = ClassScorer(plan.tree, weights, plan.method.intercept)
-    chunk = _chunk_rows(data.batch)
+    chunk = chunk_rows(data.batch)
     n_wrong = 0
     for first in range(0, len(data), chunk):
         part = data.take(np.arange(first, min(first + chunk, len(data))))
@@ -264,8 +264,8 @@ def measure_error(
     return n_wrong / max(1, len(data))
 
 
-def _chunk_rows(batch: Batch) -> int:
-    """Return how many rows to prepare at once."""
-    if issparse(batch):
+def chunk_rows(batch: Batch, *, dense: bool = False) -> int:
+    """Return how many rows to prepare at once; `dense` where sparse ones become dense."""
+    if issparse(batch) and not dense:
         return _CHUNK_ROWS
     return max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // int(batch.shape[1])))
