@@ -15,6 +15,7 @@ import pytest
 
 import bitkin
 from bitkin import threads
+from bitkin.cli.arguments import spell_options
 from tests.cli.conftest import RANDOM, Outcome, Run
 
 
@@ -261,8 +262,30 @@ def test_a_file_of_ours_that_is_no_model_is_named_by_what_it_holds(
 
 def test_vectors_in_place_of_a_model(folder: Path, run: Run) -> None:
     require_failure(
-        run("encode", "vectors.npy", "vectors.npy", "-o", "c"), "vectors.npy is not a bitkin file"
+        run("encode", "vectors.npy", "vectors.npy", "-o", "c"),
+        "vectors.npy is a NumPy array, not a bitkin file. Are two arguments swapped?",
     )
+
+
+def test_a_model_in_place_of_vectors(folder: Path, run: Run) -> None:
+    Path("model").rename("model.bitkin")
+    done = run("fit", "model.bitkin", "-o", "other")
+    require_failure(done, "model.bitkin must be a file of vectors", "Are two arguments swapped?")
+
+
+@pytest.mark.parametrize(
+    ("message", "spelled"),
+    [
+        ("n_bits must be at most 7. Use projection='random'.",
+         "--bits must be at most 7. Use --projection random."),
+        ("Set normalize=True, center=False or rotation=None.",
+         "Set --normalize, --no-center or --rotation none."),
+        ("window must be 2, for x=3.", "--window must be 2, for x=3."),
+        ("scale is fine", "scale is fine"),
+    ],
+)  # fmt: skip
+def test_messages_name_options_and_not_arguments_of_python(message: str, spelled: str) -> None:
+    assert spell_options(message) == spelled
 
 
 def test_a_model_in_place_of_codes_or_of_an_index(folder: Path, run: Run) -> None:

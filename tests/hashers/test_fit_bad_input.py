@@ -160,3 +160,12 @@ def test_random_directions_mind_neither_few_rows_nor_a_low_rank() -> None:
     assert ProjectionHash(20, projection="random", rotation=None).fit(
         np.ones((2, 3))
     ).components_.shape == (3, 20)
+
+
+@pytest.mark.parametrize("path", ["vectors.npy", Path("vectors.npy")])
+def test_the_name_of_a_file_is_no_matrix(path: Any) -> None:
+    says = (
+        r"X must be vectors, got the text 'vectors.npy'. .* bitkin.io.open_vectors\('vectors.npy'\)"
+    )
+    with pytest.raises(InvalidInputError, match=says):
+        ProjectionHash(4).fit(path)

@@ -12,6 +12,7 @@ import typer
 
 from bitkin._version import __version__
 from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
+from bitkin.cli.arguments import spell_options
 from bitkin.cli.help import Command, Group
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
@@ -86,7 +87,7 @@ def _run() -> None:
         with plain_warnings():
             app()
     except BitkinError as error:
-        fail(str(error))
+        fail(spell_options(str(error)))
     except MemoryError:
         fail("this does not fit in memory. Take fewer rows, queries or neighbours at a time.")
     except SystemExit as end:

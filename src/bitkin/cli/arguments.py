@@ -5,6 +5,7 @@ messages name them.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,42 @@ class OptionSpelling(ArgumentSpelling):
 
 
 OPTIONS = OptionSpelling()
+# Arguments of the classes behind a command that its messages may name.
+_SPELLED = {
+    **_OTHER_NAMES,
+    "alphabet_size": "--alphabet",
+    "bits_per_symbol": "--symbol-bits",
+    "n_hashes": "--hashes",
+} | {
+    name: "--" + name
+    for name in (
+        "center", "degree", "densify", "forgetting", "layout", "normalize", "projection",
+        "rotation", "scale", "window",
+    )
+}  # fmt: skip
+_ASSIGNED = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|True|False|None|[\d.]+)")
+
+
+def spell_options(message: str) -> str:
+    """Return a message of the library with arguments as options: `projection='random'` is
+    `--projection random`, and a message that begins with the name of an argument with that option.
+    """
+
+    def spell(found: re.Match[str]) -> str:
+        argument, value = found.groups()
+        option = _SPELLED.get(argument)
+        if option is None:
+            return found.group()
+        if value in ("True", "False"):
+            return option if value == "True" else option.replace("--", "--no-", 1)
+        return f"{option} {'none' if value == 'None' else value.strip(chr(39) + chr(34))}"
+
+    first, space, rest = _ASSIGNED.sub(spell, message).partition(" ")
+    return (
+        _SPELLED.get(first, first) + space + rest
+        if rest.startswith("must ")
+        else (first + space + rest)
+    )
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def fit(
     source = options.open(vectors)
     if method == "projection" and bits is None:
         hasher.set_params(n_bits=min(hasher.n_bits, _most_bits(projection, source.shape[1])))
-    with progress_bar("fitting", source.shape[0]) as done:
+    with progress_bar("reading", source.shape[0], then="learning") as done:
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)
     spec, n_features = hasher.spec_, hasher.n_features_in_

@@ -147,10 +147,13 @@ def print_table(title: str, columns: Sequence[str] | None, rows: Sequence[Sequen
 
 @contextmanager
 def progress_bar(
-    what: str, total: int | None, unit: str = "rows"
+    what: str, total: int | None, unit: str = "rows", then: str | None = None
 ) -> Iterator[Callable[[int], None]]:
     """Show a bar on stderr while the block runs, if that is a terminal; call what it gives with the
     number done.
+
+    When all is done and the block goes on, a bar with `then` moves to and fro instead of standing
+    at 100 %.
     """
     from rich.console import Console
     from rich.progress import (
@@ -172,5 +175,12 @@ def progress_bar(
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
+        counted = progress.add_task(what, total=total)
+        uncounted = progress.add_task(then or what, total=None, visible=False)
+
+        def report(done: int) -> None:
+            finished = then is not None and total is not None and done >= total
+            progress.update(counted, completed=done, visible=not finished)
+            progress.update(uncounted, completed=done, visible=finished)
+
+        yield report

@@ -7,6 +7,7 @@ larger arrays, files and iterators become a `VectorSource`, which checks batches
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,6 +175,11 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(X, np.ma.MaskedArray):
             X = as_rows(X, "X")
+        if isinstance(X, str | os.PathLike):
+            raise InvalidInputError(
+                f"X must be vectors, got the text {os.fspath(X)!r}. To read a file, give "
+                f"bitkin.io.open_vectors({os.fspath(X)!r})."
+            )
         if not hasattr(X, "columns"):
             in_cells = vectors_in_cells(X, "X")
             X = X if in_cells is None else in_cells

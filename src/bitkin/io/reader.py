@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin import memory
-from bitkin.errors import BitkinError, FileAccessError, FileTooLargeError
+from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, FileTooLargeError
 from bitkin.io.layout import ALIGNMENT, MAX_HEADER_BYTES, Header, TensorEntry, checksum, damaged
 from bitkin.io.regular import open_regular
 
@@ -133,11 +133,26 @@ def read_file(path: str | os.PathLike[str], *, mmap: bool = False) -> StoredFile
     return stored
 
 
+# What files of others begin with; as a bitkin file, each would have an impossible header length.
+_OTHER_FILES = {
+    b"\x93NUMPY": "a NumPy array",
+    b"PK\x03\x04": "a zip archive, such as an .npz file of arrays",
+    b"PAR1": "a Parquet file",
+    b"\x89HDF": "an HDF5 file",
+}
+
+
 def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
     size = os.fstat(file.fileno()).st_size
     length_bytes = file.read(8)
     length = int.from_bytes(length_bytes, "little")
     if len(length_bytes) < 8 or not 2 <= length <= MAX_HEADER_BYTES or 8 + length > size:
+        for begin, kind in _OTHER_FILES.items():
+            if length_bytes.startswith(begin):
+                raise CorruptFileError(
+                    f"{name} is {kind}, not a bitkin file. Are two arguments swapped? Models come "
+                    "from bitkin fit, codes from bitkin encode, indexes from bitkin index."
+                )
         raise damaged(name, "is not a bitkin file, or is cut short")
     text = file.read(length)
     if len(text) < length:

@@ -92,6 +92,11 @@ def _suffix_of(path: Path) -> str:
 
 def _format_of(path: Path) -> tuple[_Opener, tuple[str, ...]]:
     suffix = _suffix_of(path)
+    if suffix == ".bitkin":
+        raise InvalidInputError(
+            f"{path} must be a file of vectors ({', '.join(_FORMATS)}), and looks like a file of "
+            "bitkin's own. Are two arguments swapped?"
+        )
     if suffix not in _FORMATS:
         raise InvalidInputError(
             f"{path} must end in one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}."
