@@ -102,6 +102,26 @@ def test_ubinary_codes_enter_a_collection_and_vectors_find_them() -> None:
     assert np.abs(estimated.distances[near] - truth.distances[near]).mean() < 0.1
 
 
+def test_codes_are_rows_and_queries_wherever_vectors_are() -> None:
+    X = embeddings(200, 32)
+    codes = from_sentence_transformers(np.packbits(X > 0, axis=1), n_bits=32)
+    collection = Collection.create(None, SignHash(32).fit(), vectors=None, metric="cosine")
+    collection.add(codes[:150])
+    collection.upsert(codes[150:], ids=np.arange(100, 150))  # replaces the last fifty
+    found = collection.search(codes, 1, stage="codes")
+    assert found.ids[:100, 0].tolist() == list(range(100))
+    assert found.ids[150:, 0].tolist() == list(range(100, 150))
+    assert collection.get(np.arange(100, 150)).codes.to_bytes().tolist() == (
+        codes[150:].to_bytes().tolist()
+    )
+    same = collection.search(X, 1, stage="codes")
+    assert np.array_equal(same.ids, found.ids)
+    with pytest.raises(InvalidInputError, match="a matrix for stage='estimate', got codes"):
+        collection.search(codes, 1)
+    with pytest.raises(CodeMismatchError, match="queries must come from the hasher"):
+        collection.search(codes.with_fingerprint("another"), 1, stage="codes")
+
+
 def test_codes_of_other_hashers_enter_too_where_the_collection_needs_no_more() -> None:
     X = np.abs(embeddings(200, 30))
     wta = bitkin.WTAHash(16, window=4).fit(X)

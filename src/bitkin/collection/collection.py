@@ -190,10 +190,11 @@ class Collection(Closes):
     def add(self, vectors: Any, *, ids: Any = None, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
 
-        Takes arrays, CSR matrices, data frames, iterators of batches and paths, and whatever sets a
-        MinHash takes. An id that is there already is a DuplicateIdError; `upsert` replaces instead.
-        String ids must be given. Ids are one per row, in the order of the rows: sets and
-        dictionaries are refused. One bad vector, or an interrupt, and nothing is added.
+        Takes arrays, CSR matrices, data frames, iterators of batches and paths, whatever sets a
+        MinHash takes, and codes as `add_codes` does. An id that is there already is a
+        DuplicateIdError; `upsert` replaces instead. String ids must be given. Ids are one per row,
+        in the order of the rows: sets and dictionaries are refused. One bad vector, or an
+        interrupt, and nothing is added.
 
         Files and iterators are read a batch at a time. Of each batch only what is kept is held
         until all are there, so memory peaks little above what the collection then takes.
@@ -221,9 +222,7 @@ class Collection(Closes):
             have, which ranks them by the product of the query with their signs.
         """
         require_order(ids)
-        keeps_vectors = self._settings.vectors is not None
-        new = self._encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
-        return self._put(new, ids, replaces=False)
+        return self._put(self._accept_codes(codes, corrections), ids, replaces=False)
 
     def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> npt.NDArray[Any]:
         """Add vectors, replacing those whose ids are there already; a search sees all of it or
@@ -270,7 +269,8 @@ class Collection(Closes):
         that it cannot do is an error that says why. `allow` lists the ids that may be returned, and
         is tested within the scan: k rows come back whenever as many are allowed and there; unknown
         ids in it are passed over. Rows with nothing to hash (those of zeros under WTAHash and
-        MinHash) are never found, and such queries find nothing.
+        MinHash) are never found, and such queries find nothing. Queries may be codes too, for
+        `stage="codes"`.
         """
         if where is not None:
             raise not_yet("where", _LATER)
@@ -366,8 +366,14 @@ class Collection(Closes):
         first.
         """
         require_order(ids)
+        if isinstance(vectors, Codes):
+            return self._accept_codes(vectors, None)
         kept = self._open_store.snapshot.kept.vectors
         return self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
+
+    def _accept_codes(self, codes: Any, corrections: Any) -> EncodedRows:
+        keeps_vectors = self._settings.vectors is not None
+        return self._encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
 
     def _put(self, new: EncodedRows, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         # All that reads, checks and encodes comes before the lock: it may take long, fail, or run

@@ -93,14 +93,12 @@ class Encoder:
         """Check codes that were made elsewhere, and corrections of them where the collection keeps
         those; None takes the usual ones, if there are any.
         """
-        require_codes(codes, "codes")
-        require_comparable(self.hasher.spec_, self.hasher.fingerprint_, codes, "codes")
+        codes = self.require_own(require_codes(codes, "codes"), "codes")
         if keeps_vectors:
             raise InvalidInputError(
                 "codes have no vectors, and this collection keeps some for the exact stage. Create "
                 "it with vectors=None, or add the vectors."
             )
-        codes = codes.with_fingerprint(self.hasher.fingerprint_)
         if self.scorer is None:
             if corrections is not None:
                 raise InvalidInputError(
@@ -122,6 +120,11 @@ class Encoder:
         staged = Pieces()
         staged.append(kept)
         return EncodedRows(codes, None, staged)
+
+    def require_own(self, codes: Codes, name: str) -> Codes:
+        """Return codes of this hasher, or of unknown origin and its shape, as its own."""
+        require_comparable(self.hasher.spec_, self.hasher.fingerprint_, codes, name)
+        return codes.with_fingerprint(self.hasher.fingerprint_)
 
     def encode_queries(
         self, batch: Batch, name: str, first: int, *, prepare: bool

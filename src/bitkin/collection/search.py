@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bitkin.arrays import Ids
+from bitkin.codes import Codes
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits
@@ -24,7 +25,8 @@ def find_nearest(
 ) -> Hits:
     """Return the nearest rows of every query, k columns always."""
     last = funnel.steps[-1]
-    if not encoder.takes_sets or is_matrix(queries):
+    ready = isinstance(queries, Codes)
+    if not ready and (not encoder.takes_sets or is_matrix(queries)):
         rows = encoder.hasher.open_rows(lone_as_row(queries), "queries")
         # an iterator does not say how many queries it has, so it is checked for one here, and by
         # `join_parts` for all
@@ -35,14 +37,14 @@ def find_nearest(
                 batch, rows.name, first, prepare=funnel.scorer is not None
             )
             parts.append(funnel.nearest(snapshot, batch, codes, allow, prepared=prepared))
-    # sets have no vectors to measure or to estimate with
+    # sets and codes have no vectors to measure or to estimate with
     elif len(funnel.steps) > 1:
         raise InvalidInputError(
-            f"queries must be a matrix for stage={last.stage!r}, got sets. Search them with "
-            "stage='codes'."
+            f"queries must be a matrix for stage={last.stage!r}, got "
+            f"{'codes' if ready else 'sets'}. Search them with stage='codes'."
         )
     else:
-        codes = encoder.hasher.encode(queries)
+        codes = encoder.require_own(queries, "queries") if ready else encoder.hasher.encode(queries)
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
         parts = [funnel.nearest(snapshot, None, codes, allow)]
     found = join_parts(parts, last, snapshot.coded.spec)
