@@ -1,8 +1,9 @@
 """Do the claims of densified winner-take-all hashing hold on real bags of visual words?
 
-python bench/dwta.py            share of empty codes, retrieval at 64, 256 and 512 codes
-python bench/dwta.py classify   linear classifiers on the codes, C tuned for each, and why
-python bench/dwta.py windows    retrieval of newsgroup texts with automatic and fixed windows
+python bench/dwta.py             share of empty codes, retrieval at 16, 64 and 128 bytes
+python bench/dwta.py alphabets   how many values a densified symbol should have, at equal bytes
+python bench/dwta.py classify    linear classifiers on the codes, C tuned for each, and why
+python bench/dwta.py windows     retrieval of newsgroup texts with automatic and fixed windows
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from _tiny import sized
 
 WORDS: tuple[int, ...] = sized((100, 300, 1000, 5000, 10_000), (100, 300))
 RUNS = sized(10, 2)
+N_BYTES = sized(64, 8)
+BAGS_OF_ALPHABETS: tuple[int, ...] = sized((300, 1000, 10_000), (100,))
+ALPHABETS: tuple[int, ...] = sized((4, 8, 16, 64, 256), (4, 256))
 COSTS: tuple[float, ...] = sized((1e-4, 3e-4, 1e-3, 3e-3), (1e-3,))
 
 
@@ -51,10 +55,20 @@ def precision(
     return float(((y[ids] == yq[:, None]) & (ids >= 0)).mean())
 
 
-def schemes(n_hashes: int, seed: int) -> Iterator[tuple[str, bitkin.WTAHash]]:
-    yield "wta", bitkin.WTAHash(n_hashes, 4, densify=None, random_state=seed)
+def schemes(n_bytes: int, seed: int) -> Iterator[tuple[str, bitkin.WTAHash]]:
+    """Codes of K = 4 that all take `n_bytes`: 2 bits per symbol, or 8 with an alphabet of 256."""
+    yield "wta", bitkin.WTAHash(4 * n_bytes, 4, densify=None, center=False, random_state=seed)
     for densify in ("rotation", "optimal"):
-        yield densify, bitkin.WTAHash(n_hashes, 4, densify=densify, random_state=seed)
+        yield (
+            densify,
+            bitkin.WTAHash(4 * n_bytes, 4, densify=densify, center=False, random_state=seed),
+        )
+    yield (
+        "optimal_256",
+        bitkin.WTAHash(
+            n_bytes, 4, densify="optimal", alphabet_size=256, center=False, random_state=seed
+        ),
+    )
 
 
 def retrieval() -> None:
@@ -70,10 +84,10 @@ def retrieval() -> None:
                 window=window,
                 empty_share=share,
             )
-        for n_hashes in (64, 256, 512):
+        for n_bytes in (16, 64, 128):
             found: dict[str, list[float]] = {}
             for seed in range(RUNS):
-                for name, hasher in schemes(n_hashes, seed):
+                for name, hasher in schemes(n_bytes, seed):
                     found.setdefault(name, []).append(precision(hasher, X, y, Q, yq))
             means = {name: float(np.mean(values)) for name, values in found.items()}
             gains = {}
@@ -84,11 +98,59 @@ def retrieval() -> None:
             report(
                 "retrieval, precision at 100",
                 words=n_words,
-                n_hashes=n_hashes,
+                bytes=n_bytes,
                 runs=RUNS,
                 **means,
                 **gains,
             )
+
+
+def alphabets() -> None:
+    """Precision by label at equal bytes, for every number of values; the default is the power of
+    two from the window on, up to 256.
+    """
+    y, yq = labels()
+    sets = [(f"bags of {n_words}", *bags(n_words), y, yq, 100) for n_words in BAGS_OF_ALPHABETS]
+    images = np.load(data_file("tinyimagenet_labels.npz"), allow_pickle=False)
+    sets.append(("tiny ImageNet", *tiny_images(), images["y_train"], images["y_test"], 100))
+    X, split, groups = newsgroups()
+    train, test = split == "train", split == "test"
+    sets.append(("newsgroups", X[train], X[test], groups[train], groups[test], 10))
+    for name, X, Q, y, yq, k in sets:
+        for window in (4, 16, "auto"):
+            values: dict[str, float] = {}
+            for size in ALPHABETS:
+                n_hashes = 8 * N_BYTES // (size - 1).bit_length()
+                hashers = [
+                    bitkin.WTAHash(
+                        n_hashes, window, densify="optimal", alphabet_size=size, random_state=seed
+                    )
+                    for seed in range(sized(3, 1))
+                ]
+                values[f"R_{size}"] = float(
+                    np.mean([precision(hasher, X, y, Q, yq, k) for hasher in hashers])
+                )
+            report(
+                f"alphabets, precision at {k}",
+                set=name,
+                bytes=N_BYTES,
+                window=window,
+                window_used=hashers[-1].window_,
+                **values,
+            )
+
+
+def tiny_images() -> tuple[Any, Any]:
+    return tuple(
+        scipy.sparse.load_npz(data_file(f"bow_tinyimagenet_1000_{part}.npz")).astype(np.float32)
+        for part in ("train", "test")
+    )
+
+
+def newsgroups() -> tuple[Any, npt.NDArray[Any], npt.NDArray[Any]]:
+    X = scipy.sparse.load_npz(data_file("newsgroups20_bow.npz")).astype(np.float32)
+    held = np.load(data_file("newsgroups20_labels.npz"), allow_pickle=False)
+    return X, held["split"], held["y"]
 
 
 def accuracy(
@@ -121,7 +183,7 @@ def classification() -> None:
         for n_hashes in (500, 2000) if n_words == 1000 else (500,):
             plain = bitkin.WTAHash(n_hashes, 4, densify=None, output="onehot").fit(X)
             variants = {"wta": (plain.transform(X), plain.transform(Q))}
-            for alphabet in (4, 256):
+            for alphabet in (4, 16, 64, 256):
                 dense = bitkin.WTAHash(
                     n_hashes, 4, densify="optimal", alphabet_size=alphabet, output="onehot"
                 ).fit(X)
@@ -162,10 +224,8 @@ def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
 
 
 def windows() -> None:
-    X = scipy.sparse.load_npz(data_file("newsgroups20_bow.npz")).astype(np.float32)
-    held = np.load(data_file("newsgroups20_labels.npz"), allow_pickle=False)
-    y = held["y"]
-    train, test = np.flatnonzero(held["split"] == "train"), np.flatnonzero(held["split"] == "test")
+    X, split, y = newsgroups()
+    train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
     for n_hashes in (64, 256):
         for window in (4, 16, 64, "auto"):
             values, shares = [], []
@@ -178,6 +238,7 @@ def windows() -> None:
                 n_hashes=n_hashes,
                 window=window,
                 window_used=hasher.window_,
+                bytes=hasher.spec_.n_bytes,
                 empty_share=float(np.mean(shares)),
                 precision=float(np.mean(values)),
                 spread=float(np.std(values)),
@@ -187,4 +248,5 @@ def windows() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {"": retrieval, "classify": classification, "windows": windows}["".join(sys.argv[1:])]()
+    modes = {"": retrieval, "alphabets": alphabets, "classify": classification, "windows": windows}
+    modes["".join(sys.argv[1:])]()

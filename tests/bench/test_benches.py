@@ -22,7 +22,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 # File -> the arguments of each mode.
 MODES: dict[str, list[str]] = {
     "dedup.py": ["--quick"],
-    "dwta.py": ["", "classify", "windows"],
+    "dwta.py": ["", "alphabets", "classify", "windows"],
     "encode.py": [""],
     "epochs.py": ["1"],
     "figures/winner_ranks.py": ["--out {folder}/ranks.png"],
@@ -55,7 +55,7 @@ MODES: dict[str, list[str]] = {
     "sublinear.py": ["multi64 multi128", "random"],
     "sublinear_bands.py": ["", "--quick", "--only million"],
     "truth.py": [""],
-    "wta.py": [""],
+    "wta.py": ["", "center"],
 }
 ELSEWHERE = {"walks.py"}  # test_walks.py
 PEERS = {

@@ -55,6 +55,14 @@ def bags(n: int = 120, d: int = 300, seed: int = 0) -> scipy.sparse.csr_matrix:
             bitkin.SignHash(),
         ),
         (
+            ("-m", "wta", "--hashes", 40, "--degree", 2, "--coefficients", "--center"),
+            bitkin.WTAHash(40, degree=2, coefficients=True, center=True),
+        ),
+        (
+            ("-m", "wta", "--window", 60, "--no-center", "--scale", "--no-coefficients"),
+            bitkin.WTAHash(window=60, center=False, scale=True),
+        ),
+        (
             ("--method", "minhash", "--hashes", 50, "--symbol-bits", 4),
             bitkin.MinHash(50, bits_per_symbol=4),
         ),
@@ -100,6 +108,11 @@ def test_every_method_goes_all_the_way(
         (
             ("--method", "wta", "--window", "wide"),
             ("'--window'", "'wide' is neither a number from 2 on nor 'auto'"),
+        ),
+        (("--scale",), ("'--scale'", "means nothing for --method projection", "wta")),
+        (
+            ("--method", "minhash", "--coefficients"),
+            ("'--coefficients'", "means nothing for --method minhash", "wta"),
         ),
         (("--method", "wta", "--window", "none"), ("'--window'", "'none' is neither")),
         (("--method", "wta", "--window", "1"), ("'--window'", "'1' is neither")),

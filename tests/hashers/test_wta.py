@@ -25,6 +25,7 @@ from bitkin.io import open_vectors
 from bitkin.io.writer import write_file
 from tests.hashers import wta_truth
 
+FLAGS: st.SearchStrategy[Any] = st.sampled_from(["auto", True, False])
 GOLDEN = json.loads((Path(__file__).parent / "wta_golden.json").read_text())
 
 
@@ -56,6 +57,8 @@ def test_codes_are_the_winners_of_windows(data: st.DataObject) -> None:
         densify=data.draw(st.sampled_from([None, "rotation", "optimal", "auto"])),
         alphabet_size=data.draw(st.sampled_from([None, 2, 5, 16, 300, 70_000])),
         layout=data.draw(st.sampled_from(["partition", "independent"])),
+        center=data.draw(FLAGS),
+        scale=data.draw(FLAGS),
         random_state=data.draw(st.integers(0, 2**64 - 1)),
     )
     X = sparse_rows(
@@ -129,7 +132,9 @@ def test_figures_2_and_3_of_the_dwta_paper() -> None:
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: json.dumps(case["parameters"]))
 def test_golden_codes(case: dict[str, Any]) -> None:
     X = golden_rows()
-    codes = WTAHash(**case["parameters"]).fit(X).encode(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        codes = WTAHash(**case["parameters"]).fit(X).encode(X)
     assert [row.tobytes().hex() for row in codes.to_bytes()] == case["codes"]
 
 
@@ -251,7 +256,7 @@ def test_optimal_densification_varies_less_than_rotation_on_very_sparse_rows() -
 
 def test_order_alone_decides() -> None:
     X = np.random.default_rng(0).standard_normal((50, 30))
-    hasher = WTAHash(100).fit(X)
+    hasher = WTAHash(100, center=False).fit(X)
     for same in (5 * X + 3, np.exp(X), X.argsort(axis=1).argsort(axis=1) + 1):
         assert hasher.encode(same) == hasher.encode(X)
 
@@ -346,8 +351,8 @@ def test_auto_decides_on_densification_by_the_fitted_rows() -> None:
     fitted = WTAHash(16).fit(holes)
     assert (fitted.densify_, fitted.alphabet_size_, fitted.spec_.bits_per_symbol) == (
         "optimal",
-        256,
-        8,
+        4,
+        2,
     )
     assert WTAHash(16).fit(scipy.sparse.csr_array(holes)).fingerprint_ == fitted.fingerprint_
     assert WTAHash(16).fit(np.vstack([full, 0 * full])).densify_ == "optimal"
@@ -472,6 +477,7 @@ def test_whatever_changes_codes_changes_the_fingerprint() -> None:
             {"layout": "independent"},
             {"random_state": 1},
         ),
+        *({"center": True}, {"scale": True}, {"center": True, "scale": True}),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -505,10 +511,13 @@ def forged(hasher: WTAHash, path: Path, **changes: Any) -> Path:
         "n_features": hasher.n_features_in_,
         "window": hasher.window_,
         "densify": hasher.densify_,
+        "filler": hasher._donors.densify,
         "alphabet_size": hasher.alphabet_size_,
         "empty_share": hasher.empty_share_,
     }
-    write_file(path, "WTAHash", {**parameters, **changes}, hasher.fingerprint_, {})
+    tensors = {**hasher._standardizer.arrays(), **changes.pop("tensors", {})}
+    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    write_file(path, "WTAHash", {**parameters, **changes}, hasher.fingerprint_, tensors)
     return path
 
 
@@ -531,6 +540,11 @@ def forged(hasher: WTAHash, path: Path, **changes: Any) -> Path:
         {"densify": "rotation"},
         {"alphabet_size": 1},
         {"alphabet_size": 5},
+        {"filler": None},
+        {"filler": "rotation"},
+        {"filler": ["optimal"]},
+        {"tensors": {"centre": np.zeros(20)}},
+        {"tensors": {"surplus": np.zeros(20)}},
         {"empty_share": 2},
         {"empty_share": "half"},
     ],
@@ -573,6 +587,9 @@ def test_given_parameters_of_a_file_are_checked(change: dict[str, Any], tmp_path
         ({"densify": "left"}, "densify must be 'auto', 'rotation', 'optimal' or None, got 'left'"),
         ({"densify": False}, "'optimal' or None, got False"),
         ({"alphabet_size": 1}, "alphabet_size must be between 2 and"),
+        ({"center": 1}, "center must be True, False or 'auto', got 1"),
+        ({"scale": "yes"}, "scale must be True, False or 'auto', got 'yes'"),
+        ({"center": np.ones(2)}, "center must be True, False or 'auto', got array"),
         ({"layout": "rows"}, "layout must be one of 'partition', 'independent', got 'rows'"),
         ({"output": "bits"}, "output must be one of 'symbols', 'onehot', got 'bits'"),
         ({"random_state": "a"}, "random_state must be a whole number"),

@@ -45,8 +45,11 @@ _METHODS: dict[str, tuple[str, dict[str, str]]] = {
             "--window": "window",
             "--degree": "degree",
             "--densify": "densify",
+            "--coefficients": "coefficients",
             "--alphabet": "alphabet_size",
             "--layout": "layout",
+            "--center": "center",
+            "--scale": "scale",
         },
     ),
     "minhash": ("MinHash", {"--hashes": "n_hashes", "--symbol-bits": "bits_per_symbol"}),
@@ -85,7 +88,19 @@ def fit(
     ] = None,
     center: Annotated[
         bool | None,
-        typer.Option("--center/--no-center", help="Subtract the mean first: projection."),
+        typer.Option(
+            "--center/--no-center",
+            help="Subtract the mean of every feature first: projection, wta. [default: projection "
+            "does, wta as the values suggest: dense ones yes, bags no]",
+        ),
+    ] = None,
+    scale: Annotated[
+        bool | None,
+        typer.Option(
+            "--scale/--no-scale",
+            help="Divide every feature by its standard deviation first: wta. [default: where units "
+            "are far apart]",
+        ),
     ] = None,
     normalize: Annotated[
         bool | None,
@@ -102,12 +117,24 @@ def fit(
     degree: Annotated[
         int | None, typer.Option(min=1, max=64, help="Features multiplied: wta. [default: 1]")
     ] = None,
+    coefficients: Annotated[
+        bool | None,
+        typer.Option(
+            "--coefficients/--no-coefficients",
+            help="Weight products as the polynomial kernel does: wta. [default: no]",
+        ),
+    ] = None,
     densify: Annotated[
         str | None,
         typer.Option(help="How empty windows are filled: auto, rotation, optimal, none: wta."),
     ] = None,
     alphabet: Annotated[
-        int | None, typer.Option(min=2, max=2**32, help="Values a symbol can take: wta.")
+        int | None,
+        typer.Option(
+            min=2,
+            max=2**32,
+            help="Values a symbol can take: wta. [default: as many as a window, up to 256]",
+        ),
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="partition or independent windows: wta.")
@@ -137,10 +164,12 @@ def fit(
         "--projection": projection,
         "--rotation": rotation,
         "--center": center,
+        "--scale": scale,
         "--normalize": normalize,
         "--hashes": hashes,
         "--window": window,
         "--degree": degree,
+        "--coefficients": coefficients,
         "--densify": densify,
         "--alphabet": alphabet,
         "--layout": layout,
@@ -160,7 +189,12 @@ def fit(
     hasher.save(out)
     spec, n_features = hasher.spec_, hasher.n_features_in_
     chosen = (
-        {"window": hasher.window_, "empty_share": round(hasher.empty_share_, 4)}
+        {
+            "window": hasher.window_,
+            "empty_share": round(hasher.empty_share_, 4),
+            "center": hasher.center_,
+            "scale": hasher.scale_,
+        }
         if method == "wta"
         else {}
     )
@@ -174,8 +208,9 @@ def fit(
         print(f"{out}: {length} from {n_features:,} features, fingerprint {hasher.fingerprint_}")
         if chosen:
             print(
-                f"windows of {chosen['window']:,} features, {chosen['empty_share']:.0%} of them "
-                "empty"
+                f"windows of {chosen['window']:,} features"
+                f"{', centred' if chosen['center'] else ''}{', scaled' if chosen['scale'] else ''}"
+                f", {chosen['empty_share']:.0%} of them empty"
             )
         repeated = repeat_options(options)
         print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")

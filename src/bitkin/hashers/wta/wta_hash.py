@@ -20,9 +20,17 @@ from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.wta.donors import Donors
-from bitkin.hashers.wta.window_size import Sparsity
-from bitkin.hashers.wta.windows import LAYOUTS, WindowPlan, Windows
-from bitkin.hashers.wta.winners import cut_rows, find_winners
+from bitkin.hashers.wta.parameters import (
+    FILLERS,
+    MAX_ALPHABET,
+    json_parameters,
+    require_parameters,
+)
+from bitkin.hashers.wta.row_survey import RowSurvey
+from bitkin.hashers.wta.standardizer import Standardizer
+from bitkin.hashers.wta.window_size import DEFAULT_WINDOW
+from bitkin.hashers.wta.windows import WindowPlan, Windows
+from bitkin.hashers.wta.winners import cut_rows, find_winners, is_sparse_work
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.rows import MAX_COLUMNS
@@ -34,18 +42,21 @@ from bitkin.randomness import resolve_seed
 if TYPE_CHECKING:
     from bitkin.io.reader import StoredFile
 
-_DENSIFIED_ALPHABET = 256
-_MAX_HASHES = 2**24
+_AUTOMATIC_FILLER = "optimal"
+_LARGEST_CHOSEN_ALPHABET = 256
+_NOT_IN_OLD_FILES = {"center": False, "scale": False}
 
 
 class WTAHash(Hasher):
     """Winner-take-all codes: a symbol is the position of the largest among `window` components
     picked at random.
 
-    Codes depend on the order of a row's components only: without empty windows and at degree 1, any
-    change that keeps the order keeps the code, such as scaling a row or adding a constant to it.
-    Two rows share a symbol with a probability that `bitkin.theory` knows: `wta_similarity` without
-    ties, `wta_collision` with them, `good_kernel` where empty windows are filled.
+    Dense rows are centred first: the component wins that is largest compared with its mean. Codes
+    depend on the order of such components only. With `center=False`, without empty windows and at
+    degree 1, any change that keeps the order of a row keeps its code, such as scaling the row or
+    adding a constant to it. Two rows, centred or not, share a symbol with a probability that
+    `bitkin.theory` knows: `wta_similarity` without ties, `wta_collision` with them, `good_kernel`
+    where empty windows are filled.
 
     Parameters
     ----------
@@ -65,13 +76,25 @@ class WTAHash(Hasher):
     densify : {"auto", "rotation", "optimal", None}, default "auto"
         How windows without any nonzero component get a symbol: from the next filled window to the
         right, or from one chosen by hashing, which has lower variance. None leaves them 0, where
-        two empty windows match. "auto" is "optimal" when some fitted row has an empty window, else
-        None.
+        two empty windows match. "auto" fills every empty window by "optimal", in rows that were
+        fitted and in those that come later.
     alphabet_size : int or None, default None
-        Symbols are reduced modulo this number (the paper's R). None: `window` without
-        densification, else 256.
+        Symbols are reduced modulo this number (the paper's R). None: `window` where no fitted row
+        has an empty window, else the power of two from `window` on, up to 256, which costs no more
+        bits. With `output="onehot"` it is then 256: linear models tell borrowed symbols apart.
     layout : {"partition", "independent"}, default "partition"
         Cut windows out of as few permutations as possible, or draw every one on its own.
+    center : bool or "auto", default "auto"
+        Subtract the mean of every feature first. From degree 2 on the smallest number that is left
+        is subtracted too, so that products are of numbers that are not negative. "auto" decides by
+        the values, so that a matrix and its sparse copy get one model: on where at most a quarter
+        of the numbers is zero; up to nine tenths where features differ in their means (over 5 % of
+        all variance is between them), which images do and bags of words do not, or where an even
+        degree would lose signs; off with fewer than 10 rows or more than 65,536 features. Centred
+        sparse rows take the time of dense ones.
+    scale : bool or "auto", default "auto"
+        Divide every feature by its standard deviation. "auto" does so with centred features whose
+        units cannot be compared: a twentieth of them spreads over ten times as far as the median.
     output : {"symbols", "onehot"}, default "symbols"
         What `transform` returns: symbols, or a CSR matrix with a column for every symbol and value,
         for linear models.
@@ -83,17 +106,19 @@ class WTAHash(Hasher):
     spec_ : CodeSpec
     fingerprint_ : str
         Equal fingerprints, equal codes.
-    window_, densify_, alphabet_size_ : int, str or None, int
+    window_, alphabet_size_, center_, scale_ : int, int, bool, bool
         What "auto" and None became.
+    densify_ : str or None
+        What "auto" became for the fitted rows: None where no window of theirs is empty.
     empty_share_ : float
-        Share of empty windows among the fitted rows, those of zeros apart.
+        Share of empty windows among the fitted rows, those of zeros apart; where they are centred,
+        the share of windows whose features never vary.
     seed_ : int
 
     Notes
     -----
-    A row without any filled window, such as a row of zeros, is an empty code, which matches
-    nothing. Codes are the same on every machine. 64-bit integers are compared as float64, exact up
-    to 2⁵³.
+    A row of zeros, and any other without a filled window, is an empty code, which matches nothing.
+    Codes are the same on every machine. 64-bit integers are compared as float64, exact up to 2⁵³.
 
     References
     ----------
@@ -107,7 +132,10 @@ class WTAHash(Hasher):
     >>> hasher = bitkin.WTAHash(n_hashes=64).fit(X)
     >>> hasher.encode(X)
     Codes(1,000 rows, 64 × 2-bit, from ...)
-    >>> bool((hasher.transform(X) == hasher.transform(3 * X + 1)).all())
+    >>> hasher.center_, hasher.scale_
+    (True, False)
+    >>> order = bitkin.WTAHash(n_hashes=64, center=False).fit(X)
+    >>> bool((order.transform(X) == order.transform(3 * X + 1)).all())
     True
     """
 
@@ -123,6 +151,8 @@ class WTAHash(Hasher):
         densify: str | None = "auto",
         alphabet_size: int | None = None,
         layout: str = "partition",
+        center: bool | str = "auto",
+        scale: bool | str = "auto",
         output: str = "symbols",
         random_state: int | None = 0,
     ) -> None:
@@ -133,6 +163,8 @@ class WTAHash(Hasher):
         self.densify = densify
         self.alphabet_size = alphabet_size
         self.layout = layout
+        self.center = center
+        self.scale = scale
         self.output = output
         self.random_state = random_state
 
@@ -171,17 +203,19 @@ class WTAHash(Hasher):
             "n_features": self.n_features_in_,
             "window": self.window_,
             "densify": self.densify_,
+            "filler": self._donors.densify,
             "alphabet_size": self.alphabet_size_,
             "empty_share": self.empty_share_,
         }
-        write_file(
-            path, "WTAHash", {"given": self._given, **fitted}, self.fingerprint_, names_tensor(self)
-        )
+        tensors = {**self._standardizer.arrays(), **names_tensor(self)}
+        write_file(path, "WTAHash", {"given": self._given, **fitted}, self.fingerprint_, tensors)
 
     @classmethod
     def from_stored(cls, stored: StoredFile) -> WTAHash:
         """Return the fitted hasher that a file holds."""
         given = stored.parameter("given")
+        if isinstance(given, dict) and not given.keys() & _NOT_IN_OLD_FILES.keys():
+            given = {**given, **_NOT_IN_OLD_FILES}
         if not isinstance(given, dict) or set(given) != set(cls().get_params()):
             raise damaged(stored.name, "has parameters that are not WTAHash's")
         hasher = cls(**given)
@@ -189,7 +223,7 @@ class WTAHash(Hasher):
             hasher.n_features_in_ = whole_number(
                 stored.parameter("n_features"), "n_features", low=2, high=MAX_COLUMNS
             )
-            hasher._require_parameters(hasher.n_features_in_)
+            require_parameters(given, hasher.n_features_in_)
             hasher.seed_ = whole_number(stored.parameter("seed"), "seed", low=0, high=2**64 - 1)
             if hasher.random_state is not None and hasher.random_state != hasher.seed_:
                 raise InvalidInputError(f"seed must be random_state, got {hasher.seed_}.")
@@ -198,13 +232,16 @@ class WTAHash(Hasher):
             )
             densify = stored.parameter("densify")
             alphabet_size = whole_number(
-                stored.parameter("alphabet_size"), "alphabet_size", low=2, high=2**32
+                stored.parameter("alphabet_size"), "alphabet_size", low=2, high=MAX_ALPHABET
             )
             cut = given["window"] != "auto" and given["window"] > window == hasher.n_features_in_
+            standardizer = _read_standardizer(stored, hasher.n_features_in_)
             for name, fitted in (
                 ("window", given["window"] if cut else window),
                 ("densify", densify),
                 ("alphabet_size", alphabet_size),
+                ("center", standardizer.centre is not None),
+                ("scale", standardizer.factors is not None),
             ):
                 if given[name] not in ("auto", fitted) and not (
                     name == "alphabet_size" and given[name] is None
@@ -214,8 +251,14 @@ class WTAHash(Hasher):
                     )
             hasher.empty_share_ = _check_share(stored.parameter("empty_share"))
             if densify is not None:
-                one_of(densify, "densify", ("rotation", "optimal"))
-            hasher._set_model(window, densify, alphabet_size)
+                one_of(densify, "densify", FILLERS)
+            filler = densify
+            if densify is None and given["densify"] == "auto":
+                # files of older versions name none: there such windows stay 0
+                filler = stored.optional_parameter("filler")
+                if filler not in (None, _AUTOMATIC_FILLER):
+                    raise InvalidInputError(f"filler must be what 'auto' takes, got {filler!r}.")
+            hasher._set_model(window, densify, filler, alphabet_size, standardizer)
         except ValueError as error:
             raise damaged(stored.name, f"has impossible parameters: {error}") from None
         restore_names(hasher, stored)
@@ -225,11 +268,47 @@ class WTAHash(Hasher):
         return hasher
 
     def _learn(self, source: VectorSource) -> None:
-        n_features = source.shape[1]
-        self._require_parameters(n_features)
+        require_parameters(self.get_params(deep=False), source.shape[1])
         self.seed_ = resolve_seed(self.random_state)
-        sparsity = Sparsity(n_features)
-        window = self.window
+        survey, standardizer, counts = self._survey(source)
+        n_empty, n_filled, n_without = counts.tolist()
+        n_rows = survey.sparsity.n_rows
+        if standardizer.keeps_zeros:
+            # Rows of zeros are not counted: no window could be filled. Of the others, those
+            # without a filled window have n_hashes empty ones.
+            self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(
+                1, n_rows * self.n_hashes
+            )
+        else:
+            windows = self._windows.features[0].reshape(self.n_hashes, -1)
+            self.empty_share_ = survey.constant_share(windows)
+        densify = filler = self.densify
+        if densify == "auto":
+            # rows to come may have empty windows, whether fitted ones have or not
+            filler = _AUTOMATIC_FILLER
+            densify = filler if self.empty_share_ > 0 or n_without else None
+        alphabet_size = self.alphabet_size or self._choose_alphabet(self.window_, densify)
+        self._set_model(self.window_, densify, filler, int(alphabet_size), standardizer)
+        if not standardizer.keeps_zeros:
+            return
+        if n_rows == 0:
+            warn_caller("All fitted rows are zeros: there is nothing to hash, every code is empty.")
+        if self.window != "auto":
+            survey.sparsity.warn(
+                self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree
+            )
+
+    def _survey(
+        self, source: VectorSource
+    ) -> tuple[RowSurvey, Standardizer, npt.NDArray[np.int64]]:
+        """Read the rows, once unless windows are to be chosen, and set a model of the right
+        windows.
+
+        Return what was seen, what to do with rows before they are hashed, and the empty windows of
+        rows as they are (as `_count_empty`), which mean nothing if they are to be centred.
+        """
+        survey = RowSurvey(source.shape[1], self.center, self.scale, self.degree)
+        window, standardizer = self.window, None
         if window == "auto":
             if source.shape[0] is None:
                 raise InvalidInputError(
@@ -237,51 +316,59 @@ class WTAHash(Hasher):
                     "number, a file or rows."
                 )
             for _, batch in source.batches():
-                sparsity.count(_count_nonzeros(batch))
-            window = sparsity.best_window(self.n_hashes, self.degree)
-        elif int(window) > n_features:
-            window = n_features
+                survey.look(batch)
+            standardizer = survey.standardizer()
+            window = (
+                survey.sparsity.best_window(self.n_hashes, self.degree)
+                if standardizer.keeps_zeros
+                else min(DEFAULT_WINDOW, source.shape[1])  # hardly a window will be empty
+            )
+        elif int(window) > source.shape[1]:
+            window = source.shape[1]
             warn_caller(
-                f"window={self.window} is more than the {n_features} features of {source.name}: "
+                f"window={self.window} is more than the {window} features of {source.name}: "
                 "windows have all of them."
             )
-        # A model to count empty windows with: densify and alphabet_size do not change winners.
-        self._set_model(int(window), None, int(window))
+        # densify and alphabet_size do not change winners
+        self._set_model(int(window), None, None, int(window), Standardizer())
         counts = np.zeros(3, dtype=np.int64)
-        for _, batch in source.batches():
-            counts += self._count_empty(batch)
-            if self.window != "auto":
-                sparsity.count(_count_nonzeros(batch))
-        n_empty, n_filled, n_without = counts.tolist()
-        if n_filled + n_without == 0:
+        if standardizer is None or standardizer.keeps_zeros:
+            centred = self.center != "auto" and bool(self.center)
+            for _, batch in source.batches():
+                if standardizer is None:
+                    survey.look(batch)
+                if not centred:
+                    counts += self._count_empty(batch)
+        if survey.n_rows == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-        # Rows of zeros are not counted: no window could be filled. Of the others, those without a
-        # filled window have n_hashes empty ones.
-        n_rows = sparsity.n_rows
-        self.empty_share_ = (n_empty + (n_rows - n_filled) * self.n_hashes) / max(
-            1, n_rows * self.n_hashes
-        )
-        densify = self.densify
-        if densify == "auto":
-            densify = "optimal" if n_empty + n_without else None
-        # without densification a winner is a position in the window, below K; with it, R is chosen
-        alphabet_size = self.alphabet_size or (_DENSIFIED_ALPHABET if densify else self.window_)
-        self._set_model(self.window_, densify, int(alphabet_size))
-        if n_rows == 0:
-            warn_caller("All fitted rows are zeros: there is nothing to hash, every code is empty.")
-        if self.window != "auto":
-            sparsity.warn(
-                self.window_, self.empty_share_, n_rows - n_filled, self.n_hashes, self.degree
-            )
+        return survey, standardizer or survey.standardizer(), counts
 
-    def _set_model(self, window: int, densify: str | None, alphabet_size: int) -> None:
-        self._given = {
-            name: _to_json_value(value) for name, value in self.get_params(deep=False).items()
-        }
+    def _choose_alphabet(self, window: int, densify: str | None) -> int:
+        """Return R: a winner is a position below K. Borrowed symbols are reduced: at equal bytes
+        the power of two from K on is best, up to a byte; linear models want them told apart.
+        """
+        if densify is None:
+            return window
+        if self.output == "onehot":
+            return _LARGEST_CHOSEN_ALPHABET
+        return min(_LARGEST_CHOSEN_ALPHABET, 1 << (window - 1).bit_length())
+
+    def _set_model(
+        self,
+        window: int,
+        densify: str | None,
+        filler: str | None,
+        alphabet_size: int,
+        standardizer: Standardizer,
+    ) -> None:
+        self._given = json_parameters(self.get_params(deep=False))
         self._output = self._given["output"]
         self.window_ = window
         self.densify_ = densify
         self.alphabet_size_ = alphabet_size
+        self.center_ = standardizer.centre is not None
+        self.scale_ = standardizer.factors is not None
+        self._standardizer = standardizer
         self.spec_ = CodeSpec(self._given["n_hashes"], max(1, (alphabet_size - 1).bit_length()))
         degree = self._given["degree"]
         plan = WindowPlan(
@@ -298,13 +385,13 @@ class WTAHash(Hasher):
             held = Windows(plan, weighted)
         self._windows: Windows = held
         settings = {
-            "densify": densify,
+            "densify": filler,
             "alphabet_size": alphabet_size,
             "coefficients": weighted,
             **asdict(plan),
         }
-        self.fingerprint_ = fingerprint("WTAHash", settings, {})
-        self._donors = Donors(densify, self.spec_.n_symbols, window, alphabet_size, self.seed_)
+        self.fingerprint_ = fingerprint("WTAHash", settings, standardizer.arrays())
+        self._donors = Donors(filler, self.spec_.n_symbols, window, alphabet_size, self.seed_)
 
     def _codes(self, batch: Any) -> Codes:
         n = batch.shape[0]
@@ -316,13 +403,13 @@ class WTAHash(Hasher):
         alphabet = np.int64(self.alphabet_size_)
         donors = self._donors
         donors.prepare()
-        self._windows.prepare(sparse=issparse(batch))
+        self._windows.prepare(sparse=is_sparse_work(batch, self._standardizer))
 
         def pack(piece: slice) -> None:
             room = np.empty((5, self.spec_.n_symbols), dtype=np.int32)
             symbols = np.empty(self.spec_.n_symbols, dtype=np.uint32)
             low_bytes = np.empty(8 * self.spec_.plane_bytes, dtype=np.uint8)
-            for rows, winners in find_winners(batch, piece, self._windows):
+            for rows, winners in find_winners(batch, piece, self._windows, self._standardizer):
                 pack_winners_into(
                     winners,
                     alphabet,
@@ -349,54 +436,15 @@ class WTAHash(Hasher):
 
         def count(piece: slice) -> npt.NDArray[np.int64]:
             counts = np.zeros(3, dtype=np.int64)
-            for _, winners in find_winners(batch, piece, self._windows):
+            for _, winners in find_winners(batch, piece, self._windows, self._standardizer):
                 count_empty_into(winners, counts)
             return counts
 
         return sum(threads.run(count, cut_rows(batch.shape[0])), start=np.zeros(3, dtype=np.int64))
 
-    def _require_parameters(self, n_features: int) -> None:
-        whole_number(self.n_hashes, "n_hashes", low=1, high=_MAX_HASHES)
-        whole_number(self.degree, "degree", low=1, high=64)
-        if not isinstance(self.coefficients, (bool, np.bool_)):
-            raise InvalidInputError(
-                f"coefficients must be True or False, got {self.coefficients!r}."
-            )
-        if self.densify is not None and self.densify not in ("auto", "rotation", "optimal"):
-            raise InvalidInputError(
-                f"densify must be 'auto', 'rotation', 'optimal' or None, got {self.densify!r}."
-            )
-        if self.alphabet_size is not None:
-            whole_number(self.alphabet_size, "alphabet_size", low=2, high=2**32)
-        one_of(self.layout, "layout", LAYOUTS)
-        one_of(self.output, "output", ("symbols", "onehot"))
-        resolve_seed(self.random_state)
-        if n_features < 2:
-            raise InvalidInputError(
-                f"X must have at least 2 features to compare, got {n_features} feature(s)."
-            )
-        if self.window != "auto":
-            if isinstance(self.window, str):
-                raise InvalidInputError(
-                    f"window must be a whole number or 'auto', got {self.window!r}."
-                )
-            whole_number(self.window, "window", low=2)
-
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_symbols * (self.alphabet_size_ if self._output == "onehot" else 1)
-
-
-def _count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
-    """Count the components of every row that are not zero."""
-    counts: npt.NDArray[np.int64]
-    if issparse(batch):
-        # Nonzeros before every stored entry: CSR may store zeros, too.
-        stored = np.concatenate([[0], np.cumsum(batch.data != 0)])
-        counts = np.diff(stored[batch.indptr])
-        return counts
-    counts = np.count_nonzero(batch, axis=1).astype(np.int64, copy=False)
-    return counts
 
 
 def _check_share(value: Any) -> float:
@@ -405,6 +453,12 @@ def _check_share(value: Any) -> float:
     return float(value)
 
 
-def _to_json_value(value: Any) -> Any:
-    """Return a parameter as JSON can hold it."""
-    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+def _read_standardizer(stored: StoredFile, n_features: int) -> Standardizer:
+    """Return what a file says about centring and scaling; files of old versions say nothing."""
+    centre = stored.optional_tensor("centre", np.float64, (n_features,))
+    factors = stored.optional_tensor("factors", np.float64, (n_features,))
+    if centre is not None and not np.isfinite(centre).all():
+        raise InvalidInputError("centre must be finite.")
+    if factors is not None and not (np.isfinite(factors).all() and (factors > 0).all()):
+        raise InvalidInputError("factors must be finite and above 0.")
+    return Standardizer(centre, factors)

@@ -363,17 +363,18 @@ def pack_winners_into(
     """
     donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
     for r in range(len(winners)):
-        filled = False
+        n_empty = 0
         for w in range(winners.shape[1]):
-            filled |= winners[r, w] >= 0
-        empty[r] = not filled
-        if not filled:
+            n_empty += winners[r, w] < 0
+        empty[r] = n_empty == winners.shape[1]
+        if empty[r]:
             continue
         if reduce:
             _reduce_into(alphabet, winners[r])
-        if densify == ROTATION:
+        fill = densify if n_empty else NONE
+        if fill == ROTATION:
             _ring_donors_into(winners[r], donors, steps)
-        elif densify == OPTIMAL:
+        elif fill == OPTIMAL:
             n_waiting = _hashed_donors_into(winners[r], probes, waiting, donors, steps)
             if n_waiting:
                 _ring_donors_into(winners[r], ring_donors, ring_steps)
@@ -382,7 +383,7 @@ def pack_winners_into(
                     # from the last window asked the way continues around the ring
                     steps[i] += ring_steps[donors[i]]
                     donors[i] = ring_donors[donors[i]]
-        if densify == NONE:
+        if fill == NONE:
             for w in range(winners.shape[1]):
                 symbols[w] = max(winners[r, w], 0)
         else:

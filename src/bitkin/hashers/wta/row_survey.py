@@ -1,0 +1,87 @@
+"""What `fit` learns of rows in one pass, whatever is made of it: how sparse they are, whether any
+number is negative, and the moments of features where they are needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from bitkin.hashers.wta.column_moments import ColumnMoments
+from bitkin.hashers.wta.standardizer import AUTOMATIC_FEATURES, Standardizer, choose_standardizer
+from bitkin.hashers.wta.window_size import Sparsity
+from bitkin.notices import warn_caller
+
+
+class RowSurvey:
+    """Looks at every fitted row once.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a row.
+    center, scale, degree
+        The hasher's parameters, which decide what has to be known.
+    """
+
+    def __init__(self, n_features: int, center: bool | str, scale: bool | str, degree: int) -> None:
+        self.n_rows = 0
+        self.sparsity = Sparsity(n_features)
+        self._center = center
+        self._scale = scale
+        self._degree = degree
+        undecided = center == "auto" and n_features <= AUTOMATIC_FEATURES
+        needed = undecided or any(flag != "auto" and flag for flag in (center, scale))
+        self._moments = ColumnMoments(n_features) if needed else None
+        self._has_negative = False
+
+    def look(self, batch: Any) -> None:
+        """Take in more rows."""
+        self.n_rows += batch.shape[0]
+        self.sparsity.count(_count_nonzeros(batch))
+        if self._moments is not None:
+            self._moments.update(batch)
+        if self._degree % 2 == 0 and not self._has_negative:
+            numbers = batch.data if issparse(batch) else batch
+            self._has_negative = bool(numbers.size and numbers.min() < 0)
+
+    def standardizer(self) -> Standardizer:
+        """Choose what to do with rows before they are hashed, and warn where that cannot be
+        good.
+        """
+        chosen = choose_standardizer(self._center, self._scale, self._degree, self._moments)
+        if not chosen.keeps_zeros and self._moments is not None and self._moments.constant.all():
+            warn_caller(
+                "center=True leaves nothing of rows that are all the same: no feature varies. "
+                "Fit on more rows, or take center=False."
+            )
+        if self._has_negative and chosen.keeps_zeros:
+            warn_caller(
+                f"degree={self._degree} is even, and X has negative numbers: their products are "
+                "positive, so that a row and its opposite get the same code. Take center=True, "
+                "an odd degree, or features that are not negative."
+            )
+        return chosen
+
+    def constant_share(self, features: npt.NDArray[np.uint32]) -> float:
+        """Return the share of windows whose features never vary, given those of every window: what
+        centring leaves empty.
+        """
+        if self._moments is None or self._degree > 1:  # whose centre is below all numbers
+            return 0.0
+        return float(self._moments.constant[features].all(axis=1).mean())
+
+
+def _count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
+    """Count the components of every row that are not zero."""
+    counts: npt.NDArray[np.int64]
+    if issparse(batch):
+        # Nonzeros before every stored entry: CSR may store zeros, too.
+        stored = np.concatenate([[0], np.cumsum(batch.data != 0)])
+        counts = np.diff(stored[batch.indptr])
+        return counts
+    counts = np.count_nonzero(batch, axis=1).astype(np.int64, copy=False)
+    return counts
