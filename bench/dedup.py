@@ -26,6 +26,7 @@ import datasketch
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 import bitkin
 from _data import data_file
@@ -225,6 +226,80 @@ def against_datasketch(name: str, path: Path, field: str, truth: PairKeys, n_run
         )
 
 
+def planted_changes(name: str, path: Path, field: str) -> None:
+    """What share of copies with other case and punctuation is found, by what counts in the
+    comparison?
+    """
+    rng = np.random.default_rng(1)
+    texts = [text for text in read_texts(path, field) if len(text.split()) >= sized(30, 1)]
+    texts = texts[: sized(2000, 40)]
+    copies = []
+    for text in texts[: len(texts) // 2]:
+        words = [word.upper() if rng.random() < 0.04 else word for word in text.split()]
+        marks = [rng.choice(list(",.;!")) if rng.random() < 0.03 else "" for _ in words]
+        copies.append(" ".join(map("".join, zip(words, marks, strict=True))))
+    for options in ((), ("lower",), ("strip_punctuation",), ("lower", "strip_punctuation")):
+        found = bitkin.dedup.find_duplicates(
+            [*texts, *copies],
+            THRESHOLD,
+            lower="lower" in options,
+            strip_punctuation="strip_punctuation" in options,
+        ).cluster_of
+        report(
+            "planted changes of case and punctuation",
+            data=name,
+            options=" ".join(options),
+            found=float(np.mean(found[len(texts) :] == found[: len(copies)])),
+        )
+
+
+def vectors() -> None:
+    """Near-duplicate vectors against all pairs by matrix products: clusters and seconds."""
+    for name in ("onet_tasks_minilm384", "glove100_100k"):
+        with np.load(data_file(f"{name}.npz")) as arrays:
+            rows = max((arrays[key] for key in arrays.files), key=np.size)
+        rows = rows[:20_000].astype(np.float32)
+        rng = np.random.default_rng(0)
+        unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        # planted at cosines of 0.951 to 1: c of a row, and the rest at a right angle to it
+        of = unit[rng.integers(0, len(unit), len(unit) // 10)]
+        other = rng.standard_normal(of.shape)
+        other -= (other * of).sum(axis=1, keepdims=True) * of
+        other /= np.linalg.norm(other, axis=1, keepdims=True)
+        c = rng.uniform(0.951, 1.0, (len(of), 1))
+        every = np.concatenate([unit, c * of + np.sqrt(1 - c * c) * other]).astype(np.float32)
+
+        def by_codes(every: npt.NDArray[np.float32] = every) -> bitkin.dedup.DuplicateVectors:
+            return bitkin.dedup.find_duplicate_vectors(every, 0.95)
+
+        def by_products(every: npt.NDArray[np.float32] = every) -> npt.NDArray[np.int64]:
+            parts = []
+            for first in range(0, len(every), 1000):
+                near = np.argwhere(every[first : first + 1000] @ every.T >= 0.95)
+                parts.append(near + np.array([first, 0]))
+            return np.concatenate(parts)
+
+        times = interleaved({"ours": by_codes, "products": by_products}, rounds=3)
+        i, j = by_products().T
+        graph = csr_array((np.ones(len(i)), (i, j)), shape=(len(every), len(every)))
+        labels = connected_components(graph, directed=False)[1]
+        first = np.full(labels.max() + 1, len(every))
+        np.minimum.at(first, labels, np.arange(len(every)))
+        found = by_codes()
+        report(
+            "vectors against all pairs by matrix products",
+            data=name,
+            rows=len(every),
+            kept=len(found.kept),
+            in_other_clusters=int(np.count_nonzero(first[labels] != found.cluster_of)),
+            compared=found.n_compared,
+            ours_s=times["ours"],
+            products_s=times["products"],
+            ratio=times["products"] / times["ours"],
+            wanted=1.0,
+        )
+
+
 def command(name: str, path: Path, field: str, *options: str) -> None:
     """The whole command in a process of its own, start of Python included."""
     with tempfile.TemporaryDirectory() as folder:
@@ -270,7 +345,9 @@ def main() -> None:
             ours_by_threads(name, path, field)
             command(name, path, field)
             command(name, path, field, "--shingle", "chars")
+            planted_changes(name, path, field)
             against_datasketch(name, path, field, truth, options.peer_runs)
+    vectors()
 
 
 if __name__ == "__main__":

@@ -192,6 +192,8 @@ class MinHash(Hasher):
         """Return the symbols of every set: uint8, uint16 or uint32 (n, n_hashes); those of an empty
         set are 0.
         """
+        if not isinstance(X, Sets) and is_matrix(X):
+            return super().transform(X)
         return self.encode(X).symbols()
 
     def encode_texts(
