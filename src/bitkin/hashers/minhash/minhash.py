@@ -180,11 +180,20 @@ class MinHash(Hasher):
         return self
 
     def encode(self, X: Any) -> Codes:
-        """Return the codes of every set, packed, under this hasher's fingerprint."""
+        """Return the codes of every set, packed, under this hasher's fingerprint.
+
+        A flat array is one row, where this was fitted on a matrix; else it is refused.
+        """
         check_is_fitted(self)
         if isinstance(X, Sets):
             return self._encode_sets(X).with_fingerprint(self.fingerprint_)
         if is_matrix(X):
+            if getattr(X, "ndim", 2) == 1 and not hasattr(self, "n_features_in_"):
+                raise InvalidInputError(
+                    "X must have two dimensions, a set a row, got one dimension: that may be a set "
+                    "of numbers, or a row of columns. Reshape your data: wrap a set as [X], make a "
+                    "row with X.reshape(1, -1)."
+                )
             return super().encode(X)
         return self._encode_pieces(cut_pieces(X), piece_to_sets)
 
