@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, CodeSpec, FlatIndex, MultiIndex, Neighbors, RaggedNeighbors
 from bitkin.errors import CodeMismatchError, InvalidInputError
+from bitkin.index.multi import costs as multi_costs
 from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import search as multi_search
@@ -356,3 +357,36 @@ def test_codes_of_one_symbol_and_of_no_rows(few_rows: pytest.MonkeyPatch) -> Non
     index.add(rows)
     assert index.search(rows[3:4], 2).ids.tolist() == [[3, 10]]
     assert np.diff(index.search_radius(rows[3:4], 0).offsets).tolist() == [len(range(3, BLOCK, 7))]
+
+
+def test_costs_are_measured_once_per_width_and_change_no_answer(
+    few_rows: pytest.MonkeyPatch,
+) -> None:
+    few_rows.setattr(multi_costs, "_measured", {})
+    few_rows.setattr(multi_lookup, "_SHARES_OF_SCAN", np.array([0.03, 0.7, 1.0]))
+    rows = clustered(np.random.default_rng(5), 4 * BLOCK, 64, 1)
+    index, flat = both(rows)
+    snapshot = index.snapshot
+    costs = multi_costs.scan_costs(snapshot.segments[0], snapshot)
+    assert costs is multi_costs.scan_costs(snapshot.segments[0], snapshot)
+    assert costs.compare > 0
+    assert costs.read >= 0
+    # whatever was measured: a scan for nothing is preferred, one at any price never, and both agree
+    for compare, scanned in ((0.0, True), (1e9, False)):
+        dear = multi_costs.ScanCosts(compare, 0.0)
+        few_rows.setattr(multi_lookup, "scan_costs", lambda *_, dear=dear: dear)
+        assert bool(index.explain(rows[:9], 3).fell_back.all()) == scanned
+        assert same(index.search(rows[:9], 3), flat.search(rows[:9], 3))
+
+
+def test_the_pace_of_lookups_is_learned_from_those_that_were_timed() -> None:
+    pace = multi_costs.LookupPace()
+    counts = np.array([10_000, 0, 10_000])
+    expected = int(counts @ multi_costs.LOOKUP_COSTS)
+    for _ in range(40):
+        pace.note(counts, expected // 2)
+    np.testing.assert_allclose(pace.costs, multi_costs.LOOKUP_COSTS / 2, rtol=1e-3)
+    before = pace.factor
+    pace.note(np.array([1, 1, 1]), 10**9)  # too few to say anything
+    pace.note(counts, 1000 * expected)  # a kernel was compiled meanwhile
+    assert pace.factor == before

@@ -1,14 +1,13 @@
 """Queries looked up in the tables of a snapshot: heaps of the best rows, and what it took to fill
 them.
 
-A search by tables may cost so much before the scan is cheaper. Costs are in nanoseconds of the
-machine they were measured on; only their ratios matter, and those change little from machine to
-machine.
+A search by tables may cost so much before the scan is cheaper; `costs.py` says what both cost here.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
+from bitkin.index.multi.costs import ASSUMED_COSTS, ScanCosts, pace, scan_costs
 from bitkin.index.multi.tables import MultiTables
 from bitkin.index.results import Neighbors
 from bitkin.index.rows import bitmap
@@ -28,11 +28,6 @@ from bitkin.kernels.search.multi_index import multi_work_for, nearest_by_tables_
 _MOST_QUERIES_A_PIECE = 64
 _ALL_ROWS = np.empty(0, dtype=np.uint64)
 
-# A key looked up, an entry met, a row looked at (bench/sublinear.py).
-_LOOKUP_COSTS = np.array([80.0, 3.0, 120.0])
-_SCANNED_WORD = 0.17  # of a row, by many queries together
-# read from memory, shared by queries that are scanned together; nothing where all fits the cache
-_READ_WORD = 0.4
 _CACHE_WORDS = 1 << 22
 # Of the scan's cost: spent before the rest is estimated; the most that the rest may cost then; the
 # most that is spent.
@@ -133,8 +128,14 @@ def look_up(snapshot: Snapshot, queries: Codes, radius: int, heaps: MultiHeaps) 
                     heaps,
                     first,
                     step,
+                    costs,
                 )
 
+    costs = next(
+        scan_costs(segment, snapshot)
+        for segment in snapshot.segments
+        if isinstance(segment.tables, MultiTables)
+    )
     threads.run(search, range(0, len(words), step))
 
 
@@ -147,8 +148,11 @@ def _look_up_segment(
     heaps: MultiHeaps,
     first: int,
     count: int,
+    costs: ScanCosts,
 ) -> None:
     some, best = words[first : first + count], heaps.part(first, first + count)
+    before = best.account[:, :3].sum(axis=0)
+    start = time.thread_time_ns()
     nearest_by_tables_into(
         read_only(segment.blocks),
         read_only(segment.ids),
@@ -157,22 +161,25 @@ def _look_up_segment(
         n_symbols,
         some,
         radius,
-        _LOOKUP_COSTS,
-        lookup_budgets(tables.n * words[0].size, len(words)),
+        pace.costs,
+        lookup_budgets(tables.n * words[0].size, len(words), costs),
         multi_work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
         *best,
     )
+    pace.note(best.account[:, :3].sum(axis=0) - before, time.thread_time_ns() - start)
 
 
-def lookup_budgets(n_words: int, n_queries: int) -> npt.NDArray[np.float64]:
+def lookup_budgets(
+    n_words: int, n_queries: int, costs: ScanCosts = ASSUMED_COSTS
+) -> npt.NDArray[np.float64]:
     """Return what a query over rows of so many words in all may spend, asked together with others.
 
     All threads scan a few queries together, while each query is looked up by one.
     """
     # A scan of n words costs n · (compare + read / √queries): what is read serves all queries that
     # are scanned together. `idle` is the share of threads that a lookup keeps busy.
-    reading = _READ_WORD * min(1.0, n_words / _CACHE_WORDS) / math.sqrt(n_queries)
+    reading = costs.read * min(1.0, n_words / _CACHE_WORDS) / math.sqrt(n_queries)
     workers = threads.get_threads()
     idle = n_queries / (workers * -(-n_queries // workers))
-    shares: npt.NDArray[np.float64] = _SHARES_OF_SCAN * (n_words * (_SCANNED_WORD + reading) * idle)
+    shares: npt.NDArray[np.float64] = _SHARES_OF_SCAN * (n_words * (costs.compare + reading) * idle)
     return shares
