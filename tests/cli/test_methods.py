@@ -168,3 +168,61 @@ def test_a_projection_that_follows_streams_has_fewer_bits_than_features_by_defau
     failed = run("fit", "vectors.npy", "-o", "model", "--projection", "opast", "--bits", 20)
     assert failed.code == 1
     assert "n_bits must be below n_features = 20" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "hasher"),
+    [
+        (
+            ("--projection", "opast", "--rotation", "random", "--forgetting", "0.99"),
+            bitkin.ProjectionHash(
+                5,
+                projection=bitkin.projections.OPAST(0.99),
+                rotation=bitkin.rotations.RandomRotation(),
+            ),
+        ),
+        (
+            ("--projection", "opast", "--rotation", "random", "--forgetting", "auto"),
+            bitkin.ProjectionHash(5, projection="opast", rotation="random"),
+        ),
+        (
+            ("--rotation", "unifdiag", "--rotation-start", "random"),
+            bitkin.ProjectionHash(5, rotation=bitkin.rotations.UnifDiag("random")),
+        ),
+    ],
+)
+def test_options_of_a_projection_and_of_a_rotation_reach_them(
+    options: tuple[str, ...],
+    hasher: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X = (np.random.default_rng(0).standard_normal((300, 9)) * np.arange(9, 0, -1)).astype("f4")
+    np.save("vectors.npy", X)
+    done = run("fit", "vectors.npy", "-o", "model", "--bits", 5, *options)
+    assert done.code == 0, done
+    assert bitkin.load("model").fingerprint_ == hasher.fit(X).fingerprint_
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--forgetting", "0.99"), ("'--forgetting'", "belongs to opast")),
+        (("--projection", "opast", "--forgetting", "2"), ("'--forgetting'", "'2' is neither")),
+        (("--rotation-start", "random"), ("'--rotation-start'", "--rotation unifdiag")),
+        (
+            ("--rotation", "unifdiag", "--rotation-start", "here"),
+            ("'--rotation-start'", "'here' is not one of identity, random"),
+        ),
+        (("--method", "wta", "--forgetting", "1"), ("'--forgetting'", "belongs to projection")),
+    ],
+)
+def test_options_that_belong_to_another_part_are_named(
+    options: tuple[str, ...], words: tuple[str, ...], run: Run
+) -> None:
+    done = run("fit", "vectors.npy", "-o", "model", *options)
+    assert done.code == 2
+    for word in words:
+        assert word in done.err

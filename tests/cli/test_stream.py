@@ -56,7 +56,7 @@ def feed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
 
 
 def hasher(**options: Any) -> bitkin.ProjectionHash:
-    return bitkin.ProjectionHash(7, projection="opast", rotation="unifdiag", **options)
+    return bitkin.ProjectionHash(7, projection="opast", rotation="auto", **options)
 
 
 def coded(rows: npt.NDArray[Any], **options: Any) -> bytes:
@@ -147,7 +147,12 @@ def test_skipped_vectors_are_zeros_in_raw_codes_and_listed(feed: Feed) -> None:
     assert not codes[SKIPPED].any()
     rows = [json.loads(line) for line in Path("codes.epochs/rows.jsonl").read_text().splitlines()]
     assert [line["row"] for line in rows if "empty" in line] == SKIPPED
-    assert [line["row"] for line in rows if "model" in line] == [1, 32 * 7 + 2]
+    assert [line["row"] for line in rows if "model" in line] == [
+        1,
+        2 * 7 + 1,
+        8 * 7 + 2,
+        32 * 7 + 2,
+    ]
 
 
 def test_short_epochs_lose_no_code_beside_skipped_vectors(feed: Feed) -> None:
@@ -408,7 +413,7 @@ def test_another_command_does_not_go_on_with_a_state(feed: Feed) -> None:
     require_failure(
         other,
         words,
-        "--bits was 7, now it is 9; --rotation was unifdiag, now it is none",
+        "--bits was 7, now it is 9; --rotation was auto, now it is none",
         "--fresh",
     )
     other = feed(npy(X), "--bits", 7, "--json", "--state", "state")
@@ -530,7 +535,7 @@ def test_a_fresh_start_that_fails_leaves_what_was_there(feed: Feed, option: str)
 def test_models_that_are_not_those_of_the_state_are_refused_before_anything_goes(
     feed: Feed, damage: str, words: str
 ) -> None:
-    options = ("--bits", 7, "-o", "codes", "--state", "state")
+    options = ("--bits", 7, "--epochs", "request", "-o", "codes", "--state", "state")
     assert feed(npy(X), *options).code == 0
     rows = Path("codes.epochs/rows.jsonl")
     first, last = rows.read_text().splitlines(keepends=True)
@@ -608,8 +613,6 @@ def test_strict_ends_at_a_vector_that_is_not_finite(feed: Feed, run: Run) -> Non
     "options, words",
     [
         (["--bits", 13], ["13"]),
-        (["--forgetting", 1.5], ["forgetting", "1.5"]),
-        (["--forgetting", 0], ["forgetting"]),
     ],
 )
 def test_parameters_that_cannot_be_are_one_line(
@@ -630,10 +633,22 @@ def test_parameters_that_cannot_be_are_one_line(
         (["--epochs", "nan"], ["'--epochs'"]),
         (["--projection", "opsat"], ["'--projection'", "Did you mean 'opast'?"]),
         (["--projection", "pca"], ["'--projection'", "opast, frequent-directions"]),
-        (["--rotation", "itq"], ["'--rotation'", "unifdiag, isohash, random, none"]),
+        (["--rotation", "itq"], ["'--rotation'", "auto, unifdiag, isohash, random, none"]),
         (
             ["--projection", "frequent-directions", "--forgetting", "0.5"],
             ["'--forgetting'", "belongs to opast"],
+        ),
+        (
+            ["--forgetting", "1.5"],
+            ["'--forgetting'", "'1.5' is neither 'auto' nor a number above 0"],
+        ),
+        (["--forgetting", "0"], ["'--forgetting'"]),
+        (["--forgetting", "nan"], ["'--forgetting'"]),
+        (["--forgetting", "often"], ["'--forgetting'", "'often'"]),
+        (["--rotation-start", "random"], ["'--rotation-start'", "belongs to --rotation unifdiag"]),
+        (
+            ["--rotation", "unifdiag", "--rotation-start", "other"],
+            ["'--rotation-start'", "identity, random"],
         ),
         (["--format", "csv"], ["'--format'"]),
         (["--output-format", "csv"], ["'--output-format'"]),
@@ -649,6 +664,43 @@ def test_parameters_that_cannot_be_are_one_line(
 def test_wrong_usage_is_named(feed: Feed, options: list[str], words: list[str]) -> None:
     require_usage_error(feed(npy(X), "-o", "codes", *options), *words)
     assert files_in(Path()) == {}
+
+
+@pytest.mark.parametrize(
+    "options, parameters",
+    [
+        (["--forgetting", "0.99"], {"projection": bitkin.projections.OPAST(0.99)}),
+        (["--forgetting", "auto", "--epochs", "auto", "--rotation", "auto"], {}),
+        (
+            ["--rotation", "unifdiag", "--rotation-start", "random"],
+            {"rotation": bitkin.rotations.UnifDiag("random")},
+        ),
+        (["--rotation", "unifdiag", "--epochs", "0.05"], {"rotation": "unifdiag", "epochs": 0.05}),
+    ],
+)
+def test_options_are_the_parameters_of_the_library(
+    feed: Feed, options: list[str], parameters: dict[str, Any]
+) -> None:
+    slots = {"projection": "opast", "rotation": "auto"} | parameters
+    made = [part.to_bytes() for part in bitkin.ProjectionHash(7, **slots).sketch_stream(X)]
+    assert feed(npy(X), "--bits", 7, "-o", "codes", *options).code == 0
+    assert Path("codes").read_bytes() == np.concatenate(made).tobytes()
+
+
+def test_a_stream_that_began_under_other_defaults_continues_as_it_began(feed: Feed) -> None:
+    never = bitkin.projections.OPAST(forgetting=1.0)
+    slots: dict[str, Any] = {"rotation": "unifdiag", "epochs": "request"}
+    chosen = bitkin.ProjectionHash(7, projection=never, **slots)
+    with bitkin.StreamRun(chosen, "codes", state="state") as run:
+        run.encode(X[:300])
+    # the command says nothing of these, so that they stay
+    options = ("--bits", 7, "-o", "codes", "--state", "state")
+    assert feed(npy(X), *options).code == 0
+    made = [codes.to_bytes() for codes in chosen.sketch_stream(X)]
+    assert Path("codes").read_bytes() == np.concatenate(made).tobytes()
+    require_failure(
+        feed(npy(X), *options, "--rotation", "random"), "--rotation was unifdiag, now it is random"
+    )
 
 
 def test_no_vectors_at_all_is_no_error(feed: Feed) -> None:

@@ -60,7 +60,7 @@ def index_of(folder: Path, metric: str) -> bitkin.EpochIndex:
 def test_codes_and_corrections_are_searched_as_if_the_index_had_followed_the_stream(
     tmp_path: Path, run: Run, metric: str
 ) -> None:
-    hasher = bitkin.ProjectionHash(7, projection="opast", rotation="unifdiag", epochs=401)
+    hasher = bitkin.ProjectionHash(7, projection="opast", rotation="auto", epochs=401)
     hasher.fit(X[:200]).save("model")
     with stdin_of(WITH_FLAWS.tobytes()):
         done = run(

@@ -47,7 +47,7 @@ def test_a_requested_epoch_begins_at_the_next_vector_and_outlives_a_kill(
     )
     with stdin_of(X[300:].tobytes()):
         assert run("stream", *arguments).code == 0
-    hasher = bitkin.ProjectionHash(7, projection="opast", rotation="unifdiag")
+    hasher = bitkin.ProjectionHash(7, projection="opast", rotation="auto")
     codes = [*hasher.sketch_stream(X[:300])]
     hasher.new_epoch()
     codes += hasher.sketch_stream(X[300:])

@@ -116,7 +116,7 @@ def test_files_and_pickles_remember_it(make: Any, tmp_path: Path) -> None:
 
 
 def test_a_stream_in_a_file_remembers_which_of_its_models_were_drawn(tmp_path: Path) -> None:
-    hasher = live(8)
+    hasher = live(8, epochs="request")
     kinds = []
     # nothing is learned from five vectors; an epoch of learned directions comes after 256
     for first in (0, 5, 50):

@@ -34,7 +34,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_hasher(**options: Any) -> bitkin.ProjectionHash:
-    slots: dict[str, Any] = {"projection": "opast", "rotation": "unifdiag", "epochs": 100}
+    slots: dict[str, Any] = {"projection": "opast", "rotation": "auto", "epochs": 100}
     return bitkin.ProjectionHash(7, **(slots | options))
 
 
@@ -161,7 +161,7 @@ def test_codes_may_leave_through_a_pipe_as_they_are_made() -> None:
 KILLED = """
 import numpy as np, os, signal, sys, bitkin
 X = np.load("X.npy")
-hasher = bitkin.ProjectionHash(7, projection="opast", rotation="unifdiag", epochs=100)
+hasher = bitkin.ProjectionHash(7, projection="opast", rotation="auto", epochs=100)
 
 def die_at_300(n_vectors):
     if run.position.n_vectors >= 300:
@@ -393,12 +393,12 @@ def test_another_hasher_does_not_continue_a_state() -> None:
 
 
 def test_a_slot_given_by_name_and_as_an_object_is_the_same() -> None:
-    with StreamRun(new_hasher(), "codes", state="state") as run:
+    with StreamRun(new_hasher(rotation="unifdiag"), "codes", state="state") as run:
         run.encode(X[:99])
     objects = {"projection": bitkin.projections.OPAST(), "rotation": bitkin.rotations.UnifDiag()}
     with StreamRun(new_hasher(**objects, refresh=np.int64(100)), "codes", state="state") as run:
         run.encode(X[99:])
-    assert Path("codes").read_bytes() == coded(X)
+    assert Path("codes").read_bytes() == coded(X, rotation="unifdiag")
 
 
 def test_a_second_run_beside_an_open_one_is_refused() -> None:

@@ -36,6 +36,19 @@ ZeroBased = Annotated[
         "--zero-based/--one-based", help="How svmlight text counts columns; guessed if absent."
     ),
 ]
+Forgetting = Annotated[
+    str | None,
+    typer.Option(
+        help="Weight of the past at each vector, up to 1, or auto (about the last 32 vectors per "
+        "bit count): opast. [default: auto]"
+    ),
+]
+RotationStart = Annotated[
+    str | None,
+    typer.Option(
+        help="What the rotation starts from: identity or random: unifdiag. [default: identity]"
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
@@ -162,6 +175,42 @@ def repeat_options(options: VectorFileOptions) -> str:
         if value is not None
     ]
     return "".join(f" {option}" for option in given)
+
+
+def parse_forgetting(text: str, projection: str) -> float | str:
+    """Return the weight of the past at each vector that --forgetting gives: a number, or "auto"."""
+    if projection != "opast":
+        raise typer.BadParameter(
+            "means nothing for this projection; it belongs to opast.", param_hint="'--forgetting'"
+        )
+    try:
+        value = text if text == "auto" else float(text)
+    except ValueError:
+        value = 0.0
+    if not (isinstance(value, str) or 0 < value <= 1):
+        raise typer.BadParameter(
+            f"{text!r} is neither 'auto' nor a number above 0 and up to 1. 1 forgets nothing, "
+            "0.999 all but about the last 1,000 vectors.",
+            param_hint="'--forgetting'",
+        )
+    return value
+
+
+def parse_rotation(rotation: str, start: str | None) -> Any:
+    """Return the rotation that --rotation and --rotation-start give, as `ProjectionHash` takes
+    it.
+    """
+    if start is not None:
+        one_of_choices(start, "--rotation-start", ["identity", "random"])
+        if rotation != "unifdiag":
+            raise typer.BadParameter(
+                "means nothing for this rotation; it belongs to --rotation unifdiag.",
+                param_hint="'--rotation-start'",
+            )
+        from bitkin.hashers.projection.rotations import UnifDiag
+
+        return UnifDiag(start)
+    return None if rotation == "none" else rotation
 
 
 def one_of_choices(value: str, option: str, choices: list[str]) -> str:

@@ -12,11 +12,15 @@ from bitkin.cli.arguments import (
     Column,
     Dataset,
     Features,
+    Forgetting,
     Json,
+    RotationStart,
     Vectors,
     ZeroBased,
     one_of_choices,
     out_option,
+    parse_forgetting,
+    parse_rotation,
     repeat_options,
     require_other_file,
 )
@@ -34,6 +38,8 @@ _METHODS: dict[str, tuple[str, dict[str, str]]] = {
             "--bits": "n_bits",
             "--projection": "projection",
             "--rotation": "rotation",
+            "--rotation-start": "rotation",
+            "--forgetting": "projection",
             "--center": "center",
             "--normalize": "normalize",
         },
@@ -86,6 +92,8 @@ def fit(
             "itq]"
         ),
     ] = None,
+    rotation_start: RotationStart = None,
+    forgetting: Forgetting = None,
     center: Annotated[
         bool | None,
         typer.Option(
@@ -163,6 +171,8 @@ def fit(
         "--bits": bits,
         "--projection": projection,
         "--rotation": rotation,
+        "--rotation-start": rotation_start,
+        "--forgetting": forgetting,
         "--center": center,
         "--scale": scale,
         "--normalize": normalize,
@@ -232,6 +242,8 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
             )
     _require_choices(given)
     parameters: dict[str, Any] = {known[option]: value for option, value in given.items()}
+    if method == "projection":
+        parameters |= _projection_slots(given)
     for name in ("rotation", "densify"):
         if parameters.get(name) == "none":
             parameters[name] = None
@@ -241,6 +253,22 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
         parameters["random_state"] = seed
     hasher: Hasher = getattr(bitkin, class_name)(**parameters)
     return hasher
+
+
+def _projection_slots(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return projection and rotation where options of theirs are given, as `ProjectionHash` takes
+    them.
+    """
+    slots: dict[str, Any] = {}
+    if "--forgetting" in given:
+        from bitkin.hashers.projection.projections import OPAST
+
+        projection = given.get("--projection", "pca")
+        slots["projection"] = OPAST(parse_forgetting(given["--forgetting"], projection))
+    if "--rotation-start" in given:
+        rotation = given.get("--rotation", "auto")
+        slots["rotation"] = parse_rotation(rotation, given["--rotation-start"])
+    return slots
 
 
 def _most_bits(projection: str | None, n_features: int) -> int:

@@ -16,10 +16,14 @@ import typer
 
 from bitkin.cli.arguments import (
     OPTIONS,
+    Forgetting,
     Json,
+    RotationStart,
     a_file,
     file_or_stdout,
     one_of_choices,
+    parse_forgetting,
+    parse_rotation,
     usage_errors,
 )
 from bitkin.cli.output import print_json
@@ -37,10 +41,11 @@ _PROJECTIONS = ["opast", "frequent-directions"]
 _HASHER_DEFAULTS: dict[str, Any] = {
     "--bits": 32,
     "--projection": "opast",
-    "--rotation": "unifdiag",
-    "--forgetting": 1.0,
+    "--rotation": "auto",
+    "--rotation-start": None,
+    "--forgetting": None,
     "--refresh": 100,
-    "--epochs": "request",
+    "--epochs": "auto",
     "--center": True,
     "--normalize": False,
     "--seed": 0,
@@ -86,12 +91,11 @@ def stream(
         str | None, typer.Option(help="opast or frequent-directions. [default: opast]")
     ] = None,
     rotation: Annotated[
-        str | None, typer.Option(help="unifdiag, isohash, random or none. [default: unifdiag]")
+        str | None,
+        typer.Option(help="auto (random), unifdiag, isohash, random or none. [default: auto]"),
     ] = None,
-    forgetting: Annotated[
-        float | None,
-        typer.Option(help="Weight of the past at each vector, up to 1: opast. [default: 1]"),
-    ] = None,
+    rotation_start: RotationStart = None,
+    forgetting: Forgetting = None,
     refresh: Annotated[
         int | None,
         typer.Option(min=1, help="Vectors between two updates of the rotation. [default: 100]"),
@@ -99,10 +103,10 @@ def stream(
     epochs: Annotated[
         str | None,
         typer.Option(
-            help="When the model that makes codes is replaced: request (once, when it has learned "
-            "enough), a number of "
-            "vectors, a share of the variance that may be lost, or none (at every vector). "
-            "[default: request]"
+            help="When the model that makes codes is replaced: auto (some times while it is new, "
+            "then where the stream drifts), request (once, when it has learned enough), a number "
+            "of vectors, a share of the variance that may be lost, or none (at every vector). "
+            "[default: auto]"
         ),
     ] = None,
     center: Annotated[
@@ -207,6 +211,7 @@ def stream(
             "--bits": bits,
             "--projection": projection,
             "--rotation": rotation,
+            "--rotation-start": rotation_start,
             "--forgetting": forgetting,
             "--refresh": refresh,
             "--epochs": epochs,
@@ -282,21 +287,19 @@ def _make_hasher(model: Path | None, given: Mapping[str, Any]) -> ProjectionHash
     from bitkin.hashers.projection.registry import STREAM_ROTATIONS
 
     one_of_choices(options["--projection"], "--projection", _PROJECTIONS)
-    one_of_choices(options["--rotation"], "--rotation", [*STREAM_ROTATIONS, "none"])
+    one_of_choices(options["--rotation"], "--rotation", ["auto", *STREAM_ROTATIONS, "none"])
+    rotation = parse_rotation(options["--rotation"], options["--rotation-start"])
     epochs = _parse_epochs(options["--epochs"])
-    is_opast = options["--projection"] == "opast"
-    if not is_opast and given["--forgetting"] is not None:
-        raise typer.BadParameter(
-            "means nothing for this projection; it belongs to opast.", param_hint="'--forgetting'"
-        )
+    projection: Any = options["--projection"]
     from bitkin.hashers.projection.projection_hash import ProjectionHash
     from bitkin.hashers.projection.projections import OPAST
 
-    opast = OPAST(forgetting=options["--forgetting"])
+    if options["--forgetting"] is not None:
+        projection = OPAST(parse_forgetting(options["--forgetting"], projection))
     return ProjectionHash(
         options["--bits"],
-        projection=opast if is_opast else options["--projection"],
-        rotation=None if options["--rotation"] == "none" else options["--rotation"],
+        projection=projection,
+        rotation=rotation,
         center=options["--center"],
         normalize=options["--normalize"],
         refresh=options["--refresh"],
@@ -313,14 +316,14 @@ def _load_streaming_hasher(path: Path) -> ProjectionHash:
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "partial_fit"):
         raise InvalidInputError(
             f"{path} holds a model that does not keep learning. Fit one by bitkin fit "
-            "--projection opast --rotation unifdiag, or begin without --model."
+            "--projection opast --rotation random, or begin without --model."
         )
     return hasher
 
 
 def _parse_epochs(text: Any) -> Any:
     """Return what the word or the number stands for, as `ProjectionHash` takes it."""
-    if text in ("request", "none"):
+    if text in ("auto", "request", "none"):
         return None if text == "none" else text
     try:
         number = int(text) if text.strip().isdecimal() else float(text)
@@ -328,8 +331,8 @@ def _parse_epochs(text: Any) -> Any:
         number = 0
     if not (number >= 1 if isinstance(number, int) else 0 < number < 1):
         raise typer.BadParameter(
-            f"{text!r} is not request, none, a number of vectors from 1 on or a share between 0 "
-            "and 1.",
+            f"{text!r} is not auto, request, none, a number of vectors from 1 on or a share "
+            "between 0 and 1.",
             param_hint="'--epochs'",
         )
     return number

@@ -41,7 +41,7 @@ def require_followable(hasher: Any) -> ProjectionHash:
     if (hasher.epochs if stream is None else stream.recipe.epochs) is None:
         raise InvalidInputError(
             "hasher must have epochs, got epochs=None: codes of a model that moves cannot be "
-            "searched. Make it with epochs='request'."
+            "searched. Make it with epochs='auto'."
         )
     if stream is None or stream.warming_up:
         raise InvalidInputError(

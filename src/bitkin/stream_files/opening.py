@@ -29,6 +29,7 @@ from bitkin.io.writer import lock, remove_leftovers
 from bitkin.stream_files.epoch_folder import EpochFolder, is_begun, rows_file
 from bitkin.stream_files.outputs import CodesOut, CorrectionsOut, PipeOut
 from bitkin.stream_files.state import (
+    AUTO,
     SavedStream,
     StreamPosition,
     load_state,
@@ -113,14 +114,19 @@ def hasher_settings(hasher: ProjectionHash) -> dict[str, Any]:
     """
     if hasattr(hasher, "n_features_in_"):
         return {"--model": hasher.fingerprint_}
-    projection, rotation = projection_for(hasher.projection), rotation_for(hasher.rotation)
+    projection = projection_for(hasher.projection)
     projection.require_parameters()
-    is_opast = isinstance(projection, OPAST)
+    if isinstance(hasher.rotation, str) and hasher.rotation == AUTO:
+        rotation_name = AUTO
+    else:
+        rotation = rotation_for(hasher.rotation, projection)
+        rotation_name = "none" if rotation is None else _slot_name(rotation, ROTATIONS)
+    forgetting = projection.forgetting if isinstance(projection, OPAST) else None
     settings = {
         "--bits": hasher.n_bits,
         "--projection": _slot_name(projection, PROJECTIONS, apart="forgetting"),
-        "--rotation": "none" if rotation is None else _slot_name(rotation, ROTATIONS),
-        "--forgetting": float(projection.forgetting) if is_opast else None,
+        "--rotation": rotation_name,
+        "--forgetting": forgetting if forgetting in (AUTO, None) else float(forgetting),
         "--refresh": hasher.refresh,
         "--epochs": hasher.epochs,
         "--center": hasher.center,

@@ -183,6 +183,8 @@ class StreamRun(Closes):
             opener = StreamOpener(places, self._settings, fresh, spelling)
             opened = opener.open(out, closing)
             self._closing = closing.pop_all()
+        if opened.begin.hasher is not None:
+            self._settings = opened.begin.settings  # what "auto" was when the stream began
         begin = opened.begin
         self.hasher = copy.deepcopy(hasher) if begin.hasher is None else begin.hasher
         self.saved = replace(begin.position)

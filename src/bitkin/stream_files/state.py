@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _VERSION = 3
 _READ_VERSIONS = (2, 3)  # 2: without what was taken
 _KEY = "stream"
+AUTO = "auto"
+"""What a setting is where nobody chose: a stream that has begun continues with what it began
+with.
+"""
 _START = "StreamStart"
 _FORM = re.compile(rf"|f32|jsonl|{NPY}[<>|](b1|[iu][1248]|f(2|4|8|16))")
 
@@ -186,9 +190,9 @@ def _taken_in(kept: dict[str, Any], position: StreamPosition) -> TakenInputs:
 def require_same_settings(
     path: Path, then: dict[str, Any], now: dict[str, Any], spelling: ArgumentSpelling
 ) -> None:
-    """Raise where a run that continues differs from the one that began."""
+    """Raise where a run that continues differs from the one that began in what was chosen."""
     keys = list(dict.fromkeys([*then, *now]))
-    other = [key for key in keys if then.get(key) != now.get(key)]
+    other = [key for key in keys if then.get(key) != now.get(key) and now.get(key) != AUTO]
     if other:
         said = "; ".join(
             f"{spelling.name(_argument_of(key))} was {_shown(then.get(key))}, now it is "

@@ -209,7 +209,7 @@ def test_what_is_no_vector_is_named() -> None:
         ({"refresh": 0}, "refresh must be between 1"),
         ({"refresh": 2.5}, "refresh must be a whole number, got 2.5"),
         ({"refresh": None}, "refresh must be a whole number"),
-        ({"epochs": 0}, "epochs must be 'request', a whole number .* got 0"),
+        ({"epochs": 0}, "epochs must be .auto., .request., a whole number .* got 0"),
         ({"epochs": 1.0}, "epochs must be .* got 1.0"),
         ({"epochs": -3}, "epochs must be"),
         ({"epochs": float("nan")}, "epochs must be"),
@@ -220,7 +220,10 @@ def test_what_is_no_vector_is_named() -> None:
             "n_bits must be below n_features = 13 .*projection='pca'.*projection='random'",
         ),
         ({"n_bits": 20}, "n_bits must be below n_features = 13"),
-        ({"projection": bitkin.projections.OPAST(forgetting=0.0)}, "forgetting must be above 0"),
+        (
+            {"projection": bitkin.projections.OPAST(forgetting=0.0)},
+            "forgetting must be 'auto', or above 0",
+        ),
         (
             {"projection": bitkin.projections.OPAST(forgetting=1.1)},
             "forgetting must be .* at most 1, got 1.1",

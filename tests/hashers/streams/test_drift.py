@@ -152,10 +152,15 @@ def turned_late(n: int, d: int = 64) -> Any:
 
 def test_what_the_old_directions_capture_is_told_where_those_of_now_have_not_followed() -> None:
     X = turned_late(34_000)
-    hasher = live(8).fit(X[:-4000])
+    never_forgets = bitkin.projections.OPAST(forgetting=1.0)
+    hasher = live(8, projection=never_forgets, epochs="request").fit(X[:-4000])
     old = hasher.snapshot()
     before = hasher.drift(old)
-    hasher.partial_fit(X[-4000:])
+    with pytest.warns(
+        UserWarning,
+        match=r"The 8 directions .* capture \d % .* random ones .* \(12 %\).*forgetting",
+    ):
+        hasher.partial_fit(X[-4000:])
     after = hasher.drift(old)
     assert before.variance_captured == pytest.approx(0.93, abs=0.02)
     assert after.variance_kept > 0.95  # neither model is any good

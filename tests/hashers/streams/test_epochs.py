@@ -10,7 +10,7 @@ import pytest
 import bitkin
 from bitkin import ProjectionHash
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.streams.stream import WARM_UP_PER_BIT
+from bitkin.hashers.projection.streams.epoch_rule import WARM_UP_PER_BIT
 from tests.hashers.streams.data import live, turning
 
 
@@ -43,7 +43,7 @@ def test_fit_begins_an_epoch_with_all_it_has_learned() -> None:
 
 def test_a_requested_epoch_is_the_model_of_now() -> None:
     X = turning(400)
-    hasher = live().fit(X[:200])
+    hasher = live(epochs="request").fit(X[:200])
     old = hasher.epoch_
     hasher.partial_fit(X[200:])
     assert hasher.epoch_.fingerprint_ == old.fingerprint_
@@ -115,7 +115,7 @@ def test_any_fitted_hasher_has_a_snapshot() -> None:
 def test_a_snapshot_keeps_the_names_of_features() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas comes with the extra `dev`")
     frame = pandas.DataFrame(turning(100), columns=[f"f{i}" for i in range(13)])
-    hasher = live().partial_fit(frame)
+    hasher = live(epochs="request").partial_fit(frame)
     assert hasher.snapshot().encode(frame) == hasher.encode(frame)
     (codes,) = hasher.new_epoch() and hasher.sketch_stream(frame)
     assert len(codes) == 100
@@ -126,7 +126,8 @@ def test_an_epoch_begins_when_its_directions_capture_less_though_none_are_better
     X = rng.standard_normal((24_000, 40)).astype(np.float32)
     X[:20_000, :5] *= 10
     X[20_000:, 5:10] *= 10
-    hasher = live(epochs=0.05).fit(X[:10_000])
+    never_forgets = bitkin.projections.OPAST(forgetting=1.0)
+    hasher = live(epochs=0.05, projection=never_forgets).fit(X[:10_000])
     hasher.partial_fit(X[10_000:20_000])
     assert hasher.n_epochs_ == 1
     hasher.partial_fit(X[20_000:])

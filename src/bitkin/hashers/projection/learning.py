@@ -88,10 +88,10 @@ def can_stream(projection: Projection, rotation: Rotation | None) -> bool:
 
 
 def check_epochs(value: Any) -> Epochs:
-    """Return when epochs begin: "request", a number of vectors, a share of the variance, or None
-    for never.
+    """Return when epochs begin: "auto", "request", a number of vectors, a share of the variance, or
+    None for never.
     """
-    if value is None or (isinstance(value, str) and value == "request"):
+    if value is None or (isinstance(value, str) and value in ("auto", "request")):
         return value
     if isinstance(value, (float, np.floating)) and 0 < value < 1:
         return float(value)
@@ -102,8 +102,8 @@ def check_epochs(value: Any) -> Epochs:
     ):
         return int(value)
     raise InvalidInputError(
-        "epochs must be 'request', a whole number of vectors from 1 on, a share of the variance "
-        f"that may be lost between 0 and 1, or None, got {value!r}."
+        "epochs must be 'auto', 'request', a whole number of vectors from 1 on, a share of the "
+        f"variance that may be lost between 0 and 1, or None, got {value!r}."
     )
 
 

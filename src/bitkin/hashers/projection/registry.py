@@ -8,7 +8,7 @@ import numpy as np
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection import projections, rotations
-from bitkin.hashers.projection.projections.base import Projection
+from bitkin.hashers.projection.projections.base import Projection, StreamingProjection
 from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.rotations.base import Rotation
 
@@ -46,8 +46,15 @@ def projection_for(value: Any) -> Projection:
     raise _unknown(value, "projection", list(PROJECTIONS))
 
 
-def rotation_for(value: Any) -> Rotation | None:
-    """Return the rotation that a name, an object or None stands for."""
+def rotation_for(value: Any, projection: Projection | None = None) -> Rotation | None:
+    """Return the rotation that a name, an object or None stands for beside a projection.
+
+    "auto" beside a projection that follows a stream is a random rotation: it stands still, so that
+    codes of neighbouring moments differ by what the stream has done only, and it was ahead of
+    UnifDiag wherever vectors differ in length.
+    """
+    if isinstance(value, str) and value == "auto" and isinstance(projection, StreamingProjection):
+        return rotations.RandomRotation()
     if isinstance(value, str) and value in ROTATIONS:
         return ROTATIONS[value]()
     if value is None or isinstance(value, Rotation):

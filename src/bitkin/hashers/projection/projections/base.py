@@ -109,6 +109,7 @@ class StreamingProjection(Projection):
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return what a tracker knows after all rows, one after another and once."""
         tracker = self.tracker(vectors.n_features, n_bits, center=vectors.center, draws=draws)
+        tracker.begin_fit()
         # trackers take dense rows; a wide CSR batch is made dense in pieces of 16 MB
         step = max(1, _PIECE_NUMBERS // vectors.n_features)
         for _, batch in vectors.batches():
@@ -117,7 +118,7 @@ class StreamingProjection(Projection):
                 continue
             for first in range(0, batch.shape[0], step):
                 tracker.update(row_slice(batch, first, min(first + step, batch.shape[0])).toarray())
-        tracker.flush()
+        tracker.end_fit()
         require_rows(tracker.n_seen, n_bits, center=vectors.center)
         if not tracker.ready:
             raise InvalidInputError(

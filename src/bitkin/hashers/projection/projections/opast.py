@@ -24,10 +24,11 @@ class OPAST(StreamingProjection):
 
     Parameters
     ----------
-    forgetting : float, default 1.0
+    forgetting : "auto" or float, default "auto"
         Weight of the past at each step (the paper's β), above 0 and up to 1. 1: all vectors weigh
         the same, so that after 50,000 of them a turn of the stream is hardly followed any more.
-        Below 1, about the last 1 / (1 − forgetting) vectors count: for streams that change.
+        Below 1, about the last 1 / (1 − forgetting) vectors count. "auto": about the last 32 for
+        each bit, and no fewer than 1,024; the rows of a `fit` all weigh the same.
 
     Notes
     -----
@@ -44,6 +45,18 @@ class OPAST(StreamingProjection):
     Directions span the principal subspace, but are no principal axes one by one: the covariance
     along them, which is followed too, is not diagonal.
 
+    A memory of 32 vectors per bit captures as much of a stream that stays as it is: at 16 and 64
+    bits, of GIST, Fashion-MNIST, word and sentence vectors, 0.98 to 1.007 times what
+    `forgetting=1` does. Of 15 streams, most of which change, its epochs find 0.756 of the true 10
+    neighbours in the best 100, those of `forgetting=1` 0.711. Two rules that lengthen and shorten
+    the memory as the stream does found less (0.739 and 0.746): at rest a longer one gains nothing.
+    Where the same few kinds of vectors come again and again in bursts, `forgetting=1` is ahead
+    (0.745 against 0.716).
+
+    Directions start at random, and count as a tenth of one vector of usual length along each: as a
+    whole vector, directions that 8 vectors per bit made captured 0.73 instead of 0.87 of what PCA
+    does (GIST, 16 bits), and those of 8,000 vectors 0.9961 instead of 0.9965.
+
     Any cut of a stream into batches gives the same directions to the last bit. They stay
     orthonormal to about 10⁻⁵ in float32: looked at every 1,024 vectors, and mended where it is
     needed.
@@ -58,7 +71,7 @@ class OPAST(StreamingProjection):
     Codes(4,000 rows, 4 × 1-bit, from ...)
     """
 
-    def __init__(self, forgetting: float = 1.0) -> None:
+    def __init__(self, forgetting: float | str = "auto") -> None:
         self.forgetting = forgetting
 
     def tracker(self, n_features: int, n_bits: int, *, center: bool, draws: Draws) -> OPASTTracker:
@@ -68,13 +81,16 @@ class OPAST(StreamingProjection):
         self.require_parameters()
         require_more_features(n_features, n_bits, "OPAST")
         return OPASTTracker(
-            n_features, n_bits, forgetting=float(self.forgetting), center=center, draws=draws
+            n_features, n_bits, forgetting=self.forgetting, center=center, draws=draws
         )
 
     def require_parameters(self) -> None:
         """Raise unless `forgetting` can be used."""
-        if not (is_number(self.forgetting) and 0 < self.forgetting <= 1):
+        value = self.forgetting
+        if isinstance(value, str) and value == "auto":
+            return
+        if isinstance(value, str) or not (is_number(value) and 0 < value <= 1):
             raise InvalidInputError(
-                f"forgetting must be above 0 and at most 1, got {self.forgetting!r}. 1 forgets "
+                f"forgetting must be 'auto', or above 0 and at most 1, got {value!r}. 1 forgets "
                 "nothing, 0.999 all but about the last 1,000 vectors."
             )

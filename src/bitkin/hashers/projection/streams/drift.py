@@ -69,6 +69,14 @@ class Drift:
     beginning.
     """
 
+    mean_shift: float = 0.0
+    """Squared distance between the earlier mean and the current one, over the variance of about the
+    last 1,000 vectors.
+
+    Bits are signs about the mean, and tell less about vectors that lie elsewhere. Epochs by a share
+    of the variance count it as variance lost.
+    """
+
     def __str__(self) -> str:
         return (
             f"{self.variance_kept:.1%} of the variance kept, {self.variance_captured:.1%} "
@@ -82,6 +90,7 @@ class EarlierModel:
 
     def __init__(self, model: SignModel) -> None:
         self.directions = model.components.astype(np.float64)
+        self.mean = model.mean
         with threads.blas_in_one_thread():
             self.gram = self.directions.T @ self.directions
             # a pseudoinverse, for nothing promises that the directions are independent
@@ -99,6 +108,7 @@ class RecentStream:
 
     def __init__(self, tracker: Tracker) -> None:
         self._directions = tracker.directions.astype(np.float64)
+        self._mean = tracker.mean
         self._covariance = tracker.recent_covariance
         n_features, n_bits = self._directions.shape
         self._captured = float(self._covariance.trace())
@@ -119,6 +129,16 @@ class RecentStream:
         there is none.
         """
         return self._within(earlier) / self._total if self._total > 0 else 1.0
+
+    def mean_shift(self, earlier: EarlierModel) -> float:
+        """Return how far the mean is from the earlier one, squared, over all the variance there is;
+        0 where there is none, and of models that do not centre.
+        """
+        if earlier.mean is None or not self._total > 0:
+            return 0.0
+        # in units of the variance before squaring: numbers may be as large as float32 allows
+        moved = (self._mean - earlier.mean) / np.sqrt(self._total)
+        return float(moved @ moved)
 
     def diagonal_spread(self, earlier: EarlierModel) -> float:
         """Return (largest − smallest) / mean of the variances along the earlier directions."""

@@ -46,6 +46,7 @@ def tensors_of_stream(stream: Stream) -> dict[str, npt.NDArray[Any]]:
         "epochs": stream.recipe.epochs,
         "warming_up": stream.warming_up,
         "captured_at_start": stream.captured_at_start,
+        "counts_mean": stream.counts_mean,
         "n_epochs": stream.n_epochs,
         "epoch_start": stream.epoch_start,
         "n_skipped": stream.n_skipped,
@@ -87,6 +88,10 @@ def stream_from_file(
         warming_up = state["warming_up"]
         if type(warming_up) is not bool:
             raise InvalidInputError(f"warming_up must be true or false, got {warming_up!r}.")
+        counts_mean = state.get("counts_mean", False)  # which old files do not have
+        if type(counts_mean) is not bool:
+            raise InvalidInputError(f"counts_mean must be true or false, got {counts_mean!r}.")
+        stream.counts_mean = counts_mean
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CorruptFileError):
             raise
@@ -158,6 +163,8 @@ def _tracker_from(stored: StoredFile, fresh: Tracker, numbers: Any) -> Tracker:
     back.
     """
     known, arrays = fresh.state()
+    if isinstance(numbers, dict):
+        numbers = type(fresh).complete_state(numbers)
     if not isinstance(numbers, dict) or set(numbers) != set(known):
         raise InvalidInputError(f"a tracker has the numbers {', '.join(known)}")
     for name in _OF_THE_PROJECTION & set(known):

@@ -30,6 +30,7 @@ from bitkin.hashers.projection.streams.drift import (
     RecentStream,
     share_of_flipped_bits,
 )
+from bitkin.hashers.projection.streams.epoch_rule import NO_EVENT, RECENT, EpochRule
 from bitkin.hashers.projection.streams.probe import Probe
 from bitkin.hashers.projection.streams.rows import (
     SkippedVectors,
@@ -39,14 +40,11 @@ from bitkin.hashers.projection.streams.rows import (
 )
 from bitkin.hashers.projection.trackers import FrozenSigns, OPASTTracker, Tracker
 from bitkin.locks import ModelLock
+from bitkin.notices import warn_caller
 from bitkin.randomness import Draws
 
-WARM_UP_PER_BIT = 32
-"""Vectors for each bit, after which the first directions are worth an epoch."""
-
-_CHECK_EVERY = 256  # vectors, at least, between two looks at the drift
-_RECENT = 1024  # vectors after which most of what is known of the recent stream is of the epoch
-_NO_EVENT = 1 << 62  # vectors
+_LOOK_EVERY = 4096  # vectors between two looks at how much is captured at all
+_LITTLE = 0.1  # of what random directions would leave uncaptured
 _STRETCH_PRODUCTS = 1 << 24  # products of two numbers: about 10 ms of learning
 _STRETCH_ROTATIONS = 16  # found one after another, some 0.1 to 1 ms each
 
@@ -82,6 +80,8 @@ class Stream:
         Share of the recent variance that the epoch captured when it began.
     warming_up : bool
         Whether the epoch has random directions, until enough vectors were seen.
+    counts_mean : bool
+        Whether a mean that has moved counts as variance lost; not in streams of old files.
     """
 
     def __init__(self, recipe: ModelRecipe, n_features: int) -> None:
@@ -103,6 +103,8 @@ class Stream:
         self.captured_at_start = 1.0
         self.n_skipped = 0
         self.warming_up = True
+        self.counts_mean = True
+        self.rule = EpochRule(recipe.epochs, recipe.n_bits, recipe.refresh)
         self.probe = Probe(n_features)
         self._ready = self.tracker.ready
         # The kernel of OPAST refreshes UnifDiag by itself, so that no batch need be cut for it.
@@ -111,11 +113,12 @@ class Stream:
         self._refresh_in_kernel = recipe.refresh if in_kernel else 0
         # What looks at no data would only be drawn again as it is.
         self._refreshes_here = not in_kernel and rotation is not None and rotation.needs_rows
-        self._check_every = max(_CHECK_EVERY, recipe.refresh)
         # Made when asked for, and made again once learning has changed what they are made of.
         self._current: SignModel | None = None
         self._frozen_signs: FrozenSigns | None = None
         self._watched: EarlierModel | None = None
+        # What to warn of before more is learned; once, so "" after that.
+        self._complaint: str | None = None
         self.lock = ModelLock()
         self._find_rotation()
         if recipe.epochs is not None:
@@ -166,13 +169,14 @@ class Stream:
 
         No other thread knows of the stream yet.
         """
+        self.tracker.begin_fit()
         for batch in batches:
             for rows, _ in stream_rows(batch, normalize=False):
                 self.advance(rows, emit=False, epochs=False)
         # A rotation is only as current as the covariance it was found from: find it again where
         # `flush` has changed that.
         before = self.tracker.covariance
-        self.tracker.flush()
+        self.tracker.end_fit()
         self._ready = self.tracker.ready
         self._forget_current()
         if (self.tracker.covariance != before).any():
@@ -192,8 +196,10 @@ class Stream:
         for rows, usable in stream_rows(batch, self.recipe.normalize):
             # Warn before anything is learned: the caller may make an error of it.
             n_skipped = 0 if usable is None else skipped.count(usable)
+            self._complain()
             self.advance(rows, emit=False)
             self.n_skipped += n_skipped
+        self._complain()
 
     def sketch(
         self, batch: Batch, skipped: SkippedVectors, *, strict: bool = False
@@ -206,6 +212,7 @@ class Stream:
         for rows, usable in stream_rows(batch, self.recipe.normalize):
             # Warn before anything is learned: the caller may make an error of it.
             n_skipped = 0 if usable is None else skipped.count(usable)
+            self._complain()
             parts = self.advance(rows, emit=True)
             self.n_skipped += n_skipped
             last = self.epoch, np.empty((0, self.spec.plane_words), dtype=WORD)
@@ -245,7 +252,7 @@ class Stream:
             self.epoch_start = self.n_seen
             self.n_epochs += 1
             self.warming_up = not self.tracker.ready
-            if isinstance(self.recipe.epochs, float):
+            if self.rule.share is not None:
                 self.captured_at_start = RecentStream(self.tracker).variance_captured(
                     self._watch(self.epoch)
                 )
@@ -257,6 +264,7 @@ class Stream:
         with self.lock:
             recent = RecentStream(self.tracker)
             return Drift(
+                mean_shift=recent.mean_shift(model),
                 variance_kept=recent.variance_kept(model),
                 variance_captured=recent.variance_captured(model),
                 bits_flipped=share_of_flipped_bits(earlier, self.model, self.probe.rows),
@@ -310,6 +318,8 @@ class Stream:
             self.probe.update(rows[at:stop])
             at = stop
             self._refresh_where_due()
+            if epochs and self._complaint is None and self.n_seen % _LOOK_EVERY == 0:
+                self._look_at_share()
             if epochs and self._epoch_is_due():
                 ended.append((self.epoch, at))
                 self.begin_epoch()
@@ -349,8 +359,7 @@ class Stream:
 
     def _vectors_to_next_event(self, *, emit: bool, epochs: bool) -> int:
         """Return after how many vectors to look up: a rotation may be due, or an epoch."""
-        n, waits = self.n_seen, [_NO_EVENT]
-        rule = self.recipe.epochs
+        n, waits = self.n_seen, [NO_EVENT]
         if self._refreshes_here:
             # before the tracker is ready, look after every
             # vector: the first rotation is due at once then
@@ -359,31 +368,66 @@ class Stream:
             # the model that codes is another one from there on
             waits.append(self.tracker.vectors_to_next_change())
         if epochs and self.epoch is not None:
-            if self.warming_up:
-                waits.append(WARM_UP_PER_BIT * self.spec.n_symbols - n)
-            elif isinstance(rule, int):
-                waits.append(self.epoch_start + rule - n)
-            elif isinstance(rule, float):
-                waits.append(self._check_every - n % self._check_every)
+            waits.append(
+                self.rule.vectors_to_next_event(n, self.epoch_start, warming_up=self.warming_up)
+            )
+            waits.append(_LOOK_EVERY - n % _LOOK_EVERY)
+            if not self._ready:
+                waits.append(self.tracker.vectors_to_next_change())
         return max(1, min(waits))
 
     def _epoch_is_due(self) -> bool:
-        n, rule = self.n_seen, self.recipe.epochs
         if self.epoch is None or not self._ready:
             return False
-        if self.warming_up:
-            return n >= WARM_UP_PER_BIT * self.spec.n_symbols
-        if isinstance(rule, int):
-            return n - self.epoch_start >= rule
-        if isinstance(rule, float) and n % self._check_every == 0:
-            # Due where the epoch's directions capture less than 1 − rule of what the current ones
-            # do, or, once the recent stream is all of this epoch, of what they did at its start.
-            recent, watched = RecentStream(self.tracker), self._watch(self.epoch)
-            return recent.variance_kept(watched) < 1 - rule or (
-                n - self.epoch_start >= _RECENT
-                and recent.variance_captured(watched) < (1 - rule) * self.captured_at_start
+        due = self.rule.is_due(self.n_seen, self.epoch_start, warming_up=self.warming_up)
+        return self._has_lost_its_share(self.epoch) if due is None else due
+
+    def _has_lost_its_share(self, epoch: SignModel) -> bool:
+        """Whether the epoch's directions, or its mean, serve the recent stream so much worse."""
+        rule, recent, watched = self.rule, RecentStream(self.tracker), self._watch(epoch)
+        # Due where the epoch's directions capture less than 1 − share of what the current ones do.
+        # Bits about a mean that is not the stream's tell less too: its squared way counts as lost.
+        least = 1 - (rule.share or 0.0)
+        kept = recent.variance_kept(watched)
+        if self.counts_mean:
+            kept -= recent.mean_shift(watched)
+        if kept < least:
+            return True
+        # A share that was asked for is also that of what the epoch captured at its start, once the
+        # recent stream is all of this epoch: a model that cannot follow is noticed by it.
+        return (
+            rule.epochs != "auto"
+            and self.n_seen - self.epoch_start >= RECENT
+            and recent.variance_captured(watched) < least * self.captured_at_start
+        )
+
+    def _look_at_share(self) -> None:
+        """Find out whether the epoch captures hardly more than random directions would."""
+        n_features, n_bits = self.n_features, self.spec.n_symbols
+        if self.epoch is None or self.warming_up or self.n_seen - self.epoch_start < RECENT:
+            return
+        recent, watched = RecentStream(self.tracker), self._watch(self.epoch)
+        captured, at_random = recent.variance_captured(watched), n_bits / n_features
+        if captured - at_random >= _LITTLE * (1 - at_random):
+            return
+        if recent.variance_kept(watched) < 0.5:
+            advice = "Begin an epoch by new_epoch(), or make the hasher with epochs='auto'."
+        else:
+            advice = (
+                "Where the stream has turned, use OPAST(forgetting='auto'), which follows; where "
+                "vectors vary along all directions alike, use more bits."
             )
-        return False
+        self._complaint = (
+            f"The {n_bits} directions that make the codes capture {captured:.0%} of the variance "
+            f"of about the last {RECENT:,} vectors, hardly more than random ones would "
+            f"({at_random:.0%}): such codes find few neighbours. {advice}"
+        ).replace("%", " %")
+
+    def _complain(self) -> None:
+        """Warn of what was noticed, once."""
+        if self._complaint:
+            complaint, self._complaint = self._complaint, ""
+            warn_caller(complaint)
 
     def _watch(self, epoch: SignModel) -> EarlierModel:
         """Return the directions of the current epoch, prepared once to be compared with."""

@@ -92,11 +92,24 @@ class Tracker(ABC):
         another one then.
         """
 
+    def begin_fit(self) -> None:
+        """Prepare for rows that are all at hand and weigh the same, up to `end_fit`."""
+        return  # what never forgets need not be told
+
+    def end_fit(self) -> None:
+        """Learn from vectors that wait, and continue as a stream from here on."""
+        self.flush()
+
     @abstractmethod
     def state(self) -> tuple[TrackerScalars, TrackerArrays]:
         """Return everything `from_state` needs to continue to the last bit: plain numbers, and
         copies of arrays.
         """
+
+    @classmethod
+    def complete_state(cls, numbers: TrackerScalars) -> TrackerScalars:
+        """Return the numbers of a state of any version, with what earlier ones did not keep."""
+        return numbers
 
     @classmethod
     def from_state(cls, numbers: TrackerScalars, arrays: TrackerArrays) -> Self:

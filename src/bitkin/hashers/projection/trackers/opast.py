@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,15 @@ from bitkin.kernels.hashing import streaming
 from bitkin.randomness import Draws
 
 _N_FIRST = 8  # so that one wild vector among the first cannot be their median
+# What the random basis weighs against what is learned, in vectors along each axis. A tenth captures
+# more than one vector, from the first hundred vectors on: Z starts ten times as large.
+_START_WEIGHT = 0.1
+_OLD_START_WEIGHT = 1.0  # of states that do not say
+_FEWEST_REMEMBERED, _REMEMBERED_PER_BIT = 1024, 32  # vectors, with forgetting="auto"
 _LARGEST_COUNT = 2**62
 # of what a sound state holds: squares of float32 numbers, in any units, times a weight
 _LARGEST = 1e60
+_NO_BLOCKS = np.empty((0, 0, 0), dtype=np.float32)
 
 
 class FrozenSigns:
@@ -60,19 +67,27 @@ class OPASTTracker(Tracker):
     ----------
     n_features, n_bits : int
         `n_bits` < `n_features`.
-    forgetting : float
-        Weight of the past at each step, in (0, 1].
+    forgetting : float or "auto"
+        Weight of the past at each step, in (0, 1]. "auto": 1 until `memory` vectors have been
+        learned from, and 1 − 1 / `memory` from there on.
     center : bool
         Whether to follow the mean, or to take it as zero.
     draws : Draws
         For the basis to start from.
+
+    Attributes
+    ----------
+    memory : float
+        What all vectors together weigh at most; infinite where a forgetting factor is given.
     """
 
     def __init__(
-        self, n_features: int, n_bits: int, *, forgetting: float, center: bool, draws: Draws
+        self, n_features: int, n_bits: int, *, forgetting: float | str, center: bool, draws: Draws
     ) -> None:
         self.n_features, self.n_bits = n_features, n_bits
-        self.forgetting, self.center = float(forgetting), bool(center)
+        self.forgetting, self.center = _check_forgetting(forgetting), bool(center)
+        self._start_weight = _START_WEIGHT
+        self._fitting = False
         self._model: streaming.Model
         self._held: npt.NDArray[np.float32] | None
         self._model, self._held = self._fresh(draw_basis(n_features, n_bits, draws))
@@ -90,6 +105,13 @@ class OPASTTracker(Tracker):
         pulled back to it.
         """
         return int(self._model.counts[streaming.CLIPPED])
+
+    @property
+    def memory(self) -> float:
+        """What all vectors together weigh at most, as a number of them."""
+        if self.forgetting != "auto":
+            return math.inf
+        return max(_FEWEST_REMEMBERED, _REMEMBERED_PER_BIT * self.n_bits)
 
     @property
     def ready(self) -> bool:
@@ -171,6 +193,18 @@ class OPASTTracker(Tracker):
         if done < len(rows):
             self._feed(rows[done:], words[done:], frozen, rotation, refresh)
 
+    def begin_fit(self) -> None:
+        """Let all vectors from here to `end_fit` weigh the same, unless a factor is given."""
+        self._fitting = True
+
+    def end_fit(self) -> None:
+        """Let what was learned weigh no more than `memory` against what comes."""
+        self._fitting = False
+        self.flush()
+        weight = float(self._model.numbers[streaming.WEIGHT])
+        if weight > self.memory:
+            self._fade(self.memory / weight)
+
     def vectors_to_next_change(self) -> int:
         """Return how many more of the first vectors it takes, or 1 once directions move."""
         return 1 if self._held is None else len(self._held) - self._n_held
@@ -188,6 +222,7 @@ class OPASTTracker(Tracker):
             "forgetting": self.forgetting,
             "center": int(self.center),
             "n_held": self._n_held,
+            "start_weight": self._start_weight,
         }
         arrays: TrackerArrays = {
             "directions": self.directions,
@@ -204,7 +239,14 @@ class OPASTTracker(Tracker):
     def restore(self, numbers: TrackerScalars, arrays: TrackerArrays) -> None:
         """Become the tracker whose `state` this is."""
         self.n_features, self.n_bits = arrays["directions"].shape
-        self.forgetting, self.center = float(numbers["forgetting"]), bool(numbers["center"])
+        self.forgetting = _check_forgetting(numbers["forgetting"])
+        self.center = bool(numbers["center"])
+        self._start_weight, self._fitting = float(numbers["start_weight"]), False
+        if self._start_weight not in (_START_WEIGHT, _OLD_START_WEIGHT):
+            raise InvalidInputError(
+                f"start_weight must be {_START_WEIGHT} or {_OLD_START_WEIGHT}, got "
+                f"{self._start_weight!r}."
+            )
         self._model, self._held = self._fresh(arrays["directions"])
         for name, array in self._model._asdict().items():
             if name != "blocks":
@@ -217,6 +259,19 @@ class OPASTTracker(Tracker):
             n_held = self._n_held
             self._held[:n_held] = restore_array(arrays, "held", self._held, rows=n_held)
         self._room = streaming.room_for(self.n_features, self.n_bits)
+
+    @classmethod
+    def complete_state(cls, numbers: TrackerScalars) -> TrackerScalars:
+        """Return the numbers of a state of any version, with what earlier ones did not keep."""
+        return {"start_weight": _OLD_START_WEIGHT, **numbers}
+
+    def _fade(self, share: float) -> None:
+        """Let everything learned so far weigh only such a share of what it did."""
+        # Σ and the weights shrink alike, so that all averages stay; Z = Σ⁻¹ grows.
+        model = self._model
+        model.moment[:] *= share
+        model.inverse[:] /= share
+        model.numbers[[streaming.WEIGHT, streaming.SPREAD_WEIGHT, streaming.TOTAL]] *= share
 
     def _fresh(
         self, basis: npt.NDArray[np.float32]
@@ -298,10 +353,14 @@ class OPASTTracker(Tracker):
         n_dropped = self.n_seen - len(held)
         model.numbers[streaming.SCALE] = scale
         model.numbers[streaming.REFERENCE] = (reference * scale) ** 2
-        model.numbers[streaming.WEIGHT] = _weight_of(n_dropped, self.forgetting)
+        forgetting = 1.0 if isinstance(self.forgetting, str) else self.forgetting
+        model.numbers[streaming.WEIGHT] = min(self.memory, _weight_of(n_dropped, forgetting))
         model.numbers[streaming.RECENT_WEIGHT] = _weight_of(n_dropped, streaming.RECENT)
-        # Z = (ΣWᵀx xᵀW)⁻¹ starts as I/r²: as if one vector of that length had come along each axis.
-        np.fill_diagonal(model.inverse, 1.0 / model.numbers[streaming.REFERENCE])
+        # Z = (ΣWᵀx xᵀW)⁻¹ starts as I/(s·r²): as if vectors of that length and of the weight s in
+        # all had come along each axis.
+        np.fill_diagonal(
+            model.inverse, 1.0 / (self._start_weight * model.numbers[streaming.REFERENCE])
+        )
         # they were counted when they were held, and will be again when they are learned from
         model.counts[streaming.SEEN] -= len(held)
         self._held, self._n_held = None, 0
@@ -315,18 +374,40 @@ class OPASTTracker(Tracker):
         rotation: npt.NDArray[np.float64] | None,
         refresh: int,
     ) -> None:
-        streaming.follow_into(
-            read_only(rows),
-            self._model,
-            self._room,
-            self.forgetting,
-            self.center,
-            read_only(np.empty((0, 0, 0), dtype=np.float32) if frozen is None else frozen.blocks),
-            read_only(np.zeros(self.n_bits) if frozen is None else frozen.offset),
-            np.empty((0, 0)) if rotation is None else rotation,
-            refresh if rotation is not None else 0,
-            words,
-        )
+        done = 0
+        while done < len(rows):
+            forgetting, n_rows = self._next_forgetting()
+            stop = min(len(rows), done + n_rows)
+            streaming.follow_into(
+                read_only(rows[done:stop]),
+                self._model,
+                self._room,
+                forgetting,
+                self.center,
+                read_only(_NO_BLOCKS if frozen is None else frozen.blocks),
+                read_only(np.zeros(self.n_bits) if frozen is None else frozen.offset),
+                np.empty((0, 0)) if rotation is None else rotation,
+                refresh if rotation is not None else 0,
+                words[done:stop],
+            )
+            done = stop
+
+    def _next_forgetting(self) -> tuple[float, int]:
+        """Return the weight of the past at the next step, and for how many steps it holds."""
+        if not isinstance(self.forgetting, str):
+            return self.forgetting, _LARGEST_COUNT
+        # At a factor of 1 every vector adds 1 to the weight w until w is the memory m; then
+        # w ← (1 − 1/m) w + 1 leaves it there.
+        missing = self.memory - float(self._model.numbers[streaming.WEIGHT])
+        if self._fitting:
+            return 1.0, _LARGEST_COUNT
+        if missing >= 1:
+            return 1.0, int(missing)
+        return 1.0 - 1.0 / self.memory, _LARGEST_COUNT
+
+
+def _check_forgetting(forgetting: Any) -> float | Literal["auto"]:
+    return "auto" if forgetting == "auto" else float(forgetting)
 
 
 def _weight_of(n: int, forgetting: float) -> float:
