@@ -23,13 +23,14 @@ from _partitions import DATA, Partition, mean_and_error, partition, standard_err
 from _timing import report
 from _tiny import sized
 from bitkin import Codes, ProjectionHash
-from bitkin.hashers.projection.projections import FrequentDirections
+from bitkin.hashers.projection.projections import OPAST, FrequentDirections
 
 BITS: tuple[int, ...] = sized((8, 16, 32, 64), (8,))
 POINTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 FREEZE_AFTER = sized(2000, 300)
 N_CHUNKS = 200
 PAPER_SKETCH = 50
+NEVER_FORGETS = OPAST(forgetting=1.0)  # the paper's
 Scores = dict[tuple[str, int, str], list[float]]
 
 
@@ -37,10 +38,10 @@ def methods(n_bits: int, n_rows: int) -> dict[str, dict[str, Any]]:
     """Return what to compare, by the slots of a ProjectionHash."""
     chunk = n_rows // N_CHUNKS
     compared: dict[str, dict[str, Any]] = {
-        "unifdiag": {"projection": "opast", "rotation": "unifdiag", "refresh": 1},
-        "isohash": {"projection": "opast", "rotation": "isohash", "refresh": 100},
-        "random": {"projection": "opast", "rotation": "random"},
-        "none": {"projection": "opast", "rotation": None},
+        "unifdiag": {"projection": NEVER_FORGETS, "rotation": "unifdiag", "refresh": 1},
+        "isohash": {"projection": NEVER_FORGETS, "rotation": "isohash", "refresh": 100},
+        "random": {"projection": NEVER_FORGETS, "rotation": "random"},
+        "none": {"projection": NEVER_FORGETS, "rotation": None},
         "osh, l = 4c": {
             "projection": FrequentDirections(4 * n_bits, chunk_rows=chunk),
             "rotation": "random",
@@ -78,7 +79,7 @@ def streamed(
 
 def frozen_precision(part: Partition, n_bits: int, slots: dict[str, Any], seed: int) -> float:
     """Return the precision of codes emitted by an epoch that begins after 2,000 vectors."""
-    hasher = ProjectionHash(n_bits, random_state=seed, **slots).partial_fit(
+    hasher = ProjectionHash(n_bits, epochs="request", random_state=seed, **slots).partial_fit(
         part.rows[:FREEZE_AFTER]
     )
     epoch = hasher.new_epoch()
@@ -186,7 +187,7 @@ def refresh(n_seeds: int, n_rows: int) -> None:
         for seed in range(n_seeds):
             part = partition(name, seed, n_rows)
             for step in every:
-                slots = {"projection": "opast", "rotation": "unifdiag", "refresh": step}
+                slots = {"projection": NEVER_FORGETS, "rotation": "unifdiag", "refresh": step}
                 curve, moving, frozen, microseconds = streamed(part, 32, slots, seed)
                 for what, value in (
                     ("end", curve[-1]),
@@ -215,7 +216,7 @@ def variance(n_seeds: int, n_rows: int) -> None:
         for seed in range(n_seeds):
             rows = partition(name, seed, n_rows).rows
             best = captured(rows, ProjectionHash(32, rotation=None).fit(rows))
-            slots: dict[str, Any] = {"projection": "opast", "rotation": None}
+            slots: dict[str, Any] = {"projection": NEVER_FORGETS, "rotation": None}
             shares.append(
                 captured(rows, ProjectionHash(32, random_state=seed, **slots).partial_fit(rows))
                 / best

@@ -93,8 +93,9 @@ def json_lines(rows: npt.NDArray[Any]) -> bytes:
     return b"".join(json.dumps({"vector": row.tolist()}).encode() + b"\n" for row in rows)
 
 
-def coded(rows: npt.NDArray[Any]) -> bytes:
-    return b"".join(codes.to_bytes().tobytes() for codes in new_hasher().sketch_stream(rows))
+def coded(rows: npt.NDArray[Any], **options: Any) -> bytes:
+    parts = new_hasher(**options).sketch_stream(rows)
+    return b"".join(codes.to_bytes().tobytes() for codes in parts)
 
 
 @pytest.mark.parametrize(
