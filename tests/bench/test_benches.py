@@ -48,6 +48,7 @@ MODES: dict[str, list[str]] = {
         "grid --seeds 2",
     ],
     "stream.py": ["--vectors 100 --rounds 1"],
+    "stream_drift.py": [""],
     "stream_precision.py": [
         "--sections curves --seeds 2 --rows 400 --plot {folder}/curves.png",
         "--sections refresh variance --seeds 1 --rows 400",

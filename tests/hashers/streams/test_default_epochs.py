@@ -116,6 +116,6 @@ def test_the_defaults_find_what_drifts_and_lose_nothing_where_nothing_does(kind:
 
 
 def test_a_stream_is_what_projection_opast_means() -> None:
-    hasher = ProjectionHash(8, projection="opast", rotation="auto").partial_fit(steady(300))
+    hasher = ProjectionHash(8, projection="opast").partial_fit(steady(300))
     assert repr(hasher.recipe_.rotation) == "RandomRotation()"
     assert hasher.n_epochs_ == 4

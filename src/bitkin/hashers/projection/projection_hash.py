@@ -150,17 +150,17 @@ class ProjectionHash(Hasher):
     bits: 0.95 of the true 10 among the best 30 by the estimate, against 0.89).
 
     **Streams.** With "opast" or "frequent-directions" and a rotation other than "itq" ("auto" is a
-    random one there, which stands still), a hasher continues to learn after `fit`, or learns without: `partial_fit` learns; `sketch` and
-    `sketch_stream` return codes and learn, and a code has always left before its vector is learned
-    from. `transform`, `encode`, `components_` and `fingerprint_` are those of the current model,
-    `snapshot` keeps it. Codes of a model that moves cannot be compared with each other, so streams
-    are coded by epochs: the model of one moment, held still while learning continues. `drift` tells
-    when it is time for another. A stream that no `fit` began is coded by random directions at
-    first. With epochs="auto" the first learned epoch begins after half a vector per bit, since rows
-    that random directions coded crowd out better ones in every search: of 12,000 vectors at 32
-    bits, the true 10 were among the best 100 in 0.80 instead of 0.67 of the cases (Fashion-MNIST),
-    0.70 instead of 0.45 (GIST). With any other rule it begins after 32 vectors per bit, and until
-    then the rule does not count.
+    random one there, which stands still), a hasher continues to learn after `fit`, or learns
+    without: `partial_fit` learns; `sketch` and `sketch_stream` return codes and learn, and a code
+    has always left before its vector is learned from. `transform`, `encode`, `components_` and
+    `fingerprint_` are those of the current model, `snapshot` keeps it. Codes of a model that moves
+    cannot be compared with each other, so streams are coded by epochs: the model of one moment,
+    held still while learning continues. `drift` tells when it is time for another. A stream that no
+    `fit` began is coded by random directions at first. With epochs="auto" the first learned epoch
+    begins after half a vector per bit, since rows that random directions coded crowd out better
+    ones in every search: of 12,000 vectors at 32 bits, the true 10 were among the best 100 in 0.80
+    instead of 0.67 of the cases (Fashion-MNIST), 0.70 instead of 0.45 (GIST). With any other rule
+    it begins after 32 vectors per bit, and until then the rule does not count.
 
     However a stream is cut into calls, models and codes are the same to the last bit. Memory stays
     the same however long it is: with "opast", 960 features and 32 bits, a pickle is 360 KB. One
