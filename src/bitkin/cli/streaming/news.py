@@ -5,6 +5,7 @@ every few seconds.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,8 @@ class News:
                     else " since the last report"
                 )
         if self._rewrites and event == "progress":
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            width = shutil.get_terminal_size().columns - 1  # a longer line could not be rewritten
+            print(f"\r\x1b[K{_short(values)[:width]}", end="", file=sys.stderr, flush=True)
             self._open_line = True
         else:
             self.say(event, text, **values)
@@ -107,3 +109,16 @@ class News:
         if self._open_line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._open_line = False
+
+
+def _short(values: dict[str, Any]) -> str:
+    """Return the figures for one line of a terminal."""
+    text = f"{values['vectors']:,} vectors, {values['vectors_per_second']:,.0f}/s"
+    if "epochs" in values:
+        text += f", epoch {values['epochs']:,}"
+    if values.get("skipped"):
+        text += f", {values['skipped']:,} skipped"
+    if "variance_kept" in values:
+        text += f"; variance {values['variance_captured']:.0%}"
+        text += f", kept {values['variance_kept']:.0%}, flipped {values['bits_flipped']:.1%}"
+    return text
