@@ -276,7 +276,7 @@ def beam_speed(data: TreeSet) -> None:
 
 
 def beam_prediction(data: TreeSet, model: bitkin.HeshingClassifier, which: str) -> None:
-    scorer, rows = model._model.scorer(), next(iter(model._rows(data.X_test)))
+    scorer, rows = model._model.scorer(model.n_features_in_), next(iter(model._rows(data.X_test)))
     jobs: dict[str, Callable[[], Any]] = {
         "beam": lambda: scorer.best(rows, 1, AUTO_BEAM)[0],
         "all": lambda: scorer.best(rows, 1, None)[0],

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from bitkin import HeshingClassifier, Taxonomy
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.heshing import _keep_best
+from bitkin.learn.heshing.rows import to_kernel_rows
+from bitkin.learn.heshing.scoring import ClassScorer, SpreadWeights
 from bitkin.learn.heshing.settings import AUTO_BEAM, FULL_SEARCH_NODES
 from bitkin.learn.heshing.sgd import (
     LabelledRows,
@@ -24,7 +29,7 @@ from bitkin.learn.heshing.sgd import (
     start_tables,
 )
 from bitkin.learn.heshing.tree import build_tree, sure_depth
-from tests.learn.heshing_truth import feature_maps, learned_slowly
+from tests.learn.heshing_truth import TREE, bags, feature_maps, learned_slowly
 
 WIDE = 3 if JIT_DISABLED else 17
 PLACES = itertools.product("abc", range(WIDE), range(7))
@@ -160,3 +165,87 @@ def test_learning_with_a_beam_is_its_definition(softmax: bool, beam: int) -> Non
         paths=taxonomy.class_paths,
     )
     assert np.allclose(finish_weights(tables), slow, atol=2e-4 * np.abs(slow).max())
+
+
+def wide_tree() -> Taxonomy:
+    """Three levels below the root, 36 classes."""
+    return Taxonomy.from_paths(
+        [(a, f"{a}{b}", f"{a}{b}{c}") for a in "pqrs" for b in range(3) for c in "xyz"]
+    )
+
+
+@pytest.mark.parametrize("intercept", [0.0, 1.5])
+@pytest.mark.parametrize("n_features", [1, 4, 7, 9])
+def test_weights_spread_over_features_give_the_same_scores_to_the_last_bit(
+    intercept: float, n_features: int
+) -> None:
+    rng = np.random.default_rng(0)
+    taxonomy = wide_tree()
+    tree = build_tree(taxonomy, np.arange(36), 0)
+    weights = rng.standard_normal((3, 200)).astype(np.float32)
+    X = rng.standard_normal((30, n_features)).astype(np.float32)
+    X[rng.random(X.shape) < 0.3] = 0
+    X_rows = to_kernel_rows(X)
+    spread = SpreadWeights(n_features)
+    hashed = ClassScorer(tree, weights, intercept)
+    fast = ClassScorer(tree, weights, intercept, spread)
+    assert np.array_equal(fast.scores(X_rows), hashed.scores(X_rows))
+    assert spread.n_bytes == 4 * (n_features + 1) * len(tree.seeds)
+    for k, beam in ((1, None), (5, 2), (36, 3)):
+        for one, other in zip(
+            fast.best(X_rows, k, beam), hashed.best(X_rows, k, beam), strict=True
+        ):
+            assert np.array_equal(one, other)
+    sure, truly_sure = (scorer.best_and_sure(X_rows, 2, 0.5) for scorer in (fast, hashed))
+    assert np.array_equal(sure[0], truly_sure[0])
+    assert np.array_equal(sure[1], truly_sure[1])
+    if n_features > 1:
+        # a row that is cheaper to hash makes nothing
+        later = SpreadWeights(n_features)
+        ClassScorer(tree, weights, intercept, later).scores(to_kernel_rows(X[:0]))
+        assert later.n_bytes == 0
+
+
+def test_spread_weights_are_bounded_and_follow_what_is_learned() -> None:
+    X, y = bags(200)
+    model = HeshingClassifier(TREE, n_buckets=64, alpha=1e-3, max_iter=1).fit(X, y)
+    before = model.predict(X)
+    assert model._model.spread is not None
+    assert model._model.spread.n_bytes == 4 * 61 * len(model._model.tree.seeds)
+    back = pickle.loads(pickle.dumps(model))
+    assert back._model.spread is None
+    assert model._model.spread is not None
+    assert np.array_equal(back.predict(X), before)
+    model.partial_fit(X[:50], ["rock"] * 50)
+    fresh = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(
+        model.decision_function(X),
+        np.concatenate([fresh.decision_function(X[[i]]) for i in range(200)]),
+    )
+    wide = SpreadWeights(2**22)
+    assert wide.for_rows(to_kernel_rows(X), model._model.tree, model.weights_).size == 0
+
+
+def test_threads_that_predict_at_once_find_the_same() -> None:
+    X, y = bags(200)
+    model = HeshingClassifier(TREE, n_buckets=64, alpha=1e-3, max_iter=1).fit(X, y)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.decision_function(X), range(8)))
+    assert all(np.array_equal(scores, found[0]) for scores in found)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 5)])
+def test_dense_rows_have_the_features_that_scipy_finds(
+    zeros: float, shape: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape).astype(np.float32)
+    X[rng.random(shape) < zeros] = 0
+    truth = csr_array(X)
+    for form in (X, np.asfortranarray(X), X[:, ::-1][:, ::-1]):
+        found = to_kernel_rows(form)
+        assert found.indptr.tolist() == truth.indptr.tolist()
+        assert found.features.tolist() == truth.indices.tolist()
+        assert found.values.tolist() == truth.data.tolist()
+        assert [part.dtype for part in found] == [np.int64, np.uint32, np.float32]

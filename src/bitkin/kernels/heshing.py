@@ -128,6 +128,8 @@ class HeshingWork(NamedTuple):
     """[N + 1]: those of them it continues with, in order."""
     visited: npt.NDArray[np.int32]
     """[N]: all nodes scored, parents before children."""
+    sums: npt.NDArray[np.float32]
+    """[4, N]: of every node, where they are all scored at once."""
 
 
 def work_for(n_nodes: int, longest_row: int) -> HeshingWork:
@@ -142,6 +144,7 @@ def work_for(n_nodes: int, longest_row: int) -> HeshingWork:
         frontier=np.empty(n_nodes, dtype=np.int32),
         kept=np.empty(n_nodes + 1, dtype=np.int32),
         visited=np.empty(n_nodes, dtype=np.int32),
+        sums=np.empty((4, n_nodes), dtype=np.float32),
     )
 
 
@@ -231,6 +234,56 @@ def _node_score(n, seed, level, weights, keys, values, buckets, signed):
     return np.float64((a + b) + (c + d))
 
 
+@kernel
+def spread_weights_into(tree, weights, node_weights):
+    """The weight of every feature in every node, with its sign -> float32[d + 1, N]; the constant's
+    come last.
+    """
+    m = np.uint64(weights.shape[1])
+    last = node_weights.shape[0] - 1
+    for feature in range(last + 1):
+        key = _key(_INTERCEPT if feature == last else np.uint64(feature))
+        for node in range(tree.seeds.size):
+            h = _hash(key, np.uint64(tree.seeds[node]))
+            weight = weights[tree.levels[node], ((h & _LOW_31) * m) >> _U31]
+            node_weights[feature, node] = -weight if h > _LOW_31 else weight
+
+
+@kernel
+def _score_nodes(rows, row, intercept, node_weights, work):
+    """⟨w, Φ(x, u)⟩ of a row and every node, from the weights of its features in the nodes, into the
+    first row of `work.sums`: the same products in the same order as `_node_score`, so the same sums
+    to the last bit.
+    """
+    sums = work.sums
+    sums[:, :] = np.float32(0)
+    start = rows.indptr[row]
+    n = rows.indptr[row + 1] - start
+    n_terms = n + 1 if intercept != 0.0 else n
+    whole = n_terms - n_terms % 4
+    for i in range(n_terms):
+        feature = np.int64(rows.features[start + i]) if i < n else node_weights.shape[0] - 1
+        value = rows.values[start + i] if i < n else np.float32(intercept)
+        lane = i % 4 if i < whole else 0
+        # views, so that the loop over nodes is vectorized
+        total, of_feature = sums[lane], node_weights[feature]
+        for node in range(total.size):
+            total[node] += value * of_feature[node]
+    for node in range(sums.shape[1]):
+        sums[0, node] = (sums[0, node] + sums[1, node]) + (sums[2, node] + sums[3, node])
+
+
+@kernel
+def _prepare_row(rows, row, intercept, node_weights, work):
+    """Bring a row into `work`, its nodes scored already where `node_weights` are there; return its
+    number of features, −1 for scored.
+    """
+    if node_weights.size > 0:
+        _score_nodes(rows, row, intercept, node_weights, work)
+        return -1
+    return _take_row(rows, row, intercept, work)
+
+
 @inlined_kernel
 def _is_worse(a, b, scores):
     """Whether node `a` comes after node `b`: a lower score, or the same and a later place."""
@@ -284,7 +337,8 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
     `true_leaf` (−1: none).
 
     Returns how many nodes of the last level were scored, which are then in `work.frontier`, and of
-    all levels, in `work.visited`. With as many nodes as a level has, nothing is left out.
+    all levels, in `work.visited`. With as many nodes as a level has, nothing is left out. Where `n`
+    is −1, what every node adds is in `work.sums` already.
     """
     scores, frontier, kept, visited = work.scores, work.frontier, work.kept, work.visited
     keys, values, buckets, signed = work.keys, work.values, work.buckets, work.signed
@@ -300,7 +354,12 @@ def _search(n, tree, weights, factor, beam, true_leaf, work):
             node = kept[k]
             above = scores[node] if node >= 0 else 0.0
             for child in range(children[node + 1], children[node + 2]):
-                score = _node_score(n, seeds[child], level, weights, keys, values, buckets, signed)
+                if n < 0:
+                    score = np.float64(work.sums[0, child])
+                else:
+                    score = _node_score(
+                        n, seeds[child], level, weights, keys, values, buckets, signed
+                    )
                 # 1/√T · Σ ⟨w, Φ(x, u)⟩ down to here: a node is
                 # scored once for all classes below it
                 scores[child] = above + factor * score
@@ -338,10 +397,10 @@ def _keep_ancestor(leaf, level, tree, kept, n_kept):
 
 
 @kernel
-def score_classes_into(rows, first, tree, weights, factor, intercept, work, scores):
+def score_classes_into(rows, first, tree, weights, node_weights, factor, intercept, work, scores):
     """Rows from `first` on -> scores of all classes, float32[n, K]; `factor` is 1/√T."""
     for r in range(scores.shape[0]):
-        n = _take_row(rows, first + r, intercept, work)
+        n = _prepare_row(rows, first + r, intercept, node_weights, work)
         _search(n, tree, weights, factor, tree.seeds.size, -1, work)
         for c in range(scores.shape[1]):
             scores[r, c] = work.scores[tree.class_leaves[c]]
@@ -360,7 +419,9 @@ def _take_best(n_leaves, tree, first, work, classes, scores):
 
 
 @kernel
-def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work, classes, scores):
+def best_classes_into(
+    rows, first, tree, weights, node_weights, factor, intercept, beam, work, classes, scores
+):
     """Rows from `first` on -> the best classes, best first and ties by node, int32[n, k], and
     float32[n, k] scores.
 
@@ -368,7 +429,7 @@ def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work,
     best of all others.
     """
     for r in range(classes.shape[0]):
-        n = _take_row(rows, first + r, intercept, work)
+        n = _prepare_row(rows, first + r, intercept, node_weights, work)
         n_leaves, _ = _search(n, tree, weights, factor, beam, -1, work)
         done = _take_best(n_leaves, tree, 0, work, classes[r], scores[r])
         if done < classes.shape[1]:
@@ -381,7 +442,7 @@ def best_classes_into(rows, first, tree, weights, factor, intercept, beam, work,
 
 @kernel
 def sure_depths_into(
-    rows, first, tree, weights, factor, intercept, beam, margin, work, classes, depths
+    rows, first, tree, weights, node_weights, factor, intercept, beam, margin, work, classes, depths
 ):
     """Rows from `first` on -> the best class by the beam, int32[n], and how many nodes of its path
     are sure, int64[n].
@@ -391,7 +452,7 @@ def sure_depths_into(
     """
     leaf_level = tree.levels[tree.levels.size - 1]
     for r in range(classes.size):
-        n = _take_row(rows, first + r, intercept, work)
+        n = _prepare_row(rows, first + r, intercept, node_weights, work)
         n_leaves, n_visited = _search(n, tree, weights, factor, beam, -1, work)
         _keep_best(work.frontier[:n_leaves], work.scores, 1, work.kept)
         leaf = work.kept[0]

@@ -168,6 +168,15 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
     first prediction after it makes the average: both cost as much as several passes over
     `weights_`, so give it some hundred rows at a time where speed counts.
 
+    Of narrow data, up to 16 MB for all features in all nodes of the tree, the first larger
+    prediction spreads the hashed weights over features once, and those after it hash nothing. The
+    scores are the same to the last bit; neither files nor pickles hold these weights.
+
+    `fit` ends above the optimum of its problem: at 300 rows, 5 classes and alpha 1e-3 ten passes
+    come to 0.383, fifty to 0.344, and the least is 0.314. An average that begins with the second
+    pass comes to 0.375, and one from the sixth to 0.365, but on test rows of six sets neither is
+    better than the whole.
+
     Parameters set after `fit` count from the next `fit`. `partial_fit` accepts changes of `beam`,
     `min_margin`, `max_iter` and `early_stopping`, and refuses all others, since its weights depend
     on them.
@@ -306,7 +315,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
             return to_object_array(
                 [label_paths[best] for classes, _, _ in self._best(X, 1) for best in classes[:, 0]]
             )
-        scorer, prior = model.scorer(), model.log_prior()
+        scorer, prior = model.scorer(self.n_features_in_), model.log_prior()
         # Rows without a feature all get the same answer, from the prior alone.
         usual = int(np.argmax(prior))
         usual_depth = sure_depth(model.taxonomy.class_paths[model.class_numbers], prior, margin)
@@ -391,7 +400,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         """
         check_is_fitted(self)
         width = self._model.beam if beam is None else whole_number(beam, "beam", low=1)
-        scorer = self._model.scorer()
+        scorer = self._model.scorer(self.n_features_in_)
         missed = [
             # the best class of all against the best that the beam reaches
             scorer.best(rows, 1, None)[0] != scorer.best(rows, 1, width)[0]
@@ -474,7 +483,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         """Yield the `k` best classes, by place, their scores, and which rows are empty, batch by
         batch.
         """
-        scorer, prior = self._model.scorer(), self._model.log_prior()
+        scorer, prior = self._model.scorer(self.n_features_in_), self._model.log_prior()
         # a row without a feature has score 0 for all classes: the most frequent ones answer
         usual = np.argsort(-prior, kind="stable")[:k]
         for rows in self._rows(X):
@@ -485,7 +494,7 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self)
-        scorer, prior = self._model.scorer(), self._model.log_prior()
+        scorer, prior = self._model.scorer(self.n_features_in_), self._model.log_prior()
         parts = [np.empty((0, len(prior)), dtype=np.float32)]
         for rows in self._rows(X):
             scores = scorer.scores(rows)

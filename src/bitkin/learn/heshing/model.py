@@ -28,7 +28,7 @@ from bitkin.learn.heshing.online import (
     start_online,
 )
 from bitkin.learn.heshing.rows import TrainingRows, is_usable
-from bitkin.learn.heshing.scoring import ClassScorer
+from bitkin.learn.heshing.scoring import ClassScorer, SpreadWeights
 from bitkin.learn.heshing.settings import HeshingSettings
 from bitkin.learn.heshing.sgd import (
     AlphaProgress,
@@ -74,12 +74,18 @@ class HeshingModel:
     losses: list[float] = field(default_factory=list)
     tables: HeshingTables | OnlineTables | None = None
     finished: npt.NDArray[np.float32] | None = None
+    spread: SpreadWeights | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again."""
+        return {**self.__dict__, "spread": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what was pickled, read-only as before: for arrays that can be written kernels
         would be compiled again.
         """
         self.__dict__.update(state)
+        self.spread = None
         self.tree = Tree._make(read_only(array) for array in self.tree)
         self.finished = None if self.finished is None else read_only(self.finished)
 
@@ -117,9 +123,13 @@ class HeshingModel:
         """What is subtracted from every row; None for nothing."""
         return mean_of(self.tables) if isinstance(self.tables, OnlineTables) else None
 
-    def scorer(self) -> ClassScorer:
-        """Return what predicts."""
-        return ClassScorer(self.tree, self.weights, self.method.intercept)
+    def scorer(self, n_features: int) -> ClassScorer:
+        """Return what predicts rows of so many features."""
+        spread = self.spread
+        if spread is None:
+            spread = SpreadWeights(n_features)
+            self.spread = spread
+        return ClassScorer(self.tree, self.weights, self.method.intercept, spread)
 
     def log_prior(self) -> npt.NDArray[np.float32]:
         """Return the logarithms of the shares of the classes, each counted once more than it
@@ -277,6 +287,7 @@ def continue_model(
         steps=steps,
         tables=tables,
         finished=None,
+        spread=None,
     )
 
 

@@ -21,12 +21,55 @@ from bitkin.kernels.heshing import (
     Tree,
     best_classes_into,
     score_classes_into,
+    spread_weights_into,
     sure_depths_into,
     work_for,
 )
 from bitkin.learn.heshing.rows import longest_row
 
 _BLOCK_ROWS = 256  # a thread's piece; rows do not know of each other, so it changes no result
+
+
+_MOST_SPREAD_BYTES = 2**24  # of the weights of all features in all nodes
+_NO_WEIGHTS = read_only(np.empty((0, 0), dtype=np.float32))
+
+
+class SpreadWeights:
+    """The weights that all nodes give to all features, of narrow data: made from the table once, by
+    the first rows that pay for it, so that predicting hashes nothing.
+
+    At most 16 MB, and never in files or pickles. Two threads that come first both make them, and
+    find the same.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self._made: npt.NDArray[np.float32] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held; 0 before they are made."""
+        return 0 if self._made is None else self._made.nbytes
+
+    def for_rows(
+        self, rows: HeshingRows, tree: Tree, weights: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        """Return them as kernels take them, float32 (n_features + 1, n_nodes); without a row where
+        there are none.
+        """
+        made = self._made
+        if made is not None:
+            return made
+        shape = (self.n_features + 1, len(tree.seeds))
+        n_bytes = 4 * shape[0] * shape[1]
+        # making them costs as many hashes as a row that has every feature
+        if n_bytes > _MOST_SPREAD_BYTES or len(rows.values) < self.n_features:
+            return _NO_WEIGHTS
+        spread = np.empty(shape, dtype=np.float32)
+        spread_weights_into(tree, weights, spread)
+        made = read_only(spread)
+        self._made = made
+        return made
 
 
 @dataclass(frozen=True)
@@ -39,11 +82,14 @@ class ClassScorer:
     weights : float32 (n_levels − 1, n_buckets)
     intercept : float
         The value of the constant feature; 0 where there is none.
+    spread : SpreadWeights, optional
+        Of the same tree and weights.
     """
 
     tree: Tree
     weights: npt.NDArray[np.float32]
     intercept: float
+    spread: SpreadWeights | None = None
 
     @property
     def n_classes(self) -> int:
@@ -98,6 +144,9 @@ class ClassScorer:
         weights = read_only(self.weights)
         factor = path_factor(weights)
         longest = longest_row(rows)
+        spread = _NO_WEIGHTS
+        if self.spread is not None:
+            spread = self.spread.for_rows(rows, self.tree, weights)
 
         def score_block(first: int) -> None:
             score_into(
@@ -105,6 +154,7 @@ class ClassScorer:
                 first,
                 self.tree,
                 weights,
+                spread,
                 factor,
                 self.intercept,
                 *settings,
