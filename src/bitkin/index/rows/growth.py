@@ -39,7 +39,7 @@ def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
     if len(ids) == 0:
         return replace(snapshot, fingerprint=fingerprint)
     words, empty, next_id = codes.words, codes.empty, max(snapshot.next_id, int(ids.max()) + 1)
-    if not (ids[1:] > ids[:-1]).all():
+    if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
         order = np.argsort(ids)
         words, ids, empty = words[order], ids[order], None if empty is None else empty[order]
     segments = list(snapshot.segments)
@@ -59,7 +59,7 @@ def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
             grown.append(words[taken:], ids[taken:], None if empty is None else empty[taken:])
         )
     segments = _merge_small(segments, snapshot.spec)
-    return replace(snapshot, segments=tuple(segments), fingerprint=fingerprint, next_id=next_id)
+    return Snapshot(snapshot.spec, fingerprint, tuple(segments), next_id)
 
 
 def _merge_small(segments: list[Segment], spec: CodeSpec) -> list[Segment]:

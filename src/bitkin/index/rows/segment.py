@@ -168,13 +168,24 @@ class Segment:
         _pack_rows(words, self.blocks, self.n)
         self.ids[self.n : stop] = ids
         alive, searchable = self.alive, self.searchable
-        there = np.ones(len(ids), dtype=bool)
-        if alive is not None:
-            alive = bitmap.with_flags(alive, self.n, there)
-        if searchable is not None or empty is not None:
-            searchable = bitmap.with_flags(searchable, self.n, there if empty is None else ~empty)
-        n_alive = self.n_alive + len(ids)
-        return replace(self, n=stop, n_alive=n_alive, alive=alive, searchable=searchable)
+        if alive is not None or searchable is not None or empty is not None:
+            there = np.ones(len(ids), dtype=bool)
+            if alive is not None:
+                alive = bitmap.with_flags(alive, self.n, there)
+            if searchable is not None or empty is not None:
+                flags = there if empty is None else ~empty
+                searchable = bitmap.with_flags(searchable, self.n, flags)
+        # by name and not by `replace`, which takes as long as all of the above for one row
+        return Segment(
+            blocks=self.blocks,
+            ids=self.ids,
+            n=stop,
+            n_alive=self.n_alive + len(ids),
+            alive=alive,
+            searchable=searchable,
+            source=self.source,
+            tables=self.tables,
+        )
 
     def without_room(self) -> Segment:
         """Return the same rows, without tables, over arrays that can no longer be appended to."""
@@ -257,6 +268,9 @@ def merge_segments(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
 def _pack_rows(words: Words, blocks: Words, first: int) -> None:
     """Pack rows into blocks from row `first` on, in pieces that share no block."""
     words = read_only(words)
+    if len(words) <= ROWS_PER_PIECE:
+        pack_blocks_into(words, blocks, first)
+        return
     # up to the end of a block that is begun; from there on pieces are whole blocks, so that no two
     # threads write to one
     head = min(len(words), -first % BLOCK)
