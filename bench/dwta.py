@@ -57,18 +57,19 @@ def precision(
 
 def schemes(n_bytes: int, seed: int) -> Iterator[tuple[str, bitkin.WTAHash]]:
     """Codes of K = 4 that all take `n_bytes`: 2 bits per symbol, or 8 with an alphabet of 256."""
-    yield "wta", bitkin.WTAHash(4 * n_bytes, 4, densify=None, center=False, random_state=seed)
-    for densify in ("rotation", "optimal"):
+    for name, densify, size in (
+        ("wta", None, 4),
+        ("rotation", "rotation", 256),
+        ("optimal", "optimal", 4),
+        ("optimal_256", "optimal", 256),
+    ):
+        n_hashes = 8 * n_bytes // (size - 1).bit_length()
         yield (
-            densify,
-            bitkin.WTAHash(4 * n_bytes, 4, densify=densify, center=False, random_state=seed),
+            name,
+            bitkin.WTAHash(
+                n_hashes, 4, densify=densify, alphabet_size=size, center=False, random_state=seed
+            ),
         )
-    yield (
-        "optimal_256",
-        bitkin.WTAHash(
-            n_bytes, 4, densify="optimal", alphabet_size=256, center=False, random_state=seed
-        ),
-    )
 
 
 def retrieval() -> None:

@@ -330,9 +330,9 @@ def test_densified_symbols_take_as_many_values_as_a_window_up_to_a_byte(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert WTAHash(8, window, densify="optimal").fit(holes).alphabet_size_ == alphabet
-        assert (
-            WTAHash(8, window, densify="optimal", output="onehot").fit(holes).alphabet_size_ == 256
-        )
+        onehot = WTAHash(8, window, densify="optimal", output="onehot").fit(holes)
+        rotated = WTAHash(8, window, densify="rotation").fit(holes)
+        assert onehot.alphabet_size_ == rotated.alphabet_size_ == 256
         assert WTAHash(8, window, alphabet_size=7).fit(holes).alphabet_size_ == 7
 
 

@@ -81,7 +81,8 @@ class WTAHash(Hasher):
     alphabet_size : int or None, default None
         Symbols are reduced modulo this number (the paper's R). None: `window` where no fitted row
         has an empty window, else the power of two from `window` on, up to 256, which costs no more
-        bits. With `output="onehot"` it is then 256: linear models tell borrowed symbols apart.
+        bits. With `output="onehot"` or `densify="rotation"` it is then 256: both need borrowed
+        symbols that differ.
     layout : {"partition", "independent"}, default "partition"
         Cut windows out of as few permutations as possible, or draw every one on its own.
     center : bool or "auto", default "auto"
@@ -345,11 +346,12 @@ class WTAHash(Hasher):
 
     def _choose_alphabet(self, window: int, densify: str | None) -> int:
         """Return R: a winner is a position below K. Borrowed symbols are reduced: at equal bytes
-        the power of two from K on is best, up to a byte; linear models want them told apart.
+        the power of two from K on is best, up to a byte. Linear models want them told apart, and
+        so does rotation, where whole runs of windows borrow from one and would agree together.
         """
         if densify is None:
             return window
-        if self.output == "onehot":
+        if self.output == "onehot" or densify == "rotation":
             return _LARGEST_CHOSEN_ALPHABET
         return min(_LARGEST_CHOSEN_ALPHABET, 1 << (window - 1).bit_length())
 
