@@ -84,7 +84,7 @@ def test_texts_go_through_train_predict_and_evaluate(
     assert (said["rows"], said["classes"], said["levels"], said["buckets"]) == (203, 4, 3, 4096)
     assert said["weight_bytes"] == 2 * 4096 * 4
     told = run(
-        "classify", "train", "train.jsonl", "--text", "about", *tree, "-o", "m", *FAST
+        "classify", "train", "train.jsonl", "--text", "about", *tree, "-o", "m", *FAST, "--force"
     ).out.splitlines()
     assert told[-1] == f"next: bitkin classify evaluate m FILES --text about {' '.join(tree[:2])}"
     model = bitkin.load("m")

@@ -130,7 +130,7 @@ def test_other_formats_and_standard_input(
     assert "--out kept.txt" in run("dedup", "texts.txt").out
     for data, options in ((plain, ()), (texts.read_text(), ("--id", "key"))):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data.encode())))
-        done = run("dedup", "-", "-t", 0.6, "-o", "k", "--report", "r", *options)
+        done = run("dedup", "-", "-t", 0.6, "-o", "k", "--report", "r", "--force", *options)
         assert (done.code, done.err) == (0, "")
         assert len(Path("k").read_text().splitlines()) == len(found.kept)
         assert json.loads(Path("r").read_text().splitlines()[0])["file"] == "standard input"
@@ -148,7 +148,7 @@ def test_case_and_punctuation_need_not_count_and_the_output_is_the_original(
     Path("a.txt").write_text(f"{original}\n{other}\nsomething else\n")
     assert run("dedup", "a.txt", "-o", "kept.txt", "--json").objects[0]["kept"] == 3
     options = ("--lower", "--strip-punctuation", "--normalize")
-    [figures] = run("dedup", "a.txt", "-o", "kept.txt", "--json", *options).objects
+    [figures] = run("dedup", "a.txt", "-o", "kept.txt", "--json", "--force", *options).objects
     assert figures["kept"] == 2
     assert [figures[name] for name in ("lower", "strip_punctuation", "normalize")] == [True] * 3
     assert Path("kept.txt").read_text() == f"{original}\nsomething else\n"

@@ -428,7 +428,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_codes(folder: Path, n_rows: 
     Path("out").write_bytes(Path("codes").read_bytes())
     allowed = 100  # bytes a file may have: the header does not fit either
     done = shell(
-        *("encode", "model", "some.npy", "-o", "out"),
+        *("encode", "model", "some.npy", "-o", "out", "--force"),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, allowed)),
     )
     require_failure(
@@ -495,6 +495,7 @@ def test_an_interrupted_run_says_where_it_goes_on(
         assert done.code == 0
         assert says in done.out
         assert Path("c").read_bytes() == Path("codes").read_bytes()
+        Path("c").unlink()
 
 
 @pytest.mark.parametrize(
@@ -558,8 +559,8 @@ def test_an_impossible_number_of_threads_is_not_blamed_on_a_file(
         ("search", "index", "pipe"),
         ("search", "index", "pipe.npy", "-m", "model"),
         ("search", "index", "queries.npy", "-m", "pipe"),
-        ("encode", "pipe", "vectors.npy", "-o", "codes"),
-        ("index", "pipe", "-o", "index"),
+        ("encode", "pipe", "vectors.npy", "-o", "others"),
+        ("index", "pipe", "-o", "others"),
     ],
     ids=" ".join,
 )

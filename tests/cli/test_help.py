@@ -65,7 +65,7 @@ def test_the_examples_of_the_help_run(
     ]:
         program, *arguments = shlex.split(example)
         assert program == "bitkin"
-        done = run(*arguments)
+        done = run(*arguments, *(["--force"] if "-o" in arguments else []))
         assert (done.code, done.err) == (0, "")
 
 

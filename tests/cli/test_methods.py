@@ -139,7 +139,7 @@ def test_a_warning_is_one_line_and_a_window_beyond_the_features_is_one(
     assert done.code == 0
     assert done.err.startswith("bitkin: warning: window=4 leaves 9")
     assert len(done.err.splitlines()) == 1
-    done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "model")
+    done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "other")
     assert done.code == 0
     assert done.err.startswith("bitkin: warning: window=9001 is more than the 9000 features")
     assert len(done.err.splitlines()) == 1
@@ -165,9 +165,9 @@ def test_a_projection_that_follows_streams_has_fewer_bits_than_features_by_defau
     assert fitted["bits"] == 19
     live = bitkin.load("model").partial_fit(X)
     assert live.n_seen_ == 1000
-    failed = run("fit", "vectors.npy", "-o", "model", "--projection", "opast", "--bits", 20)
+    failed = run("fit", "vectors.npy", "-o", "other", "--projection", "opast", "--bits", 20)
     assert failed.code == 1
-    assert "n_bits must be below n_features = 20" in failed.err
+    assert "--bits must be below n_features = 20" in failed.err
 
 
 @pytest.mark.parametrize(

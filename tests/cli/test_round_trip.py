@@ -74,7 +74,7 @@ def test_without_bits_a_learned_projection_takes_as_many_as_features(
 ) -> None:
     for projection in ("pca", "nystrom"):
         [fitted] = run(
-            "fit", "vectors.npy", "-o", "other", "--projection", projection, "--json"
+            "fit", "vectors.npy", "-o", projection, "--projection", projection, "--json"
         ).objects
         assert fitted["bits"] == 17
         hasher = ProjectionHash(17, projection=projection).fit(np.load("vectors.npy"))
@@ -264,8 +264,8 @@ def test_the_dataset_of_an_archive_with_two(folder: Path, run: Run) -> None:
     with h5py.File("two.h5", "w") as file:
         file["group/ours"], file["other"] = X, -X
     for name, dataset in (("two.npz", "ours"), ("two.h5", "group/ours")):
-        assert run("encode", "model", name, "--dataset", dataset, "-o", "again").code == 0
-        assert Path("again").read_bytes() == Path("codes").read_bytes()
+        assert run("encode", "model", name, "--dataset", dataset, "-o", f"of {name}").code == 0
+        assert Path(f"of {name}").read_bytes() == Path("codes").read_bytes()
 
 
 def test_the_features_of_svmlight_text(folder: Path, run: Run) -> None:
@@ -312,9 +312,10 @@ def test_a_model_fitted_on_named_columns_searches_files_without_a_warning(
 
 
 def test_text_says_what_was_made_and_what_comes_next(folder: Path, run: Run) -> None:
-    fitted = run("fit", "vectors.npy", "-o", "model", "--bits", 67, *RANDOM).out.splitlines()
-    encoded = run("encode", "model", "vectors.npy", "-o", "codes").out.splitlines()
-    indexed = run("index", "codes", "-o", "index").out.splitlines()
+    made = ("fit", "vectors.npy", "-o", "model", "--bits", 67, *RANDOM)
+    fitted = run(*made, "--force").out.splitlines()
+    encoded = run("encode", "model", "vectors.npy", "-o", "codes", "--force").out.splitlines()
+    indexed = run("index", "codes", "-o", "index", "--force").out.splitlines()
     assert fitted[0].startswith("model: 67 bits from 17 features, fingerprint ")
     assert fitted[1] == "next: bitkin encode model vectors.npy -o codes.bitkin"
     assert encoded[0].startswith("codes: 203 codes of 67 × 1-bit in ")

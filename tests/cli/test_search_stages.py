@@ -163,6 +163,7 @@ def test_results_are_written_with_their_types(run: Run) -> None:
             with np.load("found.npz") as written:
                 assert written["ids"].shape == written["distances"].shape == (n, 5)
                 assert written["distances"].dtype == dtype
+            Path("found.npz").unlink()
 
 
 def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

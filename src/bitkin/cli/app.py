@@ -16,6 +16,7 @@ from bitkin.cli.arguments import spell_options
 from bitkin.cli.help import Command, Group
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
+from bitkin.cli.shared import with_shared_options
 from bitkin.cli.showing import demo
 from bitkin.errors import BitkinError
 
@@ -45,7 +46,7 @@ for command in (
     doctor.doctor,
     warmup.warmup,
 ):
-    app.command(cls=Command)(command)
+    app.command(cls=Command)(with_shared_options(command))
 app.add_typer(classify.app, name="classify")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitkin.arguments import ArgumentSpelling
+from bitkin.cli.shared import require_new
 from bitkin.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -159,12 +160,15 @@ def file_or_stdout(path: Path | None) -> Path | None:
 
 
 def require_other_file(out: Path, inputs: list[Path], option: str = "--out") -> None:
-    """End with a usage error when the output would replace an input."""
+    """End with a usage error when the output would replace an input or, without --force, any
+    file.
+    """
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
             raise typer.BadParameter(
                 f"{out} is an input and would be replaced.", param_hint=f"'{option}'"
             )
+    require_new(out, option)
 
 
 def repeat_options(options: VectorFileOptions) -> str:

@@ -45,6 +45,7 @@ from bitkin.cli.classifying.report import (
 )
 from bitkin.cli.help import Command, Group
 from bitkin.cli.output import print_json, print_table, progress_bar
+from bitkin.cli.shared import say, with_shared_options
 
 app = typer.Typer(
     cls=Group,
@@ -89,6 +90,7 @@ Margin = Annotated[
 
 
 @app.command(cls=Command)
+@with_shared_options
 def train(
     out: Annotated[Path, out_option("The model to write.")],
     files: Files = None,
@@ -195,7 +197,7 @@ def train(
     if json:
         print_json(**figures)
         return
-    print(
+    say(
         f"{out}: {figures['classes']:,} classes in {figures['levels']} levels, learned from "
         f"{figures['rows']:,} rows\n"
         f"in {figures['passes']} passes with alpha {figures['alpha']:.2g}, "
@@ -203,10 +205,11 @@ def train(
     )
     print_table("memory", ("", "bytes"), memory_rows(figures))
     what = "--example icd10" if example else f"FILES{options.repeat()}"
-    print(f"next: bitkin classify evaluate {out} {what}")
+    say(f"next: bitkin classify evaluate {out} {what}")
 
 
 @app.command(cls=Command)
+@with_shared_options
 def predict(
     model: Model,
     files: Files = None,
@@ -276,10 +279,11 @@ def predict(
     if json:
         print_json(predictions=str(out), rows=count, seconds=round(seconds, 3))
     else:
-        print(f"{out}: {count:,} rows, {seconds:.1f} s")
+        say(f"{out}: {count:,} rows, {seconds:.1f} s")
 
 
 @app.command(cls=Command)
+@with_shared_options
 def evaluate(
     model: Model,
     files: Files = None,

@@ -17,6 +17,7 @@ import typer
 from bitkin.cli.arguments import FORMATS as VECTOR_FORMATS
 from bitkin.cli.arguments import Column, Dataset, Json, a_file, one_of_choices, usage_errors
 from bitkin.cli.output import print_json, print_table, printable, progress_bar
+from bitkin.cli.shared import require_new, say
 
 if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
@@ -200,9 +201,9 @@ def dedup(
     _show(finder, found, places, show, seconds)
     for what, path in (("kept", out), ("dropped", report), ("pairs", pairs)):
         if path is not None:
-            print(f"{what}: {printable(str(path))}")
+            say(f"{what}: {printable(str(path))}")
     if out is None:
-        print(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
+        say(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
 
 
 def _holds_vectors(path: Path) -> bool:
@@ -266,6 +267,7 @@ def _require_different_files(files: list[Path], outputs: dict[str, Path | None])
                 f"{path} is also given to {seen[path.resolve()]}.", param_hint=f"'{option}'"
             )
         seen[path.resolve()] = option
+        require_new(path, option)
 
 
 def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from bitkin.cli.arguments import (
     require_other_file,
 )
 from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.shared import say
 
 
 def encode(
@@ -96,13 +97,13 @@ def encode(
         )
     else:
         resumed = f", from row {begun:,} on" if begun else ""
-        print(
+        say(
             f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, "
             f"{out.stat().st_size:,} bytes"
         )
         if corrections is not None:
-            print(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
-        print(f"next: bitkin index {out} -o index.bitkin")
+            say(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
+        say(f"next: bitkin index {out} -o index.bitkin")
 
 
 def _resolve_metric(corrections: Path | None, metric: str | None) -> str:

@@ -25,6 +25,7 @@ from bitkin.cli.arguments import (
     require_other_file,
 )
 from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.hashers.base import Hasher
@@ -215,15 +216,15 @@ def fit(
         )  # fmt: skip
     else:
         length = f"{spec.n_bits} bits" if spec.bits_per_symbol == 1 else f"{spec} symbols"
-        print(f"{out}: {length} from {n_features:,} features, fingerprint {hasher.fingerprint_}")
+        say(f"{out}: {length} from {n_features:,} features, fingerprint {hasher.fingerprint_}")
         if chosen:
-            print(
+            say(
                 f"windows of {chosen['window']:,} features"
                 f"{', centred' if chosen['center'] else ''}{', scaled' if chosen['scale'] else ''}"
                 f", {chosen['empty_share']:.0%} of them empty"
             )
         repeated = repeat_options(options)
-        print(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")
+        say(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")
 
 
 def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:

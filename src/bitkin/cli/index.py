@@ -10,6 +10,7 @@ import typer
 from bitkin.cli.arguments import Json, one_of_choices, out_option, require_other_file
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.code_spec import CodeSpec
@@ -104,8 +105,8 @@ def index(
     if json:
         print_json(index=out, rows=len(built), bytes=out.stat().st_size)
     else:
-        print(f"{out}: {len(built):,} codes of {built.spec}, {out.stat().st_size:,} bytes")
-        print(f"next: bitkin search {out} queries.npy --model model.bitkin -k 10")
+        say(f"{out}: {len(built):,} codes of {built.spec}, {out.stat().st_size:,} bytes")
+        say(f"next: bitkin search {out} queries.npy --model model.bitkin -k 10")
 
 
 def _settings(kind: str, given: dict[str, Any]) -> dict[str, Any]:

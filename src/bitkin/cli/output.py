@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO
 
+from bitkin.cli.shared import is_quiet
+
 
 def _encode_bytes_or_mark(error: UnicodeError) -> tuple[str | bytes, int]:
     """Do as "surrogateescape" does for a byte that could not be decoded, and as "replace" for all
@@ -173,7 +175,7 @@ def progress_bar(
     )
     console = Console(stderr=True)
     with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        *columns, console=console, transient=True, disable=is_quiet() or not console.is_terminal
     ) as progress:
         counted = progress.add_task(what, total=total)
         uncounted = progress.add_task(then or what, total=None, visible=False)

@@ -150,7 +150,7 @@ def stream(
         ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin again, and replace what is there.")
+        bool, typer.Option("--fresh", "--force", help="Begin again, and replace what is there.")
     ] = False,
     position: Annotated[
         str | None,

@@ -9,6 +9,7 @@ import typer
 
 from bitkin.cli.arguments import Json, a_file
 from bitkin.cli.output import print_json, print_table, progress_bar
+from bitkin.cli.shared import require_new
 
 
 def demo(
@@ -23,6 +24,7 @@ def demo(
     """
     from bitkin.cli.showing import showcase
 
+    require_new(out)
     lengths = (32, 64, 128, 256)
     results = []
     with progress_bar("encoding and searching", len(lengths), "code lengths") as done:

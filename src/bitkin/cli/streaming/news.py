@@ -10,11 +10,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from bitkin.cli.shared import is_quiet
+
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
 
 _SECONDS_ON_A_TERMINAL = 0.5
 _SECONDS = 5.0
+_WARNINGS = ("skipped", "warning")
 
 
 class News:
@@ -56,7 +59,9 @@ class News:
         self._say_figures("end", (self._vectors - self._start_vectors) / seconds, hasher)
 
     def say(self, event: str, text: str, **values: Any) -> None:
-        """Say one thing: `values` as JSON, or else `text`."""
+        """Say one thing: `values` as JSON, or else `text`; in quiet, warnings alone."""
+        if is_quiet() and event not in _WARNINGS:
+            return
         self._close_line()
         line = (
             json.dumps({"event": event, **(values or {"message": text})})
@@ -84,7 +89,7 @@ class News:
                     if hasher.epochs is not None
                     else " since the last report"
                 )
-        if self._rewrites and event == "progress":
+        if self._rewrites and event == "progress" and not is_quiet():
             width = shutil.get_terminal_size().columns - 1  # a longer line could not be rewritten
             print(f"\r\x1b[K{_short(values)[:width]}", end="", file=sys.stderr, flush=True)
             self._open_line = True
