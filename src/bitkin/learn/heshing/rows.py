@@ -92,11 +92,16 @@ def subtract_mean(rows: npt.NDArray[np.float32], mean: npt.NDArray[Any]) -> npt.
 
 
 def refuse_texts(X: Any) -> None:
-    """Raise where X holds texts, and say what to make of them."""
+    """Raise where X is texts, one per row, and say what to make of them."""
     first = X
-    if isinstance(X, (list, tuple, np.ndarray)):
-        while isinstance(first, (list, tuple, np.ndarray)) and len(first):
-            first = first[0]
+    if (
+        isinstance(X, (list, tuple, np.ndarray))
+        and (not isinstance(X, np.ndarray) or X.ndim)
+        and len(X)
+    ):
+        first = X[0]
+        if isinstance(first, (list, tuple, np.ndarray)) and len(first) == 1:
+            first = first[0]  # a single column
     elif getattr(X, "ndim", None) == 1 and hasattr(X, "iloc") and len(X):
         first = X.iloc[0]  # of a column of a data frame
     if isinstance(first, (str, bytes)):
