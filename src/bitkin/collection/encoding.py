@@ -23,6 +23,7 @@ from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
+from bitkin.rescoring.row_lengths import LengthGuard
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]
@@ -46,6 +47,8 @@ class Encoder:
     """Why codes cannot be scored."""
     takes_sets: bool = False
     """Whether there may be sets in the place of vectors, as a MinHash takes them."""
+    lengths: LengthGuard | None = None
+    """What refuses rows whose lengths codes and metric see differently."""
 
     @classmethod
     def from_hasher(cls, hasher: Any, metric: str) -> Encoder:
@@ -53,10 +56,11 @@ class Encoder:
         the encoder.
         """
         own = freeze_hasher(hasher)
+        lengths = LengthGuard(own, metric)
         try:
-            return cls(own, scorer_for(own, metric))
+            return cls(own, scorer_for(own, metric), lengths=lengths)
         except InvalidInputError as error:
-            return cls(own, None, str(error), isinstance(own, MinHash))
+            return cls(own, None, str(error), isinstance(own, MinHash), lengths)
 
     def encode_rows(self, vectors: Any, accept: Accept | None) -> EncodedRows:
         """Read, check and encode vectors a batch at a time, all of them before anything changes.
@@ -81,6 +85,8 @@ class Encoder:
                 some, numbers = self.scorer.encode(batch, source.name, first)
                 codes.append(some)
                 corrections.append(numbers)
+            if self.lengths is not None:
+                self.lengths.check(batch, source.name)
             if accept is not None:
                 kept.append(accept(batch, source.name, first))
         return EncodedRows(
