@@ -243,6 +243,26 @@ def test_statistics_of_a_sample_are_checked_as_a_fit_is() -> None:
     assert found.directions.shape == (12, 3)
 
 
+@pytest.mark.parametrize("sampling", ["uniform", "norms"])
+def test_a_share_of_many_rows_is_capped_and_a_count_is_not(
+    sampling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.hashers.projection.projections.sampling._MOST_ROWS", 100)
+    X, draws = decaying(900, 60), Draws(0, "projection")
+    for samples, bits, rows in ((0.5, 2, 100), (0.5, 8, 256), (0.05, 2, 45), (500, 2, 500)):
+        found = Nystrom(samples, 25, sampling).learn(training(X), bits, draws)
+        assert len(found.row_numbers) == rows
+    if sampling == "uniform":
+        half = Nystrom(0.5, 25)
+        sample = half.statistics(2, center=True, key=training(X).key)
+        for first in (400, 0):  # in any order, in pieces
+            sample.update(first, X[first : first + (500 if first else 400)])
+        again = half.from_statistics(sample, 2, center=True, draws=Draws(0, "projection"))
+        learned = half.learn(training(X), 2, Draws(0, "projection"))
+        assert np.array_equal(again.row_numbers, learned.row_numbers)
+        assert np.array_equal(again.directions, learned.directions)
+
+
 def test_what_was_sampled_is_told() -> None:
     X = decaying(900, 60)
     learned = Nystrom(40, 25).learn(training(X), 8, Draws(0, "projection"))

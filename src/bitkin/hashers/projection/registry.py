@@ -62,6 +62,12 @@ def rotation_for(value: Any, projection: Projection | None = None) -> Rotation |
     raise _unknown(value, "rotation", list(ROTATIONS))
 
 
+def rotation_name(rotation: Rotation | None) -> str:
+    """Return the name of a rotation of ours, "none" for None."""
+    names = {kind: name for name, kind in ROTATIONS.items()}
+    return "none" if rotation is None else names.get(type(rotation), type(rotation).__name__)
+
+
 def describe(value: Projection | Rotation | None) -> dict[str, Any] | None:
     """Return what a file keeps of a slot: the class and its parameters."""
     if value is None:

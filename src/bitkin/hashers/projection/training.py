@@ -88,7 +88,7 @@ class TrainingVectors:
         )
 
     def sample(
-        self, size: int | float, at_least: int = 0
+        self, size: int | float, at_least: int = 0, at_most: int | None = None
     ) -> tuple[Batch, npt.NDArray[np.int64], int]:
         """Return a uniform sample of so many rows, or of such a share: the rows, their numbers and
         the count of all.
@@ -96,9 +96,9 @@ class TrainingVectors:
         No other row is read where rows can be read by number.
         """
         if self.n_rows is not None:
-            numbers = sample_row_numbers(self.n_rows, self.key, size, at_least)
+            numbers = sample_row_numbers(self.n_rows, self.key, size, at_least, at_most)
             return self.gather(numbers), numbers, self.n_rows
-        sample = RowSample(self.key, size, at_least)
+        sample = RowSample(self.key, size, at_least, at_most)
         for first, batch in self.batches():
             sample.update(first, batch)
         return sample.rows, sample.row_numbers, sample.n

@@ -21,6 +21,7 @@ from bitkin.hashers.projection.projections.base import (
 from bitkin.hashers.projection.projections.sampling import (
     SampledRows,
     features_by_norms,
+    most_rows,
     rows_by_norms,
     uniform_features,
     uniform_rows,
@@ -58,9 +59,11 @@ class Nystrom(Projection):
     Parameters
     ----------
     samples : int or float, default 0.05
-        Rows to sample (the paper's c): a count, or a share as a float up to 1.0.
+        Rows to sample (the paper's c): a count, or a share as a float up to 1.0. A share stands for
+        at most 8,192 rows, or 32 per bit where that is more; a count is taken as it is.
     features : int or float, default 0.3
-        Features of them to sample (the paper's r), likewise.
+        Features of them to sample (the paper's r), likewise. It hardly matters for orthonormal
+        directions, which see all features once more.
     sampling : {"uniform", "norms"}, default "uniform"
         "norms": rows and features with replacement, by their squared lengths about the mean
         (ConstantTimeSVD). It reads all rows twice before it samples.
@@ -120,15 +123,16 @@ class Nystrom(Projection):
         """Return about the principal directions, the mean of the sample, and what was sampled."""
         self.require_parameters()
         size, fewest = _count_or_share(self.samples, "samples"), n_bits + vectors.center
+        most = most_rows(n_bits)
         n_bits = min(n_bits, vectors.n_features)  # the hasher fills up the rest
         if vectors.n_rows is not None and not vectors.sparse:
-            n_sampled = min(vectors.n_rows, max(fewest, row_count(vectors.n_rows, size)))
+            n_sampled = row_count(vectors.n_rows, _at_least(size, fewest), fewest, most)
             _require_sample(n_sampled, vectors.n_features)
         if self.sampling == "norms":
             return self._learn_from(
                 rows_by_norms(vectors, size, n_bits, draws), n_bits, vectors.center, draws
             )
-        rows, numbers, n = vectors.sample(_at_least(size, fewest), fewest)
+        rows, numbers, n = vectors.sample(_at_least(size, fewest), fewest, most)
         sample = uniform_rows(rows, numbers, n, size, n_bits, center=vectors.center)
         return self._learn_from(sample, n_bits, vectors.center, draws)
 
@@ -142,7 +146,8 @@ class Nystrom(Projection):
                 "sampling='norms' reads rows more than once. Use sampling='uniform'."
             )
         fewest = n_bits + center
-        return RowSample(key, _at_least(_count_or_share(self.samples, "samples"), fewest), fewest)
+        size = _at_least(_count_or_share(self.samples, "samples"), fewest)
+        return RowSample(key, size, fewest, most_rows(n_bits))
 
     def from_statistics(
         self, sample: RowSample, n_bits: int, *, center: bool, draws: Draws

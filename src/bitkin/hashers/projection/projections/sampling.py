@@ -19,6 +19,7 @@ from bitkin.randomness import Draws
 
 # so small a matrix is sampled for form's sake: no word about it
 _SMALL_N_ROWS, _SMALL_N_FEATURES = 1000, 100
+_MOST_ROWS, _MOST_ROWS_PER_BIT = 8192, 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +46,13 @@ class SampledRows:
 
 
 _ROUNDING = 1e-14
+
+
+def most_rows(n_bits: int) -> int:
+    """Return how many rows a share stands for at most: more do not make better directions, and
+    would take as much memory as there is.
+    """
+    return max(_MOST_ROWS, _MOST_ROWS_PER_BIT * n_bits)
 
 
 def uniform_rows(
@@ -85,7 +93,8 @@ def rows_by_norms(
     )
     fewest = n_bits + vectors.center
     _warn_of_raised_size("samples", size, n, fewest, "rows", _SMALL_N_ROWS)
-    drawn, weights = draw_by_lengths(lengths, max(fewest, row_count(n, size)), fewest, draws)
+    count = max(fewest, row_count(n, size, at_most=most_rows(n_bits)))
+    drawn, weights = draw_by_lengths(lengths, count, fewest, draws)
     # of all rows, not of the long ones drawn
     # E‖x‖² = E‖x − m‖² + ‖m‖²
     mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())

@@ -32,6 +32,8 @@ class RowSample:
         How many rows (all where there are fewer), or, as a float up to 1.0, which share of them.
     at_least : int, default 0
         The fewest rows a share stands for.
+    at_most : int or None, default None
+        The most rows a share stands for.
 
     Notes
     -----
@@ -50,10 +52,13 @@ class RowSample:
     array([0., 2., 9.])
     """
 
-    def __init__(self, key: int, size: int | float, at_least: int = 0) -> None:
+    def __init__(
+        self, key: int, size: int | float, at_least: int = 0, at_most: int | None = None
+    ) -> None:
         self.key = key
         self.size = size
         self.at_least = at_least
+        self.at_most = at_most
         self.n = 0
         self._numbers: list[npt.NDArray[np.int64]] = []
         self._rows: list[Batch] = []
@@ -72,7 +77,7 @@ class RowSample:
 
     def merge(self, other: RowSample) -> RowSample:
         """Return the sample of both sets of rows together."""
-        mine, theirs = (self.key, self.size, self.at_least), (other.key, other.size, other.at_least)
+        mine, theirs = ((one.key, one.size, one.at_least, one.at_most) for one in (self, other))
         if mine != theirs:
             raise InvalidInputError(
                 f"other must be a sample of the same key and size, {mine}, got {theirs}."
@@ -87,9 +92,7 @@ class RowSample:
     def row_numbers(self) -> npt.NDArray[np.int64]:
         """Numbers of the rows chosen, ascending: int64."""
         numbers = self._kept_numbers()
-        return np.sort(
-            numbers[_smallest(numbers, self.key, row_count(self.n, self.size, self.at_least))]
-        )
+        return np.sort(numbers[_smallest(numbers, self.key, self._count())])
 
     @property
     def rows(self) -> Any:
@@ -97,17 +100,20 @@ class RowSample:
         if not self._rows:
             raise InvalidInputError("A sample of no rows has none to give: update it first.")
         numbers = self._kept_numbers()
-        chosen = _smallest(numbers, self.key, row_count(self.n, self.size, self.at_least))
+        chosen = _smallest(numbers, self.key, self._count())
         order = chosen[np.argsort(numbers[chosen])]
         rows = stack(self._rows)
         return rows if np.array_equal(order, np.arange(len(numbers))) else rows[order]
+
+    def _count(self) -> int:
+        return row_count(self.n, self.size, self.at_least, self.at_most)
 
     def _kept_numbers(self) -> npt.NDArray[np.int64]:
         return np.concatenate([np.empty(0, dtype=np.int64), *self._numbers])
 
     def _drop_surplus(self) -> None:
         """Drop rows that cannot be chosen any more, once they are as many as those that can."""
-        room = _capacity(self.n, self.size, self.at_least)
+        room = _capacity(self.n, self.size, self.at_least, self.at_most)
         numbers = self._kept_numbers()
         if len(numbers) <= 2 * room:
             return
@@ -118,12 +124,12 @@ class RowSample:
 
 
 def sample_row_numbers(
-    n: int, key: int, size: int | float, at_least: int = 0
+    n: int, key: int, size: int | float, at_least: int = 0, at_most: int | None = None
 ) -> npt.NDArray[np.int64]:
     """Return the ascending row numbers that a `RowSample` of rows 0 … `n` − 1 ends with, without
     reading a row.
     """
-    count = row_count(n, size, at_least)
+    count = row_count(n, size, at_least, at_most)
     if count >= n:
         return np.arange(n, dtype=np.int64)
     numbers = np.empty(0, dtype=np.int64)
@@ -135,10 +141,12 @@ def sample_row_numbers(
     return np.sort(numbers)
 
 
-def row_count(n: int, size: int | float, at_least: int = 0) -> int:
+def row_count(n: int, size: int | float, at_least: int = 0, at_most: int | None = None) -> int:
     """Return how many of `n` rows a count or a share stands for."""
-    wanted = max(at_least, round(size * n)) if isinstance(size, float) else size
-    return min(n, wanted)
+    if not isinstance(size, float):
+        return min(n, size)
+    wanted = round(size * n) if at_most is None else min(at_most, round(size * n))
+    return min(n, max(at_least, wanted))
 
 
 def row_hashes(numbers: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.uint64]:
@@ -152,14 +160,15 @@ def row_hashes(numbers: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.uint6
     return hashed ^ (hashed >> np.uint64(31))
 
 
-def _capacity(n: int, size: int | float, at_least: int) -> int:
+def _capacity(n: int, size: int | float, at_least: int, at_most: int | None) -> int:
     """Return how many rows to keep after `n`, so that none of the final sample is missed."""
     if not isinstance(size, float):
         return size
     # Of n rows about size·n will be among the final sample, a binomial count whose standard
     # deviation is below √(size·n): with eight of those more, none is missed.
     expected = size * n
-    return max(at_least, math.ceil(expected + 8 * math.sqrt(expected) + 64))
+    kept = math.ceil(expected + 8 * math.sqrt(expected) + 64)
+    return max(at_least, kept if at_most is None else min(at_most, kept))
 
 
 def _smallest(numbers: npt.NDArray[np.int64], key: int, count: int) -> npt.NDArray[np.int64]:
