@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from bitkin.hashers.base import Hasher
 
 
+# Options of what a name stands for, with the names that have them.
+_OF_PROJECTIONS = dict.fromkeys(("samples", "features", "sampling", "truncate"), ("nystrom",))
+_OF_ROTATIONS = {"max_rows": ("auto", "itq"), "n_iter": ("auto", "itq", "isohash")}
+
 # Method -> the class's public name, and its options with the parameters they set.
 _METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "projection": (
@@ -43,6 +47,12 @@ _METHODS: dict[str, tuple[str, dict[str, str]]] = {
             "--forgetting": "projection",
             "--center": "center",
             "--normalize": "normalize",
+            "--sample-rows": "samples",
+            "--sample-features": "features",
+            "--sampling": "sampling",
+            "--truncate": "truncate",
+            "--rotation-rows": "max_rows",
+            "--rotation-iterations": "n_iter",
         },
     ),
     "wta": (
@@ -89,12 +99,36 @@ def fit(
     rotation: Annotated[
         str | None,
         typer.Option(
-            help="How projected data is rotated: itq, unifdiag, isohash, random, none. [default: "
-            "itq]"
+            help="How projected data is rotated: auto (itq or random, as held-out rows have it), "
+            "itq, unifdiag, isohash, random, none. [default: auto]"
         ),
     ] = None,
     rotation_start: RotationStart = None,
     forgetting: Forgetting = None,
+    sample_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows to sample, a count or a share such as 0.05: nystrom. [default: 0.05]"
+        ),
+    ] = None,
+    sample_features: Annotated[
+        str | None,
+        typer.Option(help="Features of them to sample, likewise: nystrom. [default: 0.3]"),
+    ] = None,
+    sampling: Annotated[
+        str | None, typer.Option(help="How both are drawn: uniform or norms: nystrom.")
+    ] = None,
+    truncate: Annotated[
+        float | None, typer.Option(help="The γ of the modified method: nystrom. [default: none]")
+    ] = None,
+    rotation_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows to learn the rotation from: auto, itq. [default: 32768]"),
+    ] = None,
+    rotation_iterations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Iterations at most: auto, itq, isohash. [default: 50, 50, 100]"),
+    ] = None,
     center: Annotated[
         bool | None,
         typer.Option(
@@ -177,6 +211,12 @@ def fit(
         "--center": center,
         "--scale": scale,
         "--normalize": normalize,
+        "--sample-rows": sample_rows,
+        "--sample-features": sample_features,
+        "--sampling": sampling,
+        "--truncate": truncate,
+        "--rotation-rows": rotation_rows,
+        "--rotation-iterations": rotation_iterations,
         "--hashes": hashes,
         "--window": window,
         "--degree": degree,
@@ -187,6 +227,7 @@ def fit(
         "--symbol-bits": symbol_bits,
     }
     hasher = _make_hasher(method, parameters, seed)
+    from bitkin.hashers.projection.registry import rotation_name
     from bitkin.input_files import VectorFileOptions
     from bitkin.io.vectors.source import WatchedSource
 
@@ -199,16 +240,16 @@ def fit(
         hasher.fit(WatchedSource(source, done))
     hasher.save(out)
     spec, n_features = hasher.spec_, hasher.n_features_in_
-    chosen = (
-        {
+    chosen: dict[str, Any] = {}
+    if method == "wta":
+        chosen = {
             "window": hasher.window_,
             "empty_share": round(hasher.empty_share_, 4),
             "center": hasher.center_,
             "scale": hasher.scale_,
         }
-        if method == "wta"
-        else {}
-    )
+    elif method == "projection" and rotation in (None, "auto"):
+        chosen = {"rotation": rotation_name(hasher.rotation_)}
     if json:
         print_json(
             model=out, method=method, bits=spec.n_bits, symbols=spec.n_symbols, features=n_features,
@@ -217,7 +258,9 @@ def fit(
     else:
         length = f"{spec.n_bits} bits" if spec.bits_per_symbol == 1 else f"{spec} symbols"
         say(f"{out}: {length} from {n_features:,} features, fingerprint {hasher.fingerprint_}")
-        if chosen:
+        if "rotation" in chosen:
+            say(f"rotation {chosen['rotation']}, chosen on held-out rows")
+        if "window" in chosen:
             say(
                 f"windows of {chosen['window']:,} features"
                 f"{', centred' if chosen['center'] else ''}{', scaled' if chosen['scale'] else ''}"
@@ -248,6 +291,11 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
     for name in ("rotation", "densify"):
         if parameters.get(name) == "none":
             parameters[name] = None
+    if method == "projection":
+        from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS
+
+        _fill_slot(parameters, "projection", "pca", _OF_PROJECTIONS, PROJECTIONS)
+        _fill_slot(parameters, "rotation", "auto", _OF_ROTATIONS, ROTATIONS)
     if parameters.get("window", "auto") != "auto":
         parameters["window"] = _parse_window(parameters["window"])
     if method != "sign":  # which draws nothing
@@ -270,6 +318,41 @@ def _projection_slots(given: Mapping[str, Any]) -> dict[str, Any]:
         rotation = given.get("--rotation", "auto")
         slots["rotation"] = parse_rotation(rotation, given["--rotation-start"])
     return slots
+
+
+def _fill_slot(
+    parameters: dict[str, Any],
+    slot: str,
+    default: str,
+    owners: Mapping[str, tuple[str, ...]],
+    kinds: Mapping[str, Any],
+) -> None:
+    """Put the object that a name and its options describe in the place of both."""
+    name = parameters.get(slot, default)
+    settings = {option: parameters.pop(option) for option in owners if option in parameters}
+    spelling = {parameter: option for option, parameter in _METHODS["projection"][1].items()}
+    for option, value in settings.items():
+        if name not in owners[option]:
+            raise typer.BadParameter(
+                f"means nothing for --{slot} {name or 'none'}; it belongs to "
+                f"{' and '.join(owners[option])}.",
+                param_hint=f"'{spelling[option]}'",
+            )
+        if option in ("samples", "features"):
+            settings[option] = _parse_count_or_share(value, spelling[option])
+    if settings:
+        parameters[slot] = kinds[name](**settings)
+
+
+def _parse_count_or_share(text: str, option: str) -> int | float:
+    if text.strip().isdecimal():
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a count nor a share such as 0.05.", param_hint=f"'{option}'"
+        ) from None
 
 
 def _most_bits(projection: str | None, n_features: int) -> int:
@@ -295,6 +378,7 @@ def _require_choices(given: Mapping[str, Any]) -> None:
         "--rotation": ["none", *ROTATIONS],
         "--densify": ["auto", "rotation", "optimal", "none"],
         "--layout": ["partition", "independent"],
+        "--sampling": ["uniform", "norms"],
     }
     for option, words in choices.items():
         if option in given:
