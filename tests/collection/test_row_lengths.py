@@ -17,7 +17,7 @@ from bitkin.evaluate import nearest, recall
 def rows_of(spread: float, shift: float = 2.0, n: int = 600) -> npt.NDArray[np.float32]:
     """Unit rows around one direction, times lengths that differ."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 30)) + shift * np.eye(30)[0] * np.sqrt(30)
+    X: npt.NDArray[np.float64] = rng.standard_normal((n, 30)) + shift * np.eye(30)[0] * np.sqrt(30)
     X *= rng.uniform(1 - spread, 1 + spread, (n, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     return X.astype(np.float32)
 
