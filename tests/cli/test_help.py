@@ -8,11 +8,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import bitkin
+from bitkin.cli.app import app
 from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_ROTATIONS
 from tests.cli.conftest import Run
 
@@ -174,6 +177,41 @@ def test_completion_completes_commands_and_options() -> None:
     assert completed("bitkin e") == ["encode"]
     assert completed("bitkin d") == ["demo", "dedup", "doctor"]
     assert "--projection" in completed("bitkin fit --p")
+
+
+ARGUMENTS = {
+    "fit": ["x.npy", "-o", "z"],
+    "index": ["x", "-o", "z"],
+    "search": ["x", "y"],
+    "dedup": ["x.jsonl"],
+    "stream": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("fit", option) for option in ("--method", "--projection", "--rotation", "--sampling")),
+        *(("fit --method wta", option) for option in ("--densify", "--layout")),
+        ("index", "--kind"),
+        ("search", "--stage"),
+        ("search", "--metric"),
+        ("dedup", "--format"),
+        ("dedup", "--shingle"),
+        ("stream", "--format"),
+        ("stream", "--rotation"),
+    ],
+)
+def test_an_option_completes_the_words_that_it_takes(run: Run, command: str, option: str) -> None:
+    name, *before = command.split()
+    program: Any = typer.main.get_command(app)
+    known = program.commands[name]
+    context = known.make_context(name, [], resilient_parsing=True)
+    (parameter,) = (found for found in known.params if option in found.opts)
+    offered = {item.value for item in parameter.shell_complete(context, "")}
+    refused = " ".join(run(name, *before, option, "nonsense", *ARGUMENTS[name]).err.split())
+    assert offered
+    assert set(re.findall(r"[\w-]+", refused.split("is not one of ")[1].split(".")[0])) == offered
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from bitkin.cli.classifying.report import (
     print_figures,
     print_records,
 )
-from bitkin.cli.help import Command, Group
+from bitkin.cli.help import Command, Group, complete_from
 from bitkin.cli.output import print_json, print_table, progress_bar
 from bitkin.cli.shared import say, with_shared_options
 
@@ -103,7 +103,11 @@ def train(
         Path | None, typer.Option(help="CSV of the tree above the labels, with a header.")
     ] = None,
     layout: Annotated[
-        str, typer.Option(help="What a line of the CSV is: paths, or parents (node, parent).")
+        str,
+        typer.Option(
+            help="What a line of the CSV is: paths, or parents (node, parent).",
+            autocompletion=complete_from("paths", "parents"),
+        ),
     ] = "paths",
     separator: Annotated[
         str | None, typer.Option(help="Labels hold their paths, separated by this.")
@@ -114,7 +118,11 @@ def train(
         typer.Option(help="Memory of all weights, as 3000000 or 2^20; decides the buckets."),
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="hinge, or softmax, which has probabilities.")
+        str,
+        typer.Option(
+            help="hinge, or softmax, which has probabilities.",
+            autocompletion=complete_from("hinge", "softmax"),
+        ),
     ] = "hinge",
     alpha: Annotated[
         str, typer.Option(help="Strength of the L2 penalty, or auto: chosen on held-out rows.")

@@ -16,6 +16,7 @@ import typer
 
 from bitkin.cli.arguments import FORMATS as VECTOR_FORMATS
 from bitkin.cli.arguments import Column, Dataset, Json, a_file, one_of_choices, usage_errors
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, print_table, printable, progress_bar
 from bitkin.cli.shared import require_new, say
 
@@ -54,6 +55,9 @@ def dedup(
         typer.Option(
             "--format",
             help="jsonl, csv, tsv, parquet, text or vectors; auto goes by the file's name.",
+            autocompletion=complete_from(
+                "auto", "jsonl", "csv", "tsv", "parquet", "text", "vectors"
+            ),
         ),
     ] = "auto",
     threshold: Annotated[
@@ -97,7 +101,11 @@ def dedup(
         typer.Option("--normalize", help="Compare in Unicode's form NFKC, with single spaces."),
     ] = False,
     shingle: Annotated[
-        str, typer.Option(help="What texts are cut into: words or chars.")
+        str,
+        typer.Option(
+            help="What texts are cut into: words or chars.",
+            autocompletion=complete_from("words", "chars"),
+        ),
     ] = "words",
     size: Annotated[
         int | None,
@@ -110,7 +118,12 @@ def dedup(
     hashes: Annotated[
         int, typer.Option(min=1, max=2**20, help="MinHash symbols per text. More miss less.")
     ] = 128,
-    metric: Annotated[str, typer.Option(help="Of vectors: cosine or l2.")] = "cosine",
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Of vectors: cosine or l2.", autocompletion=complete_from("cosine", "l2")
+        ),
+    ] = "cosine",
     column: Column = None,
     dataset: Dataset = None,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,

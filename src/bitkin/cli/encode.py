@@ -21,6 +21,7 @@ from bitkin.cli.arguments import (
     out_option,
     require_other_file,
 )
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
 
@@ -36,7 +37,11 @@ def encode(
         ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Of the corrections: l2, cosine or ip; l2 if absent.")
+        str | None,
+        typer.Option(
+            help="Of the corrections: l2, cosine or ip; l2 if absent.",
+            autocompletion=complete_from("l2", "cosine", "ip"),
+        ),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin again where an earlier run was interrupted.")

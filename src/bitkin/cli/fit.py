@@ -24,6 +24,7 @@ from bitkin.cli.arguments import (
     repeat_options,
     require_other_file,
 )
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
 
@@ -78,7 +79,13 @@ def fit(
     vectors: Vectors,
     out: Annotated[Path, out_option("The model to write.")],
     method: Annotated[
-        str, typer.Option("--method", "-m", help="projection, wta, minhash or sign.")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            help="projection, wta, minhash or sign.",
+            autocompletion=complete_from("projection", "wta", "minhash", "sign"),
+        ),
     ] = "projection",
     bits: Annotated[
         int | None,
@@ -93,14 +100,18 @@ def fit(
         str | None,
         typer.Option(
             help="How directions are found: pca, nystrom, random, opast, frequent-directions. "
-            "[default: pca]"
+            "[default: pca]",
+            autocompletion=complete_from(
+                "pca", "nystrom", "random", "opast", "frequent-directions"
+            ),
         ),
     ] = None,
     rotation: Annotated[
         str | None,
         typer.Option(
             help="How projected data is rotated: auto (itq or random, as held-out rows have it), "
-            "itq, unifdiag, isohash, random, none. [default: auto]"
+            "itq, unifdiag, isohash, random, none. [default: auto]",
+            autocompletion=complete_from("auto", "itq", "unifdiag", "isohash", "random", "none"),
         ),
     ] = None,
     rotation_start: RotationStart = None,
@@ -116,7 +127,11 @@ def fit(
         typer.Option(help="Features of them to sample, likewise: nystrom. [default: 0.3]"),
     ] = None,
     sampling: Annotated[
-        str | None, typer.Option(help="How both are drawn: uniform or norms: nystrom.")
+        str | None,
+        typer.Option(
+            help="How both are drawn: uniform or norms: nystrom.",
+            autocompletion=complete_from("uniform", "norms"),
+        ),
     ] = None,
     truncate: Annotated[
         float | None, typer.Option(help="The γ of the modified method: nystrom. [default: none]")
@@ -169,7 +184,10 @@ def fit(
     ] = None,
     densify: Annotated[
         str | None,
-        typer.Option(help="How empty windows are filled: auto, rotation, optimal, none: wta."),
+        typer.Option(
+            help="How empty windows are filled: auto, rotation, optimal, none: wta.",
+            autocompletion=complete_from("auto", "rotation", "optimal", "none"),
+        ),
     ] = None,
     alphabet: Annotated[
         int | None,
@@ -180,7 +198,11 @@ def fit(
         ),
     ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="partition or independent windows: wta.")
+        str | None,
+        typer.Option(
+            help="partition or independent windows: wta.",
+            autocompletion=complete_from("partition", "independent"),
+        ),
     ] = None,
     symbol_bits: Annotated[
         int | None, typer.Option(min=1, max=32, help="Bits per symbol: minhash. [default: 8]")

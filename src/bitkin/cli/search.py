@@ -19,6 +19,7 @@ from bitkin.cli.arguments import (
     require_other_file,
     usage_errors,
 )
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def search(
     stage: Annotated[
         str | None,
         typer.Option(
-            help="codes, estimate or exact; if absent, the best that the files given permit."
+            help="codes, estimate or exact; if absent, the best that the files given permit.",
+            autocompletion=complete_from("codes", "estimate", "exact"),
         ),
     ] = None,
     oversample: Annotated[
@@ -81,7 +83,11 @@ def search(
         ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Of estimate and exact: l2, cosine or ip; l2 if absent.")
+        str | None,
+        typer.Option(
+            help="Of estimate and exact: l2, cosine or ip; l2 if absent.",
+            autocompletion=complete_from("l2", "cosine", "ip"),
+        ),
     ] = None,
     ids: Annotated[
         Path | None,

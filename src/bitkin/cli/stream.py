@@ -26,6 +26,7 @@ from bitkin.cli.arguments import (
     parse_rotation,
     usage_errors,
 )
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json
 from bitkin.errors import InvalidInputError
 
@@ -73,7 +74,11 @@ def stream(
         int | None, typer.Option(min=1, max=2**31 - 1, help="Numbers per vector: raw float32.")
     ] = None,
     format: Annotated[
-        str, typer.Option(help="What stdin holds: f32, npy, jsonl or auto.")
+        str,
+        typer.Option(
+            help="What stdin holds: f32, npy, jsonl or auto.",
+            autocompletion=complete_from("auto", "f32", "npy", "jsonl"),
+        ),
     ] = "auto",
     field: Annotated[
         str, typer.Option(help="The field of JSON objects that holds the vector.")
@@ -88,11 +93,18 @@ def stream(
         int | None, typer.Option("--bits", "-b", min=1, help="Length of a code. [default: 32]")
     ] = None,
     projection: Annotated[
-        str | None, typer.Option(help="opast or frequent-directions. [default: opast]")
+        str | None,
+        typer.Option(
+            help="opast or frequent-directions. [default: opast]",
+            autocompletion=complete_from("opast", "frequent-directions"),
+        ),
     ] = None,
     rotation: Annotated[
         str | None,
-        typer.Option(help="auto (random), unifdiag, isohash, random or none. [default: auto]"),
+        typer.Option(
+            help="auto (random), unifdiag, isohash, random or none. [default: auto]",
+            autocompletion=complete_from("auto", "unifdiag", "isohash", "random", "none"),
+        ),
     ] = None,
     rotation_start: RotationStart = None,
     forgetting: Forgetting = None,
@@ -136,7 +148,10 @@ def stream(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="Of the distances that they are for: l2, cosine or ip. [default: l2]"),
+        typer.Option(
+            help="Of the distances that they are for: l2, cosine or ip. [default: l2]",
+            autocompletion=complete_from("l2", "cosine", "ip"),
+        ),
     ] = None,
     save_every: Annotated[
         int | None, typer.Option(min=1, help="Vectors between two saved states. [default: 10000]")
@@ -155,7 +170,8 @@ def stream(
     position: Annotated[
         str | None,
         typer.Option(
-            help="Print from where to feed again, and exit: vectors or bytes. 0 without a state."
+            help="Print from where to feed again, and exit: vectors or bytes. 0 without a state.",
+            autocompletion=complete_from("vectors", "bytes"),
         ),
     ] = None,
     strict: Annotated[
@@ -165,7 +181,11 @@ def stream(
         ),
     ] = False,
     output_format: Annotated[
-        str | None, typer.Option(help="raw or jsonl. [default: raw; jsonl for stdout with --json]")
+        str | None,
+        typer.Option(
+            help="raw or jsonl. [default: raw; jsonl for stdout with --json]",
+            autocompletion=complete_from("raw", "jsonl"),
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
