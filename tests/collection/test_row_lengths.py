@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from scipy.sparse import csr_array
 
-from bitkin import Collection, ProjectionHash
+from bitkin import Collection, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, recall
 
@@ -48,14 +48,34 @@ def test_lengths_that_spoil_codes_are_refused_with_the_fix(
     assert recall(right.search(X[:50], k=10).ids, truth) > 0.9
 
 
-def test_so_are_rows_that_come_one_by_one() -> None:
+def test_rows_that_come_one_by_one_are_taken_with_one_warning() -> None:
     X = rows_of(0.6)
     collection = made(X, "cosine")
     for row in X[:31]:
         collection.add(row[None])
-    with pytest.raises(InvalidInputError, match="rows of like length"):
+    with pytest.warns(UserWarning, match="rows of like length.*Fit it with normalize=True"):
         collection.add(X[31:33])
-    assert len(collection) == 31
+    collection.add(X[33:40])  # said once
+    assert len(collection) == 40
+
+
+def test_rows_that_were_refused_are_forgotten() -> None:
+    X = rows_of(0.6)
+    collection = made(X, "cosine")
+    with pytest.raises(InvalidInputError, match="rows of like length"):
+        collection.add(iter([X[:300], X[300:]]))
+    assert len(collection.add(X / np.linalg.norm(X, axis=1, keepdims=True))) == 600
+
+
+def test_a_wta_hash_that_centres_is_refused_too() -> None:
+    X = rows_of(0.6)
+    hasher = WTAHash(64, center=True).fit(X)
+    with pytest.raises(InvalidInputError, match=r"WTAHash.*length 1.*center=False"):
+        Collection.create(None, hasher, metric="cosine").add(X)
+    assert len(Collection.create(None, hasher, metric="l2").add(X)) == 600
+    plain = WTAHash(64, center=False).fit(X)
+    assert plain.mean_ is None
+    assert len(Collection.create(None, plain, metric="cosine").add(X)) == 600
 
 
 def test_lengths_that_do_no_harm_are_taken() -> None:

@@ -78,6 +78,7 @@ class Encoder:
         source = self.hasher.open_rows(vectors, "vectors")
         # a part of no rows in front, so that joining works where there is no batch
         codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
+        lengths = None if self.lengths is None else self.lengths.begin()
         for first, batch in source.batches():
             if self.scorer is None:
                 codes.append(self.hasher.encode_batch(batch, source.name, first))
@@ -85,10 +86,13 @@ class Encoder:
                 some, numbers = self.scorer.encode(batch, source.name, first)
                 codes.append(some)
                 corrections.append(numbers)
-            if self.lengths is not None:
-                self.lengths.check(batch, source.name)
+            if self.lengths is not None and lengths is not None:
+                lengths = lengths.plus(batch)
+                self.lengths.check(lengths, source.name)
             if accept is not None:
                 kept.append(accept(batch, source.name, first))
+        if self.lengths is not None:
+            self.lengths.keep(lengths)
         return EncodedRows(
             Codes.concatenate(codes),
             None if accept is None else kept,

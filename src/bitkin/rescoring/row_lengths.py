@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.hashers.wta.wta_hash import WTAHash
 
 _FEWEST_ROWS = 32  # fewer say little about how much lengths differ
 _MOST = 0.1  # of the spread of lengths times the length of the mean; see LengthGuard
+
+
+class Lengths(NamedTuple):
+    """Sums over rows that are not zero."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def plus(self, batch: Batch) -> Lengths:
+        """Return the sums with the rows of a batch."""
+        squares = batch.multiply(batch).sum(axis=1) if issparse(batch) else _squares(batch)
+        squares = np.asarray(squares, dtype=np.float64).reshape(-1)
+        squares = squares[squares > 0]  # zeros have no direction
+        return Lengths(
+            self.n + len(squares),
+            self.total + float(np.sqrt(squares).sum()),
+            self.squares + float(squares.sum()),
+        )
+
+    @property
+    def mean(self) -> float:
+        """Of the lengths."""
+        return self.total / self.n
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation / mean."""
+        return float(np.sqrt(max(0.0, self.squares / self.n - self.mean**2))) / self.mean
 
 
 class LengthGuard:
@@ -24,54 +56,80 @@ class LengthGuard:
     (relative to that of rows). True 10 by cosine in the best 50 of 4,000 rows, 64 bits, not
     normalized against normalized: 0.60 and 0.78 at 0.25 (Fashion-MNIST), 0.38 and 0.49 at 0.16
     (GIST), within 0.02 up to 0.05 (GloVe, sentence embeddings, visual words); by l2, the other way
-    round, 0.68 and 0.77, 0.41 and 0.44, and equal. Beyond 0.1 rows are refused.
+    round, 0.68 and 0.77, 0.41 and 0.44, and equal. Beyond 0.1 the first rows of a collection are
+    refused. Where some are in it already, rows to come are taken with one warning: who adds row
+    by row cannot begin again.
 
     Parameters
     ----------
     hasher : Hasher
-        Fitted. Only one with a centred model can be at odds with a metric.
+        Fitted. Only one that centres rows can be at odds with a metric.
     metric : {"l2", "cosine", "ip"}
     """
 
-    def __init__(self, hasher: Any, metric: str) -> None:
-        model = getattr(hasher, "model_", None)
-        self._model = model if isinstance(model, SignModel) and model.mean is not None else None
-        if self._model is not None and metric != ("l2" if self._model.normalize else "cosine"):
-            self._model = None
-        self._sums = (0, 0.0, 0.0)  # rows, the sum of their lengths, that of the squares
+    def __init__(self, hasher: Hasher, metric: str) -> None:
+        self._fix, self._normalizes, self._center = _conflict(hasher, metric)
+        self._seen = Lengths()
+        self._warned = False
 
-    def check(self, batch: Batch, name: str) -> None:
-        """Count rows in, and raise where all rows so far differ too much in length."""
-        if self._model is None or self._model.mean is None:
+    def begin(self) -> Lengths | None:
+        """Return the sums that a call adds its rows to; None where lengths do no harm."""
+        return None if self._center is None else self._seen
+
+    def check(self, lengths: Lengths, name: str) -> None:
+        """Raise or warn where rows differ too much in length."""
+        if self._center is None or lengths.n < _FEWEST_ROWS or self._warned:
             return
-        squares = batch.multiply(batch).sum(axis=1) if issparse(batch) else _squares(batch)
-        squares = np.asarray(squares, dtype=np.float64).reshape(-1)
-        squares = squares[squares > 0]  # zeros have no direction
-        n, total, energy = self._sums
-        n, total, energy = n + len(squares), total + np.sqrt(squares).sum(), energy + squares.sum()
-        if n >= _FEWEST_ROWS:
-            length = total / n
-            spread = np.sqrt(max(0.0, energy / n - length**2)) / length
-            shift = np.linalg.norm(self._model.mean) / (1.0 if self._model.normalize else length)
-            if spread * shift > _MOST:
-                raise InvalidInputError(_message(name, spread, normalize=self._model.normalize))
-        self._sums = (n, float(total), float(energy))
+        spread = lengths.spread
+        if spread * self._center / (1.0 if self._normalizes else lengths.mean) <= _MOST:
+            return
+        message = f"{name} must have rows of like length, got a standard deviation of {spread:.0%}"
+        if self._seen.n == 0:
+            raise InvalidInputError(f"{message}: {self._fix}")
+        self._warned = True
+        warnings.warn(f"{message}: {self._fix}", stacklevel=4)
+
+    def keep(self, lengths: Lengths | None) -> None:
+        """Remember the rows of a call that was answered."""
+        if lengths is not None:
+            self._seen = lengths
+
+
+def _conflict(hasher: Hasher, metric: str) -> tuple[str, bool, float | None]:
+    """Return what to do where lengths of rows can spoil codes, whether the hasher normalizes, and
+    the length of the mean it subtracts: None where it is not at odds with the metric.
+    """
+    if isinstance(hasher, WTAHash):
+        centre = hasher.mean_
+        if metric != "cosine" or centre is None:
+            return "", False, None
+        fix = (
+            "metric='cosine' does not depend on lengths, and codes of a WTAHash that centres its "
+            "rows do, so that many neighbours would be missed. Scale all rows to length 1 before "
+            "fit, add and search, or fit it with center=False."
+        )
+        return fix, False, float(np.linalg.norm(centre))
+    model = getattr(hasher, "model_", None)
+    if not isinstance(model, SignModel) or model.mean is None:
+        return "", False, None
+    center = float(np.linalg.norm(model.mean))
+    if metric == "l2" and model.normalize:
+        fix = (
+            "metric='l2' depends on lengths, and codes of a hasher with normalize=True do not, so "
+            "that many neighbours would be missed. Fit it with normalize=False, or use "
+            "metric='cosine'."
+        )
+        return fix, True, center
+    if metric == "cosine" and not model.normalize:
+        fix = (
+            "metric='cosine' does not depend on lengths, and codes of a hasher with "
+            "normalize=False do, so that many neighbours would be missed. Fit it with "
+            "normalize=True."
+        )
+        return fix, False, center
+    return "", False, None
 
 
 def _squares(batch: Any) -> Any:
     # in float64: squares of float32 numbers leave its range
     return np.einsum("ij,ij->i", batch, batch, dtype=np.float64)
-
-
-def _message(name: str, spread: float, *, normalize: bool) -> str:
-    differ = f"{name} must have rows of like length, got a standard deviation of {spread:.0%}"
-    if normalize:
-        return (
-            f"{differ}: metric='l2' depends on lengths, and codes of a hasher with normalize=True "
-            "do not, so that many neighbours would be missed. Fit it with normalize=False, or use "
-            "metric='cosine'."
-        )
-    return (
-        f"{differ}: metric='cosine' does not depend on lengths, and codes of a hasher with "
-        "normalize=False do, so that many neighbours would be missed. Fit it with normalize=True."
-    )

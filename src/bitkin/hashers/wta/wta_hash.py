@@ -355,6 +355,12 @@ class WTAHash(Hasher):
             return _LARGEST_CHOSEN_ALPHABET
         return min(_LARGEST_CHOSEN_ALPHABET, 1 << (window - 1).bit_length())
 
+    @property
+    def mean_(self) -> npt.NDArray[np.float64] | None:
+        """What is subtracted from rows before their features are compared; None if nothing is."""
+        check_is_fitted(self)
+        return self._standardizer.centre
+
     def _set_model(
         self,
         window: int,
