@@ -14,6 +14,7 @@ from bitkin import Collection, ProjectionHash
 from bitkin.collection import memory
 from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
+from bitkin.index.multi import record as multi_record
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
 from bitkin.rescoring.exact import nearest_by_vectors
@@ -30,14 +31,15 @@ def found_by_tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     k_nearest = multi_search.k_nearest
 
     def counted(*arguments: Any) -> Any:
-        found, lookups = k_nearest(*arguments)
-        counts.append(int(np.count_nonzero(~lookups.fell_back)))
-        return found, lookups
+        found, account = k_nearest(*arguments)
+        counts.append(0 if account is None else int(np.count_nonzero(account[:, 3] == 0)))
+        return found, account
 
     monkeypatch.setattr(multi_search, "k_nearest", counted)
     monkeypatch.setattr(multi, "_FEW_ROWS", 16)
     monkeypatch.setattr(multi_tables, "_KEYS_OF_ROWS", 1)
     monkeypatch.setattr(multi_lookup, "_SHARES_OF_SCAN", np.full(3, np.inf))
+    monkeypatch.setattr(multi_record, "_PAYS_BELOW", np.inf)
     return counts
 
 

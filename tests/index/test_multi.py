@@ -18,6 +18,7 @@ from bitkin.errors import CodeMismatchError, InvalidInputError
 from bitkin.index.multi import costs as multi_costs
 from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
+from bitkin.index.multi import record as multi_record
 from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
 from bitkin.index.rows import growth
@@ -42,7 +43,18 @@ def patched(patch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     patch.setattr(multi, "_FEW_ROWS", BLOCK - 1)
     patch.setattr(multi_tables, "_KEYS_OF_ROWS", 0.001)
     patch.setattr(multi_lookup, "_SHARES_OF_SCAN", TABLES)
+    patch.setattr(multi_record, "_PAYS_BELOW", np.inf)
     return patch
+
+
+@pytest.fixture
+def no_time_passes() -> Iterator[pytest.MonkeyPatch]:
+    """Let lookups take no time, and scans what they took on a machine of 2021."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (multi_search, multi_lookup):
+            patch.setattr(module, "clock", lambda: 0)
+        patch.setattr(multi_lookup, "scan_costs", lambda *_: multi_costs.ASSUMED_COSTS)
+        yield patch
 
 
 def clustered(
@@ -191,11 +203,10 @@ def test_few_allowed_rows_are_scanned_at_once(few_rows: pytest.MonkeyPatch) -> N
 
 
 def test_near_neighbours_come_from_tables_and_far_ones_from_the_scan(
-    few_rows: pytest.MonkeyPatch,
+    no_time_passes: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
     rows = clustered(rng, 300 * BLOCK, 64, 1)
-    few_rows.undo()
     index, flat = both(rows)
     lookups = index.explain(rows[:40], 1)
     assert not lookups.fell_back.any()
@@ -381,12 +392,16 @@ def test_costs_are_measured_once_per_width_and_change_no_answer(
 
 def test_the_pace_of_lookups_is_learned_from_those_that_were_timed() -> None:
     pace = multi_costs.LookupPace()
-    counts = np.array([10_000, 0, 10_000])
-    expected = int(counts @ multi_costs.LOOKUP_COSTS)
     for _ in range(40):
-        pace.note(counts, expected // 2)
-    np.testing.assert_allclose(pace.costs, multi_costs.LOOKUP_COSTS / 2, rtol=1e-3)
+        pace.note(1e6, 5e5)
+    assert pace.factor == pytest.approx(0.5, rel=1e-3)
     before = pace.factor
-    pace.note(np.array([1, 1, 1]), 10**9)  # too few to say anything
-    pace.note(counts, 1000 * expected)  # a kernel was compiled meanwhile
+    pace.note(200.0, 10**9)  # too little to say anything
+    pace.note(1e6, 10**9)  # a kernel was compiled meanwhile
     assert pace.factor == before
+
+
+def test_a_row_of_more_words_costs_more_to_look_at() -> None:
+    short, long = multi_costs.lookup_costs(1), multi_costs.lookup_costs(8)
+    assert np.array_equal(short[:2], long[:2])
+    assert short[2] < long[2] < 8 * short[2]

@@ -7,6 +7,7 @@ import pytest
 
 import bitkin
 from bitkin.index.multi import lookup as multi_lookup
+from bitkin.index.multi import record as multi_record
 from bitkin.index.rows import growth
 from bitkin.kernels.blocks import BLOCK
 from tests.index.snapshots import KINDS, stress
@@ -28,6 +29,7 @@ def tables_built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(growth, "_tabled", counted)
     monkeypatch.setattr(multi_lookup, "_SHARES_OF_SCAN", np.full(3, np.inf))
+    monkeypatch.setattr(multi_record, "_PAYS_BELOW", np.inf)
     return built
 
 

@@ -2,7 +2,7 @@
 
 Only the choice between the two depends on it, never a result. A scan is timed once per process and
 width of codes, in about two milliseconds; how fast lookups are is learned from the lookups
-themselves.
+themselves, by every index for itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from bitkin.index.rows.segment import Segment
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.kernels._kernel import JIT_DISABLED
 
-# Nanoseconds on a Xeon of 2021: a key looked up, an entry met, a row looked at. Their ratios change
-# little from machine to machine; `LookupPace` learns the rest.
-LOOKUP_COSTS = np.array([80.0, 3.0, 120.0])
+# Nanoseconds on a Xeon of 2021: a key looked up, an entry met, a row looked at, and each of its
+# words, which lie apart from each other. Their ratios change little from machine to machine;
+# `LookupPace` learns the rest.
+_KEY_COST, _ENTRY_COST, _ROW_COST, _WORD_COST = 80.0, 3.0, 60.0, 60.0
 _TIMED_ROWS = 1 << 16  # at most: of few rows too many are candidates
 _TIMED_WORDS = (1 << 21) - 1  # so few are scanned in the calling thread alone
 _TIMINGS = 4  # of which the shortest counts: the machine may be busy
-_LEAST_TIMED = 1e5  # nanoseconds of lookups; less says little
+_LEAST_TIMED = 5e4  # nanoseconds of lookups; less says little
 _LEARNING_RATE = 0.2
 _MOST_OFF = 8.0  # times: farther off was an interruption, or a kernel being compiled
 
@@ -85,8 +86,13 @@ def _nanoseconds_per_word(
     return max(best, 1.0) / (n * segment.words_per_row * len(queries))
 
 
+def lookup_costs(words_per_row: int) -> npt.NDArray[np.float64]:
+    """Return the nanoseconds of a key, an entry and a row on the machine named above."""
+    return np.array([_KEY_COST, _ENTRY_COST, _ROW_COST + _WORD_COST * words_per_row])
+
+
 class LookupPace:
-    """How long lookups take, in units of `LOOKUP_COSTS`: learned from those that were timed.
+    """How long lookups take, in units of `lookup_costs`: learned from those that were timed.
 
     Several threads may note at once: then one of them may be forgotten, which does no harm.
     """
@@ -94,19 +100,10 @@ class LookupPace:
     def __init__(self) -> None:
         self.factor = 1.0
 
-    @property
-    def costs(self) -> npt.NDArray[np.float64]:
-        """The current costs of a key, an entry and a row."""
-        return LOOKUP_COSTS * self.factor
-
-    def note(self, counts: npt.NDArray[np.int64], nanoseconds: int) -> None:
-        """Learn that so many keys, entries and rows took that long."""
-        expected = float(counts @ LOOKUP_COSTS)
+    def note(self, expected: float, nanoseconds: float) -> None:
+        """Learn how long lookups took that were expected to take `expected` nanoseconds."""
         if expected < _LEAST_TIMED:
             return
         ratio = nanoseconds / expected
         if 1 / _MOST_OFF < ratio < _MOST_OFF:
             self.factor += _LEARNING_RATE * (ratio - self.factor)
-
-
-pace = LookupPace()

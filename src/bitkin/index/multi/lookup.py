@@ -7,7 +7,6 @@ A search by tables may cost so much before the scan is cheaper; `costs.py` says 
 from __future__ import annotations
 
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,14 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
-from bitkin.index.multi.costs import ASSUMED_COSTS, ScanCosts, pace, scan_costs
+from bitkin.index.multi.costs import (
+    ASSUMED_COSTS,
+    LookupPace,
+    ScanCosts,
+    lookup_costs,
+    scan_costs,
+)
+from bitkin.index.multi.record import clock
 from bitkin.index.multi.tables import MultiTables
 from bitkin.index.results import Neighbors
 from bitkin.index.rows import bitmap
@@ -31,7 +37,7 @@ _ALL_ROWS = np.empty(0, dtype=np.uint64)
 _CACHE_WORDS = 1 << 22
 # Of the scan's cost: spent before the rest is estimated; the most that the rest may cost then; the
 # most that is spent.
-_SHARES_OF_SCAN = np.array([0.03, 0.7, 1.0])
+_SHARES_OF_SCAN = np.array([0.03, 0.5, 0.7])
 
 
 class MultiHeaps(NamedTuple):
@@ -110,33 +116,36 @@ def _behind_tables(segment: Segment) -> Segment | None:
     )
 
 
-def look_up(snapshot: Snapshot, queries: Codes, radius: int, heaps: MultiHeaps) -> None:
+def look_up(
+    snapshot: Snapshot,
+    queries: Codes,
+    radius: int,
+    heaps: MultiHeaps,
+    pace: LookupPace,
+    budget: ScanBudget,
+) -> None:
     """Offer all rows in tables, within `radius`, to the heaps of all queries; some may give up."""
     words = read_only(queries.words)
     rounds = -(-len(words) // (threads.get_threads() * _MOST_QUERIES_A_PIECE))
     step = -(-len(words) // (threads.get_threads() * rounds))
 
     def search(first: int) -> None:
+        some, best = words[first : first + step], heaps.part(first, first + step)
         for segment in snapshot.segments:
             if isinstance(segment.tables, MultiTables):
                 _look_up_segment(
-                    segment,
-                    segment.tables,
-                    snapshot.spec.n_symbols,
-                    words,
-                    radius,
-                    heaps,
-                    first,
-                    step,
-                    costs,
-                )
+                    segment, segment.tables, snapshot.spec.n_symbols, some, radius, best, pace,
+                    budget,
+                )  # fmt: skip
 
-    costs = next(
-        scan_costs(segment, snapshot)
-        for segment in snapshot.segments
-        if isinstance(segment.tables, MultiTables)
-    )
     threads.run(search, range(0, len(words), step))
+
+
+class ScanBudget(NamedTuple):
+    """What scans cost, and how many queries would be scanned together: lookups may cost less."""
+
+    costs: ScanCosts
+    n_queries: int
 
 
 def _look_up_segment(
@@ -146,27 +155,46 @@ def _look_up_segment(
     words: npt.NDArray[np.uint64],
     radius: int,
     heaps: MultiHeaps,
-    first: int,
-    count: int,
-    costs: ScanCosts,
+    pace: LookupPace,
+    budget: ScanBudget,
 ) -> None:
-    some, best = words[first : first + count], heaps.part(first, first + count)
-    before = best.account[:, :3].sum(axis=0)
-    start = time.thread_time_ns()
+    costs = lookup_costs(words[0].size)
+    before = heaps.account[:, :3].sum(axis=0)
+    work = multi_work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths))
+    start = clock()
     nearest_by_tables_into(
         read_only(segment.blocks),
         read_only(segment.ids),
         read_only(_ALL_ROWS if segment.searchable is None else segment.searchable),
         tables.chunks,
         n_symbols,
-        some,
+        words,
         radius,
-        pace.costs,
-        lookup_budgets(tables.n * words[0].size, len(words), costs),
-        multi_work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths)),
-        *best,
+        costs * pace.factor,
+        lookup_budgets(tables.n * words[0].size, budget.n_queries, budget.costs),
+        work,
+        *heaps,
     )
-    pace.note(best.account[:, :3].sum(axis=0) - before, time.thread_time_ns() - start)
+    counts = heaps.account[:, :3].sum(axis=0) - before
+    pace.note(float(counts @ costs), clock() - start)
+
+
+def snapshot_scan_costs(snapshot: Snapshot) -> ScanCosts:
+    """Return what a scan of a snapshot that has tables costs here."""
+    return next(
+        scan_costs(segment, snapshot)
+        for segment in snapshot.segments
+        if isinstance(segment.tables, MultiTables)
+    )
+
+
+def scan_time(n_words: int, n_queries: int, costs: ScanCosts = ASSUMED_COSTS) -> float:
+    """Return the nanoseconds of a scan of so many words for some queries together, by all threads.
+
+    n · (compare + read / √queries) per query: what is read serves all that are scanned together.
+    """
+    reading = costs.read * min(1.0, n_words / _CACHE_WORDS) / math.sqrt(max(1, n_queries))
+    return n_words * n_queries * (costs.compare + reading) / threads.get_threads()
 
 
 def lookup_budgets(
@@ -174,12 +202,11 @@ def lookup_budgets(
 ) -> npt.NDArray[np.float64]:
     """Return what a query over rows of so many words in all may spend, asked together with others.
 
-    All threads scan a few queries together, while each query is looked up by one.
+    All threads scan a few queries together, while each query is looked up by one: while the scan
+    takes its time, every thread looks up `queries_per_thread`.
     """
-    # A scan of n words costs n · (compare + read / √queries): what is read serves all queries that
-    # are scanned together. `idle` is the share of threads that a lookup keeps busy.
-    reading = costs.read * min(1.0, n_words / _CACHE_WORDS) / math.sqrt(n_queries)
-    workers = threads.get_threads()
-    idle = n_queries / (workers * -(-n_queries // workers))
-    shares: npt.NDArray[np.float64] = _SHARES_OF_SCAN * (n_words * (costs.compare + reading) * idle)
+    queries_per_thread = -(-n_queries // threads.get_threads())
+    shares: npt.NDArray[np.float64] = _SHARES_OF_SCAN * (
+        scan_time(n_words, n_queries, costs) / queries_per_thread
+    )
     return shares
