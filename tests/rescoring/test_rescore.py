@@ -18,7 +18,7 @@ from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate import ENTRIES, NEAR_ROWS, estimates_into
 from bitkin.rescoring import estimate
 from bitkin.rescoring.corrections import encode_with_corrections, scorer_for
-from bitkin.rescoring.estimate import distances_from_scores
+from bitkin.rescoring.estimate import CodedRows, distances_from_scores
 from bitkin.rescoring.shortlist import nearest_first
 from tests.hashers.sources import once
 
@@ -72,11 +72,13 @@ def test_the_kernel_gives_signed_sums_with_the_corrections_of_rows_and_the_terms
     out = np.empty((3, 70))
     n_words = codes.words.shape[2]
     work = np.empty((n_words, ENTRIES), np.float32), np.empty((NEAR_ROWS, n_words), np.uint64)
-    near_numbers = np.empty((NEAR_ROWS, 2), np.float32)
-    inputs = read_only(places), read_only(queries), read_only(terms)
-    estimates_into(
-        read_only(codes.words[:, 0]), read_only(numbers), *inputs, *work, near_numbers, out
-    )
+    near_numbers = np.empty((NEAR_ROWS, 2))
+    # as rows of a block of 16, and corrections in the opposite order
+    blocks = np.zeros((1, 1, n_words, 16), np.uint64)
+    blocks[0, 0, :, :9] = codes.words[:, 0].T
+    rows = read_only(blocks), read_only(numbers[::-1])
+    inputs = read_only(places), read_only(8 - places), False, read_only(queries), read_only(terms)
+    estimates_into(*rows, *inputs, *work, near_numbers, out)
 
     a, f = numbers.T.astype(np.float64)
     sums = f * (queries.astype(np.float64) @ signs(codes).T)
@@ -336,7 +338,7 @@ def test_the_nearest_by_score_are_the_first_of_a_sort_of_all_scores(
     )
     ids = np.where(places < 0, -1, 1000 - places)
     rows = codes.words[:, 0], numbers, places
-    found = scorer.nearest(asked, *rows, ids, k)
+    found = scorer.nearest(asked, CodedRows.gathered(*rows), ids, k)
     scores = scorer.scores(asked, *rows)
     assert np.array_equal(np.isinf(scores), places < 0)
     for q in range(n_queries):

@@ -22,6 +22,7 @@ from bitkin.evaluate import nearest
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.ranking import widen_halves_into
 from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate import CodedRows
 from bitkin.rescoring.exact import measure_pairs
 from bitkin.rescoring.shortlist import Shortlist
 
@@ -316,7 +317,7 @@ def test_the_best_estimates_are_those_of_sorting_all_of_them() -> None:
     ids = np.where(places < 0, -1, 1000 - places)
     rows = codes.words[:, 0], corrections
     scores = scorer.scores(queries, *rows, places)
-    best = scorer.nearest(queries, *rows, places, ids, 5)
+    best = scorer.nearest(queries, CodedRows.gathered(*rows, places), ids, 5)
     for i in range(3):
         order = np.lexsort((ids[i], scores[i]))[:5]
         order = order[ids[i][order] >= 0]

@@ -18,13 +18,14 @@ from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.rows import Column, Pieces, RowSlots
-from bitkin.collection.vectors import KeptVectors, StagedVectors
+from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.rescoring.estimate import Corrections
+from bitkin.rescoring.estimate import CodedRows, Corrections
+from bitkin.rescoring.exact import VectorsInPlace
 
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
@@ -133,6 +134,25 @@ class CollectionSnapshot:
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
         return self.kept.vectors.gather(self.kept.slots.slots_of(row_ids))
+
+    def coded_in_place(self, row_ids: Ids) -> CodedRows | None:
+        """Return codes and corrections of rows that are there where they stand, for (q, m) ids;
+        None while codes are in several segments.
+        """
+        segments, kept = self.coded.segments, self.kept
+        if len(segments) != 1 or kept.corrections is None:
+            return None
+        places, slots = segments[0].rows_of(row_ids), kept.slots.slots_of(row_ids)
+        return CodedRows(segments[0].blocks, kept.corrections.array, places, slots)
+
+    def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return vectors of rows that are there where they stand; None where they are kept in
+        another form than rows of numbers.
+        """
+        kept = self.kept
+        if not isinstance(kept.vectors, DenseVectors):
+            return None
+        return VectorsInPlace(kept.vectors.column.array, kept.slots.slots_of(row_ids))
 
 
 class MemoryStore:

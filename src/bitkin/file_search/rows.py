@@ -176,3 +176,9 @@ class FileRows:
         if self._vectors is None:
             raise InvalidInputError("vectors must be given for stage exact.")
         return self._vectors.vectors(row_ids)
+
+    def coded_in_place(self, row_ids: Ids) -> None:
+        """Return nothing: what files hold is checked as it is gathered."""
+
+    def vectors_in_place(self, row_ids: Ids) -> None:
+        """Return nothing: what files hold is checked as it is gathered."""

@@ -73,6 +73,23 @@ class PreparedQueries(NamedTuple):
     """constant, onto, root and factor of every query, float64 (q, 4); see `kernels.estimate`."""
 
 
+class CodedRows(NamedTuple):
+    """Codes and corrections, and which of them are scored for q queries."""
+
+    blocks: Words
+    """uint64 (blocks, 1, words per row, L), L a power of two: row r is `[r // L, 0, :, r % L]`."""
+    corrections: Corrections
+    places: Ids
+    """int64 (q, m): rows of `blocks`; −1 is no match."""
+    slots: Ids
+    """int64 (q, m): rows of `corrections`."""
+
+    @classmethod
+    def gathered(cls, words: Words, corrections: Corrections, places: Ids) -> CodedRows:
+        """Take codes, uint64 (n, words per row), and corrections that stand in the same order."""
+        return cls(words[:, None, :, None], corrections, places, places)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Scorer:
     """A model and the metric; nothing of it ever changes."""
@@ -221,49 +238,32 @@ class Scorer:
         distances of them.
         """
         out: Floats = np.empty(places.shape)
-        rows = self._with_squares(words, corrections)
+        rows = _as_input(CodedRows.gathered(words, corrections, places))
 
         def score(first: int) -> None:
             some = slice(first, first + step)
-            out[some] = _score_piece(queries, rows, places, some)
+            estimates_into(*self._of_pairs(rows, queries, some), *_work_for(rows), out[some])
 
         step = max(1, _PAIRS_PER_PIECE // max(1, places.shape[1]))
         threads.run(score, range(0, len(places), step))
         return out
 
-    def nearest(
-        self,
-        queries: PreparedQueries,
-        words: Words,
-        corrections: Corrections,
-        places: Ids,
-        ids: Ids,
-        k: int,
-    ) -> Neighbors:
+    def nearest(self, queries: PreparedQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
         """Return the best k of every query by `scores`, which come with them, ties by lower id.
 
         `ids` is (q, m), −1 for no match. Scores are ranked while they are in cache, and never all
         there.
         """
-        n_queries, m = places.shape
+        n_queries, m = ids.shape
         best = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
-        words, corrections = self._with_squares(words, corrections)
-        projected, terms = read_only(queries.projected), read_only(queries.terms)
-        places, ids = read_only(places), read_only(ids)
+        rows, ids = _as_input(rows), read_only(ids)
 
         def rank(first: int) -> None:
             some = slice(first, first + step)
-            tables, near_words, near_corrections = _work_for(words, corrections)
             best_estimates_into(
-                words,
-                corrections,
-                places[some],
-                projected[some],
-                terms[some],
+                *self._of_pairs(rows, queries, some),
                 ids[some],
-                tables,
-                near_words,
-                near_corrections,
+                *_work_for(rows),
                 np.empty((1, m)),
                 best.distances[some],
                 best.ids[some],
@@ -273,15 +273,17 @@ class Scorer:
         threads.run(rank, range(0, n_queries, step))
         return best
 
-    def _with_squares(self, words: Words, corrections: Corrections) -> tuple[Words, Any]:
-        """Return rows as the kernel takes them: where l2 keeps roots of small squares, those are
-        squares again, in float64.
-        """
-        if self.metric != "l2" or corrections[:, 0].min(initial=0.0) >= 0:
-            return read_only(words), read_only(corrections)
-        wide = corrections.astype(np.float64)
-        wide[:, 0] = np.where(wide[:, 0] < 0, np.square(wide[:, 0]), wide[:, 0])
-        return read_only(words), read_only(wide)
+    def _of_pairs(self, rows: CodedRows, queries: PreparedQueries, some: slice) -> tuple[Any, ...]:
+        """Return what kernels take of rows and of some queries."""
+        return (
+            rows.blocks,
+            rows.corrections,
+            rows.places[some],
+            rows.slots[some],
+            self.metric == "l2",  # which keeps roots of small squares
+            read_only(queries.projected[some]),
+            read_only(queries.terms[some]),
+        )
 
 
 def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
@@ -301,30 +303,18 @@ def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
         )
 
 
-def _score_piece(
-    queries: PreparedQueries, rows: tuple[Words, Any], places: Ids, some: slice
-) -> Floats:
-    """Return the scores of some queries: what one thread does at a time."""
-    words, corrections = rows
-    out: Floats = np.empty(places[some].shape)
-    estimates_into(
-        words,
-        corrections,
-        read_only(places[some]),
-        read_only(queries.projected[some]),
-        read_only(queries.terms[some]),
-        *_work_for(words, corrections),
-        out,
-    )
-    return out
+def _as_input(rows: CodedRows) -> CodedRows:
+    """Return the same rows as kernels take them."""
+    return CodedRows(*map(read_only, rows))
 
 
-def _work_for(words: Words, corrections: Any) -> tuple[Any, Any, Any]:
+def _work_for(rows: CodedRows) -> tuple[Any, Any, Any]:
     """Return the room that kernels work in: tables of a query, and rows gathered close by."""
+    n_words = rows.blocks.shape[2]
     return (
-        np.empty((words.shape[1], ENTRIES), dtype=np.float32),
-        np.empty((NEAR_ROWS, words.shape[1]), dtype=np.uint64),
-        np.empty((NEAR_ROWS, 2), dtype=corrections.dtype),
+        np.empty((n_words, ENTRIES), dtype=np.float32),
+        np.empty((NEAR_ROWS, n_words), dtype=np.uint64),
+        np.empty((NEAR_ROWS, 2)),
     )
 
 

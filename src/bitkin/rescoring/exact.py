@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from bitkin import threads
-from bitkin.arrays import Batch, Floats, Ids
+from bitkin.arrays import Batch, FloatRows, Floats, Ids
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors import VectorSource
@@ -20,6 +20,16 @@ from bitkin.rescoring.shortlist import Shortlist, nearest_first
 
 Gather = Callable[[Ids], Batch]
 """Returns the vectors of some rows, each wanted once and in ascending order."""
+
+
+class VectorsInPlace(NamedTuple):
+    """Vectors where they stand, and which of them are wanted."""
+
+    rows: FloatRows
+    """(n, n_features), of which only the wanted ones may be read."""
+    places: Ids
+    """int64 (m,)."""
+
 
 _NUMBERS_AT_ONCE = 1 << 23  # of stored rows, held at a time
 _LEAST_EXPONENT = -4096  # below the power of two of any product
@@ -35,14 +45,20 @@ def nearest_by_vectors(
     metric: str,
     k: int,
     scale: Floats | None = None,
+    *,
+    in_place: VectorsInPlace | None = None,
 ) -> Neighbors:
     """Return the best k of every query, nearest first, ties by lower id.
 
     Id `ids[i, j]` is row `rows[i, j]`; both are −1 for no match. l2 is not squared; cosine is 1 −
     cosine, 1 from a row of zeros; ip is negated. `scale`, one per row, multiplies rows. Distances
-    beyond float64 rank by what they are, and are reported as infinity or 0.
+    beyond float64 rank by what they are, and are reported as infinity or 0. The rows of a lone
+    query, none of them −1, may be given `in_place`: then nothing is gathered, nor scaled.
     """
-    measured = _exact_distances(rows, gather, queries, metric, scale)
+    if in_place is None:
+        measured = _exact_distances(rows, gather, queries, metric, scale)
+    else:
+        measured = _distances_of_lone(*in_place, queries, metric)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
     # No power of two brings all distances of a query into the range of float64: rank them first.
@@ -94,9 +110,7 @@ def _exact_distances(
         stored = gather(shortlist.wanted)
         if scale is not None:
             stored = _scale_rows(stored, scale[shortlist.wanted], shortlist.wanted)
-        lone = np.zeros(rows.shape[1], dtype=np.int64)
-        values, powers = measure_pairs(stored, shortlist.places[0], queries, lone, metric)
-        return Measured(values[None], None if powers is None else powers[None])
+        return _distances_of_lone(stored, shortlist.places[0], queries, metric)
     out = np.full(rows.shape, np.inf)
     exponents: Exponents | None = None
     # so many queries that the rows of all their shortlists fit, even if none is shared
@@ -115,6 +129,13 @@ def _exact_distances(
             exponents = np.zeros(rows.shape, dtype=np.intc) if exponents is None else exponents
             exponents[first + query_of, columns] = measured.exponents
     return Measured(out, exponents)
+
+
+def _distances_of_lone(stored: Batch, places: Ids, query: Batch, metric: str) -> Measured:
+    """Return the distance of one query from all of these rows: (1, m)."""
+    lone = np.zeros(len(places), dtype=np.int64)
+    values, powers = measure_pairs(stored, places, query, lone, metric)
+    return Measured(values[None], None if powers is None else powers[None])
 
 
 def require_scale(scale: Any, source: VectorSource) -> Floats | None:

@@ -17,12 +17,13 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.rescoring.estimate import (
+    CodedRows,
     Corrections,
     PreparedQueries,
     Scorer,
     distances_from_scores,
 )
-from bitkin.rescoring.exact import nearest_by_vectors
+from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.shortlist import Shortlist
 
 STAGES = ("codes", "estimate", "exact")
@@ -82,6 +83,16 @@ class SearchedRows(Protocol):
 
     def vectors(self, row_ids: Ids) -> Batch:
         """Return the vectors of rows that are there, in that order."""
+
+    def coded_in_place(self, row_ids: Ids) -> CodedRows | None:
+        """Return codes and corrections of rows that are there where they stand, for (q, m) ids;
+        None where they do not stand in one array each.
+        """
+
+    def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return vectors of rows that are there where they stand, for (n,) ids; None where they do
+        not stand in one array.
+        """
 
 
 @dataclass(slots=True)
@@ -154,12 +165,13 @@ class Funnel:
             since = timings.add("codes", since, len(codes) * n_rows, _count(found))
         for step in self.steps[1:]:
             before, ids = found, found.ids
-            # the ids of a lone query differ already: in ascending order they are a shortlist
-            if len(ids) == 1:
-                ids = np.sort(ids)
             k = min(step.keep, ids.shape[1])
             if step.stage == "exact":
-                found = nearest_by_vectors(ids, ids, rows.vectors, batch, self.metric, k)
+                here = rows.vectors_in_place(ids[0]) if _is_whole(ids) else None
+                ids = ids if here is not None else _in_order(ids)
+                found = nearest_by_vectors(
+                    ids, ids, rows.vectors, batch, self.metric, k, in_place=here
+                )
             else:
                 found = self._estimate(rows, batch, prepared, ids, k)
             if timings is not None:
@@ -178,11 +190,29 @@ class Funnel:
             raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
         if prepared is None:
             prepared = self.scorer.prepare_queries(batch)
-        # Every row is fetched once, however many queries share it.
-        shortlist = Shortlist.from_ids(ids)
-        words = rows.words(shortlist.wanted)
-        corrections = rows.corrections(shortlist.wanted)
-        return self.scorer.nearest(prepared, words, corrections, shortlist.places, ids, k)
+        coded = rows.coded_in_place(ids) if _is_whole(ids) else None
+        if coded is None:
+            # Every row is fetched once, however many queries share it.
+            ids = _in_order(ids)
+            shortlist = Shortlist.from_ids(ids)
+            coded = CodedRows.gathered(
+                rows.words(shortlist.wanted),
+                rows.corrections(shortlist.wanted),
+                shortlist.places,
+            )
+        return self.scorer.nearest(prepared, coded, ids, k)
+
+
+def _is_whole(ids: Ids) -> bool:
+    """Whether these are the ids of a lone query without padding, which would come last: so few rows
+    are read where they stand, since gathering them would take as long as the rest.
+    """
+    return len(ids) == 1 and ids.shape[1] > 0 and bool(ids[0, -1] >= 0)
+
+
+def _in_order(ids: Ids) -> Ids:
+    """Return the ids of a lone query in ascending order, in which they are a shortlist already."""
+    return np.sort(ids) if len(ids) == 1 else ids
 
 
 def _count(found: Neighbors) -> int:

@@ -25,7 +25,7 @@ from bitkin.rescoring.corrections import (
     require_two_per_row,
     scorer_for,
 )
-from bitkin.rescoring.estimate import Corrections, Scorer, distances_from_scores
+from bitkin.rescoring.estimate import CodedRows, Corrections, Scorer, distances_from_scores
 from bitkin.rescoring.exact import nearest_by_vectors, require_scale
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.rescoring.shortlist import Shortlist, rows_of
@@ -179,7 +179,8 @@ def _rescore_by_estimate(
     places = shortlist.places if row_of is None else shortlist.spread(row_of)
     # an id whose row is gone or empty becomes padding
     known_ids = shortlist.ids if row_of is None else np.where(places < 0, -1, shortlist.ids)
-    found = scorer.nearest(prepared, taken.words[:, 0], kept, places, known_ids, k)
+    rows = CodedRows.gathered(taken.words[:, 0], kept, places)
+    found = scorer.nearest(prepared, rows, known_ids, k)
     return distances_from_scores(found, scorer.metric)
 
 

@@ -75,17 +75,31 @@ def finish_queries_into(seen, projected, terms, small, words):
 
 @kernel
 def estimates_into(
-    words, corrections, places, queries, terms, tables, near_words, near_corrections, out
+    blocks,
+    corrections,
+    places,
+    slots,
+    has_roots,
+    queries,
+    terms,
+    tables,
+    near_words,
+    near_corrections,
+    out,
 ):
-    """Estimate the distance of query i from row `places[i, k]`; written to `out`, infinity where
-    the place is −1.
+    """Estimate the distance of query i from row `places[i, k]`, whose corrections are in
+    `slots[i, k]`; written to `out`, infinity where the place is −1.
 
-    uint64[N, W], float32[N, 2], int64[Q, M], float32[Q, C], float64[Q, 4]; work float32[W, 2048],
-    uint64[64, W] and float32[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f
-    · ⟨signs, query⟩, where (a, f) are the corrections of the row and (constant, onto, root, factor)
-    are the terms of the query.
+    uint64[B, 1, W, L], L a power of two, in which row r is `[r // L, 0, :, r % L]`, float32[N, 2],
+    int64[Q, M] twice, float32[Q, C], float64[Q, 4]; work float32[W, 2048], uint64[64, W] and
+    float64[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f · ⟨signs, query⟩,
+    where (a, f) are the corrections of the row and (constant, onto, root, factor) are the terms of
+    the query. With `has_roots`, corrections below 0 stand for their squares.
     """
-    n_words = words.shape[1]
+    n_words = blocks.shape[2]
+    last_lane, shift = blocks.shape[3] - 1, 0
+    while (1 << shift) <= last_lane:
+        shift += 1
     for i in range(places.shape[0]):
         _fill_tables(queries[i], tables)
         constant, onto, root, factor = terms[i, 0], terms[i, 1], terms[i, 2], terms[i, 3]
@@ -94,10 +108,11 @@ def estimates_into(
             for k in range(count):
                 row = places[i, first + k]
                 if row >= 0:
+                    block, lane, slot = row >> shift, row & last_lane, slots[i, first + k]
                     for w in range(n_words):
-                        near_words[k, w] = words[row, w]
-                    near_corrections[k, 0] = corrections[row, 0]
-                    near_corrections[k, 1] = corrections[row, 1]
+                        near_words[k, w] = blocks[block, 0, w, lane]
+                    near_corrections[k, 0] = corrections[slot, 0]
+                    near_corrections[k, 1] = corrections[slot, 1]
             for k in range(count):
                 if places[i, first + k] < 0:
                     out[i, first + k] = math.inf
@@ -121,18 +136,22 @@ def estimates_into(
                     sum_2 += table[_AT_6 + ((word >> _U48) & _BYTE)]
                     sum_3 += table[_AT_7 + (word >> _U56)]
                 signed = np.float64((sum_0 + sum_1) + (sum_2 + sum_3))
-                a = np.float64(near_corrections[k, 0])
+                a = near_corrections[k, 0]
+                if has_roots and a < 0.0:
+                    a *= a
                 estimate = constant + onto * a
                 if root != 0.0:
                     estimate += root * math.sqrt(a)
-                out[i, first + k] = estimate + factor * np.float64(near_corrections[k, 1]) * signed
+                out[i, first + k] = estimate + factor * near_corrections[k, 1] * signed
 
 
 @kernel
 def best_estimates_into(
-    words,
+    blocks,
     corrections,
     places,
+    slots,
+    has_roots,
     queries,
     terms,
     ids,
@@ -151,9 +170,11 @@ def best_estimates_into(
     k = best_ids.shape[1]
     for i in range(places.shape[0]):
         estimates_into(
-            words,
+            blocks,
             corrections,
             places[i : i + 1],
+            slots[i : i + 1],
+            has_roots,
             queries[i : i + 1],
             terms[i : i + 1],
             tables,
