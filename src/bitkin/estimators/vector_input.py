@@ -86,6 +86,8 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         sparse matrix, a data frame, files, an iterator or a `VectorSource`. Messages call them
         `name`.
         """
+        if self._is_plain_row(vectors):
+            return CheckedRows(name, require_finite(vectors, name, 0), 1)
         if not is_in_memory(vectors):
             return self._open_source(open_vectors(vectors, name=name))
         rows = as_rows(vectors, name)
@@ -101,6 +103,18 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         self._require_n_features(rows.shape[1], name)
         batch = plain_batch(rows, number_dtype(rows.dtype, name))
         return CheckedRows(name, require_finite(batch, name, 0), batch.shape[0])
+
+    def _is_plain_row(self, vectors: Any) -> bool:
+        """Whether this is one vector, in an array that passes every check but that for finite
+        numbers: a lone query should not wait for the questions that are asked of other input.
+        """
+        return (
+            type(vectors) is np.ndarray
+            and vectors.shape == (1, getattr(self, "n_features_in_", -1))
+            and vectors.dtype.char in "fd"
+            and vectors.dtype.isnative
+            and vectors.flags.c_contiguous
+        )
 
     def _open_source(self, source: VectorSource) -> CheckedRows:
         self.require_features(source)

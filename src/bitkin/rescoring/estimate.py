@@ -27,6 +27,7 @@ r² and r · f, and ⟨u, μ⟩ is estimated.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -50,6 +51,7 @@ from bitkin.kernels.search.estimate import (
     best_estimates_into,
     estimates_into,
     finish_queries_into,
+    project_row_into,
 )
 
 Projections = npt.NDArray[np.float32]
@@ -58,6 +60,7 @@ Corrections = npt.NDArray[np.float32]
 SMALLEST_SQUARE = 2.0**-126  # float32 loses digits below
 LONGEST_ROOT = np.float32(2.0**-63)
 _FEW_NUMBERS = 1 << 14  # of rows, whose lengths take less time than cutting them into pieces
+_LONG_ROW = 1 << 12  # whose float32 sums are better left to BLAS
 _PAIRS_PER_PIECE = 1 << 14  # scored by one thread at a time
 
 
@@ -184,9 +187,12 @@ class Scorer:
 
         where the root is needed by l2 of normalized vectors alone.
         """
+        lone = self._prepare_lone(batch)
+        if lone is not None:
+            return lone
         model, mean = self.model, self.mean
         projected = model.project(batch, name)
-        n_queries, n_bits = projected.shape
+        n_queries = len(projected)
         seen = projected.astype(np.float64)
         terms = np.zeros((n_queries, 4))
         constant, onto, root, factor = terms.T
@@ -218,9 +224,42 @@ class Scorer:
                 seen -= share[:, None] * model.scaled_offset
                 onto[:] = -share
                 factor[:] = -1
-        # the factor gets the query's part of the correction, g = √(‖z‖ / ‖z‖₁)
-        small = np.empty((n_queries, n_bits), dtype=np.float32)
-        words = np.zeros((n_queries, 1, model.spec.plane_words), dtype=WORD)
+        return self._finish(projected, seen, terms)
+
+    def _prepare_lone(self, batch: Batch) -> PreparedQueries | None:
+        """Return what `prepare_queries` does of one dense row under l2, without what only batches
+        need; None for all others, and where a projection overflows.
+        """
+        model = self.model
+        if (
+            not isinstance(batch, np.ndarray)
+            or batch.shape[0] != 1
+            or batch.shape[1] > _LONG_ROW
+            or batch.dtype != np.float32
+            or self.metric != "l2"
+            or model.normalize
+        ):
+            return None
+        projected = np.empty((1, model.spec.n_symbols), dtype=np.float32)
+        square = project_row_into(
+            read_only(batch)[0],
+            read_only(model.components),
+            read_only(model.offset),
+            read_only(self.mean),
+            projected[0],
+        )
+        if not math.isfinite(np.vdot(projected, projected)):
+            return None
+        terms = np.array([[square, 1.0, 0.0, -2.0]])
+        return self._finish(projected, projected.astype(np.float64), terms)
+
+    def _finish(self, projected: Projections, seen: Floats, terms: Floats) -> PreparedQueries:
+        """Pack the signs of projections, and give the factor of every query its part of the
+        correction, g = √(‖z‖ / ‖z‖₁), where z is what is `seen` of it.
+        """
+        model = self.model
+        small = np.empty(projected.shape, dtype=np.float32)
+        words = np.zeros((len(projected), 1, model.spec.plane_words), dtype=WORD)
         finish_queries_into(read_only(seen), read_only(projected), terms, small, words)
         words.flags.writeable = False
         codes = Codes.from_parts(words, model.spec, None, model.fingerprint)
@@ -273,7 +312,9 @@ class Scorer:
         threads.run(rank, range(0, n_queries, step))
         return best
 
-    def _of_pairs(self, rows: CodedRows, queries: PreparedQueries, some: slice) -> tuple[Any, ...]:
+    def _of_pairs(
+        self, rows: CodedRows, queries: PreparedQueries, some: slice
+    ) -> tuple[Any, Any, Any, Any, bool, Any, Any]:
         """Return what kernels take of rows and of some queries."""
         return (
             rows.blocks,
@@ -305,7 +346,12 @@ def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
 
 def _as_input(rows: CodedRows) -> CodedRows:
     """Return the same rows as kernels take them."""
-    return CodedRows(*map(read_only, rows))
+    return CodedRows(
+        read_only(rows.blocks),
+        read_only(rows.corrections),
+        read_only(rows.places),
+        read_only(rows.slots),
+    )
 
 
 def _work_for(rows: CodedRows) -> tuple[Any, Any, Any]:

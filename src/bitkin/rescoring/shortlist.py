@@ -128,6 +128,9 @@ def rows_of(wanted: Ids, ids: npt.ArrayLike | None, n_rows: int, name: str) -> I
 def nearest_first(ids: Ids, distances: npt.NDArray[np.floating], k: int) -> Neighbors:
     """Return the best k of every row, nearest first, ties by lower id; id −1 ends up last."""
     best = no_neighbors(len(ids), k, dtype=distances.dtype)
+    if len(ids) == 1:
+        nearest_into(read_only(distances), read_only(ids), best.distances, best.ids)
+        return best
     step = max(1, _PAIRS_PER_PIECE // max(1, ids.shape[1]))
 
     def select(first: int) -> None:
