@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from bitkin import Codes
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.io.partial import PartialFile
 from bitkin.io.writer import write_file
+from tests.interruptions import Outcomes, interrupted_at, moments_of
 
 N_ROWS = 65
 PARAMETERS = {"n_symbols": 67, "bits_per_symbol": 1}
@@ -388,3 +390,26 @@ def test_more_rows_than_announced_never_become_a_file(tmp_path: Path) -> None:
             partial.append(some(0, 1))
             partial.finish()
     assert not (tmp_path / "codes").exists()
+
+
+def test_ctrl_c_at_any_line_of_an_append_leaves_rows_that_fit_their_checksums(
+    tmp_path: Path,
+) -> None:
+    expected, path = write_whole(tmp_path / "whole"), tmp_path / "codes"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    outcomes = Outcomes()
+    try:
+        with begin(tmp_path / "other") as other:
+            other.append(some(0, 20))
+            moments = moments_of(other.append, some(20, 40))
+        for moment in moments:
+            with begin(path, fresh=True) as partial:
+                partial.append(some(0, 20))
+                outcomes.add(interrupted_at(moment, partial.append, some(20, 40)))
+                assert partial.rows_done in (20, 40)
+                partial.checkpoint()
+            go_on(path)
+            assert path.read_bytes() == expected
+    finally:
+        signal.signal(signal.SIGINT, before)
+    outcomes.require_interrupts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -139,4 +140,43 @@ def test_the_source_is_read_once() -> None:
     source.__class__ = Counted
     encode(source)
     assert Counted.n_passes == 1
+    require_right()
+
+
+def test_ctrl_c_between_the_two_files_waits_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = PartialFile.finish
+
+    def finish_and_interrupt(partial: PartialFile) -> None:
+        finish(partial)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr(PartialFile, "finish", finish_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            encode()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    require_right()
+
+
+def test_killed_between_the_two_files_the_second_keeps_its_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(encoding, "_SECONDS_BETWEEN_CHECKPOINTS", 1e9)
+    finish = PartialFile.finish
+    finished: list[PartialFile] = []
+
+    def fail_at_second(partial: PartialFile) -> None:
+        if finished:
+            raise StopHereError
+        finish(partial)
+        finished.append(partial)
+
+    monkeypatch.setattr(PartialFile, "finish", fail_at_second)
+    with pytest.raises(StopHereError):
+        encode()
+    assert len(list(Path().glob(".*.partial.json"))) == 1
+    monkeypatch.setattr(PartialFile, "finish", finish)
+    encode()
     require_right()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import interrupts
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
@@ -136,8 +137,7 @@ def encode_to_row_files(
         except KeyboardInterrupt:
             _checkpoint(partials)
             raise
-        for partial in partials:
-            partial.finish()
+        _finish(partials)
     return begun
 
 
@@ -152,5 +152,15 @@ def _batch_rows(source: VectorSource) -> int:
 
 
 def _checkpoint(partials: Sequence[PartialFile]) -> None:
-    for partial in partials:
-        partial.checkpoint()
+    with interrupts.sealed:
+        for partial in partials:
+            partial.checkpoint()
+
+
+def _finish(partials: Sequence[PartialFile]) -> None:
+    """Put all files in place, or keep those that are not there yet to be continued."""
+    with interrupts.sealed:
+        if len(partials) > 1:
+            _checkpoint(partials)
+        for partial in partials:
+            partial.finish()

@@ -18,9 +18,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin import interrupts
 from bitkin.closing import Closes
 from bitkin.errors import FileAccessError, InvalidInputError
-from bitkin.io.layout import Header, checksum, place_tensors
+from bitkin.io.layout import Header, TensorEntry, checksum, place_tensors
 from bitkin.io.regular import open_regular
 from bitkin.io.writer import keep_mode, lock, regular_target, sync_folder, write_aside
 
@@ -90,30 +91,20 @@ class PartialFile(Closes):
             raise self._cannot_write(error) from error
 
     def append(self, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write the next rows of every tensor."""
+        """Write the next rows of every tensor; they count all together, or not at all."""
         count = {len(rows) for rows in tensors.values()}
         if len(count) != 1 or set(tensors) != set(self._crcs):
             raise RuntimeError("every tensor must get the same number of rows")
-        try:
-            for entry in self._header.entries:
-                if entry.is_padding:
-                    continue
-                data = (
-                    np.ascontiguousarray(tensors[entry.name], dtype=entry.dtype)
-                    .reshape(-1)
-                    .view(np.uint8)
-                    .data
-                )
-                # each tensor has its place in the whole file from
-                # the start, so rows go straight there
-                row_bytes = entry.n_bytes // self.n_rows if self.n_rows else 0
-                self._file.seek(self._offset + entry.start + self.rows_done * row_bytes)
-                self._file.write(data)
-                # CRC-32 continues over pieces, so nothing has to be read again at the end
-                self._crcs[entry.name] = checksum(data, self._crcs[entry.name])
-        except OSError as error:
-            raise self._cannot_write(error) from error
-        self.rows_done += count.pop()
+        crcs = dict(self._crcs)
+        # a journal of a new checksum with the old number of rows would spoil the file
+        with interrupts.sealed:
+            try:
+                for entry in self._header.entries:
+                    if not entry.is_padding:
+                        crcs[entry.name] = self._append_to(entry, tensors[entry.name])
+            except OSError as error:
+                raise self._cannot_write(error) from error
+            self._crcs, self.rows_done = crcs, self.rows_done + count.pop()
 
     def checkpoint(self) -> None:
         """Make sure that all rows so far survive an interruption."""
@@ -156,6 +147,16 @@ class PartialFile(Closes):
                 self._data_path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a full disk was reported when it was met
             self._file.close()
+
+    def _append_to(self, entry: TensorEntry, rows: npt.NDArray[Any]) -> int:
+        """Write the next rows of one tensor, and return the checksum of all so far."""
+        data = np.ascontiguousarray(rows, dtype=entry.dtype).reshape(-1).view(np.uint8).data
+        # each tensor has its place in the whole file from the start, so rows go straight there
+        row_bytes = entry.n_bytes // self.n_rows if self.n_rows else 0
+        self._file.seek(self._offset + entry.start + self.rows_done * row_bytes)
+        self._file.write(data)
+        # CRC-32 continues over pieces, so nothing has to be read again at the end
+        return checksum(data, self._crcs[entry.name])
 
     def _open_locked(self) -> None:
         """Open the file so that no second process writes the same rows, where files can be
