@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,28 @@ def test_rows_that_come_one_by_one_are_taken_with_one_warning() -> None:
     collection = made(X, "cosine")
     for row in X[:31]:
         collection.add(row[None])
-    with pytest.warns(UserWarning, match="rows of like length.*Fit it with normalize=True"):
+    with pytest.warns(UserWarning, match="rows of like length.*Fit it with normalize=True") as told:
         collection.add(X[31:33])
-    collection.add(X[33:40])  # said once
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collection.add(X[33:40])  # it was said
+    assert [warning.filename for warning in told] == [__file__]
     assert len(collection) == 40
+
+
+def test_rows_that_are_gone_do_not_count() -> None:
+    X = rows_of(0.01)
+    collection = made(X, "cosine")
+    ids = collection.add(X[:300])
+    collection.remove(ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collection.add(3 * X[300:])
+    other = made(X, "cosine")
+    with pytest.raises(InvalidInputError, match="ids"):
+        other.add(X[:1], ids=[1, 2])
+    with pytest.raises(InvalidInputError, match="rows of like length"):
+        other.add(rows_of(0.6))
 
 
 def test_rows_that_were_refused_are_forgotten() -> None:

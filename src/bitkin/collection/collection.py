@@ -31,6 +31,7 @@ from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
+from bitkin.notices import warn_caller
 from bitkin.rescoring.funnel import Funnel, steps_to
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
@@ -368,8 +369,9 @@ class Collection(Closes):
         require_order(ids)
         if isinstance(vectors, Codes):
             return self._accept_codes(vectors, None)
-        kept = self._open_store.snapshot.kept.vectors
-        return self._encoder.encode_rows(vectors, None if kept is None else kept.accept)
+        now = self._open_store.snapshot
+        accept = None if now.kept.vectors is None else now.kept.vectors.accept
+        return self._encoder.encode_rows(vectors, accept, are_first=len(now) == 0)
 
     def _accept_codes(self, codes: Any, corrections: Any) -> EncodedRows:
         keeps_vectors = self._settings.vectors is not None
@@ -389,6 +391,10 @@ class Collection(Closes):
             elif not replaces:
                 _require_absent_ids(now, given)
             store.put(NewRows(now.ids.register(given), *new))
+        if len(now):
+            warning = self._encoder.lengths_warning(now.lengths, new.lengths)
+            if warning is not None:
+                warn_caller(warning)
         return given
 
     def __getstate__(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
-from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard, Lengths
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]
@@ -35,6 +35,8 @@ class EncodedRows(NamedTuple):
     codes: Codes
     vectors: StagedVectors | None
     corrections: Pieces | None
+    lengths: Lengths = NO_LENGTHS
+    """Of the rows, where those can spoil codes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,8 +49,8 @@ class Encoder:
     """Why codes cannot be scored."""
     takes_sets: bool = False
     """Whether there may be sets in the place of vectors, as a MinHash takes them."""
-    lengths: LengthGuard | None = None
-    """What refuses rows whose lengths codes and metric see differently."""
+    guard: LengthGuard | None = None
+    """What knows rows whose lengths codes and metric see differently."""
 
     @classmethod
     def from_hasher(cls, hasher: Any, metric: str) -> Encoder:
@@ -56,17 +58,19 @@ class Encoder:
         the encoder.
         """
         own = freeze_hasher(hasher)
-        lengths = LengthGuard(own, metric)
+        guard = LengthGuard(own, metric)
         try:
-            return cls(own, scorer_for(own, metric), lengths=lengths)
+            return cls(own, scorer_for(own, metric), guard=guard)
         except InvalidInputError as error:
-            return cls(own, None, str(error), isinstance(own, MinHash), lengths)
+            return cls(own, None, str(error), isinstance(own, MinHash), guard)
 
-    def encode_rows(self, vectors: Any, accept: Accept | None) -> EncodedRows:
+    def encode_rows(
+        self, vectors: Any, accept: Accept | None, *, are_first: bool = False
+    ) -> EncodedRows:
         """Read, check and encode vectors a batch at a time, all of them before anything changes.
 
         `accept` turns a batch into what is kept of it, None keeps nothing. The batch itself is let
-        go.
+        go. Of the rows that `are_first` such as codes would not serve are refused.
         """
         if self.takes_sets and not is_matrix(vectors):
             if accept is not None:
@@ -78,7 +82,7 @@ class Encoder:
         source = self.hasher.open_rows(vectors, "vectors")
         # a part of no rows in front, so that joining works where there is no batch
         codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
-        lengths = None if self.lengths is None else self.lengths.begin()
+        lengths = NO_LENGTHS
         for first, batch in source.batches():
             if self.scorer is None:
                 codes.append(self.hasher.encode_batch(batch, source.name, first))
@@ -86,18 +90,24 @@ class Encoder:
                 some, numbers = self.scorer.encode(batch, source.name, first)
                 codes.append(some)
                 corrections.append(numbers)
-            if self.lengths is not None and lengths is not None:
-                lengths = lengths.plus(batch)
-                self.lengths.check(lengths, source.name)
+            if self.guard is not None and self.guard.watches:
+                lengths = lengths.with_rows(batch)
+                if are_first:
+                    self.guard.require(lengths, source.name)
             if accept is not None:
                 kept.append(accept(batch, source.name, first))
-        if self.lengths is not None:
-            self.lengths.keep(lengths)
         return EncodedRows(
             Codes.concatenate(codes),
             None if accept is None else kept,
             None if self.scorer is None else corrections,
+            lengths,
         )
+
+    def lengths_warning(self, before: Lengths, new: Lengths) -> str | None:
+        """Return what to say of rows that come to others; nothing where it was said before."""
+        if self.guard is None or self.guard.complaint(before, "vectors") is not None:
+            return None
+        return self.guard.complaint(before.plus(new), "vectors")
 
     def accept_codes(self, codes: Any, corrections: Any, *, keeps_vectors: bool) -> EncodedRows:
         """Check codes that were made elsewhere, and corrections of them where the collection keeps

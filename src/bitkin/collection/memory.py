@@ -26,6 +26,7 @@ from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_row
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import CodedRows, Corrections
 from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.row_lengths import NO_LENGTHS, Lengths
 
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
@@ -40,6 +41,8 @@ class NewRows(NamedTuple):
     """Of n rows, as the kept vectors accepted them; none are left once they are kept."""
     corrections: Pieces | None
     """Of n rows too."""
+    lengths: Lengths = NO_LENGTHS
+    """Of their vectors, where those can spoil codes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,6 +101,8 @@ class CollectionSnapshot:
     """Codes by row id: what the index searches, and which rows there are."""
     ids: CollectionIds
     kept: KeptRows
+    lengths: Lengths = NO_LENGTHS
+    """Of all rows added since there were none, where those can spoil codes."""
 
     def __len__(self) -> int:
         return len(self.coded)
@@ -200,7 +205,9 @@ class MemoryStore:
         now = self.snapshot
         old = rows.row_ids[now.coded.present(rows.row_ids)]
         coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
-        self._commit(replace(now, coded=compact_if_sparse(coded), kept=now.kept.with_rows(rows)))
+        lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
+        kept = now.kept.with_rows(rows)
+        self._commit(replace(now, coded=compact_if_sparse(coded), kept=kept, lengths=lengths))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +24,16 @@ class Lengths(NamedTuple):
     total: float = 0.0
     squares: float = 0.0
 
-    def plus(self, batch: Batch) -> Lengths:
+    def plus(self, other: Lengths) -> Lengths:
+        """Return the sums over both."""
+        return Lengths(self.n + other.n, self.total + other.total, self.squares + other.squares)
+
+    def with_rows(self, batch: Batch) -> Lengths:
         """Return the sums with the rows of a batch."""
         squares = batch.multiply(batch).sum(axis=1) if issparse(batch) else _squares(batch)
         squares = np.asarray(squares, dtype=np.float64).reshape(-1)
         squares = squares[squares > 0]  # zeros have no direction
-        return Lengths(
-            self.n + len(squares),
-            self.total + float(np.sqrt(squares).sum()),
-            self.squares + float(squares.sum()),
-        )
+        return self.plus(Lengths(len(squares), float(np.sqrt(squares).sum()), float(squares.sum())))
 
     @property
     def mean(self) -> float:
@@ -47,8 +46,11 @@ class Lengths(NamedTuple):
         return float(np.sqrt(max(0.0, self.squares / self.n - self.mean**2))) / self.mean
 
 
+NO_LENGTHS = Lengths()
+
+
 class LengthGuard:
-    """Watches the lengths of rows that are added, and refuses those that codes would not serve.
+    """Says whether codes of a hasher serve rows of such lengths.
 
     Under cosine lengths must not count, and they do where a hasher centres rows without normalizing
     them; under l2 they must, and do not where it normalizes. How much is lost grows with the spread
@@ -57,8 +59,8 @@ class LengthGuard:
     normalized against normalized: 0.60 and 0.78 at 0.25 (Fashion-MNIST), 0.38 and 0.49 at 0.16
     (GIST), within 0.02 up to 0.05 (GloVe, sentence embeddings, visual words); by l2, the other way
     round, 0.68 and 0.77, 0.41 and 0.44, and equal. Beyond 0.1 the first rows of a collection are
-    refused. Where some are in it already, rows to come are taken with one warning: who adds row
-    by row cannot begin again.
+    refused. Where some are in it already, those that lead beyond are taken with a warning: who
+    adds row by row cannot begin again.
 
     Parameters
     ----------
@@ -69,30 +71,29 @@ class LengthGuard:
 
     def __init__(self, hasher: Hasher, metric: str) -> None:
         self._fix, self._normalizes, self._center = _conflict(hasher, metric)
-        self._seen = Lengths()
-        self._warned = False
 
-    def begin(self) -> Lengths | None:
-        """Return the sums that a call adds its rows to; None where lengths do no harm."""
-        return None if self._center is None else self._seen
+    @property
+    def watches(self) -> bool:
+        """Whether lengths can do harm at all."""
+        return self._center is not None
 
-    def check(self, lengths: Lengths, name: str) -> None:
-        """Raise or warn where rows differ too much in length."""
-        if self._center is None or lengths.n < _FEWEST_ROWS or self._warned:
-            return
+    def complaint(self, lengths: Lengths, name: str) -> str | None:
+        """Return what is wrong with rows of such lengths, and what to do; None if nothing is."""
+        if self._center is None or lengths.n < _FEWEST_ROWS:
+            return None
         spread = lengths.spread
         if spread * self._center / (1.0 if self._normalizes else lengths.mean) <= _MOST:
-            return
-        message = f"{name} must have rows of like length, got a standard deviation of {spread:.0%}"
-        if self._seen.n == 0:
-            raise InvalidInputError(f"{message}: {self._fix}")
-        self._warned = True
-        warnings.warn(f"{message}: {self._fix}", stacklevel=4)
+            return None
+        return (
+            f"{name} must have rows of like length, got a standard deviation of {spread:.0%}: "
+            f"{self._fix}"
+        )
 
-    def keep(self, lengths: Lengths | None) -> None:
-        """Remember the rows of a call that was answered."""
-        if lengths is not None:
-            self._seen = lengths
+    def require(self, lengths: Lengths, name: str) -> None:
+        """Raise where rows differ too much in length."""
+        complaint = self.complaint(lengths, name)
+        if complaint is not None:
+            raise InvalidInputError(complaint)
 
 
 def _conflict(hasher: Hasher, metric: str) -> tuple[str, bool, float | None]:
