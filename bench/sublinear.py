@@ -3,9 +3,12 @@ slower anywhere?
 
     python bench/sublinear.py                                  all sections, 10,000,000 rows
     python bench/sublinear.py multi64 --rows 1000000           one section, fewer rows
+    python bench/sublinear.py settings --rows 600000           beside the scan in every setting
 
 Sections: multi64 and multi128, codes made from real data by noise (`_clustered.py` says how), one
-query at a time and all together; random, uniform codes of 64 and 128 bits. One thread, medians of
+query at a time and all together; random, uniform codes of 64 and 128 bits; settings, clustered and
+random codes of 64 to 512 bits in batches of 1 to 200 new queries, from the first batch on, and the
+time of all batches as a multiple of the scan's. One thread, medians of
 CPU time, both indexes asked in turn: a scan between two queries empties the caches, so a median
 without scans between is told too. Answers are compared with the scan's. FAISS's exact multi-index
 hash answers within a radius; it is asked for the median distance of the tenth.
@@ -32,6 +35,9 @@ SETS = {64: ("glove100_100k", "cifar10_gist960"), 128: ("glove100_100k", "cifar1
 WANTED = {64: 10.0, 128: 3.0}
 AT_MOST = 1.2  # times the scan, on random codes
 N_QUERIES, BATCH = sized(101, 5), sized(256, 8)
+# queries per batch, and batches
+SETTINGS_BATCHES = sized(((1, 100), (2, 60), (16, 30), (200, 8)), ((1, 3), (8, 2)))
+SETTINGS_QUERIES = sized(600, 20)
 
 Times = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -175,11 +181,7 @@ def on_clustered_codes(n_bits: int, n: int, with_faiss: bool) -> None:
 def on_random_codes(n: int) -> None:
     rng = np.random.default_rng(1)
     for n_bits in (64, 128):
-        spec = CodeSpec(n_bits)
-        codes, queries = (
-            Codes(rng.integers(0, 2**64, (count, 1, spec.plane_words), dtype=np.uint64), spec)
-            for count in (n, BATCH)
-        )
+        codes, queries = (random_codes(count, n_bits, rng) for count in (n, BATCH))
         index, flat = built(codes)
         one_by_one(
             "one query on random codes", index, flat, queries[:N_QUERIES], wanted=1 / AT_MOST
@@ -190,12 +192,63 @@ def on_random_codes(n: int) -> None:
             )
 
 
+def in_batches(index: MultiIndex, flat: FlatIndex, queries: Codes, **figures: Any) -> None:
+    """Ask both the same batches in turn, each batch other queries, and report the times in all."""
+    for size, count in SETTINGS_BATCHES:
+        ours, scans = np.empty(count), np.empty(count)
+        for i in range(count):
+            first = i * size % (len(queries) - size + 1)
+            some = queries[first : first + size]
+            jobs = [(ours, partial(index.search, some, K)), (scans, partial(flat.search, some, K))]
+            # who comes second finds the queries in the cache
+            for times, job in jobs if i % 2 else jobs[::-1]:
+                times[i] = seconds(job)
+        report(
+            "beside the scan",
+            n_bits=queries.spec.n_bits,
+            rows=len(index),
+            queries=size,
+            batches=count,
+            multi_ms=1e3 * float(np.median(ours)) / size,
+            scan_ms=1e3 * float(np.median(scans)) / size,
+            of_the_scan_median=float(np.median(ours) / np.median(scans)),
+            of_the_scan_in_all=float(ours.sum() / scans.sum()),
+            fell_back=float(np.mean(index.explain(some, K).fell_back)),
+            **figures,
+        )
+
+
+def in_all_settings(n: int, widths: list[int]) -> None:
+    for n_bits in widths:
+        rng = np.random.default_rng(2)
+        made = clustered("glove100_100k", n, n_bits, SETTINGS_QUERIES, rng)
+        for name, codes, queries in (
+            ("glove100_100k", made.codes, made.queries),
+            ("random", random_codes(n, n_bits, rng), random_codes(SETTINGS_QUERIES, n_bits, rng)),
+        ):
+            index, flat = built(codes)
+            known = MultiIndex(codes.spec)  # compiles; the other index learns all by itself
+            known.add(codes[:100_000])
+            for size in (1, 2):
+                known.search(queries[:size], K)
+                flat.search(queries[:size], K)
+            in_batches(index, flat, queries, data=name)
+
+
+def random_codes(n: int, n_bits: int, rng: np.random.Generator) -> Codes:
+    spec = CodeSpec(n_bits)
+    return Codes(rng.integers(0, 2**64, (n, 1, spec.plane_words), dtype=np.uint64), spec)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sections", nargs="*", default=["multi64", "multi128", "random"])
     parser.add_argument("--rows", type=int, default=sized(10_000_000, 3000))
+    parser.add_argument(
+        "--bits", type=int, nargs="+", default=[64, 128, 256, 512], help="widths of `settings`"
+    )
     parser.add_argument(
         "--faiss", action="store_true", help="FAISS's multi-index hash beside it; it builds slowly"
     )
@@ -205,6 +258,8 @@ def main() -> None:
     for section in arguments.sections:
         if section == "random":
             on_random_codes(arguments.rows)
+        elif section == "settings":
+            in_all_settings(arguments.rows, arguments.bits)
         else:
             on_clustered_codes(int(section.removeprefix("multi")), arguments.rows, arguments.faiss)
 

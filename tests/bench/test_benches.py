@@ -54,7 +54,7 @@ MODES: dict[str, list[str]] = {
         "--sections curves --seeds 2 --rows 400 --plot {folder}/curves.png",
         "--sections refresh variance --seeds 1 --rows 400",
     ],
-    "sublinear.py": ["multi64 multi128", "random"],
+    "sublinear.py": ["multi64 multi128", "random", "settings --bits 64 256"],
     "sublinear_bands.py": ["", "--quick", "--only million"],
     "truth.py": [""],
     "wta.py": ["", "center"],
