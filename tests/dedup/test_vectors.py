@@ -85,6 +85,30 @@ def test_rows_far_from_the_origin_and_other_types() -> None:
     assert find_duplicate_vectors(whole, 0.5, metric="l2").cluster_of.tolist() == expected
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64", "float64"])
+def test_whole_numbers_that_float32_rounds_stay_different(kind: str) -> None:
+    high = 2**24 if kind.endswith("32") else 2**52
+    rows = np.array([[high, 0], [high + 1, 0], [high + 1, 0], [5, 5]], dtype=kind)
+    found = find_duplicate_vectors(rows, 0.5, metric="l2")
+    assert found.cluster_of.tolist() == [0, 1, 1, 3]
+    assert found.n_equal == 1
+    joined = find_duplicate_vectors(rows, 1.0, metric="l2")
+    assert joined.cluster_of.tolist() == [0, 0, 0, 3]
+    assert joined.measure.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "value, kind", [(2**53 + 1, "int64"), (-(2**53) - 1, "int64"), (2**64 - 1, "uint64")]
+)
+def test_whole_numbers_beyond_float64_are_refused(value: int, kind: str) -> None:
+    rows = np.array([[1, 2], [3, value]], dtype=kind)
+    words = rf"at most 2\*\*53.*got {value} at row 1, column 1"
+    with pytest.raises(InvalidInputError, match=words):
+        find_duplicate_vectors(rows)
+    edge = np.array([[2**53, 1], [2**53 - 1, 1]], dtype=kind)
+    assert find_duplicate_vectors(edge, 0.5, metric="l2").kept.tolist() == [0, 1]
+
+
 def test_the_radius_leaves_out_as_few_as_it_says() -> None:
     rng = np.random.default_rng(0)
     angles = np.array([0.0, 0.1, np.arccos(0.95), 1.0, np.pi])

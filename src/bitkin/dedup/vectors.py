@@ -19,11 +19,11 @@ from bitkin.checks import is_number, one_of, shown, whole_number
 from bitkin.codes import Codes
 from bitkin.dedup.duplicates import Clustered, find_closest_links
 from bitkin.dedup.linking import Pairs, sort_pairs
+from bitkin.dedup.vector_rows import first_equals, read_rows
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands.bands import Rows
 from bitkin.index.flat import FlatIndex
-from bitkin.io.vectors import VectorSource, open_vectors
-from bitkin.memory import require_memory
+from bitkin.io.vectors import open_vectors
 from bitkin.randomness import Draws, resolve_seed
 
 MISS_RATE = 1e-4
@@ -107,7 +107,8 @@ def find_duplicate_vectors(
     Parameters
     ----------
     vectors : 2-D array, data frame, path, list of paths or VectorSource
-        Dense rows, held in memory as float32, or as float64 where they are.
+        Dense rows, held in memory as float32 where that holds them exactly, else (float64, and
+        integers of 32 bits or more) as float64. Integers beyond 2**53 are refused.
     threshold : float, optional
         For metric="cosine" the least cosine similarity of near-duplicates, 0.95 by default, for
         "l2" the largest distance, which has no default.
@@ -140,10 +141,10 @@ def find_duplicate_vectors(
     threshold = vector_threshold(threshold, metric)
     n_bits = whole_number(n_bits, "n_bits", low=64, high=4096)
     every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
-    rows = _read_rows(open_vectors(vectors, name="vectors"))
+    rows = read_rows(open_vectors(vectors, name="vectors"))
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     zero = (lengths == 0) & (metric == "cosine")
-    first_equal = _first_equals(rows)
+    first_equal = first_equals(rows)
     first_equal[zero] = np.flatnonzero(zero)
     compared = np.flatnonzero((first_equal == np.arange(len(rows))) & ~zero)
     copies = np.flatnonzero(first_equal != np.arange(len(rows)))
@@ -275,32 +276,6 @@ class _Linking:
         roots = np.empty_like(self._parents)
         roots_into(self._parents, roots)
         return roots
-
-
-def _read_rows(source: VectorSource) -> npt.NDArray[Any]:
-    if source.sparse:
-        raise InvalidInputError(
-            f"{source.name} must hold dense vectors, got sparse rows. For sets, MinHash and "
-            "BandIndex find near-duplicates; or convert the rows to a dense array."
-        )
-    dtype = np.float64 if source.dtype == np.float64 else np.float32
-    n, d = source.shape
-    if n is not None:
-        require_memory(n * d * np.dtype(dtype).itemsize, source.name, "Give fewer rows at a time.")
-    batches = [np.array(batch, dtype=dtype) for _, batch in source.batches()]
-    if not batches:
-        return np.empty((0, d), dtype=dtype)
-    return batches[0] if len(batches) == 1 else np.concatenate(batches)
-
-
-def _first_equals(rows: npt.NDArray[Any]) -> Rows:
-    """Return for every row the first one with the same bytes."""
-    if not len(rows):
-        return np.empty(0, dtype=np.int64)
-    whole = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    equals: Rows = first[inverse].astype(np.int64)
-    return equals
 
 
 def _candidates(
