@@ -59,7 +59,7 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
     if has_vector_suffix(path):
         return _about_vectors(path) | size
     folder = path.with_name(f"{path.name}.epochs")
-    if is_begun(folder):
+    if is_begun(folder) and not is_state(path):
         epochs = len(list_models(folder))
         about = {"kind": "codes of a stream", "epochs": epochs, "models": str(folder)}
         return about | size

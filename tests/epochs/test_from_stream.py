@@ -13,6 +13,7 @@ import pytest
 import bitkin
 from bitkin import EpochIndex, StreamRun
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
+from bitkin.stream_files import written
 
 X: npt.NDArray[np.float32] = (
     np.random.default_rng(4).standard_normal((500, 11)) * np.linspace(3, 1, 11)
@@ -94,6 +95,59 @@ def test_what_a_killed_run_wrote_after_its_state_is_left_out() -> None:
     for name in ("state", "codes", "kept", "codes.epochs"):
         Path(name).rename(Path("moved", name))
     require_same(EpochIndex.from_stream("moved/state"), index)
+
+
+@pytest.mark.parametrize("form", ["raw", "jsonl"])
+@pytest.mark.parametrize("step", ["_size_of", "_read_rows", "_read_codes", "_read_corrections"])
+def test_a_reader_beside_a_writer_gives_every_row_its_model(
+    form: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the run writes between any two steps of reading its codes."""
+    hasher = bitkin.ProjectionHash(4, projection="opast", rotation="unifdiag", epochs=100)
+    with StreamRun(hasher, "codes", corrections="kept", output_format=form) as run:
+        run.encode(X[:150])
+        read = getattr(written, step)
+        rest = iter([X[150:]])
+
+        def write_and_read(*arguments: Any) -> Any:
+            for rows in rest:
+                run.encode(rows)
+            return read(*arguments)
+
+        monkeypatch.setattr(written, step, write_and_read)
+        beside = written.WrittenStream("codes", corrections="kept")
+        whole = written.WrittenStream("codes", corrections="kept")
+    assert (beside.n_rows, whole.n_rows) == (500 if step == "_size_of" else 150, 500)
+    for part, right in zip(beside.parts(), whole.parts(), strict=False):
+        n = len(part.codes)
+        assert (part.first_row, part.codes.fingerprint) == (
+            right.first_row,
+            right.codes.fingerprint,
+        )
+        assert part.codes.to_bytes().tolist() == right.codes.to_bytes()[:n].tolist()
+        assert part.corrections is not None
+        assert right.corrections is not None
+        assert part.corrections.tolist() == right.corrections[:n].tolist()
+
+
+@pytest.mark.parametrize("form", ["raw", "jsonl"])
+def test_half_a_line_that_a_killed_run_left_is_passed_over(form: str) -> None:
+    write(X, output_format=form)
+    index = EpochIndex.from_stream("state")
+    for name in ("codes", "codes.epochs/rows.jsonl"):
+        if form == "jsonl" or name != "codes":
+            with Path(name).open("ab") as file:
+                file.write(b'{"row": 500, "mo')
+    require_same(EpochIndex.from_stream("state"), index)
+    require_same(EpochIndex.from_stream("codes", corrections="kept"), index)
+
+
+def test_a_list_of_models_shorter_than_the_state_knows_is_named() -> None:
+    write(X)
+    rows = Path("codes.epochs/rows.jsonl")
+    rows.write_bytes(rows.read_bytes()[:-3])
+    with pytest.raises(CorruptFileError, match="bytes where the state knows of"):
+        EpochIndex.from_stream("state")
 
 
 def test_a_stream_of_one_row_or_none() -> None:

@@ -53,6 +53,28 @@ def test_vectors_make_distances_exact(index: str) -> None:
     assert lists(found) == lists(bitkin.evaluate.nearest(X, Q, 5))
 
 
+@pytest.mark.parametrize("index", ["index", "state"])
+def test_an_estimate_stays_one_where_vectors_are_given(index: str) -> None:
+    found = bitkin.search_files(index, "queries.npy", k=5, vectors="vectors.npy", stage="estimate")
+    right = bitkin.EpochIndex.load("index")
+    if index == "state":
+        right = bitkin.EpochIndex.from_stream("state", vectors=X)
+    assert lists(found) == lists(right.search(Q, 5))
+
+
+def test_exact_looks_at_as_many_rows_as_the_help_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    search = bitkin.EpochIndex.search
+
+    def note(index: Any, queries: Any, k: int, *, oversample: int, allow: Any) -> Any:
+        asked.append((k, k * oversample))
+        return search(index, queries, k, oversample=oversample, allow=allow)
+
+    monkeypatch.setattr(bitkin.EpochIndex, "search", note)
+    bitkin.search_files("index", "queries.npy", k=2, vectors="vectors.npy", oversample=3)
+    assert set(asked) == {(6, 60)}
+
+
 def test_a_filter_and_ids_of_vectors_are_kept() -> None:
     np.save("allowed.npy", np.arange(50, 60))
     found = bitkin.search_files("index", "queries.npy", k=3, allow="allowed.npy")
@@ -102,3 +124,8 @@ def test_the_command_searches_streams(run: Run) -> None:
     done = run("search", "codes", "queries.npy")
     assert done.code == 1
     assert "codes has no corrections" in done.err
+
+
+def test_a_state_with_models_beside_it_is_described_as_a_state() -> None:
+    Path("codes.epochs").rename("state.epochs")
+    assert bitkin.describe_file("state")["kind"] == "state of a stream"

@@ -70,14 +70,19 @@ class WrittenStream:
         out, folder = given, given.with_name(f"{given.name}.epochs")
         kept = None if corrections is None else Path(corrections)
         form, n_rows, made_for = None, None, None
+        rows_bytes, output_bytes = None, None
         if is_state(given):
             state = load_state(given)
             settings, n_rows = state.settings, state.position.n_vectors
+            # a state of the start does not say which model made the rows that came since
+            rows_bytes = state.position.rows_bytes or None
+            output_bytes = state.position.output_bytes
             form, made_for = settings.get("--output-format"), settings.get("--metric")
             if settings.get("--out") == "stdout":
                 raise InvalidInputError(
                     f"{given} is of a stream whose codes went to stdout. Give the file that they "
-                    "are in, and its models as epochs_to."
+                    "are in, with the folder of models beside it as NAME.epochs (in Python, "
+                    "epochs_to may name another folder)."
                 )
             out = _beside(given, settings["--out"])
             if settings.get("--epochs-to") is not None:
@@ -93,8 +98,13 @@ class WrittenStream:
         self.metric = one_of(metric or made_for or "l2", "metric", METRICS)
         self.path = given
         self._folder = folder
-        self._models, self._empty = _read_rows(folder, out)
-        self._codes = _read_codes(out, self._first_spec(), form)
+        # A run may be writing: models before their rows, corrections before their codes. So what
+        # there is of codes comes first, and all of it has its model and its corrections.
+        there = _size_of(out)
+        if output_bytes is not None:
+            there = min(there, output_bytes)
+        self._models, self._empty = _read_rows(folder, out, rows_bytes)
+        self._codes = _read_codes(out, self._first_spec(), form, there)
         self.n_rows = len(self._codes) if n_rows is None else n_rows
         if len(self._codes) < self.n_rows:
             raise CorruptFileError(
@@ -151,19 +161,36 @@ def _beside(state: Path, name: Any) -> Path:
     return state.resolve().parent / str(name)
 
 
-def _read_rows(folder: Path, out: Path) -> tuple[list[tuple[int, str]], list[int]]:
-    """Return the first row and the model of every epoch, and the rows that are empty."""
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _whole_lines(data: bytes) -> list[bytes]:
+    """Return lines without the last one where it is half-written."""
+    return data[: data.rfind(b"\n") + 1].splitlines()
+
+
+def _read_rows(
+    folder: Path, out: Path, n_bytes: int | None
+) -> tuple[list[tuple[int, str]], list[int]]:
+    """Return the first row and the model of every epoch, and the rows that are empty; of so many
+    bytes that a state knows of, or all.
+    """
     path = rows_file(folder)
     try:
-        lines = path.read_text("utf-8").splitlines()
+        data = path.read_bytes()
     except OSError as error:
         raise FileAccessError(
             f"{path} cannot be read: {error.strerror or error}. It says which model made which "
-            f"rows of {out}; give the folder that it is in as epochs_to."
+            f"rows of {out}; put the folder that it is in beside the codes as {out.name}.epochs, "
+            "or in Python give it as epochs_to."
         ) from error
     models, empty = [], []
     try:
-        for line in map(json.loads, lines):
+        for line in map(json.loads, _whole_lines(data[:n_bytes])):
             if "model" in line:
                 name = str(line["model"])
                 if Path(name).name != name:
@@ -176,6 +203,11 @@ def _read_rows(folder: Path, out: Path) -> tuple[list[tuple[int, str]], list[int
             raise ValueError("epochs begin one after another")
     except (ValueError, TypeError, KeyError, AttributeError):
         raise CorruptFileError(f"{path} has lines that are not those of a stream.") from None
+    if n_bytes is not None and len(data) < n_bytes:
+        raise CorruptFileError(
+            f"{path} has {len(data):,} bytes where the state knows of {n_bytes:,}: it was changed "
+            "since. Restore it from a copy."
+        )
     if not models:
         raise InvalidInputError(
             f"{out} cannot be searched: {path} names no models. Codes of a stream without epochs "
@@ -184,18 +216,19 @@ def _read_rows(folder: Path, out: Path) -> tuple[list[tuple[int, str]], list[int
     return models, empty
 
 
-def _read_codes(path: Path, spec: Any, form: str | None) -> npt.NDArray[np.uint8]:
-    """Return packed codes, uint8 (n, bytes per code)."""
+def _read_codes(path: Path, spec: Any, form: str | None, n_bytes: int) -> npt.NDArray[np.uint8]:
+    """Return packed codes, uint8 (n, bytes per code), of the first so many bytes."""
     size: int = spec.n_bytes
     try:
         if form == "jsonl" or (form is None and _are_lines(path)):
             with path.open("rb") as file:
-                codes = [json.loads(line)["code"] for line in file]
+                lines = _whole_lines(file.read(n_bytes))
+            codes = [json.loads(line)["code"] for line in lines]
             packed = b"".join(
                 bytes(size) if code is None else bytes.fromhex(code) for code in codes
             )
             return np.frombuffer(packed, dtype=np.uint8).reshape(len(codes), size)
-        n_rows = path.stat().st_size // size  # what comes after is half a code
+        n_rows = n_bytes // size  # what comes after is half a code
         if n_rows == 0:
             return np.empty((0, size), dtype=np.uint8)
         return np.memmap(path, np.uint8, "r", 0, (n_rows, size))
@@ -212,10 +245,7 @@ def _are_lines(path: Path) -> bool:
 
 
 def _read_corrections(path: Path, n_rows: int) -> npt.NDArray[np.float32]:
-    try:
-        there = path.stat().st_size // 8
-    except OSError as error:
-        raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error
+    there = _size_of(path) // 8
     if there < n_rows:
         raise CorruptFileError(
             f"{path} has corrections of {there:,} vectors, and there are {n_rows:,} codes. Give "
