@@ -514,6 +514,7 @@ def forged(hasher: WTAHash, path: Path, **changes: Any) -> Path:
         "filler": hasher._donors.densify,
         "alphabet_size": hasher.alphabet_size_,
         "empty_share": hasher.empty_share_,
+        "fewest_nonzeros": hasher._standardizer.fewest_nonzeros,
     }
     tensors = {**hasher._standardizer.arrays(), **changes.pop("tensors", {})}
     tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}

@@ -290,6 +290,13 @@ def test_a_file_with_another_centre_is_refused(tensors: dict[str, Any], tmp_path
         bitkin.load(forged(hasher, tmp_path / "bad", tensors=tensors))
 
 
+@pytest.mark.parametrize("fewest", [0, 3, -1, 25, "3", None])
+def test_a_file_with_another_number_of_nonzeros_is_refused(fewest: Any, tmp_path: Path) -> None:
+    hasher = WTAHash(8).fit(uneven())
+    with pytest.raises(CorruptFileError):
+        bitkin.load(forged(hasher, tmp_path / "bad", fewest_nonzeros=fewest))
+
+
 def lone_nonzeros(d: int) -> npt.NDArray[np.float32]:
     return np.eye(d, dtype=np.float32)
 
@@ -303,9 +310,9 @@ def test_rows_that_share_nothing_do_not_agree_after_a_fit_on_full_rows(window: i
         assert (hasher.densify_, hasher.alphabet_size_) == (None, window)
         symbols = hasher.transform(lone_nonzeros(d))
         agreement = (symbols[:, None] == symbols).mean(axis=2)[~np.eye(d, dtype=bool)]
-        if center is False:
-            assert agreement.mean() < 1 / window + 0.05
-            assert agreement.max() < 0.6
+        assert hasher.center_ is (center == "auto")
+        assert agreement.mean() < 1 / window + 0.05
+        assert agreement.max() < 0.6
         assert np.array_equal(symbols, hasher.transform(scipy.sparse.csr_array(lone_nonzeros(d))))
     plain = WTAHash(256, window, center=False, densify=None).fit(full)
     symbols = plain.transform(lone_nonzeros(d))
@@ -313,8 +320,31 @@ def test_rows_that_share_nothing_do_not_agree_after_a_fit_on_full_rows(window: i
     assert plain.fingerprint_ != WTAHash(256, window, center=False).fit(full).fingerprint_
 
 
-def test_filling_windows_later_survives_files(tmp_path: Path) -> None:
-    hasher = WTAHash(64, center=False).fit(np.ones((3, 30)) + np.arange(30))
+@pytest.mark.parametrize("degree", [1, 2])
+def test_centred_windows_of_zeros_are_empty_in_rows_with_far_fewer_nonzeros(degree: int) -> None:
+    X = uneven(300, 40)
+    X[:, ::2] *= np.random.default_rng(1).random((300, 20)) < 0.7
+    X[0, 3:] = 0
+    rows = X.copy()
+    rows[:4, 2:] = 0
+    hasher = WTAHash(64, degree=degree, center=True).fit(X)
+    zeros = WTAHash(64, degree=degree, center=True, densify=None).fit(X)
+    nonzeros = np.sort(np.count_nonzero(X, axis=1))
+    assert hasher._standardizer.fewest_nonzeros == nonzeros[3]  # 1 % of 300 rows
+    assert zeros._standardizer.fewest_nonzeros == 0
+    hollow = np.count_nonzero(rows, axis=1) < nonzeros[3]
+    assert hollow[:4].all()
+    seen = (rows != 0)[:, hasher._windows.features.reshape(degree, 64, 4)].any(axis=(1, 3))
+    kept = seen | ~hollow[:, None]
+    same = hasher.transform(rows) == zeros.transform(rows)
+    assert same[kept].all()
+    assert same[~kept].mean() < 0.5
+    assert hasher.encode(scipy.sparse.csr_array(rows)) == hasher.encode(rows)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_filling_windows_later_survives_files(center: bool, tmp_path: Path) -> None:
+    hasher = WTAHash(64, center=center).fit(np.arange(30) + np.arange(1, 4)[:, None])
     hasher.save(tmp_path / "model")
     back = bitkin.load(tmp_path / "model")
     assert back.encode(lone_nonzeros(30)) == hasher.encode(lone_nonzeros(30))

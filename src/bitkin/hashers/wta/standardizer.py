@@ -33,11 +33,14 @@ _UNITS_APART = 10.0
 class Standardizer:
     """z = (x − centre) · factors in float64, each of the two only where it is given.
 
-    `centre` and `factors` are float64 (n_features,), or None.
+    `centre` and `factors` are float64 (n_features,), or None. A row with fewer than
+    `fewest_nonzeros` of them is hollow: centred, its zeros would say the same in every such row, so
+    windows that look at zeros only are empty. In other rows a zero is a number like any other.
     """
 
     centre: Floats | None = None
     factors: Floats | None = None
+    fewest_nonzeros: int = 0
 
     @property
     def keeps_zeros(self) -> bool:

@@ -19,6 +19,8 @@ WARNED_SHARE = 0.9
 """Share of empty windows above which a given window size is warned about."""
 
 DEFAULT_WINDOW = 4
+_RARE_ROWS = 100  # fewer than one in so many is rare
+_HOLLOW = 4  # so many times fewer nonzeros than the mean are few
 
 
 @dataclass(slots=True)
@@ -39,6 +41,22 @@ class Sparsity:
     def n_rows(self) -> int:
         """Rows with any nonzero."""
         return sum(self.rows_with.values())
+
+    def fewest_usual(self) -> int:
+        """Return the number of nonzeros below which a row is not like these: fewer than 99 % of
+        them have, or than a quarter of the mean.
+
+        With half of the mean, Fashion-MNIST (mean 388, 1 % below 150) loses 0.01 of recall once
+        such rows are hashed by their nonzeros.
+        """
+        n_rows, below, usual = self.n_rows, 0, 0
+        for number in sorted(self.rows_with):
+            if below * _RARE_ROWS > n_rows:
+                break
+            usual = number
+            below += self.rows_with[number]
+        total = sum(number * rows for number, rows in self.rows_with.items())
+        return max(usual, -(-total // (_HOLLOW * max(1, n_rows))))
 
     def empty_share(self, window: int, degree: int) -> float:
         """Return the expected share of empty windows: exact at degree 1, a rule of thumb above."""

@@ -95,8 +95,24 @@ def _dense_hasher(
             winners,
         )
         if standardizes:
+            counts = np.count_nonzero(numbers, axis=1)
             # a row of zeros has nothing to hash, wherever the centre is
-            winners[~numbers.any(axis=1)] = -1
+            winners[counts == 0] = -1
+            hollow = np.flatnonzero(counts < standardizer.fewest_nonzeros)
+            if len(hollow):
+                winners[hollow] = np.where(sees_nonzeros(numbers[hollow]), winners[hollow], -1)
+
+    def sees_nonzeros(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell for every row, not centred, and window whether it looks at any nonzero."""
+        raw = read_only(numbers.astype(np.float64))
+        found = np.empty((len(raw), windows.plan.n_hashes), dtype=np.int32)
+        seen = np.zeros(found.shape, dtype=bool)
+        # Factor by factor, as if there were no products: one is zero already if one factor is.
+        for factor in range(windows.plan.degree):
+            features = windows.features[factor : factor + 1]
+            dense_winners_into(raw, features, windows.coefficients, slots, components, best, found)
+            seen |= found >= 0
+        return seen
 
     return hash_rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -77,7 +77,9 @@ class WTAHash(Hasher):
         How windows without any nonzero component get a symbol: from the next filled window to the
         right, or from one chosen by hashing, which has lower variance. None leaves them 0, where
         two empty windows match. "auto" fills every empty window by "optimal", in rows that were
-        fitted and in those that come later.
+        fitted and in those that come later. In centred rows zeros are numbers like others, except
+        in a row with fewer nonzeros than 99 % of the fitted ones, or than a quarter of their mean:
+        there a window that looks at zeros only is empty and filled.
     alphabet_size : int or None, default None
         Symbols are reduced modulo this number (the paper's R). None: `window` where no fitted row
         has an empty window, else the power of two from `window` on, up to 256, which costs no more
@@ -110,7 +112,8 @@ class WTAHash(Hasher):
     window_, alphabet_size_, center_, scale_ : int, int, bool, bool
         What "auto" and None became.
     densify_ : str or None
-        What "auto" became for the fitted rows: None where no window of theirs is empty.
+        What "auto" became for the fitted rows: None where no window of theirs is empty, those of
+        the few centred rows apart that have far fewer nonzeros than the others.
     empty_share_ : float
         Share of empty windows among the fitted rows, those of zeros apart; where they are centred,
         the share of windows whose features never vary.
@@ -207,6 +210,7 @@ class WTAHash(Hasher):
             "filler": self._donors.densify,
             "alphabet_size": self.alphabet_size_,
             "empty_share": self.empty_share_,
+            "fewest_nonzeros": self._standardizer.fewest_nonzeros,
         }
         tensors = {**self._standardizer.arrays(), **names_tensor(self)}
         write_file(path, "WTAHash", {"given": self._given, **fitted}, self.fingerprint_, tensors)
@@ -283,6 +287,8 @@ class WTAHash(Hasher):
         else:
             windows = self._windows.features[0].reshape(self.n_hashes, -1)
             self.empty_share_ = survey.constant_share(windows)
+            if self.densify is not None:
+                standardizer = replace(standardizer, fewest_nonzeros=survey.sparsity.fewest_usual())
         densify = filler = self.densify
         if densify == "auto":
             # rows to come may have empty windows, whether fitted ones have or not
@@ -398,6 +404,8 @@ class WTAHash(Hasher):
             "coefficients": weighted,
             **asdict(plan),
         }
+        if standardizer.fewest_nonzeros:  # models of older versions know no such number
+            settings["fewest_nonzeros"] = standardizer.fewest_nonzeros
         self.fingerprint_ = fingerprint("WTAHash", settings, standardizer.arrays())
         self._donors = Donors(filler, self.spec_.n_symbols, window, alphabet_size, self.seed_)
 
@@ -469,4 +477,7 @@ def _read_standardizer(stored: StoredFile, n_features: int) -> Standardizer:
         raise InvalidInputError("centre must be finite.")
     if factors is not None and not (np.isfinite(factors).all() and (factors > 0).all()):
         raise InvalidInputError("factors must be finite and above 0.")
-    return Standardizer(centre, factors)
+    fewest = stored.optional_parameter("fewest_nonzeros")  # older files have none
+    most = 0 if centre is None else n_features
+    fewest = whole_number(fewest or 0, "fewest_nonzeros", low=0, high=most)
+    return Standardizer(centre, factors, fewest)
