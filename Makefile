@@ -35,7 +35,7 @@ $(READY): pyproject.toml
 	touch $@ $(VENV)/.ready
 
 demo: $(VENV)/.ready
-	$(BIN)/bitkin demo
+	$(BIN)/bitkin demo --force
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n $(JOBS)

@@ -11,7 +11,8 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,6 +84,21 @@ def set_threads(n: int) -> None:
             _blas_wanted = number
         else:
             _set_blas(number)
+
+
+@contextmanager
+def threads_held_at(n: int) -> Iterator[None]:
+    """Use so many threads while the block runs, and then as many as before, set or not."""
+    global _n_threads
+    before = _n_threads
+    set_threads(n)
+    try:
+        yield
+    finally:
+        set_threads(available_cores() if before is None else before)
+        if before is None:
+            with interrupts.sealed, _lock:
+                _n_threads = None  # the environment says again
 
 
 class _BlasLibrary(NamedTuple):

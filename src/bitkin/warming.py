@@ -14,6 +14,7 @@ from bitkin.code_spec import MAX_SYMBOLS
 from bitkin.codes import Codes
 from bitkin.collection.collection import Collection
 from bitkin.dedup.finder import find_duplicates
+from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -163,7 +164,15 @@ def _warm_minhash(rows: Any, lengths: list[int]) -> None:
 
 
 def _warm_stream(rows: Any, lengths: list[int]) -> None:
-    ProjectionHash(8, projection="opast", rotation="unifdiag").partial_fit(rows).encode(rows)
+    for rotation in ("auto", "unifdiag"):
+        hasher = ProjectionHash(8, projection="opast", rotation=rotation)
+        hasher.partial_fit(rows)
+        hasher.new_epoch()
+        hasher.encode(rows)
+        index = EpochIndex("l2")
+        index.follow(hasher, rows)
+        for queries in (rows[:1], rows[:5]):
+            index.search(queries, 10)
 
 
 def _warm_dedup(rows: Any, lengths: list[int]) -> None:

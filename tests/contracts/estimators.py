@@ -46,16 +46,7 @@ def scikit_learn_instances() -> list[Any]:
     they ask for more than that data has, and take what there is.
     """
     others = [one for one in instances() if type(one).__name__ not in hashers.INSTANCES]
-    small = [one for one in [*hashers.scikit_learn_instances(), *others] if not _like_default(one)]
-    return [*(kind() for kind in exported()), *small]
-
-
-def _like_default(estimator: Any) -> bool:
-    """Whether an instance differs from the default one by its size only, which proves no more."""
-    sizes = {"n_bits", "n_hashes", "window", "anchors", "n_buckets", "max_iter"}
-    default = type(estimator)().get_params(deep=False)
-    given = estimator.get_params(deep=False)
-    return all(given[name] == default[name] for name in given if name not in sizes)
+    return [*(kind() for kind in exported()), *hashers.scikit_learn_instances(), *others]
 
 
 def vectors(estimator: Any, n: int = 300, d: int = 11, seed: int = 0) -> npt.NDArray[np.float32]:

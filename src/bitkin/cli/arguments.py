@@ -104,7 +104,7 @@ _SPELLED = {
         "rotation", "scale", "window",
     )
 }  # fmt: skip
-_ASSIGNED = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|True|False|None|[\d.]+)")
+_ASSIGNED = re.compile(r"(?<![\w/.])(\w+)=('[^']*'|\"[^\"]*\"|True|False|None|[\d.]+)(?![\w/])")
 
 
 def spell_options(message: str) -> str:

@@ -5,6 +5,7 @@ weights.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -213,7 +214,7 @@ def train(
     )
     print_table("memory", ("", "bytes"), memory_rows(figures))
     what = "--example icd10" if example else f"FILES{options.repeat()}"
-    say(f"next: bitkin classify evaluate {out} {what}")
+    say(f"next: bitkin classify evaluate {shlex.quote(str(out))} {what}")
 
 
 @app.command(cls=Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from functools import partial
@@ -108,7 +109,7 @@ def encode(
         )
         if corrections is not None:
             say(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
-        say(f"next: bitkin index {out} -o index.bitkin")
+        say(f"next: bitkin index {shlex.quote(str(out))} -o index.bitkin")
 
 
 def _resolve_metric(corrections: Path | None, metric: str | None) -> str:

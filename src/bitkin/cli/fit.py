@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -289,7 +290,8 @@ def fit(
                 f", {chosen['empty_share']:.0%} of them empty"
             )
         repeated = repeat_options(options)
-        say(f"next: bitkin encode {out} {' '.join(map(str, vectors))}{repeated} -o codes.bitkin")
+        files = shlex.join(map(str, [out, *vectors]))
+        say(f"next: bitkin encode {files}{repeated} -o codes.bitkin")
 
 
 def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +107,7 @@ def index(
         print_json(index=out, rows=len(built), bytes=out.stat().st_size)
     else:
         say(f"{out}: {len(built):,} codes of {built.spec}, {out.stat().st_size:,} bytes")
-        say(f"next: bitkin search {out} queries.npy --model model.bitkin -k 10")
+        say(f"next: bitkin search {shlex.quote(str(out))} queries.npy --model model.bitkin -k 10")
 
 
 def _settings(kind: str, given: dict[str, Any]) -> dict[str, Any]:

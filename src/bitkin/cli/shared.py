@@ -115,11 +115,12 @@ def _holding(*, force: bool, threads: int | None, quiet: bool) -> Iterator[None]
         if quiet:
             after.callback(_set_variable, os.environ.get(_VARIABLE))
             _set_variable("1")  # nothing about kernels that are compiled
-        if threads is not None:
-            from bitkin.threads import get_threads, set_threads
+        from bitkin.threads import get_threads, threads_held_at
 
-            after.callback(set_threads, get_threads())
-            set_threads(threads)
+        if threads is None:
+            get_threads()  # a variable that makes no sense is told now, small as the work may be
+        else:
+            after.enter_context(threads_held_at(threads))
         yield
 
 

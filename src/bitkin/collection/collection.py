@@ -84,7 +84,13 @@ class Collection(Closes):
     (1, 20)
     """
 
-    def __init__(self, encoder: Encoder, settings: CollectionSettings, store: MemoryStore) -> None:
+    def __init__(
+        self, encoder: Encoder, settings: CollectionSettings, store: MemoryStore | None = None
+    ) -> None:
+        if store is None:
+            raise InvalidInputError(
+                "A collection is made by bitkin.Collection.create(None, hasher, metric=...)."
+            )
         self._encoder = encoder
         self._settings = settings
         self._stages = settings.possible_stages(encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -56,8 +57,17 @@ class Hits:
     def __iter__(self) -> Iterator[list[Hit]]:
         return found_by_query(self.ids, self.distances)
 
+    def __repr__(self) -> str:
+        n_queries, k = self.ids.shape
+        return f"Hits({n_queries:,} queries × {k:,}, {self.distances.dtype} distances)"
+
+    def by_query(self) -> Iterator[list[Hit]]:
+        """Yield what was found for every query, padding left out; the same as iterating."""
+        return iter(self)
+
     def __getitem__(self, query: int) -> list[Hit]:
         """Return what was found for one query."""
+        query = operator.index(query)  # a slice would join what several queries found
         [found] = found_by_query(self.ids[query][None], self.distances[query][None])
         return found
 

@@ -194,6 +194,11 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 f"X must be vectors, got the text {os.fspath(X)!r}. To read a file, give "
                 f"bitkin.io.open_vectors({os.fspath(X)!r})."
             )
+        if isinstance(X, (list, tuple)) and len(X) and all(isinstance(x, str) for x in X):
+            raise InvalidInputError(
+                f"X must be vectors, got {len(X):,} texts. Make vectors of them first, such as "
+                "with sentence-transformers or bitkin.text_features."
+            )
         if not hasattr(X, "columns"):
             in_cells = vectors_in_cells(X, "X")
             X = X if in_cells is None else in_cells

@@ -108,8 +108,9 @@ def _index_from_codes(codes: Codes) -> Any:
 
 
 def _index_with_ids(index: RowIndex) -> Any:
-    ids = index.ids
-    flat = _index_from_codes(index.codes(ids))
+    rows = index.snapshot  # one moment for ids and codes
+    ids = rows.ids()
+    flat = _index_from_codes(rows.codes(ids))
     faiss = _import_faiss()
     mapped = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(index.spec.n_symbols))
     if len(ids):

@@ -46,7 +46,7 @@ class Shortlist(NamedTuple):
                 "nearest instead, or give the ids of one query as hits.ids[None, a:b]."
             )
         require_unmasked(hits, "hits")
-        ids = np.asarray(hits.ids if isinstance(hits, Neighbors) else hits)
+        ids = np.asarray(getattr(hits, "ids", hits))  # of an index, or of a collection
         if ids.ndim != 2 or ids.dtype.kind not in "iu":
             raise InvalidInputError(
                 "hits must be Neighbors, or whole numbers of shape (n_queries, m), got "

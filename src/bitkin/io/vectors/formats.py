@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bitkin.errors import InvalidInputError
+from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.io.stable import stamp_of
 from bitkin.io.vectors.files.hdf5 import Hdf5Rows
 from bitkin.io.vectors.files.npy import open_npy
@@ -72,6 +73,11 @@ def open_paths(paths: Sequence[Path], options: FormatOptions) -> StoredSource:
     groups: dict[_Opener, list[int]] = {}
     used: set[str] = set()
     for i, path in enumerate(paths):
+        if _suffix_of(path) not in _FORMATS and not _is_there(path):
+            raise FileAccessError(
+                f"{path} cannot be read: No such file or directory. If it is a text and no file, "
+                "make a vector of it first, such as with sentence-transformers."
+            )
         stamp_of(path)  # a missing file is named before its suffix is judged
         opener, options_used = _format_of(path)
         used.update(options_used)
@@ -82,6 +88,13 @@ def open_paths(paths: Sequence[Path], options: FormatOptions) -> StoredSource:
         found.update(zip(places, opener([paths[i] for i in places], options), strict=True))
     sources = [found[i] for i in range(len(paths))]
     return sources[0] if len(sources) == 1 else SeveralSources(sources, options.batch_rows)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a null byte, which reading names
+        return True
 
 
 def _suffix_of(path: Path) -> str:

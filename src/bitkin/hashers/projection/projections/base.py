@@ -135,8 +135,8 @@ def require_more_features(n_features: int, n_bits: int, method: str) -> None:
     if n_bits >= n_features:
         raise InvalidInputError(
             f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a "
-            "subspace has fewer directions than the space. Ask for fewer bits, or use "
-            "projection='pca' for as many bits as features, projection='random' for any number."
+            "subspace has fewer directions than the space. Ask for fewer bits, or, where no stream "
+            "is to be followed, fit projection='pca' or 'random'."
         )
 
 
