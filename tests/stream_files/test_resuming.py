@@ -29,6 +29,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def open_run(**options: Any) -> StreamRun:
     hasher = bitkin.ProjectionHash(5, projection="opast", rotation="unifdiag", epochs=100)
+    options = {"on_repeat": lambda n_vectors, text: None, **options}
     return StreamRun(hasher, "codes", state="state", **options)
 
 
@@ -114,7 +115,9 @@ def test_a_short_last_input_is_not_taken_for_the_stream_that_begins_like_it() ->
     with open_run() as run:
         assert run.encode(rows[120:123], from_start=False) == 3
     with open_run() as run:
-        assert run.encode(rows[120:200]) == 77  # those of the last input, then new ones
+        with pytest.raises(InvalidInputError, match="begins with 3 vectors that the state has"):
+            run.encode(rows[120:200])  # those of the last input, or the same three again
+        assert run.encode(rows[123:200], from_start=False) == 77
     with open_run() as run:
         assert run.encode(rows) == 100
     assert Path("codes").read_bytes() == coded(rows)
@@ -217,3 +220,53 @@ def test_a_state_whose_record_of_inputs_cannot_be_is_refused(forge: Any) -> None
     save_hasher(hasher, Path("state"), {"stream": kept})
     with pytest.raises(CorruptFileError, match="has a position that cannot be"):
         load_state(Path("state"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 15])
+def test_few_vectors_that_come_again_are_not_passed_over_in_silence(n: int) -> None:
+    with open_run() as run:
+        run.encode(X[:120])
+    with open_run() as run:
+        run.encode(X[120 : 120 + n])
+    before, codes = Path("state").read_bytes(), Path("codes").read_bytes()
+    for more in (0, 1):
+        with open_run() as run, pytest.raises(InvalidInputError) as said:
+            run.encode(X[120 : 120 + n + more])
+        assert "say so with from_start=False" in str(said.value)
+        assert "with from_start=True" in str(said.value)
+    with open_run() as run, pytest.raises(InvalidInputError, match="nothing was coded"):
+        run.encode_file(io.BytesIO(X[120 : 120 + n].tobytes()), dim=9)
+    assert (Path("state").read_bytes(), Path("codes").read_bytes()) == (before, codes)
+    with open_run() as run:
+        assert run.encode(X[120 : 120 + n], from_start=False) == n
+    rows = np.concatenate([X[: 120 + n], X[120 : 120 + n]])
+    assert Path("codes").read_bytes() == coded(rows)
+    with open_run() as run:
+        assert (run.encode(np.concatenate([rows, X[:3]]), from_start=True), run.n_repeated) == (
+            3,
+            120 + 2 * n,
+        )
+
+
+@pytest.mark.parametrize("n_kinds", [1, 2])
+def test_a_stream_of_hardly_any_different_vectors_does_not_guess(n_kinds: int) -> None:
+    still = np.tile(X[:n_kinds], (30, 1))
+    assert feed_file(still.tobytes()) == (len(still), 0)
+    with open_run() as run, pytest.raises(InvalidInputError, match="too much alike"):
+        run.encode(still)
+    assert feed_file(still.tobytes()) == (0, len(still))  # the very same file
+    with open_run() as run:
+        assert run.encode(still, from_start=False) == len(still)
+
+
+def test_vectors_that_only_seem_to_come_again_are_passed_over_with_a_warning() -> None:
+    with open_run(on_repeat=None) as run:
+        run.encode(X[:120])
+    with open_run(on_repeat=None) as run:
+        with pytest.warns(UserWarning, match="first 120 vectors were coded before") as said:
+            assert run.encode(X[:150]) == 30
+        assert said[0].filename == __file__
+        assert run.encode(X[150:200]) == 50  # once
+    with open_run(on_repeat=None) as run:
+        assert run.encode(X, from_start=True) == 100  # as told: no warning
+    assert Path("codes").read_bytes() == coded(X)

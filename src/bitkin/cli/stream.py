@@ -197,7 +197,8 @@ def stream(
 
     With --state the run can be stopped, or killed, at any time: the same command cuts the output
     back to the last state and continues. Stdin may begin again, as a file does: vectors that were
-    taken are recognized and skipped; or it continues from the vector that the command names. On
+    taken are recognized and skipped; or it continues from the vector that the command names
+    (--continue says so: without it, few vectors that equal the last ones are refused). On
     stdout nothing can be cut back: drop the codes from there on.
 
     SIGUSR1 begins an epoch at the next vector, whatever --epochs says.
@@ -207,7 +208,7 @@ def stream(
     Example: bitkin stream --format jsonl --field embedding --json < vectors.jsonl
 
     Example: tail -c +$(($(bitkin stream --state state.bitkin --position bytes) + 1)) vectors.f32 |
-    bitkin stream --dim 128 --bits 32 -o codes.bin --state state.bitkin
+    bitkin stream --dim 128 --bits 32 -o codes.bin --state state.bitkin --continue
     """
     from bitkin.stream_files.opening import StreamPlaces
     from bitkin.stream_files.run import require_with
@@ -271,6 +272,7 @@ def stream(
                 strict=strict,
                 progress=report,
                 on_skip=lambda row, text: news.say("skipped", f"warning: {text}", vector=row),
+                on_repeat=lambda n_vectors, text: None,  # said at the end, see `_say_repeated`
                 spelling=OPTIONS,
             )
         with run:

@@ -21,7 +21,8 @@ class Resuming:
     What a run is fed counts as one input, in however many calls. Vectors that begin as the stream
     did, or as the last input, are compared with it to its end; where they differ on the way, the
     input is refused. All other vectors continue the stream, but for those of a file that was read
-    before and does not begin as it did.
+    before and does not begin as it did. Few vectors, or many of the same, may well come again as
+    new ones: unless they are of the very file that was read, the caller must say which they are.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ class Resuming:
         self._repetition: Repetition | None = self._new_repetition()
         self._source: str | None = None  # that the input began with; None before it has begun
         self.n_repeated = 0
+        self.is_guess = False
+        """Whether only the vectors told that they were taken before."""
 
     @property
     def n_awaited(self) -> int:
@@ -112,7 +115,7 @@ class Resuming:
             if repetition.is_decided:
                 if n_taken and repetition.repeated is None:
                     raise self._changed_error(f"{name} is not the stream from its start")
-                self._settle(repetition, block.form, name)
+                self._settle(repetition, block.form, name, is_told=True)
                 repetition = None
             yield from new
         if repetition is not None and n_taken:
@@ -122,13 +125,27 @@ class Resuming:
                 f"only what comes after them with {self._spelling.given('from_start', False)}."
             )
 
-    def _settle(self, repetition: Repetition, form: str, name: str) -> None:
+    def describe_guess(self, name: str) -> str:
+        """Say that vectors were passed over, as they seemed to be those that were taken."""
+        return (
+            f"{name} began again: its first {self.n_repeated:,} vectors were coded before, and "
+            "skipped. If they are new although they are the same, say so with "
+            f"{self._spelling.given('from_start', False)}."
+        )
+
+    def _settle(
+        self, repetition: Repetition, form: str, name: str, *, is_told: bool = False
+    ) -> None:
         """Note what the input turned out to be, or refuse it."""
         self._repetition = self._new_repetition()  # of the next input, where this one is refused
         source, self._source = self._source or "", None
         if repetition.is_changed:
             raise self._changed_error(f"{name} begins as before, and then differs")
         if repetition.repeated is not None:
+            is_guess = not is_told and not (source and source == self._taken.source)
+            if is_guess and not repetition.repeated.is_telling:
+                raise self._ambiguous_error(name, repetition.repeated.n_vectors)
+            self.is_guess = is_guess
             if repetition.repeated is not self._taken.last:
                 self._position.input_bytes = repetition.n_bytes
                 self._position.form = form
@@ -153,6 +170,15 @@ class Resuming:
             f"{what}: the state has taken {self._position.n_vectors:,} other vectors. If it "
             f"continues after them, say so with {self._spelling.given('from_start', False)}; if it "
             f"was changed, begin again with {self._spelling.given('fresh')}."
+        )
+
+    def _ambiguous_error(self, name: str, n_vectors: int) -> InvalidInputError:
+        few = "1 vector" if n_vectors == 1 else f"{n_vectors:,} vectors"
+        return InvalidInputError(
+            f"{name} begins with {few} that the state has taken already, too few or too much alike "
+            "to tell whether they come again or are new: nothing was coded. If they continue the "
+            f"stream, say so with {self._spelling.given('from_start', False)}; if this is the "
+            f"whole stream again, with {self._spelling.given('from_start')}."
         )
 
     def _unknown_error(self, name: str) -> InvalidInputError:

@@ -21,6 +21,7 @@ from bitkin.checks import one_of, whole_number
 from bitkin.closing import Closes
 from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.notices import warn_caller
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
 from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter, WritesBytes
@@ -61,8 +62,10 @@ class StreamRun(Closes):
     length of the output are saved in one step; the same call cuts the output back to the last state
     and continues. Feed it from the vector that `position` names, or all vectors again, or those of
     the last input again: where the first vectors are those that were taken, all that were taken are
-    compared by a checksum and passed over. Input that differs from them on the way is refused, and
-    so is a file that was read before and has other vectors now. However often a run is continued,
+    compared by a checksum and passed over, with a warning unless it is the very file that was read.
+    Input that differs from them on the way is refused, and so is a file that was read before and
+    has other vectors now, and a repetition of fewer than 16 vectors, or of hardly any different
+    ones, from elsewhere: `from_start` says what those are. However often a run is continued,
     codes, corrections and models are byte for byte those of a run in peace. `bitkin stream` is this
     class on stdin, and either continues what the other began.
 
@@ -101,6 +104,9 @@ class StreamRun(Closes):
     on_skip : callable, optional
         Called with the number and the description of the first vector that is skipped. By default
         it is a warning.
+    on_repeat : callable, optional
+        Called with the number and the description of vectors that were passed over because they
+        seemed to come again, though nothing but themselves told so. By default it is a warning.
     spelling : ArgumentSpelling, optional
         How messages name arguments; the command line has its own way.
 
@@ -152,6 +158,7 @@ class StreamRun(Closes):
         strict: bool = False,
         progress: Callable[[int], None] | None = None,
         on_skip: Callable[[int, str], None] | None = None,
+        on_repeat: Callable[[int, str], None] | None = None,
         spelling: ArgumentSpelling = PYTHON,
     ) -> None:
         if out is None:
@@ -179,6 +186,7 @@ class StreamRun(Closes):
         self._progress = progress
         self._on_skip = _warn_of_skipped if on_skip is None else on_skip
         self._has_skipped = False
+        self._on_repeat = _warn_of_repeated if on_repeat is None else on_repeat
         with ExitStack() as closing:
             opener = StreamOpener(places, self._settings, fresh, spelling)
             opened = opener.open(out, closing)
@@ -366,6 +374,9 @@ class StreamRun(Closes):
         before = self.position.n_vectors
         for block in self._resuming.new_blocks(blocks, name, from_start, source):
             self._take(block, name)
+        if self._resuming.is_guess:
+            self._resuming.is_guess = False
+            self._on_repeat(self.n_repeated, self._resuming.describe_guess(name))
         return self.position.n_vectors - before
 
     def _take(self, block: StreamBlock, name: str) -> None:
@@ -449,3 +460,7 @@ def _first_not_finite(rows: npt.NDArray[np.float32]) -> int:
 
 def _warn_of_skipped(row: int, message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=6)
+
+
+def _warn_of_repeated(n_vectors: int, message: str) -> None:
+    warn_caller(message)

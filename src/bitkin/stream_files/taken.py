@@ -23,6 +23,8 @@ from bitkin.stream_files.vectors_in import StreamBlock
 # An input whose first vectors are these is taken for one that begins again. One vector may well
 # come twice, so many in the same order hardly ever.
 _HEAD_VECTORS = 16
+# That many of them must differ: a sensor that stands still sends the same vector again and again.
+_DIFFERENT_VECTORS = 8
 _UNKNOWN = -1
 
 
@@ -50,6 +52,13 @@ class TakenVectors:
     def unknown(cls, n_vectors: int) -> TakenVectors:
         """Return so many vectors, any of which may be these."""
         return cls(n_vectors, _UNKNOWN)
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether other vectors that are the same are hardly new ones: these are many, and
+        differ.
+        """
+        return len(self.head) == _HEAD_VECTORS and len(set(self.head)) >= _DIFFERENT_VECTORS
 
     def add(self, rows: npt.NDArray[np.float32]) -> None:
         """Note rows, which come next."""
