@@ -137,9 +137,23 @@ def learned_online_slowly(
     n_classes, n_levels, d, m = maps.shape
     weights, precisions, average = (np.zeros((n_levels, m)) for _ in range(3))
     squares, n_learned = 0.0, 0
+    mean = np.zeros(d)
     for t, (x, y) in enumerate(zip(X, classes, strict=True)):
-        z = x - X[: t + 1].mean(axis=0) if centered else x
-        if not z.any():
+        z = x
+        if centered:
+            if t == 1:
+                mean = pulled_back(mean, x @ x)
+            if t:
+                usual = float(squares / n_learned if n_learned else mean @ mean)
+                x = mean + pulled_back(x - mean, usual)
+            mean = (t * mean + x) / (t + 1)
+            z = x - mean
+        if n_learned == 1 and squares > 100 * (z @ z):
+            precisions *= 100 * (z @ z) / squares
+            squares = 100 * (z @ z)
+        if n_learned:
+            z = pulled_back(z, squares / n_learned)
+        if np.allclose(z, 0, atol=1e-12):
             continue
         squares, n_learned = squares + z @ z, n_learned + 1
         start = 30 * (1e-4 * squares / n_learned if alpha is None else alpha)
@@ -173,6 +187,12 @@ def learned_online_slowly(
                 precisions[level] += curvature * feature**2
         average += max(5 / (n_learned + 5), 1 / 2000) * (weights - average)
     return average
+
+
+def pulled_back(x: npt.NDArray[np.float64], usual: float) -> npt.NDArray[np.float64]:
+    """A vector, no longer than 10 times one of the usual squared length."""
+    scale = min(1.0, 10 * float(np.sqrt(usual / max(float(x @ x), 1e-300))))
+    return np.asarray(x * scale)
 
 
 def steepness(maps: npt.NDArray[np.float64], p: npt.NDArray[np.float64], y: int) -> float:

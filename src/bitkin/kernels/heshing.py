@@ -42,6 +42,11 @@ _LEAST_SHARE = 1e-3  # of a node off the true path: what is smaller is not worth
 _LEAST_CURVATURE = 0.02  # of the true path: sure rows count as knowledge too, if little
 _AVERAGE_GROWTH = 5.0  # the average is one over about the last fifth of the rows,
 _LONGEST_AVERAGE = 2000.0  # and over no more than so many
+_FARTHEST_SQUARED = (
+    100.0  # a row learned online counts for at most 10 times the length usual so far
+)
+ROUNDING = 1e-6
+"""Of numbers in float32: what is left of a row less a mean, below this share of the mean, is 0."""
 
 _C1, _C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
 _ADD, _F1, _F2 = np.uint64(0xE6546B64), np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
@@ -98,8 +103,8 @@ class OnlineTables(NamedTuple):
     sums: npt.NDArray[np.float32]
     """[L, m], or [1, 1] where no average is kept: from the last weights to their average."""
     numbers: npt.NDArray[np.float64]
-    """[6]: factor of the sums, rows met, sum of the losses, Σ ‖x‖² and number of the rows learned,
-    number of rows in `feature_sums`.
+    """[6]: factor of the sums, rows met, sum of the losses, Σ ‖x‖² and number of the rows learned
+    that have a feature, number of rows in `feature_sums`.
     """
     feature_sums: npt.NDArray[np.float64]
     """[d]: sums of the rows met, of which their running mean is made; [0] where rows are not
@@ -762,6 +767,93 @@ def _online_step(n, true_leaf, n_leaves, n_visited, start, factor, tree, tables,
     return loss
 
 
+@inlined_kernel
+def _pulled_back(square, usual):
+    """The factor that brings a row of this squared length to at most 10 times the usual one."""
+    farthest = _FARTHEST_SQUARED * usual
+    return np.sqrt(farthest / square) if square > farthest else 1.0
+
+
+@kernel
+def _take_centered(rows, row, tables, work):
+    """Bring a row into `work` less the mean of all rows so far, itself counted; return its number
+    of features. The sums move on.
+
+    A row far from the mean is pulled towards it before it counts, so one wild row cannot carry the
+    mean away. The first row is compared with the second.
+    """
+    sums, numbers, values = tables.feature_sums, tables.numbers, work.values
+    if rows.indptr[row] == rows.indptr[row + 1]:
+        return 0
+    d = sums.size
+    values[:d] = np.float32(0)
+    length = 0.0
+    for i in range(rows.indptr[row], rows.indptr[row + 1]):
+        values[rows.features[i]] = rows.values[i]
+        length += np.float64(rows.values[i]) * np.float64(rows.values[i])
+    n_before = numbers[5]
+    scale = 1.0
+    if n_before > 0.0:
+        of_mean = 0.0
+        for j in range(d):
+            of_mean += (sums[j] / n_before) * (sums[j] / n_before)
+        if n_before == 1.0 and of_mean > 0.0:
+            back = _pulled_back(of_mean, length)
+            of_mean *= back * back
+            for j in range(d):
+                sums[j] *= back
+        apart = 0.0
+        for j in range(d):
+            one = np.float64(values[j]) - sums[j] / n_before
+            apart += one * one
+        usual = numbers[3] / numbers[4] if numbers[4] > 0.0 else of_mean
+        scale = _pulled_back(apart, usual)
+    numbers[5] = n_before + 1.0
+    n = 0
+    for j in range(d):
+        value = np.float64(values[j])
+        if scale < 1.0:
+            mean = sums[j] / n_before
+            value = mean + scale * (value - mean)
+        sums[j] += value
+        mean = sums[j] / numbers[5]
+        if abs(value - mean) > ROUNDING * abs(mean):
+            # n ≤ j: no value is overwritten before it is read
+            work.keys[n] = _key(np.uint64(j))
+            values[n] = np.float32(value - mean)
+            n += 1
+    return n
+
+
+@kernel
+def _measure_online(n, tables, work):
+    """Count the row in the usual squared length, after pulling it back where it is far longer;
+    return its squared length.
+    """
+    numbers, values = tables.numbers, work.values
+    square = 0.0
+    for i in range(n):
+        square += np.float64(values[i]) * np.float64(values[i])
+    if square == 0.0:
+        return 0.0
+    if numbers[4] == 1.0 and numbers[3] > _FARTHEST_SQUARED * square:
+        # the first row had none to be compared with: it counts as if it had been pulled back
+        back = np.float32(_FARTHEST_SQUARED * square / numbers[3])
+        for level in range(tables.precisions.shape[0]):
+            for bucket in range(tables.precisions.shape[1]):
+                tables.precisions[level, bucket] *= back
+        numbers[3] = _FARTHEST_SQUARED * square
+    if numbers[4] > 0.0:
+        scale = _pulled_back(square, numbers[3] / numbers[4])
+        if scale < 1.0:
+            for i in range(n):
+                values[i] = np.float32(scale * np.float64(values[i]))
+            square *= scale * scale
+    numbers[3] += square
+    numbers[4] += 1.0
+    return square
+
+
 @kernel
 def learn_online_into(
     rows,
@@ -773,7 +865,7 @@ def learn_online_into(
     relative,
     averaging,
     factor,
-    intercept,
+    has_constant,
     beam,
     work,
 ):
@@ -781,21 +873,27 @@ def learn_online_into(
     what is known of it.
 
     Weights start with the precision `start`, where `relative` is true times the mean squared length
-    of the rows so far. The true class has to lead by `margin` more than the softmax asks for.
+    of the rows so far; the constant, where there is one, is the root of that. The true class has to
+    lead by `margin` more than the softmax asks for. Rows are centred where the tables have sums of
+    features.
     """
     numbers = tables.numbers
     for row in range(classes.size):
         numbers[1] += 1.0
         true_leaf = tree.class_leaves[classes[row]]
-        n = _take_row(rows, row, intercept, work)
-        square = 0.0
-        for i in range(n):
-            square += np.float64(work.values[i]) * np.float64(work.values[i])
-        if square == 0.0:
+        if tables.feature_sums.size > 0:
+            n = _take_centered(rows, row, tables, work)
+        else:
+            n = _take_row(rows, row, 0.0, work)
+        square = _measure_online(n, tables, work)
+        if numbers[4] == 0.0 or (square == 0.0 and not has_constant):
             continue
-        numbers[3] += square
-        numbers[4] += 1.0
-        prior = start * numbers[3] / numbers[4] if relative else start
+        usual = numbers[3] / numbers[4]
+        if has_constant:
+            work.keys[n] = _key(_INTERCEPT)
+            work.values[n] = np.float32(np.sqrt(usual))
+            n += 1
+        prior = start * usual if relative else start
         n_leaves, n_visited = _search(n, tree, tables.weights, factor, beam, true_leaf, work)
         work.scores[true_leaf] -= margin
         numbers[2] += _online_step(

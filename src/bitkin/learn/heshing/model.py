@@ -271,8 +271,12 @@ def continue_model(
         own_alpha = model.settings.alpha is not None
         learn_online(tables, plan, data, own_alpha=own_alpha)
         mean_square = mean_square_of(tables)
-        if mean_square is not None and is_usable(mean_square) and not own_alpha:
-            method = replace(method, alpha=USUAL_ALPHA * mean_square, mean_square=mean_square)
+        if mean_square is not None and is_usable(mean_square):
+            if not own_alpha:
+                method = replace(method, alpha=USUAL_ALPHA * mean_square, mean_square=mean_square)
+            if method.intercept:
+                # that of all rows so far, as learned: the first part alone may know little
+                method = replace(method, intercept=math.sqrt(mean_square))
         steps = rows_met(tables)
     else:
         learn_rows(tables, plan, data, np.arange(len(places)))

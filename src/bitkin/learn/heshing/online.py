@@ -11,6 +11,9 @@ Predictions take an average of the weights over about the last fifth of the rows
 
 Features of narrow dense rows share a direction, their mean, along which the newest class would push
 all others away, so such rows are centred by the mean of the rows so far.
+
+A row more than 10 times as long as rows so far are, as centred, is pulled back to that before it
+counts anywhere: one wild row would else be all that the means and the precisions know.
 """
 
 from __future__ import annotations
@@ -19,10 +22,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 
 from bitkin.arrays import Batch
-from bitkin.hashers.projection.training import prepare_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import (
     LEAST_DECAY,
@@ -31,7 +32,7 @@ from bitkin.kernels.heshing import (
     learn_online_into,
     work_for,
 )
-from bitkin.learn.heshing.rows import filled_rows, longest_row, subtract_mean, to_kernel_rows
+from bitkin.learn.heshing.rows import longest_row, to_kernel_rows
 from bitkin.learn.heshing.scoring import beam_width, path_factor
 from bitkin.learn.heshing.sgd import LabelledRows, TrainingPlan, are_weights, chunk_rows
 
@@ -143,8 +144,7 @@ def learn_online(
     chunk = chunk_rows(data.batch, dense=bool(tables.feature_sums.size))
     for first in range(0, len(data), chunk):
         part = data.take(np.arange(first, min(first + chunk, len(data))))
-        batch = _center_running(tables, part.batch) if tables.feature_sums.size else part.batch
-        rows = to_kernel_rows(batch)
+        rows = to_kernel_rows(part.batch)
         learn_online_into(
             rows,
             read_only(part.classes),
@@ -155,28 +155,11 @@ def learn_online(
             not own_alpha,
             method.average,
             path_factor(tables.weights),
-            method.intercept,
+            method.intercept != 0.0,
             beam_width(plan.tree, plan.beam),
-            work_for(len(plan.tree.seeds), longest_row(rows)),
+            # centred rows have a value in each column
+            work_for(len(plan.tree.seeds), max(longest_row(rows), tables.feature_sums.size)),
         )
-
-
-def _center_running(tables: OnlineTables, batch: Batch) -> npt.NDArray[np.float32]:
-    """Return rows less the mean of all rows so far, each with its own; the sums move on.
-
-    Sums are made in the order of the rows, so that they do not depend on how rows come in parts.
-    """
-    small = prepare_rows(batch, normalize=False)
-    dense = np.asarray(small.toarray() if issparse(small) else small)
-    filled = filled_rows(dense)
-    running = np.cumsum(np.vstack([tables.feature_sums, dense[filled]]), axis=0)
-    n_before = tables.numbers[_CENTERED]
-    counts = n_before + np.arange(1, len(running))
-    tables.feature_sums[:] = running[-1]
-    tables.numbers[_CENTERED] = n_before + len(counts)
-    centered = np.zeros(dense.shape, dtype=np.float32)
-    centered[filled] = subtract_mean(dense[filled], running[1:] / counts[:, None])
-    return centered
 
 
 def _starts_dense(batch: Batch) -> bool:

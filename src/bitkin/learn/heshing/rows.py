@@ -18,9 +18,7 @@ from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.heshing import HeshingRows
-
-_ROUNDING = 1e-6  # of numbers in float32
+from bitkin.kernels.heshing import ROUNDING, HeshingRows
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def center_rows(batch: Batch, mean: npt.NDArray[np.float32]) -> npt.NDArray[np.f
 def subtract_mean(rows: npt.NDArray[np.float32], mean: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return `rows` − `mean` in float32; what rounding alone could leave is 0."""
     apart = rows - mean
-    apart[np.abs(apart) <= _ROUNDING * np.abs(mean)] = 0
+    apart[np.abs(apart) <= ROUNDING * np.abs(mean)] = 0
     small: npt.NDArray[np.float32] = apart.astype(np.float32, copy=False)
     return small
 
