@@ -93,8 +93,10 @@ class WTAHash(Hasher):
         the values, so that a matrix and its sparse copy get one model: on where at most a quarter
         of the numbers is zero; up to nine tenths where features differ in their means (over 5 % of
         all variance is between them), which images do and bags of words do not, or where an even
-        degree would lose signs; off with fewer than 10 rows or more than 65,536 features. Centred
-        sparse rows take the time of dense ones.
+        degree would lose signs; off with fewer than 10 rows or more than 65,536 features. It does
+        not know your metric: centred codes depend on the lengths of rows, so for cosine scale rows
+        of different lengths to length 1 first, or give False. Centred sparse rows take the time of
+        dense ones.
     scale : bool or "auto", default "auto"
         Divide every feature by its standard deviation. "auto" does so with centred features whose
         units cannot be compared: a twentieth of them spreads over ten times as far as the median.
