@@ -211,3 +211,36 @@ def test_a_stream_is_read_once_and_gone_afterwards() -> None:
     assert not path.exists()
     with spooled(io.BytesIO(b"")) as path, pytest.raises(BitkinError, match="standard input: no"):
         list(open_documents([path], names=["standard input"]).documents())
+
+
+@pytest.mark.parametrize("form", ["jsonl", "text"])
+def test_packed_files_under_a_name_that_says_nothing(form: str, tmp_path: Path) -> None:
+    path = write_texts(tmp_path / "texts.gz", form, TEXTS)
+    assert guess_format(path) == form
+    assert [document.text for document in open_documents([path]).documents()] == TEXTS
+    with spooled(io.BytesIO(path.read_bytes())) as copy:
+        assert guess_format(copy) == form
+
+
+def test_packed_files_that_are_damaged_say_so(tmp_path: Path) -> None:
+    path = write_texts(tmp_path / "texts.gz", "text", TEXTS)
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(CorruptFileError, match=r"texts\.gz"):
+        list(open_documents([path]).documents())
+
+
+@pytest.mark.parametrize("header, name", [("text,text,id", "text"), ("id,text,id", "id")])
+def test_two_columns_of_the_wanted_name_are_refused(header: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\none,two,three\n")
+    with pytest.raises(InvalidInputError, match=f"a.csv, line 1: 2 columns '{name}'"):
+        list(open_documents([tmp_path / "a.csv"], id_field="id").documents())
+
+
+def test_long_fields_of_csv_leave_the_limit_of_the_process_alone(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    long = "x" * (before + 1)
+    (tmp_path / "a.csv").write_text(f"text\n{long}\nshort\n")
+    documents = open_documents([tmp_path / "a.csv"]).documents()
+    assert next(documents).text == long
+    assert csv.field_size_limit() == before
+    assert next(documents).text == "short"

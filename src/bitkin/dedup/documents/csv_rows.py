@@ -68,8 +68,6 @@ class CsvRows(LineFiles):
 
     def _rows(self, progress: Callable[[int], None] | None) -> Iterator[Row]:
         """Yield file, first line, values and bytes of every row; `header` is set on the way."""
-        # Python refuses longer fields than 128 KiB unless told otherwise, for the whole process.
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         self._columns: list[str] = []
         taken: list[Line] = []  # lines of the row that is being read
         by_file = groupby(self.numbered_lines(progress), key=itemgetter(0))
@@ -99,11 +97,17 @@ class CsvRows(LineFiles):
                     yield file, first_line, values, data
 
     def _next_row(self, reader: Iterator[list[str]], taken: list[Line], file: int) -> Any:
+        # Python refuses longer fields than 128 KiB unless told otherwise, for the whole process: so
+        # only while a row is read.
+        limit = csv.field_size_limit()
+        csv.field_size_limit(max(limit, MAX_LINE))
         try:
             return next(reader, None)
         except csv.Error as error:
             flaw = InvalidInputError(f"not CSV: {error}.")
             raise self.located(flaw, file, taken[0][1]) from None
+        finally:
+            csv.field_size_limit(limit)
 
     def _set_header(self, columns: list[str], data: bytes, file: int, line: int) -> None:
         if file == 0:
@@ -114,6 +118,11 @@ class CsvRows(LineFiles):
         missing = [name for name in wanted if name not in columns]
         if missing:
             flaw = f"no column {missing[0]!r}. It has {', '.join(map(repr, columns[:8]))}."
+        elif twice := [name for name in wanted if columns.count(name) > 1]:
+            flaw = (
+                f"{columns.count(twice[0])} columns {twice[0]!r}, so which one is meant is "
+                "unknown. Rename all but one."
+            )
         elif columns != self._columns:
             flaw = (
                 f"a header unlike that of {self.names[0]}. Files that are read as one have the "

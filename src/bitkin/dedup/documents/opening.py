@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,11 +101,12 @@ def guess_format(path: Path) -> str:
     if known is not None:
         return known
     stamp_of(path)  # refuses what is no file
-    if bare is not path:  # packed, under a name that says nothing
-        return "jsonl"
     try:
         with open_regular(path) as file:
             head = file.read(4096)
+            if bare is not path and head.startswith(_PACKED):
+                file.seek(0)
+                head = _unpacked_head(file)
     except FileAccessError:
         raise
     except OSError as error:
@@ -112,6 +115,15 @@ def guess_format(path: Path) -> str:
         return "parquet"
     # gzip under another name: the reader of lines says what to do
     return "jsonl" if head.strip()[:1] == b"{" or head.startswith(_PACKED) else "text"
+
+
+def _unpacked_head(file: IO[bytes]) -> bytes:
+    """Return the first unpacked bytes; none where the file is damaged, as its reader will say."""
+    try:
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            return unpacked.read(4096)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b""
 
 
 @contextmanager
