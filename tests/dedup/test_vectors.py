@@ -85,6 +85,22 @@ def test_rows_far_from_the_origin_and_other_types() -> None:
     assert find_duplicate_vectors(whole, 0.5, metric="l2").cluster_of.tolist() == expected
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("metric, threshold", [("cosine", 0.945), ("l2", 2.0)])
+def test_rows_that_are_not_centred_are_compared_by_products(
+    metric: str, threshold: float, kind: type[np.floating[Any]]
+) -> None:
+    rows = (np.random.default_rng(0).standard_normal((300, 32)) * 0.27 + 1).astype(kind)
+    truth = near_pairs(rows, metric, threshold)
+    assert 100 < len(truth) < 20_000
+    every = find_duplicate_vectors(rows, threshold, metric=metric, pairs="all")
+    assert set(zip(every.first.tolist(), every.second.tolist(), strict=True)) == set(truth)
+    # nearly all pairs are candidates, and the product leaves those within the threshold
+    assert every.n_compared == len(truth)
+    links = find_duplicate_vectors(rows, threshold, metric=metric)
+    assert links.cluster_of.tolist() == cluster_of(300, list(truth))
+
+
 @pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64", "float64"])
 def test_whole_numbers_that_float32_rounds_stay_different(kind: str) -> None:
     high = 2**24 if kind.endswith("32") else 2**52
@@ -107,6 +123,23 @@ def test_whole_numbers_beyond_float64_are_refused(value: int, kind: str) -> None
         find_duplicate_vectors(rows)
     edge = np.array([[2**53, 1], [2**53 - 1, 1]], dtype=kind)
     assert find_duplicate_vectors(edge, 0.5, metric="l2").kept.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_numbers_whose_squares_do_not_fit_are_refused(scale: float) -> None:
+    rows = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 1.0]]) * scale
+    cases: list[dict[str, Any]] = [{}, {"threshold": 0.1 * scale, "metric": "l2"}]
+    for arguments in cases:
+        with pytest.raises(InvalidInputError, match="squares float64 holds, got"):
+            find_duplicate_vectors(rows, **arguments)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e37])
+def test_extreme_float32_is_compared_as_any_other(scale: float) -> None:
+    rows = (np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 1.0]]) * scale).astype(np.float32)
+    assert find_duplicate_vectors(rows).cluster_of.tolist() == [0, 0, 2]
+    near = find_duplicate_vectors(rows, 2.3 * scale, metric="l2")
+    assert near.cluster_of.tolist() == [0, 0, 0]
 
 
 def test_the_radius_leaves_out_as_few_as_it_says() -> None:

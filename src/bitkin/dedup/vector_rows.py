@@ -14,6 +14,9 @@ from bitkin.memory import require_memory
 
 _WHOLE_NUMBERS = 2**53  # up to here float64 holds every whole number
 
+_LEAST = 2.0**-400  # sums of squares of such numbers, and of their inverses, keep their digits
+_LEAST_32 = 2.0**-60  # the same, for products in float32
+
 
 def read_rows(source: VectorSource) -> npt.NDArray[Any]:
     """Return all rows, as float32 where it holds every number of their type, else as float64."""
@@ -35,6 +38,29 @@ def read_rows(source: VectorSource) -> npt.NDArray[Any]:
     if not batches:
         return np.empty((0, d), dtype=dtype)
     return batches[0] if len(batches) == 1 else np.concatenate(batches)
+
+
+def require_squares(rows: npt.NDArray[Any], name: str, threshold: float | None) -> npt.NDArray[Any]:
+    """Return `rows` so that sums of squares neither overflow nor vanish: extreme float32 as
+    float64, while extreme float64 is refused. `threshold` is that of l2, None for cosine.
+    """
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    sizes = largest[largest > 0].astype(np.float64)
+    if not len(sizes):
+        return rows
+    # l2 compares with the threshold, so that numbers far below it may vanish; cosine with the row
+    low, high = float(sizes.min() if threshold is None else threshold), float(sizes.max())
+    if rows.dtype == np.float32 and (low < _LEAST_32 or high > 1 / _LEAST_32):
+        rows = rows.astype(np.float64)
+    if low < _LEAST or high > 1 / _LEAST:
+        got = f"{high:.3g}" if high > 1 / _LEAST else f"{low:.3g}"
+        what = "got a threshold of" if threshold == low and low < _LEAST else "got rows of up to"
+        raise InvalidInputError(
+            f"{name} and the threshold of l2 must be between {_LEAST:.3g} and {1 / _LEAST:.3g}, "
+            f"whose squares float64 holds, {what} {got}. Multiply all rows, and the threshold of "
+            "l2, by one number."
+        )
+    return rows
 
 
 def first_equals(rows: npt.NDArray[Any]) -> Rows:

@@ -19,7 +19,7 @@ from bitkin.checks import is_number, one_of, shown, whole_number
 from bitkin.codes import Codes
 from bitkin.dedup.duplicates import Clustered, find_closest_links
 from bitkin.dedup.linking import Pairs, sort_pairs
-from bitkin.dedup.vector_rows import first_equals, read_rows
+from bitkin.dedup.vector_rows import first_equals, read_rows, require_squares
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands.bands import Rows
 from bitkin.index.flat import FlatIndex
@@ -34,6 +34,8 @@ _COSINE_THRESHOLD = 0.95
 _ROUNDING = 1e-9  # of a cosine: a row and its double are at 1 − 1e−16
 _CANDIDATES_AT_ONCE = 1 << 23  # rows that may be found for some queries
 _NUMBERS_AT_ONCE = 1 << 21  # of pairs that are compared
+_PRODUCT_SHARE = 1 / 32  # of pairs that are candidates, from which one matrix product is quicker
+_PROBE_STEP = 16  # every so many queries tell whether candidates are many
 _RADIUS_STEP = 8  # queries of l2 have radii of their own; those within a step share a search
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +65,8 @@ class DuplicateVectors(Clustered):
     n_equal : int
         Rows dropped because an earlier one is equal to the last bit.
     n_compared : int
-        Pairs of candidates that were compared exactly.
+        Pairs that were compared one by one: candidates, without those that a matrix product ruled
+        out.
     metric, threshold, n_bits
         As they were given.
     """
@@ -108,7 +111,8 @@ def find_duplicate_vectors(
     ----------
     vectors : 2-D array, data frame, path, list of paths or VectorSource
         Dense rows, held in memory as float32 where that holds them exactly, else (float64, and
-        integers of 32 bits or more) as float64. Integers beyond 2**53 are refused.
+        integers of 32 bits or more) as float64. Integers beyond 2**53 are refused,
+        and numbers whose squares float64 does not hold.
     threshold : float, optional
         For metric="cosine" the least cosine similarity of near-duplicates, 0.95 by default, for
         "l2" the largest distance, which has no default.
@@ -142,6 +146,7 @@ def find_duplicate_vectors(
     n_bits = whole_number(n_bits, "n_bits", low=64, high=4096)
     every_pair = one_of(pairs, "pairs", ("links", "all")) == "all"
     rows = read_rows(open_vectors(vectors, name="vectors"))
+    rows = require_squares(rows, "vectors", None if metric == "cosine" else threshold)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     zero = (lengths == 0) & (metric == "cosine")
     first_equal = first_equals(rows)
@@ -306,21 +311,79 @@ def _candidates(
     index = FlatIndex(codes.spec)
     index.add(codes)
     at_once = int(np.clip(_CANDIDATES_AT_ONCE // len(compared), 32, 1024))
+    one_radius = bool((radii == radii[0]).all())
     done = 0
     for radius in np.unique(radii):
         queries = np.flatnonzero(radii == radius)
         for start in range(0, len(queries), at_once):
             some = queries[start : start + at_once]
-            found = index.search_radius(codes[some], int(radius))
-            asking = np.repeat(some, np.diff(found.offsets))
-            # once per pair: by the later row, or by the earlier where the later does not reach it
-            reached = found.distances <= radii[found.ids]
-            wanted = (found.ids < asking) | ((found.ids > asking) & ~reached)
-            one, other = compared[asking[wanted]], compared[found.ids[wanted]]
-            yield np.minimum(one, other), np.maximum(one, other)
+            probed = some[::_PROBE_STEP]
+            probe = index.search_radius(codes[probed], int(radius)) if one_radius else None
+            if probe is not None and len(probe.ids) > _PRODUCT_SHARE * len(probed) * len(compared):
+                # each pair once, by the later row, as below
+                last = int(some[-1])
+                local, asked = np.nonzero(
+                    _may_be_near(comparison, compared[:last], compared[some], center)
+                )
+                earlier = asked < some[local]
+                asking, asked = some[local[earlier]], asked[earlier]
+            else:
+                found = index.search_radius(codes[some], int(radius))
+                local = np.repeat(np.arange(len(some)), np.diff(found.offsets))
+                asking, asked = some[local], found.ids
+                # once per pair: by the later row, or by the earlier where the later does not
+                # reach it
+                reached = found.distances <= radii[asked]
+                wanted = (asked < asking) | ((asked > asking) & ~reached)
+                if np.count_nonzero(wanted) > _PRODUCT_SHARE * len(some) * len(compared):
+                    wanted &= _may_be_near(comparison, compared, compared[some], center)[
+                        local, asked
+                    ]
+                asking, asked = asking[wanted], asked[wanted]
+            one, other = compared[asking], compared[asked]
+            first, second = np.minimum(one, other), np.maximum(one, other)
+            # a piece at a time, so that pairs of clusters that grew are skipped
+            step = max(len(rows), 1 << 14)
+            for piece in range(0, len(first), step):
+                yield first[piece : piece + step], second[piece : piece + step]
             done += len(some)
             if progress is not None:
                 progress(done)
+
+
+def _may_be_near(
+    comparison: _Comparison, others: Rows, some: Rows, center: Any
+) -> npt.NDArray[np.bool_]:
+    """Return which of the rows `others` may be within the threshold of rows `some`, by a
+    matrix product in float64: (some, others). Only its rounding error lets others pass.
+    """
+    rows, lengths = comparison.rows, comparison.lengths
+    d = rows.shape[1]
+    # of a product, beside the lengths of its rows
+    rounding = 4 * (d + 4) * np.finfo(np.float64).eps
+
+    def prepared(numbers: Rows) -> Floats:
+        whole = rows[numbers].astype(np.float64)
+        if comparison.metric == "cosine":
+            return np.asarray(whole / lengths[numbers, None])
+        return np.asarray(whole - center)
+
+    queries = prepared(some)
+    squares = np.einsum("ij,ij->i", queries, queries)[:, None]
+    near = np.empty((len(some), len(others)), dtype=np.bool_)
+    step = max(1, _NUMBERS_AT_ONCE // max(d, len(some)))
+    for start in range(0, len(others), step):
+        part = prepared(others[start : start + step])
+        products = queries @ part.T
+        if comparison.metric == "cosine":
+            bound = comparison.threshold - _ROUNDING - rounding
+            # written so that what is not a number passes, to be compared exactly
+            near[:, start : start + step] = ~(products < bound)
+        else:
+            both = squares + np.einsum("ij,ij->i", part, part)
+            bound = comparison.threshold**2 * (1 + rounding)
+            near[:, start : start + step] = ~(both - 2 * products - rounding * both > bound)
+    return near
 
 
 def _sign_codes(
