@@ -46,7 +46,7 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
     >>> bitkin.Codes.from_symbols([[0, 1, 1], [1, 1, 0]], bits_per_symbol=1).save(path)
     >>> info = bitkin.describe_file(path)
     >>> info["kind"], info["rows"], info["code"]
-    ('codes', 2, '3 × 1 bit')
+    ('codes', 2, '3 × 1-bit')
     """
     path = Path(path)
     if not path.exists():

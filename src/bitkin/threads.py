@@ -210,7 +210,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     """
     todo = list(pieces)
     # the calling thread is one of the workers
-    helpers = min(get_threads(), len(todo)) - 1 if len(todo) > 1 else 0
+    helpers = min(get_threads(), len(todo)) - 1
     if helpers < 1:
         results = []
         for piece in todo:

@@ -129,12 +129,15 @@ def test_of_dense_rows_a_rotation_sees_no_more_than_memory_allows(
     X = decaying(1000, 20)
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_BYTES", 500 * 20 * 4)
     source = CountingSource(X)
-    of_500 = ProjectionHash(6).fit(source)
+    of_500 = ProjectionHash(6, rotation="itq").fit(source)
     assert len(source.gathered) == 500
-    assert of_500.fingerprint_ == ProjectionHash(6).fit(open_vectors(once(X, 17, 500))).fingerprint_
+    assert (
+        of_500.fingerprint_
+        == ProjectionHash(6, rotation="itq").fit(open_vectors(once(X, 17, 500))).fingerprint_
+    )
     monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_BYTES", 0)
     source = CountingSource(X)
-    ProjectionHash(6).fit(source)
+    ProjectionHash(6, rotation="itq").fit(source)
     assert len(source.gathered) == 64 * 6
 
 

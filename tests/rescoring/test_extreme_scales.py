@@ -285,7 +285,7 @@ def test_a_collection_answers_as_at_an_ordinary_scale_or_refuses(
     X, Q = rows_like_real_ones(80, 0), rows_like_real_ones(6, 1)
     truth = nearest(X, Q, 5, metric).ids
     X, Q = np.ldexp(X, exponent), np.ldexp(Q, exponent)
-    hasher = bitkin.ProjectionHash(16).fit(X)
+    hasher = bitkin.ProjectionHash(16, normalize=metric == "cosine").fit(X)
     collection = bitkin.Collection.create(None, hasher, metric=metric, vectors=vectors)
     try:
         collection.add(X)

@@ -64,8 +64,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner): 
         """Return the codes of every row, packed, under this hasher's fingerprint; a lone vector is
         one row.
         """
+        return self._encode_rows(lone_as_row(X))
+
+    def _encode_rows(self, X: Any) -> Codes:
         check_is_fitted(self)
-        parts = [self._codes(batch) for _, batch in self._batches(lone_as_row(X))]
+        parts = [self._codes(batch) for _, batch in self._batches(X)]
         if not parts:
             nothing = np.empty((0, self.spec_.n_symbols), dtype=np.uint8)
             parts = [Codes.from_symbols(nothing, self.spec_.bits_per_symbol)]

@@ -179,7 +179,7 @@ class WTAHash(Hasher):
         n_hashes · alphabet).
         """
         check_is_fitted(self)
-        codes = self.encode(X)
+        codes = self._encode_rows(X)  # a lone vector is no matrix
         symbols = codes.symbols()
         if self._output == "symbols":
             return symbols

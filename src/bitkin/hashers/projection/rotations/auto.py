@@ -58,7 +58,8 @@ class AutoRotation(Rotation):
     Examples
     --------
     >>> import numpy as np, bitkin
-    >>> X = np.random.default_rng(0).standard_normal((1000, 20)) * np.arange(1, 21)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 20)) * rng.exponential(size=(1000, 1)) ** 3
     >>> hasher = bitkin.ProjectionHash(n_bits=8, rotation="auto").fit(X)
     >>> hasher.rotation_
     RandomRotation()
