@@ -199,7 +199,8 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
                 f"X must be vectors, got {len(X):,} texts. Make vectors of them first, such as "
                 "with sentence-transformers or bitkin.text_features."
             )
-        if not hasattr(X, "columns") and not issparse(X):
+        is_plain = issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object)
+        if not is_plain and not hasattr(X, "columns"):
             in_cells = vectors_in_cells(X, "X")
             X = X if in_cells is None else in_cells
         if hasattr(X, "columns") and not reset:
