@@ -18,7 +18,12 @@ from bitkin import HeshingClassifier, Taxonomy
 from bitkin.kernels._kernel import JIT_DISABLED
 from bitkin.kernels.heshing import _keep_best
 from bitkin.learn.heshing.rows import to_kernel_rows
-from bitkin.learn.heshing.scoring import ClassScorer, SpreadWeights
+from bitkin.learn.heshing.scoring import (
+    ClassScorer,
+    SpreadWeights,
+    spread_pays,
+    visited_nodes,
+)
 from bitkin.learn.heshing.settings import AUTO_BEAM, FULL_SEARCH_NODES
 from bitkin.learn.heshing.sgd import (
     LabelledRows,
@@ -224,6 +229,25 @@ def test_spread_weights_are_bounded_and_follow_what_is_learned() -> None:
     )
     wide = SpreadWeights(2**22)
     assert wide.for_rows(to_kernel_rows(X), model._model.tree, model.weights_).size == 0
+
+
+def test_weights_are_not_spread_where_a_beam_visits_few_nodes() -> None:
+    taxonomy = Taxonomy.from_paths(
+        [(f"{a}", f"{a}.{b}", f"{a}.{b}.{c}") for a in range(5) for b in range(8) for c in range(9)]
+    )
+    tree = build_tree(taxonomy, np.arange(360), 0)  # 5, 40 and 360 nodes
+    assert [visited_nodes(tree, width) for width in (1, 8, 40)] == [5 + 8 + 9, 5 + 40 + 72, 405]
+    assert [spread_pays(tree, width) for width in (1, 7, 8, 40)] == [False, True, True, True]
+    rows = to_kernel_rows(np.ones((20, 3), dtype=np.float32))
+    weights = np.random.default_rng(0).standard_normal((3, 200)).astype(np.float32)
+    spread = SpreadWeights(3)
+    scorer = ClassScorer(tree, weights, 0.0, spread)
+    few = scorer.best(rows, 2, 1)
+    assert spread.n_bytes == 0
+    scorer.best(rows, 2, None)
+    assert spread.n_bytes == 4 * 4 * 405
+    for before, after in zip(few, scorer.best(rows, 2, 1), strict=True):
+        assert np.array_equal(before, after)
 
 
 def test_threads_that_predict_at_once_find_the_same() -> None:

@@ -31,6 +31,7 @@ _BLOCK_ROWS = 256  # a thread's piece; rows do not know of each other, so it cha
 
 
 _MOST_SPREAD_BYTES = 2**24  # of the weights of all features in all nodes
+_SPREAD_GAIN = 4  # spread weights score so many nodes, or more, while hashing scores one
 _NO_WEIGHTS = read_only(np.empty((0, 0), dtype=np.float32))
 
 
@@ -115,7 +116,13 @@ class ClassScorer:
         classes = np.empty((n, k), dtype=np.int32)
         scores = np.empty((n, k), dtype=np.float32)
         width = beam_width(self.tree, beam)
-        self._run_blocks(best_classes_into, rows, (width,), (classes, scores))
+        self._run_blocks(
+            best_classes_into,
+            rows,
+            (width,),
+            (classes, scores),
+            may_spread=spread_pays(self.tree, width),
+        )
         return classes, scores
 
     def best_and_sure(
@@ -139,13 +146,17 @@ class ClassScorer:
         rows: HeshingRows,
         settings: tuple[float, ...],
         outputs: tuple[npt.NDArray[Any], ...],
+        *,
+        may_spread: bool = True,
     ) -> None:
-        """Let a kernel with settings of its own fill the rows of `outputs`, block by block."""
+        """Let a kernel with settings of its own fill the rows of `outputs`, block by block; unless
+        it `may_spread`, it hashes the features of the nodes it visits.
+        """
         weights = read_only(self.weights)
         factor = path_factor(weights)
         longest = longest_row(rows)
         spread = _NO_WEIGHTS
-        if self.spread is not None:
+        if self.spread is not None and may_spread:
             spread = self.spread.for_rows(rows, self.tree, weights)
 
         def score_block(first: int) -> None:
@@ -174,3 +185,20 @@ def path_factor(weights: npt.NDArray[np.float32]) -> float:
 def beam_width(tree: Tree, beam: int | None) -> int:
     """Return how many nodes of a level to continue with; None means all."""
     return len(tree.seeds) if beam is None else min(beam, len(tree.seeds))
+
+
+def spread_pays(tree: Tree, width: int) -> bool:
+    """Tell whether spread weights, which score every node, are faster than hashing for the nodes
+    that a beam of this width visits.
+    """
+    return len(tree.seeds) <= _SPREAD_GAIN * visited_nodes(tree, width)
+
+
+def visited_nodes(tree: Tree, width: int) -> float:
+    """Return how many nodes a beam of this width visits where all nodes of a level have equally
+    many children.
+    """
+    sizes = np.bincount(tree.levels)
+    # all below the root, and on every other level the children of `width` nodes
+    shares = np.minimum(1.0, width / sizes[:-1])
+    return float(sizes[0] + (sizes[1:] * shares).sum())
