@@ -176,7 +176,7 @@ def estimate(n_bits: int) -> None:
 
 
 if __name__ == "__main__":
-    for bits in (64, 128, 256):
+    for bits in sized((64, 128, 256), (64,)):
         estimate(bits)
     # A model that forgets within an epoch follows the turn; one that never does is half way there
     # at the end.

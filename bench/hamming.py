@@ -26,7 +26,7 @@ from _timing import copy_bandwidth, interleaved, report
 from _tiny import sized
 from bitkin import Codes, CodeSpec, FlatIndex
 
-RATIOS_WANTED = {64: 5.0, 128: 3.0, 256: 3.5, 512: 2.0, 1024: 2.5}
+RATIOS_WANTED = sized({64: 5.0, 128: 3.0, 256: 3.5, 512: 2.0, 1024: 2.5}, {64: 5.0, 256: 3.5})
 SINGLE_WANTED = {64: 1.5, 128: 1.0, 256: 1.5, 512: 1.0, 1024: 1.0}
 
 

@@ -180,7 +180,7 @@ def on_clustered_codes(n_bits: int, n: int, with_faiss: bool) -> None:
 
 def on_random_codes(n: int) -> None:
     rng = np.random.default_rng(1)
-    for n_bits in (64, 128):
+    for n_bits in sized((64, 128), (64,)):
         codes, queries = (random_codes(count, n_bits, rng) for count in (n, BATCH))
         index, flat = built(codes)
         one_by_one(

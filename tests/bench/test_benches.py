@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -55,7 +56,7 @@ MODES: dict[str, list[str]] = {
         "--sections curves --seeds 2 --rows 400 --plot {folder}/curves.png",
         "--sections refresh variance --seeds 1 --rows 400",
     ],
-    "sublinear.py": ["multi64 multi128", "random", "settings --bits 64 256"],
+    "sublinear.py": ["multi64 multi128", "random", "settings --bits 64"],
     "sublinear_bands.py": ["", "--quick", "--only million"],
     "truth.py": [""],
     "wta.py": ["", "center"],
@@ -75,6 +76,18 @@ PEERS = {
     "sublinear.py": ["faiss"],
     "sublinear_bands.py": ["faiss"],
 }
+
+
+# Modes that take long even so, most of it compilation: part of the whole soak.
+LONG = {
+    ("dwta.py", "windows"),
+    ("funnel.py", "rabitq"),
+    ("heshing.py", MODES["heshing.py"][1]),
+    ("heshing.py", MODES["heshing.py"][2]),
+    ("projection.py", "wide"),
+    ("stream_precision.py", MODES["stream_precision.py"][1]),
+}
+WHOLE_SOAK = float(os.environ.get("BITKIN_SOAK") or 0) >= 1
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +133,8 @@ def test_it_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if (file, arguments) in LONG and not WHOLE_SOAK:
+        pytest.skip("a long mode: `make soak` runs it")
     for peer in PEERS.get(file, []):
         pytest.importorskip(peer, reason=f"{peer} comes with the extra `bench` or `plot`")
     bitkin.set_threads(1)
