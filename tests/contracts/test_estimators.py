@@ -69,7 +69,7 @@ def test_parameters_make_the_same_estimator_again(estimator: Any) -> None:
     parameters = estimator.get_params(deep=False)
     twin = type(estimator)().set_params(**parameters)
     assert twin.get_params(deep=False) == parameters
-    assert repr(twin) == repr(estimator) == repr(clone(estimator))
+    assert repr(twin) == repr(clone(estimator))  # fitted ones say what they chose, too
     X = vectors(estimator)
     assert same(answer(fit(twin, X), X), answer(fit(estimator, X), X))
 

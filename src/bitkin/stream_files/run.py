@@ -137,7 +137,7 @@ class StreamRun(Closes):
     ...     run.encode(X[:600])
     600
     >>> with bitkin.StreamRun(hasher, folder / "codes", state=folder / "state") as run:
-    ...     run.encode(X)  # all again, or X[run.position.n_vectors :]
+    ...     run.encode(X, from_start=True)  # all again; or the rest, X[run.position.n_vectors :]
     400
     >>> (folder / "codes").stat().st_size, run.hasher.n_epochs_
     (2000, 4)
