@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.cli.streams import announced, files_in, run_killed, start_stream
+from tests.cli.streams import announced, run_killed, start_stream, stream_in
 
 
 def test_a_stream_killed_at_fifty_random_moments_ends_in_the_same_bytes(
@@ -34,7 +34,7 @@ def test_a_stream_killed_at_fifty_random_moments_ends_in_the_same_bytes(
     )
     process = start_stream(*arguments)
     finish(process, data[announced(process)[0] :])
-    assert files_in(apart) == files_in(whole)
+    assert stream_in(apart) == stream_in(whole)
 
 
 def finish(process: subprocess.Popen[bytes], data: bytes) -> None:
