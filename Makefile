@@ -54,8 +54,7 @@ bench: $(READY)
 	@for file in bench/*.py; do case $$file in bench/_*) ;; *) echo "# $$file"; $(BIN)/python $$file || exit 1;; esac; done
 
 soak: $(READY)
-	BITKIN_SOAK=$(SOAK) $(BIN)/python -m pytest -q -p no:cacheprovider -n $(JOBS) soak \
-		$(if $(filter 1,$(SOAK)),tests/bench/test_benches.py)
+	BITKIN_SOAK=$(SOAK) $(BIN)/python -m pytest -q -p no:cacheprovider -n $(JOBS) soak
 
 coverage: $(READY)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --cov --cov-report=term-missing:skip-covered tests

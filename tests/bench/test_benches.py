@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import runpy
 import subprocess
 import sys
@@ -78,18 +77,6 @@ PEERS = {
 }
 
 
-# Modes that take long even so, most of it compilation: part of the whole soak.
-LONG = {
-    ("dwta.py", "windows"),
-    ("funnel.py", "rabitq"),
-    ("heshing.py", MODES["heshing.py"][1]),
-    ("heshing.py", MODES["heshing.py"][2]),
-    ("projection.py", "wide"),
-    ("stream_precision.py", MODES["stream_precision.py"][1]),
-}
-WHOLE_SOAK = float(os.environ.get("BITKIN_SOAK") or 0) >= 1
-
-
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let benches be tiny, and forget their helpers afterwards: another size needs others."""
@@ -133,8 +120,6 @@ def test_it_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if (file, arguments) in LONG and not WHOLE_SOAK:
-        pytest.skip("a long mode: `make soak` runs it")
     for peer in PEERS.get(file, []):
         pytest.importorskip(peer, reason=f"{peer} comes with the extra `bench` or `plot`")
     bitkin.set_threads(1)
