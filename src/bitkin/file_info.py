@@ -21,6 +21,7 @@ from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 from bitkin.rescoring.correction_files import CLASS_NAME as CORRECTIONS
 from bitkin.stream_files.epoch_folder import is_begun, list_models
 from bitkin.stream_files.state import is_state, load_state
+from bitkin.stream_files.written import BYTES_PER_CORRECTION, WrittenStream
 
 Facts = dict[str, Any]
 
@@ -29,8 +30,9 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
     """Return what a file holds, as a dict of plain values; the first is its kind.
 
     Files of ours are known by what is in them: models, codes, corrections, indexes, classifiers,
-    states of streams; codes of a stream by the models beside them, and an encoding that was
-    interrupted by its name. Files of vectors are known by their suffix.
+    states of streams; codes of a stream by the models beside them, its corrections by the state or
+    the codes beside them, and an encoding that was interrupted by its name. Files of vectors are
+    known by their suffix.
 
     Parameters
     ----------
@@ -63,7 +65,13 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
         epochs = len(list_models(folder))
         about = {"kind": "codes of a stream", "epochs": epochs, "models": str(folder)}
         return about | size
-    stored = read_file(path, mmap=not verify)  # without a map, all checksums are compared
+    try:
+        stored = read_file(path, mmap=not verify)  # without a map, all checksums are compared
+    except BitkinError:
+        of_stream = _about_stream_corrections(path)
+        if of_stream is None:
+            raise
+        return of_stream | size
     about = _about_state(path) if is_state(path) else _about_stored(stored, path)
     if stored.fingerprint is not None:
         about["fingerprint"] = stored.fingerprint
@@ -159,6 +167,26 @@ def _about_state(path: Path) -> Facts:
         model = _about_model(state.hasher)
         about |= {name: model[name] for name in ("code", "features", "parameters")}
     return about
+
+
+def _about_stream_corrections(path: Path) -> Facts | None:
+    """Describe corrections that a stream wrote, which are numbers without a header; None unless a
+    state beside them names them, or codes beside them are as many.
+    """
+    n_rows, rest = divmod(path.stat().st_size, BYTES_PER_CORRECTION)
+    about: Facts = {"kind": "corrections of a stream", "rows": n_rows}
+    for other in sorted(path.parent.iterdir()):
+        if other.is_file() and is_state(other):
+            settings = load_state(other).settings
+            named = settings.get("--corrections")
+            if named is not None and (other.resolve().parent / named).resolve() == path.resolve():
+                return about | {"metric": settings.get("--metric"), "state": str(other)}
+    for folder in sorted(path.parent.glob("*.epochs")):
+        codes = folder.with_suffix("")
+        is_stream = rest == 0 and codes.is_file() and is_begun(folder)
+        if is_stream and WrittenStream(codes).n_rows == n_rows:
+            return about | {"codes": str(codes)}
+    return None
 
 
 def _about_folder(path: Path) -> Facts:

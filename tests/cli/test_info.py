@@ -124,3 +124,29 @@ def test_a_flipped_bit_in_the_rows_is_found_by_verify_alone(tmp_path: Path, run:
     done = run("info", path, "--verify")
     assert done.code == 1
     assert "is damaged: the checksum of words does not fit" in done.err
+
+
+def test_corrections_of_a_stream_are_known_by_what_is_beside_them(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(4, projection="opast", rotation="random", epochs=30)
+    files = {"state": tmp_path / "state", "corrections": tmp_path / "kept", "metric": "ip"}
+    with bitkin.StreamRun(hasher, tmp_path / "codes", **files) as stream:
+        stream.encode(X)
+    about = bitkin.describe_file(tmp_path / "kept")
+    assert (about["kind"], about["rows"]) == ("corrections of a stream", 50)
+    assert (about["metric"], about["state"]) == ("ip", str(tmp_path / "state"))
+    (tmp_path / "state").unlink()
+    assert bitkin.describe_file(tmp_path / "kept")["codes"] == str(tmp_path / "codes")
+    (tmp_path / "other").write_bytes(bytes(8))  # not as many as there are codes
+    with pytest.raises(BitkinError, match="other"):
+        bitkin.describe_file(tmp_path / "other")
+
+
+def test_a_file_that_cannot_be_described_does_not_hide_the_others(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not ours")
+    done = run("info", SAVED / "Codes.bitkin", tmp_path / "text", SAVED / "WTAHash.bitkin")
+    assert done.code == 1
+    assert "Codes.bitkin: codes" in done.out
+    assert "WTAHash.bitkin: model" in done.out
+    assert done.err.startswith(f"bitkin: {tmp_path / 'text'}")
+    assert len(run("info", SAVED / "Codes.bitkin", "absent", "--json").objects) == 1

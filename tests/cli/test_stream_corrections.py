@@ -165,3 +165,30 @@ def test_options_that_do_not_go_together_are_refused(
         done = run("stream", "--dim", 13, "--bits", 7, "-o", "codes", *options)
     assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("with_state", [True, False])
+def test_the_end_says_how_to_search_and_that_works(run: Run, with_state: bool) -> None:
+    np.save("queries.npy", QUERIES)
+    np.save("VECTORS.npy", X)
+
+    def next_command(*options: object) -> list[str]:
+        state = ("--state", "state") if with_state else ()
+        with stdin_of(X.tobytes()):
+            done = run("stream", *OPTIONS, "-o", "codes", *state, "--fresh", *options)
+        assert done.code == 0, done
+        said = next(line for line in done.err.splitlines() if line.startswith("bitkin: next: "))
+        words = said.removeprefix("bitkin: next: bitkin ").partition(",")[0].split()
+        return [word.replace("VECTORS", "VECTORS.npy") for word in words]
+
+    command = next_command("--corrections", "kept")
+    assert run(*command, "-k", 3, "--json").objects[0]["ids"]
+    command = next_command()
+    assert "--vectors" in command
+    assert run(*command, "-k", 3, "--json").objects[0]["ids"][0] == 0
+
+
+def test_codes_without_epochs_say_that_they_cannot_be_searched(run: Run) -> None:
+    with stdin_of(X.tobytes()):
+        done = run("stream", "--dim", 13, "--bits", 7, "-o", "codes", "--epochs", "none")
+    assert "codes cannot be searched: with --epochs none" in done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ X: npt.NDArray[np.float32] = (
 WITH_NAN = X.copy()
 SKIPPED = [0, 1, 300]
 WITH_NAN[SKIPPED] = np.nan
+
+
+# streams here begin without a fit, so their first rows are warned of
+pytestmark = pytest.mark.filterwarnings("ignore:The first .* rows were coded by random directions")
 
 
 @pytest.fixture(autouse=True)
@@ -202,4 +207,16 @@ def test_what_cannot_be_searched_says_why() -> None:
         EpochIndex.from_stream("state", metric="l2")
     write(X, fresh=True, epochs=None, corrections=None)
     with pytest.raises(InvalidInputError, match="made by a model that moves"):
+        EpochIndex.from_stream("state")
+
+
+def test_rows_of_random_directions_are_warned_of_unless_vectors_are_given() -> None:
+    write(X, epochs=200)
+    with pytest.warns(UserWarning, match="The first 128 of 500 rows were coded by random"):
+        index = EpochIndex.from_stream("state")
+    index.remove(np.arange(128))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EpochIndex.from_stream("state", vectors=X)
+        write(X[:50], fresh=True)  # all of them are
         EpochIndex.from_stream("state")

@@ -20,6 +20,10 @@ X: npt.NDArray[np.float32] = (
 Q = X[:9] + np.float32(0.1)
 
 
+# streams here begin without a fit, so their first rows are warned of
+pytestmark = pytest.mark.filterwarnings("ignore:The first .* rows were coded by random directions")
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -85,7 +85,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        with plain_warnings():
+        with plain_warnings(spell_options):
             app()
     except BitkinError as error:
         fail(spell_options(str(error)))

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json
-from bitkin.cli.output import print_json, printable
+from bitkin.cli.arguments import Json, spell_options
+from bitkin.cli.output import complain, print_json, printable
+from bitkin.errors import BitkinError
 
 
 def info(
@@ -23,23 +24,32 @@ def info(
 ) -> None:
     """Say what files hold: models, codes, corrections, indexes, classifiers, streams, vectors.
 
-    Rows are not read, unless with --verify.
+    Rows are not read, unless with --verify. A file that cannot be described is named on stderr, and
+    the others follow; the exit code is 1 then.
 
     Example: bitkin info model.bitkin
     """
     from bitkin.file_info import describe_file
 
-    for number, path in enumerate(files):
-        about = describe_file(path, verify=verify)
+    n_described = 0
+    for path in files:
+        try:
+            about = describe_file(path, verify=verify)
+        except BitkinError as error:
+            complain(spell_options(str(error)))
+            continue
+        n_described += 1
         if json:
             print_json(file=path, **about)
             continue
-        if number:
+        if n_described > 1:
             print()
         print(printable(f"{path}: {about.pop('kind')}"))
         width = max(map(len, about))
         for name, value in about.items():
             print(printable(f"  {name.replace('_', ' ').ljust(width)}  {_shown(value)}"))
+    if n_described < len(files):
+        raise typer.Exit(1)
 
 
 def _shown(value: Any) -> str:

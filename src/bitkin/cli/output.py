@@ -95,18 +95,21 @@ def _drop(out: TextIO) -> None:
 
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with 1."""
-    print("bitkin: " + "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
+    complain(message)
     sys.exit(1)
 
 
+def complain(message: str) -> None:
+    """Print one line on stderr."""
+    print("bitkin: " + "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
+
+
 @contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Let a warning be one line on stderr."""
+def plain_warnings(spell: Callable[[str], str] = str) -> Iterator[None]:
+    """Let a warning be one line on stderr, with its words as `spell` returns them."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_: print(
-            f"bitkin: warning: {message}", file=sys.stderr
-        )
+        warnings.showwarning = lambda message, *_: complain(f"warning: {spell(str(message))}")
         yield
 
 

@@ -7,6 +7,7 @@ keeps learning.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,7 +142,7 @@ def stream(
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="Also write two float32 per vector here: bitkin.EpochIndex scores codes by them, "
+            help="Also write two float32 per vector here: by them bitkin search ranks codes "
             "without the vectors.",
             callback=a_file,
         ),
@@ -286,6 +287,8 @@ def stream(
                     raise InvalidInputError(run.describe_awaited("stdin"))
             _say_repeated(run, news)
             news.end(run.hasher if hasattr(run.hasher, "n_features_in_") else None)
+        if stop.number is None and not json:
+            _say_next(run, places, news)
         _say_end(run, places, news, stopped=stop.number is not None)
     if stop.number is not None:
         die_of(stop.number)
@@ -441,6 +444,29 @@ def _say_end(run: StreamRun, places: StreamPlaces, news: News, *, stopped: bool)
             "stopped",
             f"stopped after {at.describe(OPTIONS)}; there is no --state to continue from.",
         )
+
+
+def _say_next(run: StreamRun, places: StreamPlaces, news: News) -> None:
+    """Say how the codes are searched, and what that needs."""
+    if places.out is None or run.position.n_vectors == 0:
+        return
+    known_by_state = places.state is not None
+    stream = shlex.quote(str(places.state or places.out))
+    command = f"bitkin search {stream} queries.npy"
+    if run.hasher.epochs is None:
+        said = (
+            f"{places.out} cannot be searched: with --epochs none every code has a model of its "
+            "own, which is not kept."
+        )
+    elif places.corrections is not None:
+        named = "" if known_by_state else f" --corrections {shlex.quote(str(places.corrections))}"
+        said = f"next: {command}{named}"
+    else:
+        said = (
+            f"next: {command} --vectors VECTORS, which needs the vectors of the stream in a file "
+            "(.npy and others). To search without them, stream again with --corrections FILE."
+        )
+    news.say("next", said)
 
 
 def _print_position(state: Path | None, unit: str, json: bool) -> None:

@@ -142,7 +142,7 @@ class EpochIndex:
             The vectors of the stream in their order. Where the run wrote no corrections, they are
             made of these. Rows that random directions coded, with which a stream begins that no
             `fit` began, are encoded again by the first learned model; without vectors they stay,
-            and are estimated less well than others.
+            are estimated less well than others, and are warned of.
 
         Examples
         --------

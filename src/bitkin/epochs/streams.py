@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from bitkin.arrays import Ids
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.notices import warn_caller
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
 from bitkin.stream_files.written import StreamPart, WrittenStream
@@ -31,6 +33,8 @@ def index_stream(stream: WrittenStream, kind: type[EpochIndex], vectors: Any) ->
             "(corrections= of StreamRun, bitkin stream --corrections)."
         )
     parts = list(stream.parts())
+    if source is None:
+        _warn_of_random_rows(parts)
     learned = [*(after for _, after in pairwise(parts)), None]
     for part, after in zip(parts, learned, strict=True):
         ids = np.arange(part.first_row, part.first_row + len(part.codes), dtype=np.int64)
@@ -44,6 +48,20 @@ def index_stream(stream: WrittenStream, kind: type[EpochIndex], vectors: Any) ->
         if kept is not None:
             index.add_codes(part.codes, kept, ids)
     return index
+
+
+def _warn_of_random_rows(parts: Sequence[StreamPart]) -> None:
+    """Warn of rows that were coded before anything was learned, where others were coded later."""
+    random = sum(len(part.codes) for part in parts if part.model.model_.random)
+    n_rows = sum(len(part.codes) for part in parts)
+    if 0 < random < n_rows:
+        warn_caller(
+            f"The first {random:,} of {n_rows:,} rows were coded by random directions, before "
+            "anything was learned: their estimates are noisy, and they take places of nearer rows "
+            "in answers. Give the vectors of the stream (vectors=, --vectors), and they are coded "
+            "again; or remove them from the index, ids 0 to "
+            f"{random - 1:,}."
+        )
 
 
 def _open_source(stream: WrittenStream, vectors: Any) -> VectorSource:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Corrections = npt.NDArray[np.float32]
 
 
+BYTES_PER_CORRECTION = 8  # two float32 per vector
+
+
 class StreamPart(NamedTuple):
     """The rows that one model coded."""
 
@@ -245,7 +248,7 @@ def _are_lines(path: Path) -> bool:
 
 
 def _read_corrections(path: Path, n_rows: int) -> npt.NDArray[np.float32]:
-    there = _size_of(path) // 8
+    there = _size_of(path) // BYTES_PER_CORRECTION
     if there < n_rows:
         raise CorruptFileError(
             f"{path} has corrections of {there:,} vectors, and there are {n_rows:,} codes. Give "
