@@ -17,6 +17,24 @@ _MOST_BITS = 200  # of a number that is written out; Python refuses to write tho
 MOST_CHARACTERS = 60  # of a value in a message
 _MOST_LISTED = 5  # values that a message names
 
+# What other libraries call our metrics.
+_OTHER_NAMES = {
+    "angular": "cosine",
+    "cos": "cosine",
+    "cosine similarity": "cosine",
+    "dot": "ip",
+    "dot product": "ip",
+    "dotproduct": "ip",
+    "euclid": "l2",
+    "euclidean": "l2",
+    "inner": "ip",
+    "inner product": "ip",
+    "innerproduct": "ip",
+    "mips": "ip",
+    "l2sq": "l2",
+    "sqeuclidean": "l2",
+}
+
 
 def shown(value: Any) -> str:
     """Return `value` as it is written in Python, cut to 60 characters: messages stay short,
@@ -63,9 +81,22 @@ def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return `value` when it is one of `choices`."""
     if isinstance(value, str) and value in choices:
         return value
+    hint = suggest(value, choices) if isinstance(value, str) else ""
     raise InvalidInputError(
-        f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}."
+        f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.{hint}"
     )
+
+
+def suggest(value: str, choices: Sequence[str]) -> str:
+    """Return a question for the choice that was probably meant, by another name of it or by its
+    letters; nothing where none is near.
+    """
+    import difflib
+
+    value = value[:MOST_CHARACTERS].lower()
+    meant = _OTHER_NAMES.get(value.replace("_", " ").replace("-", " "))
+    near = [meant] if meant in choices else difflib.get_close_matches(value, choices, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def require_unmasked(value: Any, name: str) -> None:

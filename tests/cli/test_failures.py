@@ -587,3 +587,53 @@ def test_ctrl_c_while_modules_load_is_one_line() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "bitkin: interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--sample-features", "5.5"), "bitkin: --sample-features must be a count"),
+        (("--sample-rows", "1.5"), "bitkin: --sample-rows must be a count"),
+    ],
+)
+def test_a_parameter_of_a_slot_is_named_as_it_was_typed(
+    folder: Path, run: Run, options: tuple[str, ...], says: str
+) -> None:
+    done = run("fit", "vectors.npy", "-o", "m", "--bits", 4, "--projection", "nystrom", *options)
+    assert (done.code, done.err[: len(says)]) == (1, says)
+
+
+def test_a_slot_with_a_start_is_named_as_it_was_typed(folder: Path, run: Run) -> None:
+    start = ("--rotation", "unifdiag", "--rotation-start", "random")
+    done = run("fit", "vectors.npy", "-o", "m", "--bits", 4, *start, "--rotation-rows", 9)
+    assert done.code == 2
+    assert "means nothing for --rotation unifdiag;" in " ".join(done.err.split())
+
+
+def test_warnings_name_options_too(folder: Path, run: Run) -> None:
+    done = run("fit", "vectors.npy", "-o", "m", "--bits", 20)
+    assert done.code == 0, done
+    assert done.err.startswith("bitkin: warning: --bits 20 is more than the 17 directions"), done
+    assert "n_bits" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("metric", "meant"),
+    [("euclidean", "l2"), ("dot", "ip"), ("angular", "cosine"), ("Cosine", "cosine")],
+)
+def test_a_metric_by_the_name_that_others_give_it_is_suggested(
+    folder: Path, run: Run, metric: str, meant: str
+) -> None:
+    wanted = ("search", "index", "queries.npy", "-m", "model", "--vectors", "vectors.npy")
+    done = run(*wanted, "--metric", metric)
+    assert done.code == 2
+    assert f"Did you mean '{meant}'?" in " ".join(done.err.split())
+    with pytest.raises(bitkin.errors.InvalidInputError, match=f"Did you mean '{meant}'"):
+        bitkin.EpochIndex(metric)
+
+
+def test_a_file_given_to_stream_as_an_argument(folder: Path, run: Run) -> None:
+    done = run("stream", "vectors.npy", "--bits", "4", "-o", "out")
+    assert done.code == 2
+    command = "bitkin stream --bits 4 -o out < vectors.npy"
+    assert command in " ".join(done.err.replace("│", " ").split())

@@ -129,8 +129,8 @@ def test_a_flipped_bit_in_the_rows_is_found_by_verify_alone(tmp_path: Path, run:
 def test_corrections_of_a_stream_are_known_by_what_is_beside_them(tmp_path: Path) -> None:
     X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
     hasher = bitkin.ProjectionHash(4, projection="opast", rotation="random", epochs=30)
-    files = {"state": tmp_path / "state", "corrections": tmp_path / "kept", "metric": "ip"}
-    with bitkin.StreamRun(hasher, tmp_path / "codes", **files) as stream:
+    files: dict[str, Any] = {"state": tmp_path / "state", "corrections": tmp_path / "kept"}
+    with bitkin.StreamRun(hasher, tmp_path / "codes", metric="ip", **files) as stream:
         stream.encode(X)
     about = bitkin.describe_file(tmp_path / "kept")
     assert (about["kind"], about["rows"]) == ("corrections of a stream", 50)

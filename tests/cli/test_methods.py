@@ -180,11 +180,11 @@ def test_a_warning_is_one_line_and_a_window_beyond_the_features_is_one(
     scipy.sparse.save_npz("bags.npz", bags(d=9000).multiply(bags(d=9000, seed=1)).tocsr())
     done = run("fit", "bags.npz", "--method", "wta", "-o", "model")
     assert done.code == 0
-    assert done.err.startswith("bitkin: warning: window=4 leaves 9")
+    assert done.err.startswith("bitkin: warning: --window 4 leaves 9")
     assert len(done.err.splitlines()) == 1
     done = run("fit", "bags.npz", "--method", "wta", "--window", 9001, "-o", "other")
     assert done.code == 0
-    assert done.err.startswith("bitkin: warning: window=9001 is more than the 9000 features")
+    assert done.err.startswith("bitkin: warning: --window 9001 is more than the 9000 features")
     assert len(done.err.splitlines()) == 1
 
 

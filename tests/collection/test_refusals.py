@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bitkin import CodeSpec, Collection, FlatIndex, MinHash, ProjectionHash, WTAHash
+from bitkin import CodeSpec, Collection, FlatIndex, MinHash, ProjectionHash, SignHash, WTAHash
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.projection.projections import Nystrom
 from tests.collection.model import rows_like
@@ -180,3 +180,11 @@ def test_sets_have_no_vectors() -> None:
     ):
         collection.search([[1, 2]], 1)
     assert collection.search([[1, 2]], 1, stage="codes").ids.shape == (1, 1)
+
+
+def test_a_hasher_in_the_place_of_the_path_is_told() -> None:
+    hasher = SignHash(8).fit()
+    with pytest.raises(InvalidInputError, match=r"Collection\.create\(None, hasher\), got a Sign"):
+        Collection.create(hasher)
+    with pytest.raises(InvalidInputError, match=r"Collection\.create\(None, hasher\)"):
+        Collection.create(hasher, None)

@@ -119,7 +119,11 @@ def test_several_parquet_files_are_read_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name, data, words",
     [
-        ("a.csv", b"id,body\n1,x\n", "a.csv, line 1: no column 'text'. It has 'id', 'body'."),
+        (
+            "a.csv",
+            b"id,body\n1,x\n",
+            "a.csv, line 1: no column 'text'. It has 'id', 'body'. Name one of them by --field",
+        ),
         ("a.csv", b"id,text\n1,x\n2\n", "a.csv, line 3: 1 values, where the header has 2 columns"),
         ("a.csv", b'text\nfine\n"open\nquote\n', "a.csv, line 3: not CSV: "),
         ("a.csv", b"text\nfine\n\xff\n", "a.csv, line 3: not UTF-8 at byte 0"),
@@ -130,7 +134,11 @@ def test_several_parquet_files_are_read_as_one(tmp_path: Path) -> None:
         ("a.txt", b"fine\n\xe9t\xe9\n", "a.txt, line 2: not UTF-8 at byte 0"),
         ("a.txt", b"\x1f\x8b\x08", "a.txt is packed by gzip"),
         ("a.jsonl", b'{"text": "x"}\n{"text"\n', "a.jsonl, line 2: not JSON"),
-        ("a.jsonl", b'{"body": "x"}\n', "a.jsonl, line 1: no field 'text'. It has 'body'."),
+        (
+            "a.jsonl",
+            b'{"body": "x"}\n',
+            "a.jsonl, line 1: no field 'text'. It has 'body'. Name one of them by --field",
+        ),
         ("a.parquet", b"nonsense", "a.parquet is damaged or not what its suffix says"),
         ("a.parquet", b"", "a.parquet is damaged or not what its suffix says"),
         ("a.bin", b"\x7fELF\0\0", "a.bin, line 1: a zero byte: this is no text"),
@@ -155,7 +163,10 @@ def test_columns_of_parquet_that_cannot_be_texts(tmp_path: Path) -> None:
     for options, words in (
         ({}, r"row 2: column 'text' is null"),
         ({"field": "n"}, "column 'n' must hold strings, got int64"),
-        ({"field": "body"}, "no column 'body'. It has 'n', 'text'."),
+        (
+            {"field": "body"},
+            "no column 'body'. It has 'n', 'text'. Name one of them by --field NAME",
+        ),
     ):
         with pytest.raises(InvalidInputError, match=words):
             list(open_documents([path], **options).documents())

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.stream_files.vectors_in import ByteStream, StreamBlock, StreamFormat
+from bitkin.stream_files.vectors_in import ByteStream, StreamBlock, StreamFormat, file_reader
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((9, 5)).astype(np.float32)
@@ -286,3 +286,20 @@ def test_the_length_of_vectors_must_be_that_of_the_model() -> None:
     ):
         with pytest.raises(InvalidInputError, match=r"must be .*6|of 6 numbers"):
             list(read_blocks(Pieces(data, []), form, dim, 6))
+
+
+@pytest.mark.parametrize(
+    ("data", "dim"),
+    [
+        (b"hello world\n", None),
+        (b"a,b,c\n1,2,3\n", None),
+        (b"0.5 0.25 0.125 0.75\n" * 8, 4),
+    ],
+)
+def test_text_is_not_taken_for_raw_numbers(data: bytes, dim: int | None) -> None:
+    first = data.decode().splitlines()[0]
+    with pytest.raises(InvalidInputError, match=f"begins with the text '{first}'.*JSON lines"):
+        list(ByteStream(file_reader(io.BytesIO(data), "in"), StreamFormat(dim=dim), None).blocks())
+    if dim is not None:  # unless that is said
+        layout = StreamFormat("f32", dim)
+        assert list(ByteStream(file_reader(io.BytesIO(data), "in"), layout, None).blocks())

@@ -13,7 +13,7 @@ import typer
 from bitkin._version import __version__
 from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
 from bitkin.cli.arguments import spell_options
-from bitkin.cli.help import Command, Group
+from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
 from bitkin.cli.shared import with_shared_options
@@ -46,7 +46,8 @@ for command in (
     doctor.doctor,
     warmup.warmup,
 ):
-    app.command(cls=Command)(with_shared_options(command))
+    kind = StdinCommand if command is stream.stream else Command
+    app.command(cls=kind)(with_shared_options(command))
 app.add_typer(classify.app, name="classify")
 
 

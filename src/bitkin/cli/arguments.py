@@ -4,7 +4,6 @@ messages name them.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitkin.arguments import ArgumentSpelling
+from bitkin.checks import suggest
+from bitkin.cli.methods import options_of_parameters
 from bitkin.cli.shared import require_new
 from bitkin.errors import ArgumentError
 
@@ -92,24 +93,21 @@ class OptionSpelling(ArgumentSpelling):
 
 OPTIONS = OptionSpelling()
 # Arguments of the classes behind a command that its messages may name.
-_SPELLED = {
-    **_OTHER_NAMES,
-    "alphabet_size": "--alphabet",
-    "bits_per_symbol": "--symbol-bits",
-    "n_hashes": "--hashes",
-} | {
-    name: "--" + name
-    for name in (
-        "center", "degree", "densify", "forgetting", "layout", "normalize", "projection",
-        "rotation", "scale", "window",
-    )
-}  # fmt: skip
+_SPELLED = {**options_of_parameters(), **_OTHER_NAMES}
+# Names that are no words of English, so that a message means the argument wherever they stand;
+# n_features also names a dimension of arrays.
+_IDENTIFIERS = re.compile(
+    r"(?<![\w/.'\"])("
+    + "|".join(name for name in _SPELLED if "_" in name and name != "n_features")
+    + r")(?![\w/=('\"])"
+)
 _ASSIGNED = re.compile(r"(?<![\w/.])(\w+)=('[^']*'|\"[^\"]*\"|True|False|None|[\d.]+)(?![\w/])")
 
 
 def spell_options(message: str) -> str:
     """Return a message of the library with arguments as options: `projection='random'` is
-    `--projection random`, and a message that begins with the name of an argument with that option.
+    `--projection random`, `n_bits` is `--bits`, and a message that begins with the name of an
+    argument begins with that option.
     """
 
     def spell(found: re.Match[str]) -> str:
@@ -121,7 +119,8 @@ def spell_options(message: str) -> str:
             return option if value == "True" else option.replace("--", "--no-", 1)
         return f"{option} {'none' if value == 'None' else value.strip(chr(39) + chr(34))}"
 
-    first, space, rest = _ASSIGNED.sub(spell, message).partition(" ")
+    spelled = _IDENTIFIERS.sub(lambda found: _SPELLED[found[1]], _ASSIGNED.sub(spell, message))
+    first, space, rest = spelled.partition(" ")
     return (
         _SPELLED.get(first, first) + space + rest
         if rest.startswith("must ")
@@ -223,8 +222,7 @@ def one_of_choices(value: str, option: str, choices: list[str]) -> str:
     """
     if value in choices:
         return value
-    near = difflib.get_close_matches(value, choices, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = suggest(value, choices)
     raise typer.BadParameter(
         f"{value!r} is not one of {', '.join(choices)}.{hint}", param_hint=f"'{option}'"
     )

@@ -26,54 +26,12 @@ from bitkin.cli.arguments import (
     require_other_file,
 )
 from bitkin.cli.help import complete_from
+from bitkin.cli.methods import METHODS, OF_PROJECTIONS, OF_ROTATIONS
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.hashers.base import Hasher
-
-
-# Options of what a name stands for, with the names that have them.
-_OF_PROJECTIONS = dict.fromkeys(("samples", "features", "sampling", "truncate"), ("nystrom",))
-_OF_ROTATIONS = {"max_rows": ("auto", "itq"), "n_iter": ("auto", "itq", "isohash")}
-
-# Method -> the class's public name, and its options with the parameters they set.
-_METHODS: dict[str, tuple[str, dict[str, str]]] = {
-    "projection": (
-        "ProjectionHash",
-        {
-            "--bits": "n_bits",
-            "--projection": "projection",
-            "--rotation": "rotation",
-            "--rotation-start": "rotation",
-            "--forgetting": "projection",
-            "--center": "center",
-            "--normalize": "normalize",
-            "--sample-rows": "samples",
-            "--sample-features": "features",
-            "--sampling": "sampling",
-            "--truncate": "truncate",
-            "--rotation-rows": "max_rows",
-            "--rotation-iterations": "n_iter",
-        },
-    ),
-    "wta": (
-        "WTAHash",
-        {
-            "--hashes": "n_hashes",
-            "--window": "window",
-            "--degree": "degree",
-            "--densify": "densify",
-            "--coefficients": "coefficients",
-            "--alphabet": "alphabet_size",
-            "--layout": "layout",
-            "--center": "center",
-            "--scale": "scale",
-        },
-    ),
-    "minhash": ("MinHash", {"--hashes": "n_hashes", "--symbol-bits": "bits_per_symbol"}),
-    "sign": ("SignHash", {}),
-}
 
 
 def fit(
@@ -298,12 +256,12 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
     """Return the hasher that `method` and the options given (those not None) describe."""
     import bitkin
 
-    one_of_choices(method, "--method", list(_METHODS))
-    class_name, known = _METHODS[method]
+    one_of_choices(method, "--method", list(METHODS))
+    class_name, known = METHODS[method]
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in known:
-            owners = [name for name, (_, theirs) in _METHODS.items() if option in theirs]
+            owners = [name for name, (_, theirs) in METHODS.items() if option in theirs]
             raise typer.BadParameter(
                 f"means nothing for --method {method}; it belongs to {' and '.join(owners)}.",
                 param_hint=f"'{option}'",
@@ -318,8 +276,10 @@ def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:
     if method == "projection":
         from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS
 
-        _fill_slot(parameters, "projection", "pca", _OF_PROJECTIONS, PROJECTIONS)
-        _fill_slot(parameters, "rotation", "auto", _OF_ROTATIONS, ROTATIONS)
+        name = given.get("--projection", "pca")
+        _fill_slot(parameters, "projection", name, OF_PROJECTIONS, PROJECTIONS)
+        name = given.get("--rotation", "auto")
+        _fill_slot(parameters, "rotation", name, OF_ROTATIONS, ROTATIONS)
     if parameters.get("window", "auto") != "auto":
         parameters["window"] = _parse_window(parameters["window"])
     if method != "sign":  # which draws nothing
@@ -347,19 +307,17 @@ def _projection_slots(given: Mapping[str, Any]) -> dict[str, Any]:
 def _fill_slot(
     parameters: dict[str, Any],
     slot: str,
-    default: str,
+    name: str,
     owners: Mapping[str, tuple[str, ...]],
     kinds: Mapping[str, Any],
 ) -> None:
     """Put the object that a name and its options describe in the place of both."""
-    name = parameters.get(slot, default)
     settings = {option: parameters.pop(option) for option in owners if option in parameters}
-    spelling = {parameter: option for option, parameter in _METHODS["projection"][1].items()}
+    spelling = {parameter: option for option, parameter in METHODS["projection"][1].items()}
     for option, value in settings.items():
         if name not in owners[option]:
             raise typer.BadParameter(
-                f"means nothing for --{slot} {name or 'none'}; it belongs to "
-                f"{' and '.join(owners[option])}.",
+                f"means nothing for --{slot} {name}; it belongs to {' and '.join(owners[option])}.",
                 param_hint=f"'{spelling[option]}'",
             )
         if option in ("samples", "features"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 _EXAMPLE = "Example: "
@@ -23,6 +25,25 @@ class Command(TyperCommand):
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the first sentence, however long: it is wrapped, not cut."""
         return _first_sentence(self)
+
+
+class StdinCommand(Command):
+    """A command that reads stdin and takes no files: where it is given one, it says so."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read options; end with a usage error where a word is left over."""
+        given = list(args)
+        ctx.allow_extra_args = True
+        rest: list[str] = super().parse_args(ctx, args)
+        if rest:
+            file = rest[0]
+            others = shlex.join(["bitkin", ctx.info_name, *(one for one in given if one != file)])
+            raise typer.BadParameter(
+                f"vectors come on stdin. Write: {others} < {shlex.quote(file)}",
+                ctx,
+                param_hint=f"'{file}'",
+            )
+        return rest
 
 
 class Group(TyperGroup):

@@ -102,7 +102,7 @@ class Collection(Closes):
     def create(
         cls,
         path: str | os.PathLike[str] | None,
-        hasher: Hasher,
+        hasher: Hasher | None = None,
         *,
         vectors: str | None = "float32",
         metric: str = "l2",
@@ -144,6 +144,11 @@ class Collection(Closes):
             `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands`
             from "codes".
         """
+        if isinstance(path, Hasher):
+            raise InvalidInputError(
+                "path must be None, and the hasher comes second: "
+                f"Collection.create(None, hasher), got a {type(path).__name__} as path."
+            )
         if path is not None:
             raise not_yet(
                 "path", "collections live in memory. Those on disk come with a later one."

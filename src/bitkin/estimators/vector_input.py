@@ -218,6 +218,10 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             if hasattr(X, "dtypes") and not _is_flat(X):
                 as_rows(X, "X")
+            if _is_flat(X) and len(X) == 0:
+                raise InvalidInputError(
+                    "X has no rows: at least one vector is needed, got an empty column or list."
+                ) from None
             if _is_flat(X):
                 raise InvalidInputError(
                     "X must have two dimensions, a vector a row, got one dimension of "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import Document, LineFiles, decode_line
+from bitkin.io.line_files import Document, LineFiles, decode_line, missing_field
 
 _JSON_SPACE = b" \t\r\n"
 _KINDS = {
@@ -65,7 +65,7 @@ class JsonLines(LineFiles):
         """Yield every document in order; `progress` is told the bytes read, out of `n_bytes`."""
         for file, line, record in self.records(progress):
             try:
-                text = member(record, self.field)
+                text = member(record, self.field, "field")
                 if not isinstance(text, str):
                     raise InvalidInputError(
                         f"field {self.field!r} must be a string, got {in_words(text)}."
@@ -112,16 +112,17 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return record
 
 
-def member(record: dict[str, Any], field: str) -> Any:
-    """Return a field of an object, or raise an error that lists those it has."""
+def member(record: dict[str, Any], field: str, option: str | None = None) -> Any:
+    """Return a field of an object, or raise an error that lists those it has, and by which argument
+    another one is named.
+    """
     if field in record:
         return record[field]
-    fields = ", ".join(map(repr, list(record)[:8])) + (", …" if len(record) > 8 else "")
-    raise InvalidInputError(f"no field {field!r}. It has {fields or 'no fields'}.")
+    raise missing_field(field, list(record), option=option)
 
 
 def _id(record: dict[str, Any], field: str) -> Any:
-    value = member(record, field)
+    value = member(record, field, "id_field")
     try:
         # Python reads NaN and 1e999, which no report can hold
         if isinstance(value, (float, list, dict)):

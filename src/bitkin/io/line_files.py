@@ -24,6 +24,11 @@ MAX_LINE = 2**30
 _BUFFER = 1 << 20
 _LINES_BETWEEN_NEWS = 256
 _GZIP = b"\x1f\x8b"
+_MOST_LISTED = 8  # fields that a message names
+_NAMED_BY = {
+    "field": "--field NAME (field= in Python)",
+    "id_field": "--id NAME (id_field= in Python)",
+}
 
 
 class Document(NamedTuple):
@@ -36,6 +41,19 @@ class Document(NamedTuple):
     """Number of the line, from 1."""
     id: Any
     """Value of the id field; None where no field was named."""
+
+
+def missing_field(
+    name: str, there: Sequence[str], *, what: str = "field", option: str | None = None
+) -> InvalidInputError:
+    """Return the error of a field or column that is not there: which are, and which option and
+    argument name one.
+    """
+    listed = ", ".join(map(repr, there[:_MOST_LISTED])) + (
+        ", …" if len(there) > _MOST_LISTED else ""
+    )
+    hint = f" Name one of them by {_NAMED_BY[option]}." if option and there else ""
+    return InvalidInputError(f"no {what} {name!r}. It has {listed or f'no {what}s'}.{hint}")
 
 
 class LineFiles:

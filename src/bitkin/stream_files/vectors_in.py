@@ -29,6 +29,7 @@ NPY = "npy "
 _MAGIC = b"\x93NUMPY"
 _READ_BYTES = 1 << 20
 _TEXT = bytes(range(0x20, 0x7F)) + b"\t\r\n"
+_SHOWN_BYTES = 40  # of input that is no vectors
 _SURELY_TEXT_BYTES = 64  # so many bytes of float32 numbers are never all printable
 
 ReadInto = Callable[[memoryview], int]
@@ -180,12 +181,18 @@ class ByteStream:
             if not (may_be_npy or is_blank):
                 break
         begins_as_json = pending.lstrip().startswith((b"[", b"{"))
-        if (
-            begins_as_json
-            and not may_be_text
-            and len(pending) >= _SURELY_TEXT_BYTES
-            and not pending.translate(None, _TEXT)
-        ):
+        is_text = bool(pending.strip()) and not pending.translate(None, _TEXT)
+        # Without a length, fewer bytes will do: raw numbers could not be read anyway.
+        surely_text = is_text and (len(pending) >= _SURELY_TEXT_BYTES or self._known is None)
+        if surely_text and not begins_as_json:
+            begin = bytes(pending.strip()[:_SHOWN_BYTES]).decode("ascii").splitlines()[0]
+            raise InvalidInputError(
+                f"{self._name} begins with the text {begin!r}, which is no vector. Vectors come as "
+                "JSON lines (a list of numbers each), as an .npy array or as raw float32; if these "
+                f"bytes are raw float32, give {self._spelling.name('dim')} and "
+                f"{self._spelling.given('format', 'f32')}."
+            )
+        if surely_text and begins_as_json and not may_be_text:
             raise InvalidInputError(
                 f"{self._name} looks like JSON lines, and {self._spelling.name('dim')} says that "
                 f"it is raw float32. Give {self._spelling.given('format', 'jsonl')} or "

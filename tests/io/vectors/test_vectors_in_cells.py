@@ -147,3 +147,13 @@ def test_a_column_of_texts_is_refused() -> None:
             hasher.encode(texts)
         with pytest.raises(InvalidInputError):
             open_vectors(texts)
+
+
+def test_an_empty_column_says_so() -> None:
+    none = pandas.DataFrame({"v": pandas.Series([], dtype=object)})
+    with pytest.raises(InvalidInputError, match="has no rows: without one, the length of the vec"):
+        open_vectors(none, column="v")
+    with pytest.raises(InvalidInputError, match="X has no rows"):
+        bitkin.ProjectionHash(4).fit(none["v"])
+    with pytest.raises(InvalidInputError, match=r"got shape \(2, 0\): its vectors are empty"):
+        open_vectors(pandas.DataFrame({"v": [[], []]}), column="v")

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line
+from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line, missing_field
 
 Line = tuple[int, int, bytes]
 Row = tuple[int, int, list[str], bytes]
@@ -115,10 +115,11 @@ class CsvRows(LineFiles):
             self.header = data if data.endswith(b"\n") else data + b"\n"
         flaw = None
         wanted = [name for name in (self.field, self.id_field) if name is not None]
-        missing = [name for name in wanted if name not in columns]
-        if missing:
-            flaw = f"no column {missing[0]!r}. It has {', '.join(map(repr, columns[:8]))}."
-        elif twice := [name for name in wanted if columns.count(name) > 1]:
+        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
+            if name is not None and name not in columns:
+                absent = missing_field(name, columns, what="column", option=option)
+                raise self.located(absent, file, line)
+        if twice := [name for name in wanted if columns.count(name) > 1]:
             flaw = (
                 f"{columns.count(twice[0])} columns {twice[0]!r}, so which one is meant is "
                 "unknown. Rename all but one."

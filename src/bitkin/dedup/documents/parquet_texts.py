@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import Document
+from bitkin.io.line_files import Document, missing_field
 from bitkin.io.stable import StableFile, failure_is_corruption, stamp_of
 from bitkin.io.vectors.limits import load_extra
 
@@ -118,10 +118,10 @@ class ParquetTexts:
     def _require_columns(self, i: int, schema: Any, first: Any) -> None:
         types = load_extra("pyarrow", ".parquet").types
         kinds = {field.name: field.type for field in schema}
-        for name in (self.field, self.id_field):
+        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
             if name is not None and name not in kinds:
-                has = ", ".join(map(repr, list(kinds)[:8]))
-                raise InvalidInputError(f"{self.names[i]}: no column {name!r}. It has {has}.")
+                absent = missing_field(name, list(kinds), what="column", option=option)
+                raise InvalidInputError(f"{self.names[i]}: {absent}")
         kind = kinds[self.field]
         if not (types.is_string(kind) or types.is_large_string(kind)):
             raise InvalidInputError(

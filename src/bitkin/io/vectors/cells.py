@@ -58,6 +58,11 @@ def pick_column(frame: Any, column: Any, name: str) -> npt.NDArray[Any]:
             f"{names.count(column)} have as their name."
         )
     rows = vectors_in_cells(frame[column], f"{name}, column {shown(column)}")
+    if rows is None and len(frame) == 0:
+        raise InvalidInputError(
+            f"{name} has no rows: without one, the length of the vectors in column "
+            f"{shown(column)} is not known."
+        )
     if rows is None:
         raise InvalidInputError(
             f"column must name a column of vectors of {name}, got {shown(column)}, which holds "

@@ -56,7 +56,8 @@ def row_shape(
     n, d = int(shape[0]), int(shape[1])
     if n < 0 or not 1 <= d <= MAX_COLUMNS:
         raise error(
-            f"{name} must have 1 to {MAX_COLUMNS} columns and no negative size, got shape {(n, d)}."
+            f"{name} must have 1 to {MAX_COLUMNS} columns and no negative size, got shape {(n, d)}"
+            f"{': its vectors are empty' if d == 0 else ''}."
         )
     return n, d
 
