@@ -146,7 +146,7 @@ def dedup(
     one_of_choices(metric, "--metric", ["cosine", "l2"])
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
     if form == "vectors" or (form == "auto" and any(map(_holds_vectors, files))):
-        from bitkin.cli.dedup_vectors import VectorOptions, dedup_vectors
+        from bitkin.cli.deduplicating.vectors import VectorOptions, dedup_vectors
 
         _refuse(context, _FOR_TEXTS, "vectors")
         options = VectorOptions(

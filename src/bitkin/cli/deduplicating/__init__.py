@@ -1,0 +1,1 @@
+"""What `bitkin dedup` is made of: vectors, and the report of what was found."""
