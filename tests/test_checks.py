@@ -148,8 +148,8 @@ def named(*ids: str) -> Collection:
         ),
         (
             InvalidInputError,
-            "ids must be a list of strings, got 'longlong",
-            lambda: named("a").get(LONG),
+            "ids must be strings .* got b'longlong",
+            lambda: named("a").get(LONG.encode()),
         ),
         (
             InvalidInputError,

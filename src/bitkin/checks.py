@@ -128,7 +128,7 @@ def require_order(ids: Any, name: str = "ids", *, any_order: bool = False) -> No
 
 def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDArray[np.int64]:
     """Return `ids` as a new or borrowed 1-D int64 array of numbers ≥ 0, in the order given; a set
-    only in any order.
+    only in any order. A lone number is one id.
     """
     require_order(ids, name, any_order=any_order)
     if isinstance(ids, (set, frozenset)):
@@ -147,10 +147,10 @@ def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDA
         raise InvalidInputError(
             f"{name} must be a list or an array of whole numbers, got {shown(ids)}."
         )
+    if array.ndim == 0:  # a lone id
+        ids, array = [ids], array.reshape(1)
     if array.ndim != 1:
-        raise InvalidInputError(
-            f"{name} must be 1-dimensional, got shape {array.shape}. Wrap a single id in a list."
-        )
+        raise InvalidInputError(f"{name} must be 1-dimensional, got shape {array.shape}.")
     if array.dtype.kind == "O" or (
         array.dtype.kind == "f" and all(type(number) is int for number in ids)
     ):

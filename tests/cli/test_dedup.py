@@ -162,6 +162,7 @@ def test_vectors(texts: Path, run: Run) -> None:
     done = run("dedup", "rows.npy", "-t", 0.9, *options)
     assert (done.code, done.err) == (0, "")
     assert np.array_equal(np.load("kept.npy"), rows[found.kept])
+    found_rows = found.dropped.tolist()
     assert len(Path("dropped.jsonl").read_text().splitlines()) == len(found.dropped)
     for words in (f"{len(found.kept)} ", "cosine 0.9 or more with another", "kept.npy"):
         assert words in done.out
@@ -171,6 +172,8 @@ def test_vectors(texts: Path, run: Run) -> None:
     found = bitkin.dedup.find_duplicate_vectors(rows, 0.5, metric="l2")
     assert (figures["kept"], figures["metric"]) == (len(found.kept), "l2")
     assert figures["clusters"] == len(found.clusters)
+    first = json.loads(Path("dropped.jsonl").read_text().splitlines()[0])
+    assert first["row"] in found_rows  # counted from 0, as in the array
     require_usage_error(run("dedup", "rows.npy", "-o", "kept.jsonl"), "'--out'", "written as .npy")
     require_usage_error(
         run("dedup", "rows.npy", "--lower"), "'--lower'", "does not go with vectors"
@@ -183,6 +186,19 @@ def test_vectors(texts: Path, run: Run) -> None:
     require_usage_error(run("dedup", "texts.jsonl", "--metric", "l2"), "does not go with texts")
     np.save("nan.npy", np.full((2, 2), np.nan))
     require_failure(run("dedup", "nan.npy"), "nan.npy")
+
+
+def test_quiet_prints_nothing_but_warnings(texts: Path, run: Run) -> None:
+    np.save("rows.npy", related_rows(203, 9))
+    for arguments in (("texts.jsonl", "-o", "kept.jsonl"), ("rows.npy", "-o", "kept.npy")):
+        done = run("dedup", *arguments, "--quiet")
+        assert (done.code, done.out) == (0, "")
+        assert "count" in run("dedup", arguments[0]).out
+        assert len(run("dedup", arguments[0], "--quiet", "--json").objects) == 1
+    Path("short.txt").write_text("".join(f"name {i} here\n" for i in range(40)))
+    done = run("dedup", "short.txt", "--quiet")
+    assert done.out == ""
+    assert done.err.startswith("bitkin: warning: ")
 
 
 def test_short_texts_get_advice(texts: Path, run: Run) -> None:

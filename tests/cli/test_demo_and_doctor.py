@@ -51,6 +51,12 @@ def test_the_demo_prints_a_table_and_draws_a_picture(
     assert os.listdir() == ["bitkin-demo.png"]  # noqa: PTH208
 
 
+def test_the_demo_in_quiet_only_draws(tmp_path: Path, run: Run) -> None:
+    done = run("demo", "--quiet", "--out", tmp_path / "neighbours.png")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (tmp_path / "neighbours.png").is_file()
+
+
 def test_the_demo_in_json_has_the_figures_and_nothing_else(tmp_path: Path, run: Run) -> None:
     done = run("demo", "--json", "--out", tmp_path / "neighbours.png")
     assert (done.code, done.err) == (0, "")
@@ -127,8 +133,9 @@ def test_the_doctor_with_the_speed_test(
     if json:
         assert set(done.objects[0]) == {"versions", "processor", "kernels", "speed"}
         return
-    for words in ("versions", "processor", "kernels", "speed", "share of copy"):
+    for words in ("versions", "processor", "kernels", "speed", "as a share of copying", "GB/s"):
         assert words in done.out
+    assert "gb s" not in done.out
     assert done.out.splitlines()[-1].startswith("Search runs at ")
 
 

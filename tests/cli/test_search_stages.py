@@ -316,3 +316,12 @@ def test_the_kind_of_an_index_and_what_goes_with_it(run: Run) -> None:
     assert bitkin.load("hits").score == "hits"
     assert run("index", "codes", "-o", "other", "--kind", "bands", "--band-bits", 65).code == 1
     assert not Path("other").exists()
+
+
+def test_the_table_says_what_its_distances_are(run: Run) -> None:
+    for options, name in (
+        ((), "symbols of the codes that differ"),
+        (ESTIMATE, "l2 as estimated from codes"),
+        ((*EXACT, "--metric", "ip"), "exact ip"),
+    ):
+        assert f"distance: {name}\n" in run(*ASK, *options).out

@@ -105,12 +105,13 @@ def test_what_names_cannot_be() -> None:
     collection = Collection.create(None, HASHER, ids="str")
     for ids, says in (
         (None, "ids must be given, one string a row"),
-        ("ab", "ids must be a list of strings, got 'ab'. Wrap a single id in a list"),
-        (np.array("ab"), "ids must be 1-dimensional"),
+        ("ab", "ids must be one a row, got 1 for 2 rows"),
+        (np.array("ab"), "ids must be one a row, got 1 for 2 rows"),
+        (b"ab", "ids must be strings in a collection with ids='str', got b'ab'"),
         ([1, 2], "ids must be strings in a collection with ids='str', got 1 at position 0"),
         (["a", None], "got None at position 1"),
         (["a", "b", "c"], "ids must be one a row, got 3 for 2 rows"),
-        (7, "ids must be a list of strings, got 7"),
+        (7, "ids must be strings in a collection with ids='str', got 7"),
         ([["a", "b"]], "got \\['a', 'b'\\] at position 0"),
     ):
         with pytest.raises(InvalidInputError, match=says):
@@ -123,8 +124,8 @@ def test_what_names_cannot_be() -> None:
     assert "b" not in collection
     with pytest.raises(UnknownIdError, match="not there: 'b', 'c', 'd', 'e', 'f' and 1 more"):
         collection.remove(["b", "c", "d", "e", "f", "a", "g"])
-    with pytest.raises(InvalidInputError, match="allow must be a list of strings, got 'a'"):
-        collection.search(X[:1], 1, allow="a")
+    with pytest.raises(InvalidInputError, match=r"allow must be strings .* got b'a'"):
+        collection.search(X[:1], 1, allow=b"a")
     assert collection.search(X[:1], 2, allow=["a", "zebra"]).ids.tolist() == [["a", None]]
     assert collection.search(X[:1], 2, allow=[]).ids.tolist() == [[None, None]]
 
@@ -188,3 +189,35 @@ def test_a_hasher_in_the_place_of_the_path_is_told() -> None:
         Collection.create(hasher)
     with pytest.raises(InvalidInputError, match=r"Collection\.create\(None, hasher\)"):
         Collection.create(hasher, None)
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), [("int", 4, 9), ("str", "ab", "c")])
+def test_a_lone_vector_and_a_lone_id_are_one_row(kind: str, one: Any, other: Any) -> None:
+    collection = Collection.create(None, HASHER, ids=kind)
+    assert collection.add(X[0], ids=one).tolist() == [one]
+    assert collection.add(X[1].tolist(), ids=[other]).tolist() == [other]
+    assert collection.upsert(X[2], ids=one).tolist() == [one]
+    records = collection.get(one)
+    assert records.ids.tolist() == [one]
+    assert np.array_equal(records.vectors, X[2:3])
+    assert collection.search(X[1], 2, allow=other).ids[0, 0] == other
+    collection.remove(one)
+    assert collection.ids.tolist() == [other]
+    for vectors, says in (
+        (X[0, :5], "5 features"),
+        (X[0, 0], r"vectors must"),
+        (X[:2, None], r"vectors must have shape \(n, d\)"),
+        (X[:2].ravel(), "18 features"),
+    ):
+        with pytest.raises(InvalidInputError, match=says):
+            collection.add(vectors, ids=one)
+        assert len(collection) == 1
+
+
+def test_records_are_shown_in_one_line() -> None:
+    collection = Collection.create(None, HASHER)
+    collection.add(X)
+    assert repr(collection.get(3)).startswith("Records(1 ids, float32 vectors (1, 9), Codes(1 row")
+    without = Collection.create(None, HASHER, vectors=None)
+    without.add(X)
+    assert "no vectors" in repr(without.get([1, 2]))

@@ -173,7 +173,7 @@ def test_a_number_of_neighbours_that_cannot_be_is_named(kind: Kind, k: Any, word
         (["a"], "allow must be whole numbers"),
         ([1.0], "allow must be whole numbers, got float64"),
         ([-3], "allow must be 0 or more, got -3 at position 0"),
-        (3, "allow must be 1-dimensional"),
+        ([[3]], "allow must be 1-dimensional"),
         ([[1], [2, 3]], "allow must be .*ragged"),
         ([2**70], r"allow must be from 0 to 2\*\*63 - 1"),
     ],
@@ -198,7 +198,8 @@ def test_ids_that_cannot_be_allowed_are_named(kind: Kind, allow: Any, words: str
         (np.array([1, 2, 2**63], dtype=np.uint64), InvalidInputError, r"below 2\*\*63"),
         ([1, 2, 2**63], InvalidInputError, r"from 0 to 2\*\*63 - 1, got 9223372036854775808"),
         ([1, 2], InvalidInputError, "ids must be one a row, got 2 for 3 rows"),
-        (5, InvalidInputError, "ids must be 1-dimensional"),
+        (5, InvalidInputError, "ids must be one a row, got 1 for 3 rows"),
+        ([[1, 2, 3]], InvalidInputError, r"ids must be 1-dimensional, got shape \(1, 3\)"),
         ([[1], [2, 3]], InvalidInputError, "ragged"),
         ({1, 2, 3}, InvalidInputError, "ids must .*order"),
     ],
@@ -227,7 +228,10 @@ def test_bad_ids_are_named_and_nothing_is_added(
         ([5, -1], InvalidInputError, "ids must be 0 or more, got -1 at position 1"),
         (["5"], InvalidInputError, "ids must be whole numbers"),
         ([5.0], InvalidInputError, "ids must be whole numbers, got float64"),
-        (5, InvalidInputError, "ids must be 1-dimensional"),
+        (5.0, InvalidInputError, "ids must be whole numbers, got float64 such as"),
+        (-1, InvalidInputError, "ids must be 0 or more, got -1"),
+        (8, UnknownIdError, "not there: 8"),
+        ([[5]], InvalidInputError, "ids must be 1-dimensional"),
     ],
     ids=str,
 )
@@ -238,6 +242,17 @@ def test_removing_what_is_not_there_removes_nothing(
     index = kind.filled(rows, [5, 6, 7])
     with pytest.raises(error, match=words):
         index.remove(ids)
+    require_unchanged(kind, index, numbered(rows, [5, 6, 7]))
+
+
+@each_kind
+def test_a_lone_row_and_a_lone_id_are_one(kind: Kind) -> None:
+    rows = rows_like(3, D)
+    index = kind.filled(rows, [5, 6, 7])
+    index.remove(6)
+    assert kind.add(index, rows[1:2], np.int64(6)).tolist() == [6]
+    if kind.replaces:
+        kind.upsert(index, rows[1:2], 6)
     require_unchanged(kind, index, numbered(rows, [5, 6, 7]))
 
 

@@ -69,7 +69,7 @@ def test_every_format_gives_the_texts_and_takes_back_what_is_kept(
         lines = path.read_bytes().splitlines(keepends=True)
         assert kept.read_bytes() == b"".join(lines[i] for i in found.kept)
     write_dropped(tmp_path / "report", found, places)
-    unit, first = {"parquet": ("row", 1), "csv": ("line", 2), "tsv": ("line", 2)}.get(
+    unit, first = {"parquet": ("row", 0), "csv": ("line", 2), "tsv": ("line", 2)}.get(
         form, ("line", 1)
     )
     records = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
@@ -110,7 +110,7 @@ def test_several_parquet_files_are_read_as_one(tmp_path: Path) -> None:
     ]
     source = open_documents(paths)
     assert [d.text for d in source.documents()] == TEXTS[:60]
-    assert [(d.file, d.line) for d in source.documents()][19:21] == [(0, 20), (1, 1)]
+    assert [(d.file, d.line) for d in source.documents()][19:21] == [(0, 19), (1, 0)]
     told: list[int] = []
     list(source.documents(told.append))
     assert told[-1] == source.n_bytes
@@ -161,7 +161,7 @@ def test_columns_of_parquet_that_cannot_be_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table({"n": [1, 2], "text": ["a", None]}), path)
     for options, words in (
-        ({}, r"row 2: column 'text' is null"),
+        ({}, r"row 1: column 'text' is null"),
         ({"field": "n"}, "column 'n' must hold strings, got int64"),
         (
             {"field": "body"},

@@ -199,13 +199,11 @@ def test_files_of_what_was_found(tmp_path: Path) -> None:
     assert np.array_equal(kept, rows[found.kept])
     write_dropped_rows(tmp_path / "dropped", found)
     records = [json.loads(line) for line in (tmp_path / "dropped").read_text().splitlines()]
-    assert [record["row"] - 1 for record in records] == found.dropped.tolist()
-    assert [record["kept_row"] - 1 for record in records] == found.cluster_of[
-        found.dropped
-    ].tolist()
+    assert [record["row"] for record in records] == found.dropped.tolist()
+    assert [record["kept_row"] for record in records] == found.cluster_of[found.dropped].tolist()
     assert [record["like_cosine"] for record in records] == found.like_measure.tolist()
     write_pairs_of_rows(tmp_path / "pairs", found)
     pairs = [json.loads(line) for line in (tmp_path / "pairs").read_text().splitlines()]
-    assert [(pair["row"] - 1, pair["other_row"] - 1) for pair in pairs] == list(
+    assert [(pair["row"], pair["other_row"]) for pair in pairs] == list(
         zip(found.first.tolist(), found.second.tolist(), strict=True)
     )

@@ -16,9 +16,15 @@ import typer
 
 from bitkin.cli.arguments import FORMATS as VECTOR_FORMATS
 from bitkin.cli.arguments import Column, Dataset, Json, a_file, one_of_choices, usage_errors
+from bitkin.cli.deduplicating.report import (
+    DedupOutputs,
+    count_clusters,
+    show_clusters,
+    show_counts,
+)
 from bitkin.cli.help import complete_from
-from bitkin.cli.output import print_json, print_table, printable, progress_bar
-from bitkin.cli.shared import require_new, say
+from bitkin.cli.output import complain, print_json, print_table, progress_bar
+from bitkin.cli.shared import is_quiet, require_new
 
 if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
@@ -144,14 +150,13 @@ def dedup(
 
     one_of_choices(form, "--format", ["auto", *FORMATS, "vectors"])
     one_of_choices(metric, "--metric", ["cosine", "l2"])
+    outputs = DedupOutputs(out, report, pairs)
     _require_different_files(files, {"--out": out, "--report": report, "--pairs": pairs})
     if form == "vectors" or (form == "auto" and any(map(_holds_vectors, files))):
         from bitkin.cli.deduplicating.vectors import VectorOptions, dedup_vectors
 
         _refuse(context, _FOR_TEXTS, "vectors")
-        options = VectorOptions(
-            *(threshold, metric, column, dataset, out, report, pairs, show), json=json
-        )
+        options = VectorOptions(threshold, metric, column, dataset, outputs, show, json=json)
         dedup_vectors(files, options)
         return
     _refuse(context, _FOR_VECTORS, "texts")
@@ -161,13 +166,7 @@ def dedup(
             f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'"
         )
     one_of_choices(shingle, "--shingle", ["words", "chars"])
-    from bitkin.dedup.files import (
-        add_files,
-        require_writable,
-        write_dropped,
-        write_kept,
-        write_pairs,
-    )
+    from bitkin.dedup.files import add_files, write_dropped, write_kept, write_pairs
     from bitkin.dedup.finder import DuplicateFinder
 
     start = time.perf_counter()
@@ -183,9 +182,7 @@ def dedup(
             normalize=normalize,
         ) as finder,
     ):
-        for output in (out, report, pairs):
-            if output is not None:
-                require_writable(output)  # before all the work
+        outputs.require_writable()
         with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
             places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
         with progress_bar("comparing", finder.plan.bands, "bands") as done:
@@ -206,17 +203,11 @@ def dedup(
         print_json(
             **_figures(finder, found),
             seconds=round(seconds, 3),
-            out=out,
-            report=report,
-            pairs=pairs,
+            **outputs._asdict(),
         )
         return
     _show(finder, found, places, show, seconds)
-    for what, path in (("kept", out), ("dropped", report), ("pairs", pairs)):
-        if path is not None:
-            say(f"{what}: {printable(str(path))}")
-    if out is None:
-        say(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
+    outputs.say(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
 
 
 def _holds_vectors(path: Path) -> bool:
@@ -287,15 +278,7 @@ def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
     """Return the numbers alone."""
     plan = found.plan
     return {
-        "documents": len(found),
-        "kept": len(found.kept),
-        "dropped": len(found.dropped),
-        "dropped_equal": found.n_equal,
-        "dropped_similar": len(found.dropped) - found.n_equal,
-        "empty": found.n_empty,
-        "clusters": len(found.clusters),
-        "largest_cluster": max(map(len, found.clusters), default=0),
-        "pairs_compared": found.n_compared,
+        **count_clusters(found, {"empty": found.n_empty}),
         "threshold": found.threshold,
         "shingle": finder.shingle,
         "size": finder.size,
@@ -326,20 +309,14 @@ def _show(
         "  same shingles as an earlier one": figures["dropped_equal"],
         f"  Jaccard {found.threshold:g} or more with another": figures["dropped_similar"],
     }
-    shares = [
-        (what, f"{count:,}", "" if what.startswith(" ") else f"{count / len(found):.1%}")
-        for what, count in counts.items()
-    ]
     unit = "words" if finder.shingle == "words" else "characters"
-    print_table(
-        f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s",
-        ("", "count", "share"),
-        shares,
-    )
-    largest = sorted(found.clusters, key=len, reverse=True)[:show]
-    if largest:
-        rows = [_describe_cluster(found, places, members) for members in largest]
-        print_table(f"largest of {in_clusters:,} clusters", _CLUSTER_COLUMNS, rows)
+    title = f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s"
+    show_counts(title, counts, len(found))
+    show_clusters(found, found.jaccard, show, places.name, measure="Jaccard", digits=".2f")
+    if is_quiet():
+        if found.advice is not None:
+            complain(f"warning: {found.advice}")
+        return
     t = f"{found.threshold:g}"
     how = [
         (f"expected misses, of pairs from {t} on", _percent(figures["expected_miss_rate"])),
@@ -358,26 +335,8 @@ def _show(
             f"{chained:,} of the dropped are less than {t} like the one kept: others of their\n"
             "cluster joined them to it. --report says which."
         )
-
     if found.advice is not None:
         print(textwrap.fill(found.advice, 80))
-
-
-_CLUSTER_COLUMNS = ("kept", "dropped", "Jaccard to the kept one")
-
-
-def _describe_cluster(
-    found: Duplicates, places: DocumentPlaces, members: Any
-) -> tuple[str, str, str]:
-    from numpy import searchsorted
-
-    jaccard = found.jaccard[searchsorted(found.dropped, members[1:])]
-    low, high = f"{jaccard.min():.2f}", f"{jaccard.max():.2f}"
-    return (
-        places.name(members[0]),
-        f"{len(members) - 1:,}",
-        low if low == high else f"{low} to {high}",
-    )
 
 
 def _percent(share: float) -> str:

@@ -23,6 +23,7 @@ from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
+    from bitkin.file_search import EpochFileSearch, FileSearch
     from bitkin.index.results import Neighbors, RaggedNeighbors
     from bitkin.rescoring.funnel import Timings
 
@@ -178,7 +179,7 @@ def search(
     if out is not None:
         _write(out, searching.join(found))
     if not json:
-        _show(found, done, min(show, done), searching.seconds, len(searching.index))
+        _show(found, done, min(show, done), searching)
     if explain:
         _explain(searching.timings, done, type(searching.index).__name__, json)
 
@@ -211,7 +212,9 @@ def _rows_of(result: Found) -> Iterator[tuple[list[int], list[Any]]]:
             yield result.ids[first:last].tolist(), result.distances[first:last].tolist()
 
 
-def _show(found: list[Found], n_queries: int, n_shown: int, seconds: float, n_rows: int) -> None:
+def _show(
+    found: list[Found], n_queries: int, n_shown: int, searching: FileSearch | EpochFileSearch
+) -> None:
     """Print the neighbours of a few queries, and the time that all took."""
     lines: list[str] = []
     for result in found:
@@ -225,11 +228,10 @@ def _show(found: list[Found], n_queries: int, n_shown: int, seconds: float, n_ro
             more = f" and {len(ids) - _SHOWN_PER_LINE} more" if len(ids) > _SHOWN_PER_LINE else ""
             lines.append(f"{len(lines):5d}  {pairs}{more}")
     if lines:
-        print(
-            "query  neighbours as id:distance, nearest first (all of them: --json or --out "
-            "found.npz)"
-        )
+        print("query  neighbours as id:distance, nearest first (all: --json or --out found.npz)")
+        print(f"       distance: {searching.distance_name}")
         print("\n".join(lines))
+    seconds, n_rows = searching.seconds, len(searching.index)
     each = 1e6 * seconds / max(1, n_queries)
     print(
         f"{n_queries:,} queries among {n_rows:,} codes in {seconds:.3f} s, {each:,.0f} µs per query"

@@ -203,7 +203,8 @@ class Collection(Closes):
         """Add vectors and return their ids: those given, or the numbers after the largest so far.
 
         Takes arrays, CSR matrices, data frames, iterators of batches and paths, whatever sets a
-        MinHash takes, and codes as `add_codes` does. An id that is there already is a
+        MinHash takes, and codes as `add_codes` does; a lone vector is one row, and a lone id its
+        id. An id that is there already is a
         DuplicateIdError; `upsert` replaces instead. String ids must be given. Ids are one per row,
         in the order of the rows: sets and dictionaries are refused. One bad vector, or an
         interrupt, and nothing is added.
@@ -249,7 +250,9 @@ class Collection(Closes):
         return self._put(self._encode(vectors, ids), ids, replaces=True)
 
     def remove(self, ids: Any) -> None:
-        """Remove rows by id. An unknown id is an UnknownIdError, and nothing is removed."""
+        """Remove rows by their ids, or one by its id. An unknown id is an UnknownIdError, and
+        nothing is removed.
+        """
         given = self._open_store.snapshot.ids.check(ids)
         with self._writer:
             store = self._open_store
@@ -257,7 +260,7 @@ class Collection(Closes):
 
     def get(self, ids: Any) -> Records:
         """Return what is kept of rows, in the order of `ids`; an unknown id is an
-        UnknownIdError.
+        UnknownIdError. A lone id gives records of one row.
         """
         now = self._open_store.snapshot
         row_ids = _require_present(now, now.ids.check(ids))

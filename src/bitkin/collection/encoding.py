@@ -21,6 +21,7 @@ from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
 from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard, Lengths
@@ -79,7 +80,7 @@ class Encoder:
                     "the collection with vectors=None, or give a CSR matrix."
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
-        source = self.hasher.open_rows(vectors, "vectors")
+        source = self.hasher.open_rows(lone_as_row(vectors), "vectors")
         # a part of no rows in front, so that joining works where there is no batch
         codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
         lengths = NO_LENGTHS

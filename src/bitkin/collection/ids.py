@@ -124,18 +124,17 @@ class StringIds:
         return isinstance(value, str)
 
     def check(self, ids: Any, name: str = "ids") -> Names:
-        """Return ids as a 1-D array of strings, in the order given."""
+        """Return ids as a 1-D array of strings, in the order given; a lone string is one id."""
         require_order(ids, name, any_order=True)
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        if isinstance(ids, str):
+            ids = [ids]
+        if isinstance(ids, bytes) or not isinstance(ids, Iterable):
             raise InvalidInputError(
-                f"{name} must be a list of strings, got {shown(ids)}. Wrap a single id in a list."
+                f"{name} must be strings in a collection with ids='str', got {shown(ids)}."
             )
         listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if not isinstance(listed, list):  # of an array without dimensions
-            raise InvalidInputError(
-                f"{name} must be 1-dimensional, got one {shown(listed)}. Wrap a single id in a "
-                "list."
-            )
+            listed = [listed]
         for position, value in enumerate(listed):
             if not isinstance(value, str):
                 raise InvalidInputError(

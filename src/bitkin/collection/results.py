@@ -91,3 +91,11 @@ class Records(NamedTuple):
     """n rows."""
     metadata: None = None
     """Nothing yet: collections have no metadata in this version."""
+
+    def __repr__(self) -> str:
+        kept = "no vectors" if self.vectors is None else _short(self.vectors)
+        return f"Records({len(self.ids):,} ids, {kept}, {self.codes!r})"
+
+
+def _short(vectors: Any) -> str:
+    return f"{vectors.dtype} vectors {vectors.shape}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,16 @@ from bitkin.index.bands.bands import BandPlan, Rows
 class Clustered:
     """Documents or vectors in clusters, the first of each kept; `cluster_of` says which."""
 
+    unit: ClassVar[str]
+    """What they are."""
     cluster_of: Rows
+    n_equal: int
+    n_compared: int
+
+    def __repr__(self) -> str:
+        clusters = "1 cluster" if len(self.clusters) == 1 else f"{len(self.clusters):,} clusters"
+        what = f"{len(self):,} {self.unit}, {len(self.kept):,} kept"
+        return f"{type(self).__name__}({what}, {clusters})"
 
     def __len__(self) -> int:
         return len(self.cluster_of)
@@ -39,7 +49,7 @@ class Clustered:
         return np.split(members, cuts) if len(members) else []
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Duplicates(Clustered):
     """Near-duplicates among n documents, numbered from 0 in the order they came.
 
@@ -76,6 +86,8 @@ class Duplicates(Clustered):
         What to try where most texts are too short for the shingles and the threshold.
     """
 
+    unit = "documents"
+
     cluster_of: Rows
     jaccard: npt.NDArray[np.float64]
     like: Rows
@@ -88,10 +100,6 @@ class Duplicates(Clustered):
     plan: BandPlan
     n_one_shingle: int = 0
     advice: str | None = None
-
-    def __repr__(self) -> str:
-        clusters = "1 cluster" if len(self.clusters) == 1 else f"{len(self.clusters):,} clusters"
-        return f"Duplicates({len(self):,} documents, {len(self.kept):,} kept, {clusters})"
 
 
 def find_closest_links(

@@ -1,5 +1,5 @@
 """Files that come out of near-duplicate vectors: the rows to keep, and reports that count rows from
-1.
+0, as arrays and ids do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write_kept_rows(path: str | os.PathLike[str], source: VectorSource, kept: Ro
 
 def write_dropped_rows(path: str | os.PathLike[str], found: DuplicateVectors) -> None:
     """Write one JSON line for every dropped row: what was kept for it, how near, and why they are
-    together. `cluster` counts from 0, rows from 1.
+    together. Clusters and rows count from 0.
     """
     kept_instead = found.cluster_of[found.dropped]
     clusters = np.unique(kept_instead, return_inverse=True)[1]
@@ -50,11 +50,11 @@ def write_dropped_rows(path: str | os.PathLike[str], found: DuplicateVectors) ->
         for row in zip(*(column.tolist() for column in columns), strict=True):
             dropped, cluster, kept, measure, like, like_measure = row
             yield {
-                "row": dropped + 1,
+                "row": dropped,
                 "cluster": cluster,
-                "kept_row": kept + 1,
+                "kept_row": kept,
                 found.metric: measure,
-                "like_row": like + 1,
+                "like_row": like,
                 f"like_{found.metric}": like_measure,
             }
 
@@ -62,12 +62,12 @@ def write_dropped_rows(path: str | os.PathLike[str], found: DuplicateVectors) ->
 
 
 def write_pairs_of_rows(path: str | os.PathLike[str], found: DuplicateVectors) -> None:
-    """Write one JSON line for every pair of rows, counted from 1."""
+    """Write one JSON line for every pair of rows, counted from 0."""
 
     def records() -> Iterator[dict[str, Any]]:
         for first, second, measure in zip(
             found.first.tolist(), found.second.tolist(), found.pair_measure.tolist(), strict=True
         ):
-            yield {"row": first + 1, "other_row": second + 1, found.metric: measure}
+            yield {"row": first, "other_row": second, found.metric: measure}
 
     write_records(path, records(), None)

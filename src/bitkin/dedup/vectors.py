@@ -41,7 +41,7 @@ _RADIUS_STEP = 8  # queries of l2 have radii of their own; those within a step s
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DuplicateVectors(Clustered):
     """Near-duplicates among n vectors, numbered from 0.
 
@@ -71,6 +71,8 @@ class DuplicateVectors(Clustered):
         As they were given.
     """
 
+    unit = "vectors"
+
     cluster_of: Rows
     measure: Floats
     like: Rows
@@ -84,10 +86,6 @@ class DuplicateVectors(Clustered):
     metric: str
     threshold: float
     n_bits: int
-
-    def __repr__(self) -> str:
-        clusters = "1 cluster" if len(self.clusters) == 1 else f"{len(self.clusters):,} clusters"
-        return f"DuplicateVectors({len(self):,} vectors, {len(self.kept):,} kept, {clusters})"
 
 
 def find_duplicate_vectors(

@@ -33,6 +33,7 @@ from bitkin.index.results import Neighbors
 from bitkin.index.rows.files import read_index, verify_rows
 from bitkin.index.rows.ids import given_ids, is_id
 from bitkin.io.reader import StoredFile
+from bitkin.io.vectors.rows import lone_as_row
 from bitkin.locks import WriterLock
 from bitkin.rescoring.corrections import encode_with_corrections, require_corrections
 from bitkin.rescoring.estimate import Corrections
@@ -202,8 +203,8 @@ class EpochIndex:
         return scorer.model.fingerprint
 
     def add(self, snapshot: ProjectionHash, vectors: Any, ids: npt.ArrayLike | None = None) -> Ids:
-        """Encode vectors by a snapshot, add them, and return their ids: the ones given, else the
-        next numbers.
+        """Encode vectors, or a lone one, by a snapshot, add them, and return their ids: the ones
+        given, else the next numbers.
 
         What happens to `snapshot` later, such as another `fit`, does not reach the index. Rows of
         the random directions with which an unfitted stream begins are scored far less well than
@@ -211,7 +212,7 @@ class EpochIndex:
         learned one.
         """
         scorer = find_scorer(self._state, snapshot, self.metric, "snapshot")
-        codes, numbers = encode_with_corrections(scorer, vectors)
+        codes, numbers = encode_with_corrections(scorer, lone_as_row(vectors))
         given = given_ids(len(codes), ids)
         with self._writer:
             state = with_epoch(self._state, scorer)

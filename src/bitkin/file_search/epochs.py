@@ -13,7 +13,13 @@ from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
 from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import ArgumentError, BitkinError, InvalidInputError
-from bitkin.file_search.request import DEFAULT_K, DEFAULT_OVERSAMPLE, MOST_NEIGHBOURS, SearchRequest
+from bitkin.file_search.request import (
+    DEFAULT_K,
+    DEFAULT_OVERSAMPLE,
+    MOST_NEIGHBOURS,
+    SearchRequest,
+    describe_distances,
+)
 from bitkin.index.results import Neighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.io.reader import read_file
@@ -118,6 +124,11 @@ class EpochFileSearch:
         )
         timings.add("exact", then, n_found, int((found.ids >= 0).sum()))
         return found
+
+    @property
+    def distance_name(self) -> str:
+        """What distances are: the stage that they come from, and the metric."""
+        return describe_distances("exact" if self._is_exact else "estimate", self.index.metric)
 
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""

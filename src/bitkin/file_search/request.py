@@ -111,5 +111,12 @@ class SearchRequest:
                 _refuse(f"means nothing with {radius}, which counts symbols of codes.", argument)
 
 
+def describe_distances(stage: str, metric: str) -> str:
+    """Return what the distances of a stage are, for people."""
+    if stage == "codes":
+        return "symbols of the codes that differ"
+    return f"{metric} as estimated from codes" if stage == "estimate" else f"exact {metric}"
+
+
 def _refuse(reason: str, argument: str) -> NoReturn:
     raise ArgumentError(reason, argument)

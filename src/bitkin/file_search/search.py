@@ -22,7 +22,7 @@ from bitkin.file_search.queries import (
     open_encoded_vectors,
     read_codes,
 )
-from bitkin.file_search.request import SearchRequest
+from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
@@ -184,7 +184,7 @@ class FileSearch:
         self.index = load_index(request.index)
         self._allowed = None if request.allow is None else read_ids(request.allow)
         hasher = None if request.model is None else load_hasher(request.model)
-        metric = request.metric_or_default
+        self._metric = metric = request.metric_or_default
         estimates = any(step.stage == "estimate" for step in self._steps)
         scorer = scorer_for(hasher, metric) if estimates else None
         self._funnel = Funnel(self._steps, scorer, metric)
@@ -212,6 +212,11 @@ class FileSearch:
             found = self._find(batch, codes, self.timings)
             self.seconds += time.perf_counter() - start
             yield found
+
+    @property
+    def distance_name(self) -> str:
+        """What distances are: the stage that they come from, and the metric."""
+        return describe_distances(self._steps[-1].stage, self._metric)
 
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""

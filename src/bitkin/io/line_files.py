@@ -38,7 +38,7 @@ class Document(NamedTuple):
     file: int
     """Number of the file, from 0."""
     line: int
-    """Number of the line, from 1."""
+    """Number of the line, from 1; of a row of a table, from 0."""
     id: Any
     """Value of the id field; None where no field was named."""
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from bitkin.cli.output import print_json, print_table, printable, progress_bar
+from bitkin.cli.deduplicating.report import (
+    DedupOutputs,
+    count_clusters,
+    show_clusters,
+    show_counts,
+)
+from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.dedup.vectors import DuplicateVectors
@@ -22,16 +29,13 @@ class VectorOptions(NamedTuple):
     metric: str
     column: str | None
     dataset: str | None
-    out: Path | None
-    report: Path | None
-    pairs: Path | None
+    outputs: DedupOutputs
     show: int
     json: bool
 
 
 def dedup_vectors(files: list[Path], options: VectorOptions) -> None:
     """Find near-duplicate vectors, write what was asked for, and print what was found."""
-    from bitkin.dedup.files import require_writable
     from bitkin.dedup.vector_files import (
         write_dropped_rows,
         write_kept_rows,
@@ -41,50 +45,33 @@ def dedup_vectors(files: list[Path], options: VectorOptions) -> None:
     from bitkin.input_files import VectorFileOptions
 
     _require_threshold(options)
-    if options.out is not None and options.out.suffix.lower() != ".npy":
-        raise typer.BadParameter(
-            f"vectors are written as .npy, got {options.out}.", param_hint="'--out'"
-        )
+    out, report, pairs = options.outputs
+    if out is not None and out.suffix.lower() != ".npy":
+        raise typer.BadParameter(f"vectors are written as .npy, got {out}.", param_hint="'--out'")
     start = time.perf_counter()
     source = VectorFileOptions(options.column, options.dataset).open(files)
-    for output in (options.out, options.report, options.pairs):
-        if output is not None:
-            require_writable(output)  # before all the work
+    options.outputs.require_writable()
     n = source.shape[0] or 0
     with progress_bar("comparing", n, "rows") as done:
         found = find_duplicate_vectors(
             source,
             options.threshold,
             metric=options.metric,
-            pairs="links" if options.pairs is None else "all",
+            pairs="links" if pairs is None else "all",
             progress=done,
         )
-    if options.out is not None:
-        write_kept_rows(options.out, source, found.kept)
-    if options.report is not None:
-        write_dropped_rows(options.report, found)
-    if options.pairs is not None:
-        write_pairs_of_rows(options.pairs, found)
+    if out is not None:
+        write_kept_rows(out, source, found.kept)
+    if report is not None:
+        write_dropped_rows(report, found)
+    if pairs is not None:
+        write_pairs_of_rows(pairs, found)
     seconds = time.perf_counter() - start
     if options.json:
-        print_json(
-            **_figures(found),
-            seconds=round(seconds, 3),
-            out=options.out,
-            report=options.report,
-            pairs=options.pairs,
-        )
+        print_json(**_figures(found), seconds=round(seconds, 3), **options.outputs._asdict())
         return
     _show(found, source, options.show, seconds)
-    for what, path in (
-        ("kept", options.out),
-        ("dropped", options.report),
-        ("pairs", options.pairs),
-    ):
-        if path is not None:
-            print(f"{what}: {printable(str(path))}")
-    if options.out is None:
-        print("to write the rows to keep: --out kept.npy")
+    options.outputs.say("to write the rows to keep: --out kept.npy")
 
 
 def _require_threshold(options: VectorOptions) -> None:
@@ -107,15 +94,7 @@ def _figures(found: DuplicateVectors) -> dict[str, Any]:
     from bitkin.dedup.vectors import MISS_RATE
 
     return {
-        "vectors": len(found),
-        "kept": len(found.kept),
-        "dropped": len(found.dropped),
-        "dropped_equal": found.n_equal,
-        "dropped_similar": len(found.dropped) - found.n_equal,
-        "zero": found.n_zero,
-        "clusters": len(found.clusters),
-        "largest_cluster": max(map(len, found.clusters), default=0),
-        "pairs_compared": found.n_compared,
+        **count_clusters(found, {"zero": found.n_zero}),
         "metric": found.metric,
         "threshold": found.threshold,
         "bits": found.n_bits,
@@ -139,31 +118,12 @@ def _show(found: DuplicateVectors, source: VectorSource, show: int, seconds: flo
         "  equal to an earlier one": figures["dropped_equal"],
         f"  {within} with another": figures["dropped_similar"],
     }
-    shares = [
-        (what, f"{count:,}", "" if what.startswith(" ") else f"{count / len(found):.1%}")
-        for what, count in counts.items()
-    ]
-    print_table(
-        f"near-duplicates of {source.shape[1]:,} dimensions, {seconds:.1f} s",
-        ("", "count", "share"),
-        shares,
+    title = f"near-duplicates of {source.shape[1]:,} dimensions, {seconds:.1f} s"
+    show_counts(title, counts, len(found))
+    show_clusters(
+        found, found.measure, show, lambda row: f"row {row:,}", measure=found.metric, digits=".4g"
     )
-    largest = sorted(found.clusters, key=len, reverse=True)[:show]
-    if largest:
-        rows = [_describe_cluster(found, members) for members in largest]
-        head = ("kept", "dropped", f"{found.metric} to the kept one")
-        print_table(f"largest of {figures['clusters']:,} clusters", head, rows)
-    print(f"{found.n_compared:,} candidates were compared exactly; of pairs right at the")
-    print("threshold, about 1 in 10,000 is missed.")
-
-
-def _describe_cluster(found: DuplicateVectors, members: Any) -> tuple[str, str, str]:
-    from numpy import searchsorted
-
-    measure = found.measure[searchsorted(found.dropped, members[1:])]
-    low, high = f"{measure.min():.4g}", f"{measure.max():.4g}"
-    return (
-        f"row {members[0] + 1:,}",
-        f"{len(members) - 1:,}",
-        low if low == high else f"{low} to {high}",
+    say(
+        f"{found.n_compared:,} candidates were compared exactly; of pairs right at the\n"
+        "threshold, about 1 in 10,000 is missed."
     )

@@ -51,11 +51,37 @@ def doctor(
         print_json(**sections)
         return
     for title, values in sections.items():
-        print_table(
-            title, None, [(key.replace("_", " "), str(value)) for key, value in values.items()]
-        )
+        print_table(title, None, [_describe(key, value) for key, value in values.items()])
     if speed:
         print(judge_speed(sections["speed"]))
+
+
+# How figures are called for people, and their units; JSON has the short names.
+_LABELS = {
+    "name": ("model, as LLVM calls it", "{}"),
+    "features": ("instructions that kernels use", "{}"),
+    "cores": ("cores available", "{}"),
+    "threads": ("threads in use (--threads, BITKIN_NUM_THREADS)", "{}"),
+    "matrix_products": ("library of matrix products (BLAS)", "{}"),
+    "folder": ("folder of compiled kernels (NUMBA_CACHE_DIR)", "{}"),
+    "bytes": ("bytes in it", "{:,}"),
+    "writable": ("kept for the next process", "{}"),
+    "copy_gb_s": ("copying memory", "{} GB/s"),
+    "one_query_ms": ("one query", "{} ms"),
+    "one_query_gb_s": ("codes that it reads", "{} GB/s"),
+    "share_of_copy": ("as a share of copying", "{:.0%}"),
+    "query_in_a_batch_ms": ("each of 100 queries at once", "{} ms"),
+    "matrix_product_gflops": ("matrix product, float32", "{} GFLOP/s"),
+    "measured": ("searched", "{}"),
+}
+
+
+def _describe(key: str, value: Any) -> tuple[str, str]:
+    """Return a label and a value as a person reads them."""
+    label, form = _LABELS.get(key, (key, "{}"))
+    if isinstance(value, bool):
+        return label, "yes" if value else "no"
+    return label, form.format(value)
 
 
 def find_versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 
 from bitkin.cli.arguments import Json, a_file
 from bitkin.cli.output import print_json, print_table, progress_bar
-from bitkin.cli.shared import require_new
+from bitkin.cli.shared import is_quiet, require_new, say
 
 
 def demo(
@@ -35,7 +35,7 @@ def demo(
     if json:
         for result in results:
             print_json(**result.figures())
-    else:
+    elif not is_quiet():
         rows = [
             (
                 f"{r.bits}",
@@ -59,9 +59,9 @@ def demo(
     showcase.draw(data, results[-1], out)
     if json:
         return
-    print(f"picture: {out}")
-    print("what to try next, with vectors of your own:")
-    print("  bitkin fit vectors.npy -o model.bitkin")
-    print("  bitkin encode model.bitkin vectors.npy -o codes.bitkin")
-    print("  bitkin index codes.bitkin -o index.bitkin")
-    print("  bitkin search index.bitkin queries.npy --model model.bitkin")
+    say(f"picture: {out}")
+    say("what to try next, with vectors of your own:")
+    say("  bitkin fit vectors.npy -o model.bitkin")
+    say("  bitkin encode model.bitkin vectors.npy -o codes.bitkin")
+    say("  bitkin index codes.bitkin -o index.bitkin")
+    say("  bitkin search index.bitkin queries.npy --model model.bitkin")

@@ -66,13 +66,13 @@ class ParquetTexts:
             texts = batch.column(0).to_pylist()
             ids = [None] * len(texts) if self.id_field is None else batch.column(1).to_pylist()
             for text, name in zip(texts, ids, strict=True):
-                row += 1
                 if text is None:
                     raise InvalidInputError(
                         f"{self.names[file]}, row {row}: column {self.field!r} is null. Drop such "
                         "rows, or make them empty texts."
                     )
                 yield Document(text, file, row, name if isinstance(name, _PLAIN) else str(name))
+                row += 1
         if last_file < 0:
             raise InvalidInputError(f"{', '.join(self.names)}: no documents.")
 
