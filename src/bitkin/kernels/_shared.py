@@ -1,4 +1,5 @@
-"""Helpers that kernels of several files use: bits of words, marks of rows, heaps of candidates.
+"""Helpers that kernels of several files use: bits of words, marks of rows, heaps of candidates, and
+the k best of a scan.
 
 The only file whose kernels others may call: the cache of compiled kernels covers a kernel's own
 file and this one (`bitkin.kernels._cache`), so that an edit here compiles all of them again.
@@ -82,3 +83,55 @@ def raise_candidate(distances, ids, size, distance, id):
         distances[place], ids[place] = distances[parent], ids[parent]
         place = parent
     distances[place], ids[place] = distance, id
+
+
+@kernel
+def sort_candidates(distances, ids, size):
+    """Turn a heap of `size`, whose first is the worst, into a list, nearest first, ties by lower
+    id.
+    """
+    # heapsort in place: the worst goes to the end
+    while size > 1:
+        size -= 1
+        distance, id = distances[size], ids[size]
+        distances[size], ids[size] = distances[0], ids[0]
+        sink_candidate(distances, ids, size, distance, id)
+
+
+@kernel
+def any_at_most(numbers, limit):
+    """Whether any of the numbers is `limit` or less: counted, for that takes whole vectors."""
+    count = 0
+    for i in range(len(numbers)):
+        count += numbers[i] <= limit
+    return count > 0
+
+
+@kernel
+def offer_rows(scores, start, mask, ids, kept_scores, kept_ids, size):
+    """Offer the rows `start` … `start + len(scores)` of a segment to the k best of a query, and
+    return how many it has.
+
+    Scores are of any number type, the smaller the nearer; mask is uint64[8·B] or [0] for all rows,
+    ids int64[≥ start + len(scores)]. The best are a heap of `size` in the first places of
+    float[k], int64[k], the worst first, ties by lower id, so that neither the order in which rows
+    come nor a cut into pieces matters. `sort_candidates` puts them in order. Once there are k, 64
+    rows of which none is near enough take a comparison by vectors and nothing else.
+    """
+    k = len(kept_ids)
+    for first in range(0, len(scores), 64):
+        some = scores[first : first + 64]
+        if size == k and not any_at_most(some, kept_scores[0]):
+            continue
+        for i in range(len(some)):
+            row, score = start + first + i, some[i]
+            if size == k and score > kept_scores[0]:
+                continue
+            if not is_allowed(mask, row):
+                continue
+            if size < k:
+                raise_candidate(kept_scores, kept_ids, size, score, ids[row])
+                size += 1
+            elif is_worse(kept_scores[0], kept_ids[0], score, ids[row]):
+                sink_candidate(kept_scores, kept_ids, k, score, ids[row])
+    return size

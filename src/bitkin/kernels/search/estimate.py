@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
-from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate
+from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate, sort_candidates
 
 NEAR_ROWS = 64  # gathered at a time: so many misses of the cache overlap
 ENTRIES = 8 * 256  # of the tables of a word
@@ -224,9 +224,4 @@ def best_estimates_into(
                 sink_candidate(kept_scores, kept_ids, k, score, id)
         for place in range(size, k):
             kept_scores[place], kept_ids[place] = math.inf, -1
-        # heapsort in place: the worst goes to the end
-        while size > 1:
-            size -= 1
-            score, id = kept_scores[size], kept_ids[size]
-            kept_scores[size], kept_ids[size] = kept_scores[0], kept_ids[0]
-            sink_candidate(kept_scores, kept_ids, size, score, id)
+        sort_candidates(kept_scores, kept_ids, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitkin.kernels._kernel import kernel
-from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate
+from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate, sort_candidates
 
 
 @kernel
@@ -27,9 +27,4 @@ def nearest_into(distances, ids, best_distances, best_ids):
                 size += 1
             elif is_worse(kept_distances[0], kept_ids[0], distance, id):
                 sink_candidate(kept_distances, kept_ids, k, distance, id)
-        # heapsort in place: the worst goes to the end
-        while size > 1:
-            size -= 1
-            distance, id = kept_distances[size], kept_ids[size]
-            kept_distances[size], kept_ids[size] = kept_distances[0], kept_ids[0]
-            sink_candidate(kept_distances, kept_ids, size, distance, id)
+        sort_candidates(kept_distances, kept_ids, size)

@@ -1,0 +1,330 @@
+"""The estimate of all rows, with the query in a few bits: popcounts over bit planes, as fast as
+memory can feed.
+
+A query z is rounded to z ≈ step · l, where l = ± (2·m + 1) and the magnitude m has one bit less
+than the query (mid-rise: no level is 0, and the sign is a bit like any other). With x the bits in
+which a code differs from the signs of z, and m₀, m₁, … the planes of the magnitudes,
+
+    ⟨s, l⟩ = Σ |l| − 2 D,    D = popcount(x) + 2 popcount(x & m₀) + 4 popcount(x & m₁) + …
+
+so that a row takes one popcount per word and bit of the query, and no table. D is a whole number:
+the score of a row does not depend on the order in which it was summed, nor on the processor.
+
+Rows come in tiles, tiles[t, 0, w, i] is word w of row L·t + i. They are taken in units of U rows, a
+multiple of 64 that divides 512: a tile where L = U, several narrow tiles put side by side first
+where L < U, so that the loop over lanes is long enough for vectors. `bs` and `ws` are tuples whose
+lengths, not values, matter: bits of the query and words in one step, fixed at compile time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bitkin.kernels._kernel import inlined_kernel, kernel
+from bitkin.kernels._shared import (
+    is_allowed,
+    is_worse,
+    offer_rows,
+    popcount,
+    raise_candidate,
+    sink_candidate,
+    sort_candidates,
+)
+
+_CLIPPINGS = 12  # tried per query
+_LEAST_CLIPPING = 0.4  # of the largest number; less than that would cut off what tells most
+_LARGEST_SIZE = (1 << 15) - 1
+_FRACTION = 20  # bits
+_FEW = 16  # with fewer rows to look at in a unit, going to each beats going over all
+_U0, _U1 = np.uint64(0), np.uint64(1)
+
+
+@inlined_kernel
+def _magnitude(size, scale, n_levels):
+    """int32 size · scale, of which the lowest 20 bits are a fraction; no more than the levels."""
+    return min((size * scale) >> _FRACTION, np.int32(n_levels - 1))
+
+
+@kernel
+def quantize_queries_into(queries, sizes, planes, totals, steps):
+    """float32[Q, C] z -> the planes of l, uint64[Q, B, W] of zeros, signs first, then the bits of
+    the magnitudes, lowest first; int64[Q] Σ |l|; float64[Q] the step, so that z ≈ step · l.
+
+    Levels reach up to a share of the largest number: of some shares the one whose rounding, with
+    the step that fits it best, has the smallest squared error. Those are compared in whole numbers,
+    int32[C] `sizes` of 15 bits, whose sums come out the same in any order, and so by vectors.
+    Symbol j sits in byte j // 8, bit 7 − j % 8 of a code.
+    """
+    n_planes, n_bits = planes.shape[1], queries.shape[1]
+    n_levels = 1 << (n_planes - 1)
+    for q in range(queries.shape[0]):
+        largest = np.float32(0.0)
+        for j in range(n_bits):
+            largest = max(largest, abs(queries[q, j]))
+        unit = np.float64(_LARGEST_SIZE) / largest if largest > 0.0 else 0.0
+        for j in range(n_bits):
+            sizes[j] = np.int32(np.float64(abs(queries[q, j])) * unit)
+        best_fit, best_scale = -1.0, np.int32(0)
+        for c in range(_CLIPPINGS):
+            share = 1.0 - (1.0 - _LEAST_CLIPPING) * c / _CLIPPINGS
+            # m = size · n_levels / (share · the largest size), in fixed point
+            scale = np.int32(n_levels * (1 << _FRACTION) / (share * (_LARGEST_SIZE + 1)))
+            product, squares = 0, 0
+            for j in range(n_bits):
+                level = 2 * _magnitude(sizes[j], scale, n_levels) + 1
+                product += np.int64(sizes[j] * level)
+                squares += np.int64(level * level)
+            # The best step is ⟨z, l⟩ / ⟨l, l⟩, and leaves ⟨z, z⟩ − ⟨z, l⟩² / ⟨l, l⟩.
+            fit = np.float64(product) * np.float64(product) / np.float64(squares)
+            if fit > best_fit:
+                best_fit, best_scale = fit, scale
+        total, product_of_z, squares = 0, 0.0, 0
+        for j in range(n_bits):
+            magnitude = np.int64(_magnitude(sizes[j], best_scale, n_levels))
+            level = 2 * magnitude + 1
+            total += level
+            squares += level * level
+            product_of_z += np.float64(abs(queries[q, j])) * level
+            place = np.uint64((j & 56) + 7 - (j & 7))
+            if queries[q, j] >= 0.0:
+                planes[q, 0, j >> 6] |= _U1 << place
+            for p in range(1, n_planes):
+                planes[q, p, j >> 6] |= np.uint64((magnitude >> (p - 1)) & 1) << place
+        totals[q] = total
+        steps[q] = product_of_z / squares
+
+
+@inlined_kernel
+def _lane_weight(unit, planes, first, i, bs, ws):
+    """D of lane `i` over the words `first` … `first + len(ws)`, unrolled: planes are weighed by
+    doubling, highest first.
+    """
+    weight = _U0
+    for b in range(len(bs) - 1, -1, -1):
+        count = _U0
+        for w in range(len(ws)):
+            differ = unit[0, first + w, i] ^ planes[0, first + w]
+            if b > 0:
+                differ &= planes[b, first + w]
+            count += popcount(differ)
+        weight += weight
+        weight += count
+    return weight
+
+
+@kernel
+def _weights_into(unit, planes, bs, ws, weights):
+    """uint64[1, W, U], uint64[B, W] -> int32[U], written to `weights`: D of every lane."""
+    for i in range(unit.shape[2]):
+        weights[i] = _lane_weight(unit, planes, 0, i, bs, ws)
+    for first in range(len(ws), unit.shape[1], len(ws)):
+        for i in range(unit.shape[2]):
+            weights[i] += _lane_weight(unit, planes, first, i, bs, ws)
+
+
+@inlined_kernel
+def _score(weight, a, root_of_a, f, total, constant, onto, root, factor):
+    """Return constant + onto · a + root · √a + factor · f · ⟨s, l⟩; the step is in the factor."""
+    signed = np.float64(total - 2 * np.int64(weight))
+    return (constant + onto * a) + root * root_of_a + (factor * f) * signed
+
+
+@kernel
+def _scores_into(weights, near, total, terms, scores):
+    """int32[U], float64[3, U], float64[4] -> float64[U], written to `scores`."""
+    constant, onto, root, factor = terms[0], terms[1], terms[2], terms[3]
+    if root == 0.0:
+        for i in range(len(scores)):
+            scores[i] = _score(
+                weights[i], near[0, i], 0.0, near[1, i], total, constant, onto, 0.0, factor
+            )
+        return
+    for i in range(len(scores)):
+        scores[i] = _score(
+            weights[i], near[0, i], near[2, i], near[1, i], total, constant, onto, root, factor
+        )
+
+
+@inlined_kernel
+def _square(a, has_small):
+    """What a correction stands for: those of small squares are kept as −√."""
+    return a * a if has_small and a < 0.0 else a
+
+
+@kernel
+def _corrections_into(corrections, slots, start, stop, has_small, has_roots, near):
+    """Write a, f and √a of the rows `start` … `start + stop` to float64[3, U]."""
+    if len(slots) > 0:
+        for i in range(stop):
+            slot = slots[start + i]
+            near[0, i] = _square(np.float64(corrections[slot, 0]), has_small)
+            near[1, i] = corrections[slot, 1]
+    else:
+        some = corrections[start : start + stop]
+        for i in range(stop):
+            near[0, i] = _square(np.float64(some[i, 0]), has_small)
+            near[1, i] = some[i, 1]
+    if has_roots:
+        for i in range(stop):
+            near[2, i] = math.sqrt(near[0, i])
+
+
+@kernel
+def _put_side_by_side(tiles, start, unit):
+    """Rows `start` … `start + U` of uint64[T, 1, W, L], L < U, -> uint64[1, W, U]."""
+    n_lanes = tiles.shape[3]
+    first = start // n_lanes
+    for t in range(min(unit.shape[2] // n_lanes, len(tiles) - first)):
+        tile = tiles[first + t]
+        for w in range(unit.shape[1]):
+            lanes = unit[0, w, t * n_lanes : (t + 1) * n_lanes]
+            for i in range(n_lanes):
+                lanes[i] = tile[0, w, i]
+
+
+@kernel
+def _count_allowed(mask, start, count):
+    """How many of the rows `start` … `start + count` uint64[8·B] allows; an empty mask allows
+    all.
+    """
+    if len(mask) == 0:
+        return count
+    allowed = _U0
+    for group in range(start >> 6, (start + count + 63) >> 6):
+        allowed += popcount(mask[group])
+    return np.int64(allowed)
+
+
+@kernel
+def _offer_few(
+    tiles,
+    ids,
+    start,
+    stop,
+    mask,
+    corrections,
+    slots,
+    has_small,
+    planes,
+    total,
+    terms,
+    bs,
+    ws,
+    kept_scores,
+    kept_ids,
+    size,
+):
+    """Offer those rows of `start` … `start + stop` that the mask allows, going to each of them;
+    return how many are kept.
+    """
+    k, n_lanes, n_words = len(kept_ids), tiles.shape[3], tiles.shape[2]
+    for row in range(start, start + stop):
+        if not is_allowed(mask, row):
+            continue
+        weight = _U0
+        for first in range(0, n_words, len(ws)):
+            weight += _lane_weight(tiles[row // n_lanes], planes, first, row % n_lanes, bs, ws)
+        slot = slots[row] if len(slots) > 0 else row
+        a = _square(np.float64(corrections[slot, 0]), has_small)
+        root_of_a = math.sqrt(a) if terms[2] != 0.0 else 0.0
+        f = np.float64(corrections[slot, 1])
+        score = _score(weight, a, root_of_a, f, total, terms[0], terms[1], terms[2], terms[3])
+        if size < k:
+            raise_candidate(kept_scores, kept_ids, size, score, ids[row])
+            size += 1
+        elif is_worse(kept_scores[0], kept_ids[0], score, ids[row]):
+            sink_candidate(kept_scores, kept_ids, k, score, ids[row])
+    return size
+
+
+@kernel
+def scan_estimates_into(
+    tiles,
+    ids,
+    first_block,
+    last_block,
+    n,
+    mask,
+    corrections,
+    slots,
+    has_small,
+    planes,
+    totals,
+    terms,
+    bs,
+    ws,
+    first,
+    last,
+    unit,
+    weights,
+    near,
+    scores,
+    sizes,
+    best_scores,
+    best_ids,
+):
+    """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best by
+    the estimate.
+
+    uint64[T, 1, W, L], int64[≥ n], mask uint64[8·B] or [0] for all rows; corrections float32[M, 2]
+    of row r at `slots[r]` (int64[≥ n]; [0] where they stand in the order of rows), with
+    `has_small` those below 0 stand for their squares; queries as `quantize_queries_into` makes
+    them, uint64[Q, B, W], int64[Q], with terms float64[Q, 4], whose last contains the step. Work:
+    uint64[1, W, U], int32[U], float64[3, U], float64[U], int64[Q]. The `first` of several calls
+    clears what is kept, the `last` one puts it in order: float64[Q, k], int64[Q, k], with infinity
+    and −1 where there is nothing more.
+    """
+    n_queries, k = best_ids.shape
+    n_lanes = len(weights)
+    narrow = tiles.shape[3] < n_lanes
+    has_roots = False
+    for q in range(n_queries):
+        has_roots |= terms[q, 2] != 0.0
+    if first:
+        for q in range(n_queries):
+            sizes[q] = 0
+    for start in range(first_block * 512, min(last_block * 512, n), n_lanes):
+        stop = min(n_lanes, n - start)
+        allowed = _count_allowed(mask, start, stop)
+        if allowed == 0:
+            continue
+        few = allowed <= _FEW
+        if not few:
+            _corrections_into(corrections, slots, start, stop, has_small, has_roots, near)
+        if narrow and not few:
+            _put_side_by_side(tiles, start, unit)
+        for q in range(n_queries):
+            kept_scores, kept_ids = best_scores[q], best_ids[q]
+            if few:
+                sizes[q] = _offer_few(
+                    tiles,
+                    ids,
+                    start,
+                    stop,
+                    mask,
+                    corrections,
+                    slots,
+                    has_small,
+                    planes[q],
+                    totals[q],
+                    terms[q],
+                    bs,
+                    ws,
+                    kept_scores,
+                    kept_ids,
+                    sizes[q],
+                )
+                continue
+            if narrow:
+                _weights_into(unit, planes[q], bs, ws, weights)
+            else:
+                _weights_into(tiles[start // n_lanes], planes[q], bs, ws, weights)
+            _scores_into(weights, near, totals[q], terms[q], scores)
+            sizes[q] = offer_rows(scores[:stop], start, mask, ids, kept_scores, kept_ids, sizes[q])
+    if last:
+        for q in range(n_queries):
+            sort_candidates(best_scores[q], best_ids[q], sizes[q])
+            for place in range(sizes[q], k):
+                best_scores[q, place], best_ids[q, place] = math.inf, -1
