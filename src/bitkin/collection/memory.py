@@ -151,13 +151,16 @@ class CollectionSnapshot:
         return CodedRows(segments[0].blocks, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
-        """Return vectors of rows that are there where they stand; None where they are kept in
-        another form than rows of numbers.
+        """Return vectors of rows that are there where they stand, or gathered where they are kept
+        in steps; None where they are sparse.
         """
-        kept = self.kept
-        if not isinstance(kept.vectors, DenseVectors):
+        vectors, slots = self.kept.vectors, self.kept.slots
+        if isinstance(vectors, DenseVectors):
+            return VectorsInPlace(vectors.column.array, slots.slots_of(row_ids))
+        if vectors is None or vectors.sparse:
             return None
-        return VectorsInPlace(kept.vectors.column.array, kept.slots.slots_of(row_ids))
+        gathered = vectors.gather(slots.slots_of(row_ids))
+        return VectorsInPlace(gathered, np.arange(len(row_ids)))
 
 
 class MemoryStore:

@@ -7,6 +7,7 @@ larger arrays, files and iterators become a `VectorSource`, which checks batches
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -87,7 +88,10 @@ class VectorInput(BaseEstimator):  # type: ignore[misc]
         `name`.
         """
         if self._is_plain_row(vectors):
-            return CheckedRows(name, require_finite(vectors, name, 0), 1)
+            # the sum of squares is finite only where all numbers are
+            if not math.isfinite(np.vdot(vectors, vectors)):
+                require_finite(vectors, name, 0)
+            return CheckedRows(name, vectors, 1)
         if not is_in_memory(vectors):
             return self._open_source(open_vectors(vectors, name=name))
         rows = as_rows(vectors, name)

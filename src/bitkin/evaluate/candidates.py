@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Floats, Ids
 from bitkin.evaluate.bounds import BoundBlock, Bounds
-from bitkin.kernels.search.ranking import count_at_most_into, find_at_most_into
+from bitkin.kernels.search.precision import count_at_most_into, find_at_most_into
 
 _MAX_CANDIDATES = 2**20  # candidates kept at a time, where k allows it
 _CUT_ABOVE = 2**15  # not worth a cut

@@ -16,7 +16,7 @@ from bitkin.arrays import Floats, Ids
 from bitkin.checks import id_array, is_number, shown
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate.ranking import NOTHING_TRUE, check_ranking, rank_groups
-from bitkin.kernels.search.ranking import average_precision_into
+from bitkin.kernels.search.precision import average_precision_into
 
 _PAIRS_PER_PIECE = 2**20  # ranked by one thread at a time
 

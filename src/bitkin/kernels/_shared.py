@@ -1,5 +1,5 @@
-"""Helpers that kernels of several files use: bits of words, marks of rows, heaps of candidates, and
-the k best of a scan.
+"""What kernels of several files use: names of metrics, bits of words, marks of rows, heaps of
+candidates, and the k best of a scan.
 
 The only file whose kernels others may call: the cache of compiled kernels covers a kernel's own
 file and this one (`bitkin.kernels._cache`), so that an edit here compiles all of them again.
@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
+
+L2, COSINE, IP = 0, 1, 2  # how a kernel is told the metric
 
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)

@@ -27,7 +27,6 @@ r² and r · f, and ⟨u, μ⟩ is estimated.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -51,8 +50,9 @@ from bitkin.kernels.search.estimate import (
     best_estimates_into,
     estimates_into,
     finish_queries_into,
-    project_row_into,
+    prepare_query_into,
 )
+from bitkin.rescoring.pair_distances import METRIC_CODES
 
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
@@ -227,8 +227,8 @@ class Scorer:
         return self._finish(projected, seen, terms)
 
     def _prepare_lone(self, batch: Batch) -> PreparedQueries | None:
-        """Return what `prepare_queries` does of one dense row under l2, without what only batches
-        need; None for all others, and where a projection overflows.
+        """Return what `prepare_queries` does of one dense row, in one call and without what only
+        batches need; None for all others, and where numbers leave the range of float32.
         """
         model = self.model
         if (
@@ -236,22 +236,29 @@ class Scorer:
             or batch.shape[0] != 1
             or batch.shape[1] > _LONG_ROW
             or batch.dtype != np.float32
-            or self.metric != "l2"
-            or model.normalize
+            or (model.normalize and self.metric == "l2")
         ):
             return None
-        projected = np.empty((1, model.spec.n_symbols), dtype=np.float32)
-        square = project_row_into(
+        n_bits = model.spec.n_symbols
+        terms = np.empty((1, 4))
+        small = np.empty((1, n_bits), dtype=np.float32)
+        words = np.zeros((1, 1, model.spec.plane_words), dtype=WORD)
+        within = prepare_query_into(
             read_only(batch)[0],
             read_only(model.components),
             read_only(model.offset),
             read_only(self.mean),
-            projected[0],
+            read_only(model.scaled_mean[0]),
+            read_only(model.scaled_offset),
+            METRIC_CODES[self.metric],
+            model.normalize,
+            np.empty(n_bits, dtype=np.float32),
+            np.empty(n_bits),
+            terms[0],
+            small[0],
+            words[0, 0],
         )
-        if not math.isfinite(np.vdot(projected, projected)):
-            return None
-        terms = np.array([[square, 1.0, 0.0, -2.0]])
-        return self._finish(projected, projected.astype(np.float64), terms)
+        return self._prepared(words, small, terms) if within else None
 
     def _finish(self, projected: Projections, seen: Floats, terms: Floats) -> PreparedQueries:
         """Pack the signs of projections, and give the factor of every query its part of the
@@ -261,8 +268,11 @@ class Scorer:
         small = np.empty(projected.shape, dtype=np.float32)
         words = np.zeros((len(projected), 1, model.spec.plane_words), dtype=WORD)
         finish_queries_into(read_only(seen), read_only(projected), terms, small, words)
+        return self._prepared(words, small, terms)
+
+    def _prepared(self, words: Words, small: Projections, terms: Floats) -> PreparedQueries:
         words.flags.writeable = False
-        codes = Codes.from_parts(words, model.spec, None, model.fingerprint)
+        codes = Codes.from_parts(words, self.model.spec, None, self.model.fingerprint)
         return PreparedQueries(codes, small, terms)
 
     def scores(
@@ -296,6 +306,19 @@ class Scorer:
         n_queries, m = ids.shape
         best = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
         rows, ids = _as_input(rows), read_only(ids)
+        if n_queries == 1:  # nothing to cut
+            best_estimates_into(
+                *rows,
+                self.metric == "l2",
+                read_only(queries.projected),
+                read_only(queries.terms),
+                ids,
+                *_work_for(rows),
+                np.empty((1, m)),
+                best.distances,
+                best.ids,
+            )
+            return best
 
         def rank(first: int) -> None:
             some = slice(first, first + step)

@@ -14,8 +14,8 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors import VectorSource
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.search.ranking import widen_halves_into
-from bitkin.rescoring.pair_distances import Exponents, Measured, pair_distances
+from bitkin.kernels.search.ranking import nearest_rows_into, widen_halves_into
+from bitkin.rescoring.pair_distances import METRIC_CODES, Exponents, Measured, pair_distances
 from bitkin.rescoring.shortlist import Shortlist, nearest_first
 
 Gather = Callable[[Ids], Batch]
@@ -23,7 +23,9 @@ Gather = Callable[[Ids], Batch]
 
 
 class VectorsInPlace(NamedTuple):
-    """Vectors where they stand, and which of them are wanted."""
+    """Vectors where they stand, or gathered where they stand in another form, and which of them are
+    wanted.
+    """
 
     rows: FloatRows
     """(n, n_features), of which only the wanted ones may be read."""
@@ -31,6 +33,7 @@ class VectorsInPlace(NamedTuple):
     """int64 (m,)."""
 
 
+_LONG_ROW = 1 << 16  # whose sums in float32 say too little
 _NUMBERS_AT_ONCE = 1 << 23  # of stored rows, held at a time
 _LEAST_EXPONENT = -4096  # below the power of two of any product
 _NUMBERS_PER_PIECE = 1 << 17  # compared by one thread at a time: they stay in its cache
@@ -58,6 +61,9 @@ def nearest_by_vectors(
     if in_place is None:
         measured = _exact_distances(rows, gather, queries, metric, scale)
     else:
+        found = _nearest_in_place(ids, in_place, queries, metric, k)
+        if found is not None:
+            return found
         measured = _distances_of_lone(*in_place, queries, metric)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
@@ -73,6 +79,38 @@ def nearest_by_vectors(
     found = np.isfinite(best.distances)
     best.distances[found] = by_rank[np.nonzero(found)[0], best.distances[found].astype(np.int64)]
     return best
+
+
+def _nearest_in_place(
+    ids: Ids, in_place: VectorsInPlace, query: Batch, metric: str, k: int
+) -> Neighbors | None:
+    """Return the best k of one query in float32, in one call; None for other types, and where sums
+    leave the range of float64.
+    """
+    rows, places = in_place
+    if not (
+        isinstance(query, np.ndarray)
+        and query.dtype == np.float32
+        and query.dtype.isnative
+        and rows.dtype in (np.float32, np.float16)
+        and rows.shape[1] <= _LONG_ROW
+    ):
+        return None
+    if rows.dtype == np.float16:
+        rows, places = _widened(rows[places], False), np.arange(len(places))
+    found = Neighbors(np.empty((1, k), dtype=np.int64), np.empty((1, k)))
+    n_beyond = nearest_rows_into(
+        read_only(rows),
+        read_only(places),
+        read_only(ids)[0],
+        read_only(query)[0],
+        METRIC_CODES[metric],
+        np.empty(8),
+        np.empty((2, len(places))),
+        found.distances[0],
+        found.ids[0],
+    )
+    return None if n_beyond else found
 
 
 def _ranks(values: Floats, exponents: Exponents) -> Floats:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from bitkin.arrays import Floats, Ids
+from bitkin.kernels._shared import COSINE, IP, L2
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.ranking import (
     cosine_distances_into,
@@ -24,7 +25,8 @@ from bitkin.kernels.search.ranking import (
     squared_distances_into,
 )
 
-METRICS = ("l2", "cosine", "ip")
+METRIC_CODES = {"l2": L2, "cosine": COSINE, "ip": IP}  # as kernels know them
+METRICS = tuple(METRIC_CODES)
 
 Exponents = npt.NDArray[np.intc]  # a C int, as for `np.frexp`: on Windows `np.ldexp` takes no other
 

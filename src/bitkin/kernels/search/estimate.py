@@ -13,10 +13,19 @@ import math
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
-from bitkin.kernels._shared import is_worse, raise_candidate, sink_candidate, sort_candidates
+from bitkin.kernels._shared import (
+    COSINE,
+    L2,
+    is_worse,
+    raise_candidate,
+    sink_candidate,
+    sort_candidates,
+)
 
 NEAR_ROWS = 64  # gathered at a time: so many misses of the cache overlap
 ENTRIES = 8 * 256  # of the tables of a word
+# Between these lengths a query can be divided by its own after it was projected in float32.
+SHORT_QUERY, LONG_QUERY = 2.0**-60, 2.0**60
 
 _U1 = np.uint64(1)
 _BYTE = np.uint64(255)
@@ -49,10 +58,9 @@ def _fill_tables(query, tables):
 
 
 @kernel
-def project_row_into(row, components, offset, mean, out):
-    """float32[D], float32[D, C], float32[C], float64[D] -> float32[C]: row · components − offset.
-
-    Returns ‖row − mean‖², in float64. BLAS would be as fast, once it is told to use one thread.
+def _multiply_into(row, components, out):
+    """float32[D], float32[D, C] -> float32[C]. BLAS would be as fast, once it is told to use one
+    thread.
     """
     n_features, n_bits = components.shape
     for c in range(n_bits):
@@ -68,13 +76,24 @@ def project_row_into(row, components, offset, mean, out):
     for j in range(whole, n_features):
         for c in range(n_bits):
             out[c] += row[j] * components[j, c]
-    for c in range(n_bits):
-        out[c] -= offset[c]
-    square = 0.0
-    for j in range(n_features):
-        apart = np.float64(row[j]) - mean[j]
-        square += apart * apart
-    return square
+
+
+@kernel
+def _finish_query(seen, projected, terms, small, words):
+    """What `finish_queries_into` does, for one query."""
+    total, squares, largest = 0.0, 0.0, 0.0
+    for j in range(seen.shape[0]):
+        size = abs(seen[j])
+        total += size
+        squares += size * size
+        largest = max(largest, size)
+    exponent = math.frexp(largest)[1]
+    share = math.sqrt(math.sqrt(squares) / total) if total > 0.0 else 0.0
+    terms[3] = math.ldexp(terms[3] * share, exponent)
+    for j in range(seen.shape[0]):
+        small[j] = math.ldexp(seen[j], -exponent)
+        if projected[j] >= 0.0:
+            words[j >> 6] |= _U1 << np.uint64((j & 56) + 7 - (j & 7))
 
 
 @kernel
@@ -87,19 +106,64 @@ def finish_queries_into(seen, projected, terms, small, words):
     of zeros, in which symbol j sits in byte j // 8, bit 7 − j % 8.
     """
     for i in range(seen.shape[0]):
-        total, squares, largest = 0.0, 0.0, 0.0
-        for j in range(seen.shape[1]):
-            size = abs(seen[i, j])
-            total += size
-            squares += size * size
-            largest = max(largest, size)
-        exponent = math.frexp(largest)[1]
-        share = math.sqrt(math.sqrt(squares) / total) if total > 0.0 else 0.0
-        terms[i, 3] = math.ldexp(terms[i, 3] * share, exponent)
-        for j in range(seen.shape[1]):
-            small[i, j] = math.ldexp(seen[i, j], -exponent)
-            if projected[i, j] >= 0.0:
-                words[i, 0, j >> 6] |= _U1 << np.uint64((j & 56) + 7 - (j & 7))
+        _finish_query(seen[i], projected[i], terms[i], small[i], words[i, 0])
+
+
+@kernel
+def prepare_query_into(
+    row,
+    components,
+    offset,
+    mean,
+    scaled_mean,
+    scaled_offset,
+    metric,
+    normalize,
+    projected,
+    seen,
+    terms,
+    small,
+    words,
+):
+    """Make of one query what `finish_queries_into` takes, and do what that does.
+
+    float32[D], float32[D, C], float32[C], float64[D] twice, float64[C], `L2`, `COSINE` or `IP`;
+    work float32[C] and float64[C] -> float64[4], float32[C], uint64[W] of zeros. The formulas stand
+    in `Scorer.prepare_queries`; `L2` with `normalize` is not among them. Returns whether all
+    numbers stayed well within the range of float32.
+    """
+    n_bits = components.shape[1]
+    _multiply_into(row, components, projected)
+    apart, square, along, of_mean = 0.0, 0.0, 0.0, 0.0
+    for j in range(row.shape[0]):
+        number = np.float64(row[j])
+        apart += (number - mean[j]) * (number - mean[j])
+        square += number * number
+        along += number * scaled_mean[j]
+        of_mean += scaled_mean[j] * scaled_mean[j]
+    length = math.sqrt(square)
+    if metric == L2:
+        for c in range(n_bits):
+            projected[c] -= offset[c]
+            seen[c] = projected[c]
+        terms[0], terms[1], terms[2], terms[3] = apart, 1.0, 0.0, -2.0
+    else:
+        scale = 1.0
+        if metric == COSINE:
+            scale = 1.0 / length if length > 0.0 else 0.0
+        share = along * scale / of_mean if of_mean > 0.0 else 0.0
+        unit = 1.0 / length if normalize and length > 0.0 else 1.0
+        for c in range(n_bits):
+            seen[c] = projected[c] * scale - share * scaled_offset[c]
+            projected[c] = np.float32(projected[c] * unit) - offset[c]
+        terms[0] = 1.0 if metric == COSINE else 0.0
+        terms[1], terms[2], terms[3] = -share, 0.0, -1.0
+    total = 0.0
+    for c in range(n_bits):
+        total += abs(np.float64(projected[c]))
+    _finish_query(seen, projected, terms, small, words)
+    within = SHORT_QUERY < length < LONG_QUERY or metric == L2 or length == 0.0
+    return within and math.isfinite(total)
 
 
 @kernel

@@ -1,9 +1,11 @@
-"""Loops behind `bitkin.evaluate`: which pairs to look at, exact sums over them, and the precision
-of a ranking.
+"""Distances of vectors, summed in float64: for pairs, and the best rows of one query.
 
 A sum runs in eight lanes, column j in lane j % 8: fast, because no addition waits for the one
 before, and the same to the last bit for a sparse row and its dense copy, because a zero changes no
 lane.
+
+One query measures its rows twice. Sums in float32 are made at the speed of memory and say how far
+from the truth they can be; only rows that may be among the best k are then summed in float64.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ import math
 
 import numpy as np
 
-from bitkin.kernels._kernel import kernel
+from bitkin.kernels._kernel import kernel, summing_kernel
+from bitkin.kernels._shared import (
+    IP,
+    L2,
+    is_worse,
+    raise_candidate,
+    sink_candidate,
+    sort_candidates,
+)
 
 # Squares and products below _LOST may have lost digits to underflow. A sum above _SHORT does not
 # care: what it lost is less than 2⁻⁶⁰ of it.
@@ -25,6 +35,12 @@ _HALF_SIGN, _HALF_SIZE, _HALF_EXPONENT = np.uint32(0x8000), np.uint32(0x7FFF), n
 _HALF_SHIFT, _HALF_BIAS, _NEXT_EXPONENT = np.uint32(13), np.uint32(112 << 23), np.uint32(1 << 23)
 _HALF_SMALLEST = np.float32(2.0**-14)  # that has all its digits
 _HALF_ZERO = np.uint32(0)
+# Rows of one query that are brought into cache together, and numbers in a line of the cache.
+_ROWS_TOGETHER, _LINE = 16, 16
+_ROUNDING = 2.0**-24  # of float32, relative
+_NOTHING = 2.0**-140  # what a float32 product may lose to underflow, and more
+# Sums of squares that are good to within their rounding, and can be divided by.
+_LEAST_SQUARE, _LARGEST_SQUARE = 2.0**-60, 2.0**60
 
 
 @kernel
@@ -95,6 +111,34 @@ def _products_lost(row, query, total):
 
 
 @kernel
+def _square(row, query, scaled, lanes):
+    """float[D] twice, work float64[8] -> Σ (row − query)², NaN where it overflows or underflows
+    unless numbers are `scaled` already.
+    """
+    _clear(lanes)
+    for j in range(row.shape[0]):
+        difference = np.float64(row[j]) - np.float64(query[j])
+        # Eight sums side by side; see the top of the file for why not one.
+        lanes[j & 7] += difference * difference
+    total = _total(lanes)
+    if not (scaled or _in_range(total)) and _differ(row, query):
+        return math.nan
+    return total
+
+
+@kernel
+def _product(row, query, scaled, lanes):
+    """float[D] twice, work float64[8] -> Σ row · query, NaN as for `_square`."""
+    _clear(lanes)
+    for j in range(row.shape[0]):
+        lanes[j & 7] += np.float64(row[j]) * np.float64(query[j])
+    total = _total(lanes)
+    if not (scaled or _in_range(total)) and _products_lost(row, query, total):
+        return math.nan
+    return total
+
+
+@kernel
 def squared_distances_into(rows, row_of, queries, query_of, scaled, lanes, out):
     """float[N, D], int64[M], float[Q, D], int64[M], work float64[8] -> float64[M]: row `row_of[i]`
     against query `query_of[i]`. Numbers are float32 or float64, the sums float64.
@@ -103,16 +147,8 @@ def squared_distances_into(rows, row_of, queries, query_of, scaled, lanes, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        row, query = rows[row_of[i]], queries[query_of[i]]
-        _clear(lanes)
-        for j in range(row.shape[0]):
-            difference = np.float64(row[j]) - np.float64(query[j])
-            # Eight sums side by side; see the top of the file for why not one.
-            lanes[j & 7] += difference * difference
-        out[i] = _total(lanes)
-        if not (scaled or _in_range(out[i])) and _differ(row, query):
-            out[i] = math.nan
-            n_beyond += 1
+        out[i] = _square(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
+        n_beyond += math.isnan(out[i])
     return n_beyond
 
 
@@ -125,14 +161,8 @@ def dot_products_into(rows, row_of, queries, query_of, scaled, lanes, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        row, query = rows[row_of[i]], queries[query_of[i]]
-        _clear(lanes)
-        for j in range(row.shape[0]):
-            lanes[j & 7] += np.float64(row[j]) * np.float64(query[j])
-        out[i] = _total(lanes)
-        if not (scaled or _in_range(out[i])) and _products_lost(row, query, out[i]):
-            out[i] = math.nan
-            n_beyond += 1
+        out[i] = _product(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
+        n_beyond += math.isnan(out[i])
     return n_beyond
 
 
@@ -211,6 +241,19 @@ def _can_multiply(square):
 
 
 @kernel
+def _cosine_distance(product, row, query, scaled):
+    """The product of two vectors and their squared norms -> 1 − cosine, 1 where a norm is 0; NaN
+    where norms are beyond what can be multiplied, unless numbers are `scaled`.
+    """
+    if row == 0.0 or query == 0.0:
+        return 1.0
+    if scaled or (_can_multiply(row) and _can_multiply(query) and not math.isnan(product)):
+        # One root of the product, not two roots: a row is then at distance 0 from itself, exactly.
+        return 1.0 - min(max(product / math.sqrt(row * query), -1.0), 1.0)
+    return math.nan
+
+
+@kernel
 def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
     """float64[M], float64[M], float64[Q], int64[M] -> float64[M]: 1 − cosine, 1 where a squared
     norm is 0.
@@ -220,88 +263,112 @@ def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        row, query = of_rows[i], of_queries[query_of[i]]
-        if row == 0.0 or query == 0.0:
-            out[i] = 1.0
-        elif scaled or (
-            _can_multiply(row) and _can_multiply(query) and not math.isnan(products[i])
-        ):
-            # One root of the product, not two roots: a row is then at distance 0 from itself,
-            # exactly.
-            out[i] = 1.0 - min(max(products[i] / math.sqrt(row * query), -1.0), 1.0)
-        else:
-            out[i] = math.nan
-            n_beyond += 1
+        out[i] = _cosine_distance(products[i], of_rows[i], of_queries[query_of[i]], scaled)
+        n_beyond += math.isnan(out[i])
     return n_beyond
 
 
-@kernel
-def count_at_most_into(table, limits, out):
-    """float[Q, N], float[Q] of one type -> int64[Q]: how many entries of each row are at most its
-    limit.
-    """
-    for row in range(table.shape[0]):
-        limit = limits[row]
-        count = 0
-        for j in range(table.shape[1]):
-            count += table[row, j] <= limit
-        out[row] = count
+@summing_kernel
+def _rough_square(row, query):
+    """float32[D] twice -> Σ (row − query)² in float32."""
+    total = np.float32(0.0)
+    for j in range(row.shape[0]):
+        difference = row[j] - query[j]
+        total += difference * difference
+    return total
+
+
+@summing_kernel
+def _rough_products(row, query):
+    """float32[D] twice -> Σ row · query and Σ row² in float32."""
+    product, square = np.float32(0.0), np.float32(0.0)
+    for j in range(row.shape[0]):
+        product += row[j] * query[j]
+        square += row[j] * row[j]
+    return product, square
 
 
 @kernel
-def find_at_most_into(table, limits, counts, rows, columns, values):
-    """float[Q, N], float[Q], int64[Q] as counted -> int64[M], int64[M], float64[M]: row, column and
-    value of each.
+def _rough_bounds(row, query, of_query, metric):
+    """float32[D] twice and Σ query² -> what the distance is at least and at most; squared for L2.
+
+    A sum of D products in float32, in whatever order, is off by less than γ = (D + 8) · 2⁻²⁴ times
+    the sum of their sizes, and for products of two vectors that is at most ‖row‖ ‖query‖.
     """
-    place = 0
-    for row in range(table.shape[0]):
-        limit = limits[row]
-        end = place + counts[row]
-        j = 0
-        # counted before, so the search stops at the last one and not at the end of the row
-        while place < end:
-            if table[row, j] <= limit:
-                rows[place] = row
-                columns[place] = j
-                values[place] = table[row, j]
-                place += 1
-            j += 1
+    gamma = (row.shape[0] + 8) * _ROUNDING
+    lost = row.shape[0] * _NOTHING
+    if metric == L2:
+        square = np.float64(_rough_square(row, query))
+        return square * (1.0 - 2.0 * gamma) - lost, square * (1.0 + 2.0 * gamma) + lost
+    rough, of_row = _rough_products(row, query)
+    product, square = np.float64(rough), np.float64(of_row)
+    if metric == IP:
+        off = 2.0 * gamma * math.sqrt((square + lost) * (of_query + lost)) + lost
+        low, high = -product - off, -product + off
+    elif min(square, of_query) > _LEAST_SQUARE and max(square, of_query) < _LARGEST_SQUARE:
+        # of the product γ, of either norm γ at most, and what dividing by wrong norms adds
+        distance = 1.0 - product / math.sqrt(square * of_query)
+        low, high = distance - 4.0 * gamma, distance + 4.0 * gamma
+    else:
+        low, high = math.nan, math.nan
+    # a sum beyond float32 says nothing
+    return (low, high) if math.isfinite(low) else (-math.inf, math.inf)
 
 
 @kernel
-def average_precision_into(groups, offsets, relevant, counts, hits, out):
-    """int32[Q, N] below G, CSR of relevant columns, work int64[G] twice -> float64[Q], NaN where
-    nothing is relevant.
+def _distance(row, query, of_query, metric, lanes):
+    """float32[D] twice, Σ query², work float64[8] -> their distance in float64, or NaN."""
+    if metric == L2:
+        return math.sqrt(_square(row, query, False, lanes))
+    product = _product(row, query, False, lanes)
+    if metric == IP:
+        return 0.0 - product  # −x would make −0.0 of a product of 0
+    return _cosine_distance(product, _product(row, row, False, lanes), of_query, False)
 
-    Lower groups rank first; within one the result is the mean over all orders. Of n items with r
-    relevant, behind N₀ items with R₀ relevant, the i-th is relevant with chance r / n, and then (i
-    − 1)(r − 1)/(n − 1) relevant ones of its own group are expected before it.
+
+@kernel
+def nearest_rows_into(rows, row_of, ids, query, metric, lanes, bounds, best, best_ids):
+    """The best k of some rows by their distance from one query, nearest first, ties by lower id.
+
+    float32[N, D], int64[M], int64[M], float32[D], `L2`, `COSINE` or `IP`; work float64[8] and
+    float64[2, M] -> float64[k], int64[k], with infinity and −1 behind the last one. Returns how
+    many sums overflow or underflow: unless that is 0, nothing that was written counts.
     """
-    for row in range(groups.shape[0]):
-        n_relevant = offsets[row + 1] - offsets[row]
-        for group in range(counts.shape[0]):
-            counts[group] = 0
-            hits[group] = 0
-        for j in range(groups.shape[1]):
-            counts[groups[row, j]] += 1
-        for j in range(offsets[row], offsets[row + 1]):
-            hits[groups[row, relevant[j]]] += 1
-        before = 0
-        relevant_before = 0
-        total = 0.0
-        for group in range(counts.shape[0]):
-            n, r = counts[group], hits[group]
-            if r > 0:
-                # Σᵢ (r/n) · (R₀ + 1 + (i − 1)(r − 1)/(n − 1)) / (N₀ + i), i from 1; the loop
-                # below counts from 0
-                step = (r - 1) / (n - 1) if n > 1 else 0.0
-                precision = 0.0
-                for i in range(n):
-                    precision += (relevant_before + 1 + i * step) / (before + i + 1)
-                total += precision * r / n
-            before += n
-            relevant_before += r
-            # what ranks behind the last relevant item adds nothing
-            if relevant_before == n_relevant:
-                break
-        out[row] = total / n_relevant if n_relevant > 0 else float("nan")
+    m, k = len(row_of), len(best)
+    for place in range(k):
+        best[place], best_ids[place] = math.inf, -1
+    of_query = 0.0 if metric == L2 else _product(query, query, False, lanes)
+    # First what every distance is at least and at most; the k smallest upper bounds are the heap.
+    size, touched = 0, np.float32(0.0)
+    for first in range(0, m, _ROWS_TOGETHER):
+        last = min(first + _ROWS_TOGETHER, m)
+        for i in range(first, last):
+            # one number of every line, so that many misses of the cache overlap
+            row = rows[row_of[i]]
+            for j in range(0, row.shape[0], _LINE):
+                touched += row[j]
+        for i in range(first, last):
+            low, high = _rough_bounds(rows[row_of[i]], query, of_query, metric)
+            bounds[0, i] = low
+            if size < k:
+                raise_candidate(best, best_ids, size, high, ids[i])
+                size += 1
+            elif is_worse(best[0], best_ids[0], high, ids[i]):
+                sink_candidate(best, best_ids, k, high, ids[i])
+    bounds[1, 0] = touched  # or the loop that touches would not be compiled
+    # At least k rows are as near as this, unless there are fewer: what is farther is out.
+    limit = best[0] if size == k else math.inf
+    size = 0
+    for i in range(m):
+        if bounds[0, i] > limit:
+            continue
+        distance = _distance(rows[row_of[i]], query, of_query, metric, lanes)
+        if math.isnan(distance):
+            return 1
+        if size < k:
+            raise_candidate(best, best_ids, size, distance, ids[i])
+            size += 1
+        elif is_worse(best[0], best_ids[0], distance, ids[i]):
+            sink_candidate(best, best_ids, k, distance, ids[i])
+    sort_candidates(best, best_ids, size)
+    return 0
