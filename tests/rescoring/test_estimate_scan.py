@@ -16,7 +16,7 @@ import bitkin
 from bitkin import Codes, FlatIndex
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate_scan import scan_estimates_into
-from bitkin.rescoring import estimate_scan
+from bitkin.rescoring import scan_parts
 from bitkin.rescoring.estimate import PreparedQueries
 from bitkin.rescoring.estimate_scan import (
     EstimateRows,
@@ -121,7 +121,7 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
 def test_any_number_of_threads_finds_the_same(
     n_queries: int, few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimate_scan, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan_parts, "_SMALL_SCAN", 0)
     rng = np.random.default_rng(n_queries)
     signs = rng.choice([-1, 1], (40, 7))[rng.integers(0, 40, 3000)]
     corrections = np.repeat(rng.random((3, 2)), 1000, axis=0).astype(np.float32)
@@ -133,7 +133,7 @@ def test_any_number_of_threads_finds_the_same(
     found = []
     for n_threads in (1, 2, 5):
         bitkin.set_threads(n_threads)
-        assert (len(estimate_scan._cut(rows.parts, queries, 50)) > 1) == (n_threads > 1)
+        assert (len(scan_parts.cut_scan(rows.parts, n_queries, 4, 50)) > 1) == (n_threads > 1)
         found.append(scan_estimates(rows, queries, 50, has_small=True))
     expected = best_of(truth_of(queries, signs, corrections), np.arange(3000), 50)
     for one in found:

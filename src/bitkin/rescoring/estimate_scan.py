@@ -4,37 +4,31 @@ knows.
 Codes alone compare signs. Here the real-valued query, rounded to some bits, and the corrections of
 every row take part, so that rows come in nearly the order of the full estimate, for a few times the
 cost of comparing codes.
-
-Like a scan of codes, it is cut into pieces for the thread pool, and results do not depend on the
-cut: many queries are cut by queries, few by rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from bitkin import threads
 from bitkin.arrays import Floats, Ids, Words
-from bitkin.index.results import Neighbors, merge_neighbors, no_neighbors
+from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.stretches import Stretches
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
 from bitkin.rescoring.estimate import Corrections, PreparedQueries
+from bitkin.rescoring.scan_parts import ScoredPart, scan_best
 
 QUERY_BITS = 4
 MOST_QUERY_BITS = 8
 _MOST_UNROLLED = 32  # words × bits of the query in one step; more would only slow the compiler down
 _SHORTEST_UNIT = 64  # rows: what fills a word of a mask
 _UNIT_WORDS = 2048  # of codes that all queries take in turn: 16 KB, half of a first-level cache
-_MOST_QUERIES = 128  # at once: past that nothing is left to gain from codes in cache
-_CACHE_BYTES = 1 << 20  # for the best rows of all queries of a piece
 _IN_ORDER = read_only(np.empty(0, dtype=np.int64))
-_SMALL_SCAN = 1 << 19  # words; handing less than that to another thread costs more than it saves
 
 
 class QuantizedQueries(NamedTuple):
@@ -107,14 +101,6 @@ class EstimateRows(NamedTuple):
         return cls(parts, rows.n_rows)
 
 
-class _EstimatePart(NamedTuple):
-    """Queries `first` … `last` over some stretches: one piece of work."""
-
-    first: int
-    last: int
-    stretches: list[EstimateStretch]
-
-
 def scan_estimates(
     rows: EstimateRows, queries: QuantizedQueries, k: int, *, has_small: bool
 ) -> Neighbors:
@@ -122,22 +108,13 @@ def scan_estimates(
 
     With `has_small`, which l2 has, corrections below 0 stand for their squares.
     """
-    n_queries = len(queries.totals)
-    reach = min(k, rows.n_rows)
-    if n_queries == 0 or reach == 0:
-        return no_neighbors(n_queries, k)
+    n_queries, n_bits, n_words = queries.planes.shape
 
-    def scan(part: _EstimatePart) -> Neighbors:
-        found = _scan(part.stretches, queries.between(part.first, part.last), reach, has_small)
-        return found if reach == k else _padded(found, k)
+    def scan(part: ScoredPart, reach: int) -> Neighbors:
+        some = queries.between(part.first, part.last)
+        return _scan(part.stretches, some, reach, has_small)
 
-    parts = _cut(rows.parts, queries, reach)
-    if len(parts) == 1:
-        return scan(parts[0])
-    results = threads.run(scan, parts)
-    if parts[0].first == parts[1].first:  # cut by rows
-        return merge_neighbors(results, k)
-    return Neighbors(*map(np.concatenate, zip(*results, strict=True)))
+    return scan_best(rows.parts, n_queries, n_words * n_bits, k, rows.n_rows, scan)
 
 
 def _scan(
@@ -145,8 +122,6 @@ def _scan(
 ) -> Neighbors:
     """Search one piece."""
     n_queries, n_bits, n_words = queries.planes.shape
-    if not stretches:
-        return no_neighbors(n_queries, k)
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
     tile = stretches[0].tiles.shape[3]
     n_lanes = tile if tile >= _SHORTEST_UNIT else _unit_rows(n_words)
@@ -180,47 +155,3 @@ def _unit_rows(n_words: int) -> int:
     while rows > _SHORTEST_UNIT and rows * n_words > _UNIT_WORDS:
         rows //= 2
     return rows
-
-
-def _padded(found: Neighbors, k: int) -> Neighbors:
-    whole = no_neighbors(len(found.ids), k)
-    whole.ids[:, : found.ids.shape[1]] = found.ids
-    whole.distances[:, : found.ids.shape[1]] = found.distances
-    return whole
-
-
-def _cut(
-    stretches: list[EstimateStretch], queries: QuantizedQueries, k: int
-) -> list[_EstimatePart]:
-    """Cut the scan for the pool; either all parts have all rows, or all have all queries."""
-    n_queries, n_bits, n_words = queries.planes.shape
-    # 16 bytes per row that is kept: an id and a score
-    most_queries = max(2, min(_MOST_QUERIES, _CACHE_BYTES // (16 * k)))
-    n_blocks = sum(stretch.last - stretch.first for stretch in stretches)
-    small = n_blocks * BLOCK * n_words * n_bits * n_queries < _SMALL_SCAN
-    workers = 1 if small else threads.get_threads()
-    if n_queries < 2 * workers and n_queries <= most_queries:
-        return [
-            _EstimatePart(0, n_queries, part) for part in _cut_rows(stretches, n_blocks, workers)
-        ]
-    rounds = -(-n_queries // (workers * most_queries))
-    step = -(-n_queries // (workers * rounds))
-    return [
-        _EstimatePart(first, min(first + step, n_queries), stretches)
-        for first in range(0, n_queries, step)
-    ]
-
-
-def _cut_rows(
-    stretches: list[EstimateStretch], total: int, n_parts: int
-) -> Iterator[list[EstimateStretch]]:
-    """Yield the stretches of each of `n_parts` equal runs of all `total` blocks."""
-    for i in range(n_parts):
-        low, high = total * i // n_parts, total * (i + 1) // n_parts
-        part, before = [], 0
-        for s in stretches:
-            first, last = max(low - before, s.first), min(high - before, s.last)
-            if first < last:
-                part.append(s._replace(first=first, last=last))
-            before += s.last
-        yield part
