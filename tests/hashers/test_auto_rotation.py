@@ -12,19 +12,24 @@ from scipy.sparse import csr_array
 
 import bitkin
 from bitkin import ProjectionHash
-from bitkin.errors import CorruptFileError
+from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.hashers.projection.rotations import (
     ITQ,
     AutoRotation,
     Projected,
     RandomRotation,
 )
-from bitkin.hashers.projection.rotations.auto import _hold_out
+from bitkin.hashers.projection.rotations.held_out import (
+    Gain,
+    HeldOutRows,
+)
+from bitkin.hashers.projection.statistics.row_sample import sample_row_numbers
 from bitkin.hashers.projection.training import TrainingVectors
 from bitkin.io import open_vectors
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
 from bitkin.randomness import Draws
+from tests.memory import peak_of
 
 
 def corners(n: int = 2000, c: int = 24) -> npt.NDArray[np.float32]:
@@ -42,19 +47,27 @@ def cone(n: int = 2000, d: int = 40) -> npt.NDArray[np.float32]:
     return (rows * rng.uniform(0.2, 5, (n, 1))).astype(np.float32)
 
 
-def recall(rotation: npt.NDArray[np.float64], rows: npt.NDArray[np.float32]) -> float:
-    """The true 10 among the best 100 by codes, of every eighth row and all others; ties by their
-    expectation.
+def held_out_of(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    """Every fourth row of up to 4,096."""
+    return np.arange(len(rows) // 4) * len(rows) // (len(rows) // 4)
+
+
+def found(
+    rotation: npt.NDArray[np.float64], rows: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """The share of the true 10 among the best 100 by codes, of every fourth row and all others;
+    ties by their expectation.
     """
-    queries, others = rows[::8], np.delete(rows, np.s_[::8], axis=0)
-    best, shares = max(20, len(others) // 20), []
+    held = held_out_of(rows)
+    queries, others = rows[held], np.delete(rows, held, axis=0)
+    best, shares = min(100, max(20, len(others) // 20)), []
     for query in queries.astype(float):
         near = np.argsort(np.square(others - query).sum(axis=1), kind="stable")[:10]
         apart = ((others @ rotation >= 0) != (query @ rotation >= 0)).sum(axis=1)
         last = np.sort(apart)[best - 1]
         places = (best - (apart < last).sum()) / (apart == last).sum()
         shares.append(((apart[near] < last) + (apart[near] == last) * places).mean())
-    return float(np.mean(shares))
+    return np.array(shares)
 
 
 def test_it_is_the_default_and_takes_what_finds_more_neighbours() -> None:
@@ -69,38 +82,148 @@ def test_it_is_the_default_and_takes_what_finds_more_neighbours() -> None:
 
 
 @pytest.mark.parametrize("rows", [corners(800), cone(800, 24)], ids=["corners", "cone"])
-def test_recall_is_what_a_slow_search_has(rows: npt.NDArray[np.float32]) -> None:
-    learning, trial = _hold_out(Projected(rows))
-    assert np.array_equal(learning, np.delete(rows, np.s_[::8], axis=0))
+def test_a_gain_is_what_a_slow_search_has(rows: npt.NDArray[np.float32]) -> None:
     start = RandomRotation().matrix(Projected(rows), 24, Draws(0, "rotation"))
-    learned = ITQ().matrix(Projected(learning), 24, Draws(0, "rotation"))
-    shares = [recall(one, rows) for one in (start, learned)]
+    held_out = HeldOutRows(Projected(rows), start)
+    assert np.array_equal(held_out.learning, np.delete(rows, held_out_of(rows), axis=0))
+    learned = ITQ().matrix(Projected(held_out.learning), 24, Draws(0, "rotation"))
+    gains = found(learned, rows) - found(start, rows)
+    gain = held_out.compare(learned)
     # float32 and float64 projections may differ in a sign here and there
-    assert np.allclose([trial.recall(one) for one in (start, learned)], shares, atol=2e-3)
-    found = AutoRotation().find(Projected(rows), 24, Draws(0, "rotation"))
-    assert np.array_equal(found.matrix, (start, learned)[int(np.argmax(shares))])
+    assert np.isclose(gain.mean, gains.mean(), atol=2e-3)
+    assert np.isclose(gain.error, gains.std(ddof=1) / np.sqrt(len(gains)), rtol=0.1)
+    assert held_out.compare(start) == (0.0, 0.0)
+    chosen = AutoRotation().find(Projected(rows), 24, Draws(0, "rotation"))
+    assert np.array_equal(chosen.matrix, learned if gains.mean() > 0 else start)
 
 
 def test_many_rows_are_held_out_and_searched_evenly_spaced() -> None:
     rows = np.arange(20_000, dtype=np.float32)[:, None] * np.ones(3, dtype=np.float32)
-    learning, trial = _hold_out(Projected(rows))
-    assert (len(trial.queries), len(trial.database), len(learning)) == (512, 8192, 20_000 - 512)
-    assert np.array_equal(np.unique(np.concatenate([learning, trial.queries])), np.unique(rows))
-    assert np.diff(trial.queries[:, 0]).max() <= 40
-    assert np.diff(trial.database[:, 0]).max() <= 4
+    asked: list[npt.NDArray[np.int64]] = []
+
+    def original(places: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        asked.append(places)
+        taken: npt.NDArray[np.float32] = rows[places]
+        return taken
+
+    held_out = HeldOutRows(Projected(rows, None, original), np.eye(3))
+    assert len(held_out.learning) == 20_000 - 2500
+    flipped = np.eye(3)[:, ::-1]  # the same codes but for the order of bits: nothing to choose by
+    assert held_out.compare_closely(flipped) == (0.0, 0.0)
+    _, queries, searched = asked
+    assert (len(queries), len(searched)) == (512, 8192)
+    assert np.diff(queries).max() <= 48
+    assert np.diff(searched).max() <= 5
+    assert not np.isin(rows[queries], held_out.learning).any()
+    assert np.isin(rows[searched], held_out.learning).all()
 
 
-def test_neighbours_are_those_before_the_projection() -> None:
+def test_all_held_out_rows_are_asked_where_the_first_leave_it_open() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((6000, 16)).astype(np.float32)
+    start, other = (np.linalg.qr(rng.standard_normal((16, 16)))[0] for _ in range(2))
+    held_out = HeldOutRows(Projected(rows), start)
+    first, every = held_out.compare(other), held_out.compare_closely(other)
+    assert not first.certain
+    assert every.error < 0.8 * first.error  # of 1,024 queries, no longer of 512
+    better = corners(6000, 16)
+    held_out = HeldOutRows(Projected(better), start)
+    learned = ITQ().matrix(Projected(held_out.learning), 16, Draws(0, "rotation"))
+    assert held_out.compare(learned).certain
+    assert held_out.compare_closely(learned) == held_out.compare(learned)
+
+
+@pytest.mark.parametrize(
+    ("gain", "certain", "hopeless"),
+    [
+        (Gain(0.0, 0.003), True, False),
+        (Gain(0.0, 0.004), False, False),
+        (Gain(-0.02, 0.008), True, False),
+        (Gain(-0.05, 0.008), True, True),
+        (Gain(0.05, 0.03), False, False),
+    ],
+)
+def test_a_gain_is_certain_where_choosing_by_it_costs_at_most_a_hundredth(
+    gain: Gain, certain: bool, hopeless: bool
+) -> None:
+    assert (gain.certain, gain.hopeless) == (certain, hopeless)
+
+
+@pytest.mark.parametrize("numbers", [1 << 22, 900])
+def test_neighbours_are_those_before_the_projection(
+    numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.hashers.projection.rotations.held_out._DATABASE_NUMBERS", numbers)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 30)) * np.geomspace(2, 1, 30)
     X *= rng.random((400, 30)) < 0.4
     rows = X[:, :5].astype(np.float32)
-    apart = np.square(X[::8, None] - np.delete(X, np.s_[::8], axis=0)).sum(axis=2)
-    wanted = np.sort(np.argsort(apart, axis=1)[:, :10], axis=1)
-    for full in (X.astype(np.float32), csr_array(X.astype(np.float32))):
-        found = _hold_out(Projected(rows, None, full.__getitem__))[1].nearest
-        assert np.array_equal(np.sort(found, axis=1), wanted)
-    assert not np.array_equal(np.sort(_hold_out(Projected(rows))[1].nearest, axis=1), wanted)
+    start, other = (np.linalg.qr(rng.standard_normal((5, 5)))[0] for _ in range(2))
+    full = X.astype(np.float32)
+    held = held_out_of(rows)
+    others = np.delete(np.arange(400), held)
+    size = min(300, max(64, numbers // 5))
+    searched = others[np.arange(size) * 300 // size]
+    gains = []
+    for near in (full, rows):
+        apart = np.square(near[held, None].astype(float) - near[searched]).sum(axis=2)
+        nearest = np.argsort(apart, axis=1)[:, :10]
+        shares = []
+        for rotation in (other, start):
+            bits = rows @ rotation.astype(np.float32) >= 0
+            differ = (bits[held, None] != bits[searched]).sum(axis=2)
+            last = np.sort(differ, axis=1)[:, 19:20]
+            places = (20 - (differ < last).sum(axis=1)) / (differ == last).sum(axis=1)
+            ours = np.take_along_axis(differ, nearest, axis=1)
+            shares.append((ours < last).sum(axis=1) + (ours == last).sum(axis=1) * places)
+        gains.append(float(np.mean(shares[0] - shares[1])) / 10)
+    assert abs(gains[0] - gains[1]) > 1e-3
+    for take, wanted in ((full, gains[0]), (csr_array(full), gains[0]), (rows, gains[1])):
+        held_out = HeldOutRows(Projected(rows, None, take.__getitem__), start)
+        assert np.isclose(held_out.compare_closely(other).mean, wanted)
+
+
+def test_rows_are_not_chosen_again_for_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitkin.hashers.projection.rotations.held_out._DATABASE_NUMBERS", 900)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS", 200)
+    monkeypatch.setattr("bitkin.hashers.projection.learning._SAMPLE_ROWS_PER_BIT", 1)
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return sample_row_numbers(*arguments)
+
+    monkeypatch.setattr("bitkin.hashers.projection.training.sample_row_numbers", counted)
+    X = corners(600)
+    for rows in (X, csr_array(X)):
+        calls.clear()
+        hasher = ProjectionHash(8, rotation=AutoRotation(max_rows=100)).fit(rows)
+        assert len(calls) == 1
+    stream = open_vectors(iter([X[:350], X[350:]]))
+    kept = ProjectionHash(8, rotation=AutoRotation(max_rows=100)).fit(stream)
+    assert kept.fingerprint_ == hasher.fingerprint_
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_its_memory_is_reckoned(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    reckoned = []
+    monkeypatch.setattr(
+        "bitkin.hashers.projection.rotations.held_out.require_memory",
+        lambda needed, what, instead: reckoned.append(needed),
+    )
+    rng = np.random.default_rng(0)
+    full = rng.standard_normal((9000, 200)).astype(np.float32)
+    take: Any = csr_array(full * (rng.random(full.shape) < 0.1)) if sparse else full
+    projected = Projected(full[:, :64].copy(), None, take.__getitem__)
+    start, other = (np.linalg.qr(rng.standard_normal((64, 64)))[0] for _ in range(2))
+    peak = peak_of(lambda: HeldOutRows(projected, start).compare_closely(other))
+    assert 0.5 * reckoned[0] < peak <= reckoned[0]
+
+
+def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitkin.memory.physical_memory", lambda: 300_000)
+    with pytest.raises(InvalidInputError, match="A comparison of rotations of 24 bits does not"):
+        AutoRotation().find(Projected(corners(200)), 24, Draws(0, "rotation"))
 
 
 @pytest.mark.parametrize("sample_rows", [150, 1000])

@@ -4,6 +4,7 @@ asks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
-from bitkin.arrays import Batch
+from bitkin.arrays import Batch, Ids
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.statistics.moments import RowMean
 from bitkin.hashers.projection.statistics.row_sample import RowSample, sample_row_numbers
@@ -113,7 +114,7 @@ class TrainingVectors:
             for first, batch in self.source.batches():  # no copies, where all are wanted
                 yield prepare_rows(batch, self.normalize, self.source.name, first)
         elif self.n_rows is not None:
-            numbers = sample_row_numbers(self.n_rows, self.key, self.sample_rows)
+            numbers = self._sampled_numbers
             step = max(1, _GATHER_BYTES // (4 * self.n_features))
             if self.sparse:
                 step = max(step, self.source.batch_rows)
@@ -126,7 +127,14 @@ class TrainingVectors:
             return self._kept.rows[positions]
         if self.n_rows is None or self.n_rows <= self.sample_rows:
             return self.gather(positions)
-        return self.gather(sample_row_numbers(self.n_rows, self.key, self.sample_rows)[positions])
+        return self.gather(self._sampled_numbers[positions])
+
+    @functools.cached_property
+    def _sampled_numbers(self) -> Ids:
+        """Numbers of the rows for a rotation: every row's number is hashed for them, so once."""
+        if self.n_rows is None:  # an iterator has none to choose from
+            return np.empty(0, dtype=np.int64)
+        return sample_row_numbers(self.n_rows, self.key, self.sample_rows)
 
     def mean_of_all(self) -> RowMean:
         """Read every row once and return their mean."""

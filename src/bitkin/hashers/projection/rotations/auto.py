@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import issparse
 
-from bitkin import interrupts, threads
-from bitkin.arrays import Batch
 from bitkin.hashers.projection.rotations.base import (
     FoundRotation,
     Projected,
     Rotation,
     draw_rotation,
 )
-from bitkin.hashers.projection.rotations.itq import ITQ, scale_into_range
+from bitkin.hashers.projection.rotations.held_out import HeldOutRows
+from bitkin.hashers.projection.rotations.itq import ITQ
 from bitkin.hashers.projection.rotations.random import RandomRotation
 from bitkin.randomness import Draws
 
-_QUERIES = 512  # held out: a difference of 0.01 is then about one standard error
-_DATABASE = 8192
-_DATABASE_NUMBERS = 1 << 22  # of rows that are compared with the queries at a time: 32 MB
 _FEWEST_ROWS = 64  # fewer show nothing
-_NEIGHBORS = 10
 _FIRST_LOOK = 10  # iterations of ITQ after which it is seen whether it leads anywhere
-_HOPELESS = 0.01  # so far behind then, it has never come back
 
 
 class AutoRotation(Rotation):
     """A random rotation, or ITQ where that finds more of the true neighbours of held-out rows.
 
-    From the projected rows, up to 512 are held out as queries. ITQ learns from the others, starting
-    from the random rotation. What counts is the share of the 10 nearest rows of a query, by the
-    distance between rows before the projection, that are among the best 100 of up to 8,192 rows by
-    their codes.
+    Some of the rows are held out as queries: 1,024 of 8,192, up to 4,096 of more. ITQ learns from
+    the others, starting from the random rotation. What counts is the share of the 10 nearest rows
+    of a query, by the distance between rows before the projection, that are among the best 100 of
+    up to 8,192 rows by their codes. Up to 512 queries are asked, and all where those leave open
+    which of the two is better.
 
     Parameters
     ----------
@@ -48,8 +42,8 @@ class AutoRotation(Rotation):
     -----
     Which of the two is better depends on the data. ITQ finds up to 0.06 more on rows of equal
     length (cosine; 64 bits), and up to 0.45 less where lengths differ a lot, such as those of image
-    patches. Where ITQ is behind by more than 0.01 after 10 iterations, it is not continued: at 256
-    bits, fitting then takes less than half of the time that ITQ takes.
+    patches. Where ITQ is clearly behind by more than 0.01 after 10 iterations, it is not continued:
+    at 256 bits, fitting then takes less than half of the time that ITQ takes.
 
     With fewer than 64 rows there is nothing to compare by, and the rotation is random.
 
@@ -82,14 +76,14 @@ class AutoRotation(Rotation):
         start, losses = draw_rotation(n_bits, draws), []
         if len(projected.rows) < _FEWEST_ROWS:
             return FoundRotation(start, np.empty(0), RandomRotation())
-        learning, trial = _hold_out(projected)
-        itq, rotation, chance = self._itq(), start, trial.recall(start)
-        for rotation, loss in itq.improve(learning, start):
+        held_out, itq, rotation = HeldOutRows(projected, start), self._itq(), start
+        for rotation, loss in itq.improve(held_out.learning, start):
             losses.append(loss)
-            if len(losses) == _FIRST_LOOK and trial.recall(rotation) < chance - _HOPELESS:
+            # so far behind after the first iterations, it has never come back
+            if len(losses) == _FIRST_LOOK and held_out.compare(rotation).hopeless:
                 break
         else:
-            if trial.recall(rotation) > chance:
+            if held_out.compare_closely(rotation).mean > 0:
                 return FoundRotation(rotation, np.array(losses), itq)
         return FoundRotation(start, np.array(losses), RandomRotation())
 
@@ -103,67 +97,3 @@ class AutoRotation(Rotation):
 
     def _itq(self) -> ITQ:
         return ITQ(self.n_iter, self.max_rows)
-
-
-class _HeldOut(NamedTuple):
-    """Queries, rows to find, and which of them are the nearest of each query."""
-
-    queries: npt.NDArray[np.float32]
-    database: npt.NDArray[np.float32]
-    nearest: npt.NDArray[np.int64]
-
-    def recall(self, rotation: npt.NDArray[np.float64]) -> float:
-        """Return the share of the nearest rows that are among the best by codes; of rows that tie
-        for the last places, such a share as there are places.
-        """
-        interrupts.check()
-        small = rotation.astype(np.float32)
-        best = min(100, max(2 * _NEIGHBORS, len(self.database) // 20))
-        with threads.blas_in_one_thread():
-            # of signs ±1, n_bits − ⟨a, b⟩ is twice the number of bits that differ
-            agree = _signs(self.queries @ small) @ _signs(self.database @ small).T
-        last = -np.partition(-agree, best - 1, axis=1)[:, best - 1 : best]
-        above, level = (agree > last).sum(axis=1), (agree == last).sum(axis=1)
-        found = np.take_along_axis(agree, self.nearest, axis=1)
-        hits = (found > last).sum(axis=1) + (found == last).sum(axis=1) * (best - above) / level
-        return float(hits.mean() / self.nearest.shape[1])
-
-
-def _hold_out(projected: Projected) -> tuple[npt.NDArray[np.float32], _HeldOut]:
-    """Return the rows to learn from, and a trial of the others; both are spread evenly over all
-    rows, as neighbours in a file are often alike.
-    """
-    rows = scale_into_range(projected.rows)[0]
-    n, width = rows.shape
-    count = min(_QUERIES, n // 8)
-    held = np.arange(count) * n // count
-    others = np.delete(np.arange(n), held)
-    size = min(len(others), _DATABASE, max(_FEWEST_ROWS, _DATABASE_NUMBERS // width))
-    searched = others[np.arange(size) * len(others) // size]
-    # Rows before the projection: what is far off the projection's subspace decides, too, which are
-    # near, and may not be the same for long rows and short ones.
-    take = (lambda places: rows[places]) if projected.original is None else projected.original
-    queries = take(held)
-    step = max(1, _DATABASE_NUMBERS // queries.shape[1])
-    apart = np.hstack(
-        [_compare(queries, take(searched[at : at + step])) for at in range(0, size, step)]
-    )
-    nearest = np.argpartition(apart, _NEIGHBORS - 1, axis=1)[:, :_NEIGHBORS]
-    return rows[others], _HeldOut(rows[held], rows[searched], nearest)
-
-
-def _compare(queries: Batch, rows: Batch) -> npt.NDArray[np.float64]:
-    """Return ‖q − x‖² but for ‖q‖², which is the same for all rows x."""
-    interrupts.check()
-    wide, many = queries.astype(np.float64), rows.astype(np.float64)
-    with threads.blas_in_one_thread():
-        if issparse(many):
-            squares, products = many.multiply(many).sum(axis=1), (wide @ many.T).toarray()
-        else:
-            squares, products = np.einsum("ij,ij->i", many, many), wide @ many.T
-    apart: npt.NDArray[np.float64] = np.asarray(squares).reshape(1, -1) - 2.0 * products
-    return apart
-
-
-def _signs(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return np.where(rows >= 0, np.float32(1), np.float32(-1))

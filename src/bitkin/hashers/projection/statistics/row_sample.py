@@ -103,7 +103,11 @@ class RowSample:
         chosen = _smallest(numbers, self.key, self._count())
         order = chosen[np.argsort(numbers[chosen])]
         rows = stack(self._rows)
-        return rows if np.array_equal(order, np.arange(len(numbers))) else rows[order]
+        if not np.array_equal(order, np.arange(len(numbers))):
+            rows = rows[order]
+        if not isinstance(self.size, float):  # of a share, more rows may be wanted later
+            self._numbers, self._rows = [numbers[order]], [rows]
+        return rows
 
     def _count(self) -> int:
         return row_count(self.n, self.size, self.at_least, self.at_most)
