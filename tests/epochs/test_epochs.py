@@ -44,6 +44,9 @@ def filled(
     index, rows = EpochIndex(metric), truth.Rows()
     for seed, hasher in enumerate(hashers):
         vectors = turned(n, 12, seed)
+        if metric == "cosine":  # the hashers do not normalize: lengths must differ little
+            lengths = np.linspace(20, 21, n, dtype=np.float32)[:, None]
+            vectors *= lengths / np.linalg.norm(vectors, axis=1, keepdims=True)
         ids = index.add(hasher, vectors)
         rows.update({i: (hasher, x) for i, x in zip(ids.tolist(), vectors, strict=True)})
     return index, rows

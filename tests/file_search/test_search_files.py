@@ -4,6 +4,7 @@ is refused.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bitkin.file_search import FileSearch, SearchRequest
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run  # a fixture
 from tests.cli.search_folder import folder, made  # noqa: F401  # fixtures
+from tests.collection.test_row_lengths import rows_of
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -245,3 +247,36 @@ def test_corrections_that_cannot_be_made_leave_no_file() -> None:
     with pytest.raises(InvalidInputError, match="NaN at row 100"):
         bitkin.save_corrections("new", hasher, X)
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("metric", "normalize", "fix"),
+    [
+        ("cosine", False, "--metric cosine does not depend on lengths.*Fit it with --normalize"),
+        (None, True, "--metric l2 depends on lengths.*Fit it with --no-normalize"),
+    ],
+)
+@pytest.mark.parametrize("shown_by", ["vectors", "queries"])
+def test_lengths_that_spoil_codes_are_refused(
+    run: Run, metric: str | None, normalize: bool, fix: str, shown_by: str
+) -> None:
+    X = rows_of(0.6)
+    np.save("vectors.npy", X)
+    np.save("queries.npy", X[:40])
+    hasher = bitkin.ProjectionHash(16, normalize=normalize).fit(X)
+    hasher.save("model")
+    index = bitkin.FlatIndex(hasher.spec_)
+    index.add(hasher.encode(X))
+    index.save("index")
+    name = "vectors.npy"
+    options: dict[str, Any] = EXACT
+    if shown_by == "queries":
+        bitkin.save_corrections("corrections", hasher, X, metric or "l2")
+        options, name = ESTIMATE, "queries.npy"
+    asked = options if metric is None else {**options, "metric": metric}
+    with pytest.raises(InvalidInputError, match=rf"{name} must have rows of like length"):
+        search(**asked)
+    result = run("search", "index", "queries.npy", "--model", "model", *as_options(asked))
+    assert result.code == 1
+    assert re.search(fix, result.err)
+    assert len(search().ids) == 40  # codes alone have no metric

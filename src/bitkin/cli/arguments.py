@@ -93,7 +93,7 @@ class OptionSpelling(ArgumentSpelling):
 
 OPTIONS = OptionSpelling()
 # Arguments of the classes behind a command that its messages may name.
-_SPELLED = {**options_of_parameters(), **_OTHER_NAMES}
+_SPELLED = {**options_of_parameters(), "metric": "--metric", **_OTHER_NAMES}
 # Names that are no words of English, so that a message means the argument wherever they stand;
 # n_features also names a dimension of arrays.
 _IDENTIFIERS = re.compile(

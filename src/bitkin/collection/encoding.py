@@ -106,9 +106,7 @@ class Encoder:
 
     def lengths_warning(self, before: Lengths, new: Lengths) -> str | None:
         """Return what to say of rows that come to others; nothing where it was said before."""
-        if self.guard is None or self.guard.complaint(before, "vectors") is not None:
-            return None
-        return self.guard.complaint(before.plus(new), "vectors")
+        return None if self.guard is None else self.guard.warning(before, new, "vectors")
 
     def accept_codes(self, codes: Any, corrections: Any, *, keeps_vectors: bool) -> EncodedRows:
         """Check codes that were made elsewhere, and corrections of them where the collection keeps

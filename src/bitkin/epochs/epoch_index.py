@@ -15,6 +15,7 @@ from bitkin.codes import Codes, require_codes
 from bitkin.epochs import files as epoch_files
 from bitkin.epochs.epoch import Epoch
 from bitkin.epochs.following import coded_by_stream, require_followable, with_parts
+from bitkin.epochs.lengths import NewLengths, QueryLengths
 from bitkin.epochs.search import nearest_rows
 from bitkin.epochs.state import (
     State,
@@ -35,7 +36,11 @@ from bitkin.index.rows.ids import given_ids, is_id
 from bitkin.io.reader import StoredFile
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.locks import WriterLock
-from bitkin.rescoring.corrections import encode_with_corrections, require_corrections
+from bitkin.rescoring.corrections import (
+    encode_with_corrections,
+    require_corrections,
+    scorer_for,
+)
 from bitkin.rescoring.estimate import Corrections
 from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.written import WrittenStream
@@ -112,6 +117,7 @@ class EpochIndex:
             raise InvalidInputError(f"epochs must go to an index without any, got {self!r}.")
         self.metric = metric
         self._state = state
+        self._query_lengths = QueryLengths()
         self._writer = WriterLock()
 
     @classmethod
@@ -206,18 +212,25 @@ class EpochIndex:
         """Encode vectors, or a lone one, by a snapshot, add them, and return their ids: the ones
         given, else the next numbers.
 
-        What happens to `snapshot` later, such as another `fit`, does not reach the index. Rows of
+        What happens to `snapshot` later, such as another `fit`, does not reach the index. Under
+        cosine, a snapshot that does not normalize codes rows of very different lengths badly, and
+        under l2 one that does: the first rows of an index are then refused, later ones warned of.
+        Where rows come as codes, queries show their lengths, and `search` warns once. Rows of
         the random directions with which an unfitted stream begins are scored far less well than
         others and push those out of the merged answer: `retire` such an epoch as soon as there is a
         learned one.
         """
         scorer = find_scorer(self._state, snapshot, self.metric, "snapshot")
-        codes, numbers = encode_with_corrections(scorer, lone_as_row(vectors))
+        lengths = NewLengths(scorer)
+        codes, numbers = encode_with_corrections(
+            scorer, lone_as_row(vectors), look_at=lengths.look_at
+        )
         given = given_ids(len(codes), ids)
         with self._writer:
-            state = with_epoch(self._state, scorer)
+            state = lengths.join(with_epoch(self._state, scorer))
             new = new_ids(state, len(codes), given)
             self._state = with_codes(state, codes, numbers, new)
+        lengths.tell()
         return new
 
     def add_codes(
@@ -261,13 +274,17 @@ class EpochIndex:
         runs, no other may use the hasher.
         """
         trial = StreamTrial(require_followable(hasher))
-        parts = coded_by_stream(self._state, trial.copy, vectors, self.metric, strict)
+        lengths = NewLengths(scorer_for(trial.copy, self.metric, "hasher"))
+        parts = coded_by_stream(
+            self._state, trial.copy, vectors, self.metric, strict, lengths.look_at
+        )
         given = given_ids(sum(len(part.codes) for part in parts), ids)
         with self._writer:
             trial.require_unchanged()
-            state, new = with_parts(self._state, parts, given)
+            state, new = with_parts(lengths.join(self._state), parts, given)
             self._state = state
             trial.accept()
+        lengths.tell()
         return new
 
     def remove(self, ids: npt.ArrayLike) -> None:
@@ -313,8 +330,9 @@ class EpochIndex:
             raise InvalidInputError(
                 f"into must be another snapshot than the one to retire, {fingerprint}."
             )
+        lengths = NewLengths(scorer)
         try:
-            codes, numbers = encode_with_corrections(scorer, vectors)
+            codes, numbers = encode_with_corrections(scorer, vectors, look_at=lengths.look_at)
         except InvalidInputError as flaw:
             raise InvalidInputError(f"{flaw}{_about_skipped(old)}") from flaw
         there = old.rows.ids()
@@ -329,9 +347,10 @@ class EpochIndex:
                 f"{len(new)}.{_about_skipped(old)}"
             )
         with self._writer:
-            self._state = with_codes(
-                with_epoch(self._without_epoch(old), scorer), codes, numbers, new
-            )
+            known = lengths.join(self._state).lengths
+            state = replace(self._without_epoch(old), lengths=known)
+            self._state = with_codes(with_epoch(state, scorer), codes, numbers, new)
+        lengths.tell()
 
     def search(
         self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None
@@ -348,7 +367,15 @@ class EpochIndex:
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
         allowed = None if allow is None else id_array(allow, "allow", any_order=True)
-        return nearest_rows(self._state, queries, k, n_candidates, allowed, self.metric)
+        return nearest_rows(
+            self._state,
+            queries,
+            k,
+            n_candidates,
+            allowed,
+            self.metric,
+            self._query_lengths.look_at,
+        )
 
     def compact(self) -> None:
         """Give the space of removed rows back."""

@@ -4,7 +4,7 @@ that made them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -54,10 +54,15 @@ def require_followable(hasher: Any) -> ProjectionHash:
 
 
 def coded_by_stream(
-    state: State, hasher: ProjectionHash, vectors: Any, metric: str, strict: bool
+    state: State,
+    hasher: ProjectionHash,
+    vectors: Any,
+    metric: str,
+    strict: bool,
+    look_at: Callable[[Batch], None],
 ) -> list[CodedPart]:
     """Let the hasher code all vectors and learn from them; return the codes with the scorers of
-    their epochs.
+    their epochs. Rows that were not skipped are shown to `look_at`.
 
     Scorers that `state` holds already are taken from there.
     """
@@ -68,7 +73,15 @@ def coded_by_stream(
             scorer = parts[-1].scorer
         else:
             scorer = find_scorer(state, snapshot, metric, "hasher")
-        parts.append(CodedPart(scorer, codes, _corrections(scorer, codes, rows, n_rows)))
+        usable = np.flatnonzero(~codes.empty_rows())
+        plain = plain_batch(rows, rows.dtype)
+        plain = plain if len(usable) == len(codes) else plain[usable]
+        look_at(plain)
+        # a vector that was skipped has no corrections; zeros
+        # stand for them, and its row is never found
+        kept = np.zeros((len(codes), 2), dtype=np.float32)
+        kept[usable] = scorer.corrections(plain, "vectors", n_rows + usable)
+        parts.append(CodedPart(scorer, codes, kept))
         n_rows += len(codes)
     if any(part.codes.empty_rows().any() for part in parts):
         warn_caller(
@@ -94,18 +107,3 @@ def with_parts(state: State, parts: Sequence[CodedPart], given: Ids | None) -> t
         )
         first = stop
     return state, new
-
-
-def _corrections(scorer: Scorer, codes: Codes, rows: Batch, first: int) -> Corrections:
-    """Return the corrections of rows, the first of which is row `first` of the call; zeros where a
-    code is empty.
-    """
-    rows = plain_batch(rows, rows.dtype)
-    if codes.empty is None:
-        return scorer.corrections(rows, "vectors", first)
-    # a vector that was skipped has no corrections; zeros
-    # stand for them, and its row is never found
-    numbers = np.zeros((len(codes), 2), dtype=np.float32)
-    usable = np.flatnonzero(~codes.empty)
-    numbers[usable] = scorer.corrections(rows[usable], "vectors", first + usable)
-    return numbers

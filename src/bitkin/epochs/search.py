@@ -4,6 +4,7 @@ one distance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,16 @@ _PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, word
 
 
 def nearest_rows(
-    state: State, queries: Any, k: int, n_candidates: int, allow: Ids | None, metric: str
+    state: State,
+    queries: Any,
+    k: int,
+    n_candidates: int,
+    allow: Ids | None,
+    metric: str,
+    look_at: Callable[[State, Batch], None],
 ) -> Neighbors:
     """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by
-    codes.
+    codes; every batch of queries is shown to `look_at`.
     """
     source = open_vectors(lone_as_row(queries), name="queries")
     for epoch in state.epochs:
@@ -36,6 +43,7 @@ def nearest_rows(
     epochs = [epoch for epoch in state.epochs if len(epoch)]
     step = max(1, _PAIRS_AT_ONCE // max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs)))
     for _, batch in source.batches():
+        look_at(state, batch)
         for first in range(0, batch.shape[0], step):
             some = row_slice(batch, first, min(first + step, batch.shape[0]))
             parts.append(_nearest(epochs, some, k, n_candidates, allow, metric))

@@ -22,6 +22,7 @@ from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
+from bitkin.rescoring.row_lengths import NO_LENGTHS, Lengths
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,6 +31,8 @@ class State:
 
     epochs: tuple[Epoch, ...] = ()
     next_id: int = 0
+    lengths: Lengths = NO_LENGTHS
+    """Of the rows that came as vectors, where lengths can spoil codes."""
 
     def find(self, fingerprint: str | None) -> Epoch | None:
         """Return the epoch of a model, or None."""

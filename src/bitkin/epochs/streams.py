@@ -12,7 +12,7 @@ from bitkin.arrays import Ids
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.notices import warn_caller
-from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.corrections import encode_with_corrections, scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
 from bitkin.stream_files.written import StreamPart, WrittenStream
 
@@ -79,10 +79,12 @@ def _add_encoded_again(
 ) -> None:
     """Add the rows of random directions as those of the model that came after them."""
     index.begin(after.model)
+    scorer = scorer_for(after.model, index.metric)
     usable = ids[~part.codes.empty_rows()]
     for first in range(0, len(usable), _ROWS_AT_ONCE):
         some = usable[first : first + _ROWS_AT_ONCE]
-        index.add(after.model, source.gather(some), ids=some)
+        codes, kept = encode_with_corrections(scorer, source.gather(some), source.name)
+        index.add_codes(codes, kept, some)
 
 
 def _corrections_of(

@@ -26,12 +26,14 @@ from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
-from bitkin.input_files import VectorFileOptions, read_ids
+from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
+from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard
 
 _QUERIES_AT_ONCE = 1024
+_ROWS_FOR_LENGTHS = 1024
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -199,6 +201,8 @@ class FileSearch:
         self._queries = queries.batches
         self.n_queries = queries.total
         self._rows = self._open_rows(request, options, hasher, spelling)
+        if hasher is not None and self._steps[-1].stage != "codes":
+            self._require_like_lengths(request, options, hasher)
 
     def batches(self) -> Iterator[Neighbors | RaggedNeighbors]:
         """Yield what was found for one batch of queries after another, once."""
@@ -244,6 +248,23 @@ class FileSearch:
         found = self.index.search_radius(codes, self._radius, allow=self._allowed)
         timings.add("codes", start, len(codes) * len(self.index), len(found.ids))
         return found
+
+    def _require_like_lengths(
+        self, request: SearchRequest, options: VectorFileOptions, hasher: Hasher
+    ) -> None:
+        """Raise where lengths of rows spoil codes of this model under the metric: some of the
+        vectors show it, or else some of the queries.
+        """
+        guard = LengthGuard(hasher, self._funnel.metric)
+        if not guard.watches:
+            return
+        if request.vectors:
+            source = open_encoded_vectors(request.vectors, options, request.queries, hasher)
+        else:
+            source = open_queries(request.queries, options, hasher)
+        n = len(source)
+        some = np.arange(min(n, _ROWS_FOR_LENGTHS)) * n // max(1, min(n, _ROWS_FOR_LENGTHS))
+        guard.require(NO_LENGTHS.with_rows(source.gather(some)), source.name)
 
     def _open_rows(
         self,

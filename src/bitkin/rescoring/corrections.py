@@ -4,7 +4,7 @@ distances: made here, and checked where a caller gives them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,12 +84,19 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
 
 
 def encode_with_corrections(
-    scorer: Scorer, vectors: Any, name: str = "vectors"
+    scorer: Scorer,
+    vectors: Any,
+    name: str = "vectors",
+    look_at: Callable[[Batch], None] | None = None,
 ) -> tuple[Codes, Corrections]:
-    """Return codes and corrections of vectors in any form, read in batches."""
-    parts = [
-        scorer.encode(batch, name, first) for first, batch in batches_for(scorer, vectors, name)
-    ]
+    """Return codes and corrections of vectors in any form, read in batches; each batch is shown to
+    `look_at`.
+    """
+    parts = []
+    for first, batch in batches_for(scorer, vectors, name):
+        if look_at is not None:
+            look_at(batch)
+        parts.append(scorer.encode(batch, name, first))
     no_codes = Codes.from_symbols(np.empty((0, scorer.model.spec.n_symbols), dtype=bool), 1)
     no_corrections = np.empty((0, 2), dtype=np.float32)
     codes = Codes.concatenate([no_codes, *(codes for codes, _ in parts)])

@@ -60,16 +60,18 @@ class LengthGuard:
     (GIST), within 0.02 up to 0.05 (GloVe, sentence embeddings, visual words); by l2, the other way
     round, 0.68 and 0.77, 0.41 and 0.44, and equal. Beyond 0.1 the first rows of a collection are
     refused. Where some are in it already, those that lead beyond are taken with a warning: who
-    adds row by row cannot begin again.
+    adds row by row cannot begin again. An `EpochIndex` does the same, with the estimate after the
+    codes: 0.39 and 0.51 of the true 10 by cosine in the best 10 of Fashion-MNIST, 0.34 and 0.40 of
+    GIST, 0.41 and 0.42 of GloVe.
 
     Parameters
     ----------
-    hasher : Hasher
+    hasher : Hasher or SignModel
         Fitted. Only one that centres rows can be at odds with a metric.
     metric : {"l2", "cosine", "ip"}
     """
 
-    def __init__(self, hasher: Hasher, metric: str) -> None:
+    def __init__(self, hasher: Hasher | SignModel, metric: str) -> None:
         self._fix, self._normalizes, self._center = _conflict(hasher, metric)
 
     @property
@@ -95,8 +97,14 @@ class LengthGuard:
         if complaint is not None:
             raise InvalidInputError(complaint)
 
+    def warning(self, before: Lengths, new: Lengths, name: str) -> str | None:
+        """Return what to say of rows that come to others; nothing where it was said before."""
+        if self.complaint(before, name) is not None:
+            return None
+        return self.complaint(before.plus(new), name)
 
-def _conflict(hasher: Hasher, metric: str) -> tuple[str, bool, float | None]:
+
+def _conflict(hasher: Hasher | SignModel, metric: str) -> tuple[str, bool, float | None]:
     """Return what to do where lengths of rows can spoil codes, whether the hasher normalizes, and
     the length of the mean it subtracts: None where it is not at odds with the metric.
     """
@@ -110,24 +118,23 @@ def _conflict(hasher: Hasher, metric: str) -> tuple[str, bool, float | None]:
             "fit, add and search, or fit it with center=False."
         )
         return fix, False, float(np.linalg.norm(centre))
-    model = getattr(hasher, "model_", None)
+    model = hasher if isinstance(hasher, SignModel) else getattr(hasher, "model_", None)
     if not isinstance(model, SignModel) or model.mean is None:
         return "", False, None
-    center = float(np.linalg.norm(model.mean))
     if metric == "l2" and model.normalize:
         fix = (
             "metric='l2' depends on lengths, and codes of a hasher with normalize=True do not, so "
             "that many neighbours would be missed. Fit it with normalize=False, or use "
             "metric='cosine'."
         )
-        return fix, True, center
+        return fix, True, float(np.linalg.norm(model.mean))
     if metric == "cosine" and not model.normalize:
         fix = (
             "metric='cosine' does not depend on lengths, and codes of a hasher with "
             "normalize=False do, so that many neighbours would be missed. Fit it with "
             "normalize=True."
         )
-        return fix, False, center
+        return fix, False, float(np.linalg.norm(model.mean))
     return "", False, None
 
 

@@ -19,6 +19,7 @@ from bitkin.hashers.projection.rotations.random import RandomRotation
 from bitkin.randomness import Draws
 
 _FEWEST_ROWS = 64  # fewer show nothing
+_LAST_ITERATIONS = 10  # of ITQ, once it is chosen, from all rows
 _FIRST_LOOK = 10  # iterations of ITQ after which it is seen whether it leads anywhere
 
 
@@ -29,7 +30,9 @@ class AutoRotation(Rotation):
     the others, starting from the random rotation. What counts is the share of the 10 nearest rows
     of a query, by the distance between rows before the projection, that are among the best 100 of
     up to 8,192 rows by their codes. Up to 512 queries are asked, and all where those leave open
-    which of the two is better.
+    which of the two is better. Where that is ITQ, it learns for up to 10 more iterations from all
+    rows: those found 0.001 to 0.005 more neighbours of other rows (five sets, 1,000 and 4,000
+    rows).
 
     Parameters
     ----------
@@ -45,7 +48,11 @@ class AutoRotation(Rotation):
     patches. Where ITQ is clearly behind by more than 0.01 after 10 iterations, it is not continued:
     at 256 bits, fitting then takes less than half of the time that ITQ takes.
 
-    With fewer than 64 rows there is nothing to compare by, and the rotation is random.
+    With fewer than 64 rows there is nothing to compare by, and the rotation is random. Of fewer
+    than 1,024, a quarter is too few queries to tell small differences, and ITQ is taken unless it
+    is behind by more than a standard error. Of 300 and of 600 rows that chose right for six sets,
+    as they are and normalized (ITQ is ahead by 0.05 on average), and for their copies times U(0.2,
+    5) in 31 of 36 trials (behind by 0.03).
 
     The hasher says in `rotation_` what was chosen.
 
@@ -70,7 +77,9 @@ class AutoRotation(Rotation):
         return self.find(projected, n_bits, draws).matrix
 
     def find(self, projected: Projected, n_bits: int, draws: Draws) -> FoundRotation:
-        """Return the better rotation, the losses of ITQ as far as it went, and which it is."""
+        """Return the better rotation, the losses of ITQ on the rows that are not held out, as far
+        as it went, and which it is.
+        """
         self.require_parameters()
         self.require_memory(n_bits)
         start, losses = draw_rotation(n_bits, draws), []
@@ -83,7 +92,9 @@ class AutoRotation(Rotation):
             if len(losses) == _FIRST_LOOK and held_out.compare(rotation).hopeless:
                 break
         else:
-            if held_out.compare_closely(rotation).mean > 0:
+            if held_out.favours(rotation):
+                for better, _ in self._itq(_LAST_ITERATIONS).improve(projected.rows, rotation):
+                    rotation = better
                 return FoundRotation(rotation, np.array(losses), itq)
         return FoundRotation(start, np.array(losses), RandomRotation())
 
@@ -95,5 +106,6 @@ class AutoRotation(Rotation):
         """Return what may be chosen, by its name: "itq" or "random"."""
         return self._itq() if name == "itq" else RandomRotation()
 
-    def _itq(self) -> ITQ:
-        return ITQ(self.n_iter, self.max_rows)
+    def _itq(self, n_iter: int | None = None) -> ITQ:
+        """Return ITQ of the iterations asked for, or of fewer."""
+        return ITQ(self.n_iter if n_iter is None else min(n_iter, self.n_iter), self.max_rows)

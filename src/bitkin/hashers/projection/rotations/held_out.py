@@ -15,6 +15,7 @@ from bitkin.hashers.projection.rotations.itq import scale_into_range
 from bitkin.memory import require_memory
 
 _FIRST_QUERIES = 512  # enough where one rotation is clearly the better one
+_FEW_QUERIES = 256
 _MOST_QUERIES = 4096  # a difference of 0.01 is then about four standard errors
 _QUERY_NUMBERS = 1 << 24  # of queries before the projection: 128 MB
 _QUERIES_AT_ONCE = 256
@@ -119,6 +120,13 @@ class HeldOutRows:
             gains = np.concatenate([gains, self._gains(1, rotation)])
         return _gain(gains)
 
+    def favours(self, rotation: Floats) -> bool:
+        """Tell whether a learned rotation is to be preferred to the first; with few queries, also
+        where it is behind by less than a standard error.
+        """
+        gain, are_few = self.compare_closely(rotation), len(self._places[0]) < _FEW_QUERIES
+        return gain.mean > (-gain.error if are_few else 0.0)
+
     def _gains(self, part: int, rotation: Floats) -> Floats:
         while len(self._queries) <= part:
             self._queries.append(self._ask(self._places[len(self._queries)]))
@@ -133,8 +141,8 @@ class HeldOutRows:
     def _nearest(self, places: Ids) -> Ids:
         """Return the places of each query's nearest rows among those searched."""
         queries = self._original(places).astype(np.float64)
-        ids = np.zeros((len(places), 0), dtype=np.int64)
-        apart = np.zeros((len(places), 0))
+        ids: Ids = np.zeros((len(places), 0), dtype=np.int64)
+        apart: Floats = np.zeros((len(places), 0))
         step = max(1, _DATABASE_NUMBERS // _numbers_per_row(queries))
         for at in range(0, len(self._searched), step):
             rows = self._original(self._searched[at : at + step]).astype(np.float64)
@@ -146,7 +154,8 @@ class HeldOutRows:
             ids = np.hstack([ids, np.vstack([one[0] for one in more]) + at])
             apart = np.hstack([apart, np.vstack([one[1] for one in more])])
             kept = np.argsort(apart, axis=1, kind="stable")[:, :_NEIGHBORS]
-            ids, apart = (np.take_along_axis(both, kept, axis=1) for both in (ids, apart))
+            ids = np.take_along_axis(ids, kept, axis=1)
+            apart = np.take_along_axis(apart, kept, axis=1)
         return ids
 
     def _found(self, queries: npt.NDArray[np.float32], nearest: Ids, rotation: Floats) -> Floats:
@@ -175,7 +184,8 @@ def _gain(gains: Floats) -> Gain:
 
 def _numbers_per_row(rows: Batch) -> int:
     """Return how many numbers a row holds, on average where it is sparse."""
-    return max(1, -(-rows.nnz // rows.shape[0]) if issparse(rows) else rows.shape[1])
+    numbers: int = -(-rows.nnz // rows.shape[0]) if issparse(rows) else rows.shape[1]
+    return max(1, numbers)
 
 
 def _nearest_among(queries: Batch, rows: Batch) -> tuple[Ids, Floats]:
