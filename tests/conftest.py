@@ -26,7 +26,7 @@ def always_cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(parts))
         return parts
 
-    monkeypatch.setattr(flat, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(flat, "_WORDS_PER_PIECE", 1)
     monkeypatch.setattr(flat, "_parts", counted)
     return counts
 

@@ -348,8 +348,8 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
     require_codes(a, "a")
     require_comparable(a.spec, a.fingerprint, require_codes(b, "b"), "b")
     from bitkin import threads
-    from bitkin.kernels.blocks import BLOCK, pack_blocks_into, read_only
-    from bitkin.kernels.search.scan import block_widths, symbol_distances_into
+    from bitkin.kernels.blocks import BLOCK, pack_tiles_into, read_only, zero_tiles
+    from bitkin.kernels.search.scan import block_widths, symbol_distances_into, tile_room
 
     out = np.empty((len(a), len(b)), dtype=np.int32)
     planes, words = block_widths(a.spec.bits_per_symbol, a.spec.plane_words)
@@ -358,17 +358,17 @@ def distances(a: Codes, b: Codes) -> npt.NDArray[np.int32]:
 
     def fill(start: int) -> None:
         rows = b.words[start : start + rows_per_piece]
-        blocks = np.zeros((-(-len(rows) // BLOCK), *b.words.shape[1:], BLOCK), dtype=np.uint64)
-        pack_blocks_into(read_only(rows), blocks, 0)
+        tiles = zero_tiles(-(-len(rows) // BLOCK), *b.words.shape[1:])
+        pack_tiles_into(read_only(rows), tiles, 0)
         symbol_distances_into(
-            read_only(blocks),
+            read_only(tiles),
             read_only(a.words),
             planes,
             words,
             out,
             start,
             len(rows),
-            np.empty(BLOCK, np.int32),
+            *tile_room(*b.words.shape[1:]),
         )
 
     threads.run(fill, range(0, len(b), rows_per_piece))

@@ -154,7 +154,7 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
         super().__init__()
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-        self.patches.setattr(flat, "_SMALL_SCAN", 0)
+        self.patches.setattr(flat, "_WORDS_PER_PIECE", 1)
         self.rng = np.random.default_rng(0)
         self.spec = CodeSpec(11, 2)
         self.index = FlatIndex(self.spec)
@@ -294,7 +294,7 @@ def test_a_large_merge_shares_the_rows() -> None:
     index, other = built(rows[:10]), built(rows[10:], range(10, 10_000))
     index.merge(other)
     assert index.codes(range(10_000)) == rows
-    assert np.shares_memory(index.snapshot.segments[-1].blocks, other.snapshot.segments[0].blocks)
+    assert np.shares_memory(index.snapshot.segments[-1].tiles, other.snapshot.segments[0].tiles)
 
 
 def test_rows_removed_and_added_across_words_of_marks() -> None:

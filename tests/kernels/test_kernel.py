@@ -24,5 +24,5 @@ def test_a_helper_that_a_kernel_has_compiled_may_be_called_from_python() -> None
     lanes = np.full(512, 7, dtype=np.int32)
     zeros = np.zeros((1, 1, 512), dtype=np.uint64)
     query = np.full((1, 1), 5, dtype=np.uint64)
-    scan._block_distances_into(zeros, query, (0,), (0,), lanes)
+    scan._distances_into(zeros, query, (0,), (0,), lanes)
     assert (lanes == 2).all()

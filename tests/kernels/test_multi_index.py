@@ -125,7 +125,7 @@ def test_lookups_find_the_nearest_or_say_that_they_gave_up(
         kept = empty_heaps(len(queries), k, n_symbols + 1)
         work = multi_work_for(bits, rows.spec.plane_words, len(chunks.lengths))
         nearest_by_tables_into(
-            read_only(segment.blocks),
+            read_only(segment.tiles),
             read_only(segment.ids),
             mask,
             chunks,

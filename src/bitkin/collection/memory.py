@@ -148,7 +148,7 @@ class CollectionSnapshot:
         if len(segments) != 1 or kept.corrections is None:
             return None
         places, slots = segments[0].rows_of(row_ids), kept.slots.slots_of(row_ids)
-        return CodedRows(segments[0].blocks, kept.corrections.array, places, slots)
+        return CodedRows(segments[0].tiles, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
         """Return vectors of rows that are there where they stand, or gathered where they are kept

@@ -34,18 +34,21 @@ from bitkin.index.rows.stretches import Stretch, Stretches
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.scan import (
     ScanState,
+    TileRoom,
     block_widths,
     blocks_ahead,
     k_smallest_into,
     many_smallest_into,
     room_for,
     scan_state,
+    tile_room,
     within_radius_into,
 )
 
 _MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
 _CACHE_BYTES = 1 << 20  # for the candidates of all queries of a piece
-_SMALL_SCAN = 1 << 21  # words; handing less than that to another thread costs more than it saves
+# Words compared, all queries together, below which another thread costs more than it saves.
+_WORDS_PER_PIECE = 1 << 20
 
 
 class FlatIndex(RowIndex):
@@ -141,7 +144,7 @@ class _Scan(NamedTuple):
         step = _sampled_step(stretches, self.reach) if len(turn) == words.shape[2] else None
         if step is None:
             return self._scan(words, stretches)
-        found, state = self._room(len(words))
+        found, state, room = self._room(len(words))
         rank = _sampled_rank(stretches, self.reach, step)
         # one stretch is sampled and scanned in one call; of several, all are sampled first
         rounds = ((True, True),) if len(stretches) == 1 else ((True, False), (False, True))
@@ -150,7 +153,7 @@ class _Scan(NamedTuple):
                 first, last = i == 0, i == len(stretches) - 1
                 many_smallest_into(
                     *stretch, words, planes, turn, step, rank, sample, scan, self.reach,
-                    self.by_id, first, last, *state, self.farther, *found,
+                    self.by_id, first, last, *state, *room, self.farther, *found,
                 )  # fmt: skip
         # The sample promised too little to these queries: not all of their k are within the limit.
         last_ids = found.ids[:, self.reach - 1]
@@ -162,24 +165,25 @@ class _Scan(NamedTuple):
 
     def _scan(self, words: Words, stretches: list[Stretch]) -> Neighbors:
         """Search without a guess from a sample."""
-        found, state = self._room(len(words))
+        found, state, room = self._room(len(words))
         n_planes, n_words = words.shape[1:]
         widths = (*block_widths(n_planes, n_words), blocks_ahead(n_planes, n_words))
         for i, stretch in enumerate(stretches):
             first, last = i == 0, i == len(stretches) - 1
             k_smallest_into(
                 *stretch, words, *widths, self.reach, self.by_id, first, last, *state,
-                self.farther, *found,
+                *room, self.farther, *found,
             )  # fmt: skip
         return found
 
-    def _room(self, n_queries: int) -> tuple[Neighbors, ScanState]:
+    def _room(self, n_queries: int) -> tuple[Neighbors, ScanState, TileRoom]:
         """Return room for what is found, which kernels fill, and for what they remember."""
         found = Neighbors(
             np.empty((n_queries, self.k), dtype=np.int64),
             np.empty((n_queries, self.k), dtype=np.int32),
         )
-        return found, scan_state(n_queries, self.reach, self.words.shape[2])
+        n_planes, n_words = self.words.shape[1:]
+        return found, scan_state(n_queries, self.reach, n_words), tile_room(n_planes, n_words)
 
 
 def scan_within_radius(
@@ -202,7 +206,7 @@ def scan_within_radius(
             np.empty(room, dtype=np.int64),
             np.empty(room, dtype=np.int32),
         )
-        work = np.empty(BLOCK, dtype=np.int32), np.empty(BLOCK // 64, dtype=np.uint64)
+        work = tile_room(*some.shape[1:])
         found = []
         for stretch in part.stretches:
             while stretch.first < stretch.last:
@@ -242,10 +246,10 @@ def _parts(words: Words, rows: Stretches, most_queries: int) -> list[_ScanPart]:
     """Cut the scan for the pool; either all parts have all rows, or all have all queries."""
     n_queries, n_planes, n_words = words.shape
     most_queries = max(2, min(_MOST_QUERIES, most_queries))
-    small = rows.n_blocks * BLOCK * n_planes * n_words * n_queries < _SMALL_SCAN
-    if small and n_queries <= most_queries:
+    work = rows.n_blocks * BLOCK * n_planes * n_words * n_queries
+    workers = max(1, min(threads.get_threads(), work // _WORDS_PER_PIECE))
+    if workers == 1 and n_queries <= most_queries:
         return [_ScanPart(0, n_queries, rows.parts)]
-    workers = 1 if small else threads.get_threads()
     if n_queries < 2 * workers and n_queries <= most_queries:
         cuts = _cut_rows(rows.parts, rows.n_blocks, workers)
         return [_ScanPart(0, n_queries, stretches) for stretches in cuts]

@@ -42,6 +42,22 @@ def reverse_bytes(word):
 
 
 @kernel
+def widen_tiles_into(tiles, first, wide):
+    """Copy the rows of uint64[T, P, W, L] from tile `first` on to wider tiles, uint64[V, P, W, M]
+    with M a multiple of L, until those are full.
+    """
+    n_wide, n_planes, n_words, n_lanes = wide.shape
+    n_narrow = n_lanes // tiles.shape[3]
+    for v in range(n_wide):
+        for t in range(n_narrow):
+            tile, start = tiles[first + v * n_narrow + t], t * tiles.shape[3]
+            for p in range(n_planes):
+                for w in range(n_words):
+                    for i in range(tiles.shape[3]):
+                        wide[v, p, w, start + i] = tile[p, w, i]
+
+
+@kernel
 def is_allowed(mask, row):
     """Whether bit `row` of uint64[8·B] is set; an empty mask allows all rows."""
     return len(mask) == 0 or (mask[row >> 6] >> np.uint64(row & 63)) & _1 != _0

@@ -79,11 +79,11 @@ class PreparedQueries(NamedTuple):
 class CodedRows(NamedTuple):
     """Codes and corrections, and which of them are scored for q queries."""
 
-    blocks: Words
-    """uint64 (blocks, 1, words per row, L), L a power of two: row r is `[r // L, 0, :, r % L]`."""
+    tiles: Words
+    """uint64 (tiles, 1, words per row, L), L a power of two: row r is `[r // L, 0, :, r % L]`."""
     corrections: Corrections
     places: Ids
-    """int64 (q, m): rows of `blocks`; −1 is no match."""
+    """int64 (q, m): rows of `tiles`; −1 is no match."""
     slots: Ids
     """int64 (q, m): rows of `corrections`."""
 
@@ -340,7 +340,7 @@ class Scorer:
     ) -> tuple[Any, Any, Any, Any, bool, Any, Any]:
         """Return what kernels take of rows and of some queries."""
         return (
-            rows.blocks,
+            rows.tiles,
             rows.corrections,
             rows.places[some],
             rows.slots[some],
@@ -370,7 +370,7 @@ def distances_from_scores(found: Neighbors, metric: str) -> Neighbors:
 def _as_input(rows: CodedRows) -> CodedRows:
     """Return the same rows as kernels take them."""
     return CodedRows(
-        read_only(rows.blocks),
+        read_only(rows.tiles),
         read_only(rows.corrections),
         read_only(rows.places),
         read_only(rows.slots),
@@ -379,7 +379,7 @@ def _as_input(rows: CodedRows) -> CodedRows:
 
 def _work_for(rows: CodedRows) -> tuple[Any, Any, Any]:
     """Return the room that kernels work in: tables of a query, and rows gathered close by."""
-    n_words = rows.blocks.shape[2]
+    n_words = rows.tiles.shape[2]
     return (
         np.empty((n_words, ENTRIES), dtype=np.float32),
         np.empty((NEAR_ROWS, n_words), dtype=np.uint64),

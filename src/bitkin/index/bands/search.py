@@ -42,7 +42,7 @@ from bitkin.kernels.search.band_index import (
     room_for,
     row_distances_into,
 )
-from bitkin.kernels.search.scan import block_widths, symbol_distances_into
+from bitkin.kernels.search.scan import block_widths, symbol_distances_into, tile_room
 
 SCAN_SHARE = 8  # a row in a bucket costs about as much time as so many in a scan
 _ROWS_A_FINALIST = 5  # with a budget, of rows that have sketches
@@ -208,18 +208,18 @@ class BandSearch:
         """Offer rows `first` … `last` of a segment to the best of some queries, by their
         distances.
         """
-        layout, blocks = self.layout, read_only(segment.blocks)
+        layout, tiles = self.layout, read_only(segment.tiles)
         # so many blocks that the table of distances stays within 4 MB
         step = max(1, _DISTANCES_AT_ONCE // (BLOCK * len(which)))
         words, keys = read_only(self.words[which]), read_only(self.keys[which])
-        lanes = np.empty(BLOCK, dtype=np.int32)
+        room, tiles_per_block = tile_room(*words.shape[1:]), BLOCK // tiles.shape[3]
         for block in range(first // BLOCK, bitmap.n_blocks(last), step):
             origin, stop = block * BLOCK, min((block + step) * BLOCK, last)
             distances = np.empty((len(which), stop - origin), dtype=np.int32)
-            some = blocks[block : block + step]
-            symbol_distances_into(some, words, *widths, distances, 0, stop - origin, lanes)
+            some = tiles[block * tiles_per_block : (block + step) * tiles_per_block]
+            symbol_distances_into(some, words, *widths, distances, 0, stop - origin, *room)
             nearest_in_rows_into(
-                blocks,
+                tiles,
                 max(first, origin),
                 origin,
                 read_only(distances),
@@ -250,9 +250,8 @@ class BandSearch:
                 hits,
                 rows,
             )
-        blocks = read_only(segment.blocks)
         found += hits_in_rows_into(
-            blocks,
+            read_only(segment.tiles),
             covered,
             segment.n,
             mask,

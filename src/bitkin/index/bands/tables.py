@@ -86,7 +86,7 @@ def band_tables(segment: Segment, layout: BandLayout) -> BandTables:
         )
 
     threads.run(fill, range(bands))
-    return BandTables(segment.n, arrays, shares_words=segment.blocks.shape[1:3] == (1, 1))
+    return BandTables(segment.n, arrays, shares_words=segment.tiles.shape[1:3] == (1, 1))
 
 
 def sketches_of(words: Words) -> Words:
@@ -98,21 +98,21 @@ def sketches_of(words: Words) -> Words:
 
 
 def _rows_in_order(segment: Segment) -> Words:
-    """Return the codes row after row; of one word each they are so in the blocks."""
-    n_planes, n_words = segment.blocks.shape[1:3]
+    """Return the codes row after row; of one word each they are so in the tiles."""
+    n_planes, n_words = segment.tiles.shape[1:3]
     if n_planes * n_words == 1:
-        return read_only(segment.blocks).reshape(-1, 1, 1)[: segment.n]
+        return read_only(segment.tiles).reshape(-1, 1, 1)[: segment.n]
     # A row begins where a cache line does wherever it can: fewer lines hold it.
     room = np.empty(segment.n * n_planes * n_words + 8, dtype=np.uint64)
     first_word = -room.ctypes.data % 64 // 8
     words = room[first_word : first_word + segment.n * n_planes * n_words].reshape(
         segment.n, n_planes, n_words
     )
-    blocks = read_only(segment.blocks)
+    tiles = read_only(segment.tiles)
 
     def copy(first: int) -> None:
         numbers = np.arange(first, min(first + _ROWS_PER_PIECE, segment.n))
-        unpack_rows_into(blocks, read_only(numbers), words[first : first + len(numbers)])
+        unpack_rows_into(tiles, read_only(numbers), words[first : first + len(numbers)])
 
     threads.run(copy, range(0, segment.n, _ROWS_PER_PIECE))
     return read_only(words)

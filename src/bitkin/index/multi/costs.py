@@ -52,7 +52,7 @@ def scan_costs(segment: Segment, snapshot: Snapshot) -> ScanCosts:
     """
     if JIT_DISABLED:  # plain Python says nothing about machine code
         return ASSUMED_COSTS
-    shape = segment.blocks.shape[1:3]
+    shape = segment.tiles.shape[1:3]
     known = _measured.get(shape)
     if known is None:
         known = _measured[shape] = _measure(segment, snapshot)
@@ -76,7 +76,7 @@ def _nanoseconds_per_word(
 ) -> float:
     """Return the nanoseconds that a scan of some rows takes per word and query."""
     n = min(segment.n, n_rows)
-    some = Snapshot(snapshot.spec, segments=(Segment(segment.blocks, segment.ids, n=n, n_alive=n),))
+    some = Snapshot(snapshot.spec, segments=(Segment(segment.tiles, segment.ids, n=n, n_alive=n),))
     scan_nearest(some, queries[:1], 1, None)  # compiles, if need be
     best = np.inf
     for _ in range(_TIMINGS):

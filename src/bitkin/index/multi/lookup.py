@@ -112,7 +112,7 @@ def _behind_tables(segment: Segment) -> Segment | None:
     searchable = bitmap.without(marks, n, np.arange(covered))
     # Whether a row is alive matters to those who look for ids; here rows are only searched.
     return Segment(
-        segment.blocks[block:], segment.ids[block * BLOCK :], n, n_alive=n, searchable=searchable
+        segment.tiles_from(block), segment.ids[block * BLOCK :], n, n_alive=n, searchable=searchable
     )
 
 
@@ -163,7 +163,7 @@ def _look_up_segment(
     work = multi_work_for(words.shape[1], words.shape[2], len(tables.chunks.lengths))
     start = clock()
     nearest_by_tables_into(
-        read_only(segment.blocks),
+        read_only(segment.tiles),
         read_only(segment.ids),
         read_only(_ALL_ROWS if segment.searchable is None else segment.searchable),
         tables.chunks,

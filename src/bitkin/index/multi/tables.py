@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.code_spec import CodeSpec
 from bitkin.index.rows.segment import Segment
-from bitkin.kernels.blocks import BLOCK, read_only
+from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.multi_index import ChunkTables, fill_table_into
 
 # of 8 or 12 bytes per row each; codes too long for that many chunks have symbols in none
@@ -45,13 +45,13 @@ def build_tables(segment: Segment, spec: CodeSpec) -> MultiTables:
     """
     n = min(segment.n, _MOST_ROWS)
     chunks = empty_tables(spec, n)
-    blocks = read_only(segment.blocks)
+    tiles = read_only(segment.tiles)
     mask = read_only(_ALL_ROWS if segment.searchable is None else segment.searchable)
 
     def fill(j: int) -> None:
         buckets, filters = np.empty(n, dtype=np.uint32), np.empty(n, dtype=chunks.filters.dtype)
         fill_table_into(
-            blocks,
+            tiles,
             n,
             mask,
             spec.n_symbols,
@@ -59,7 +59,7 @@ def build_tables(segment: Segment, spec: CodeSpec) -> MultiTables:
             chunks,
             buckets,
             filters,
-            np.empty(BLOCK, dtype=np.uint64),
+            np.empty(tiles.shape[3], dtype=np.uint64),
         )
 
     threads.run(fill, range(len(chunks.lengths)))

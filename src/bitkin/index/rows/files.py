@@ -19,12 +19,14 @@ from bitkin.codes import spec_from_file
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.ids import MAX_ID
-from bitkin.index.rows.segment import Segment, merged_blocks
+from bitkin.index.rows.segment import Segment, merged_tiles
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.layout import damaged
 from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.writer import TensorChunks
-from bitkin.kernels.blocks import BLOCK
+from bitkin.kernels.blocks import BLOCK, tile_rows
+
+_TILES_AT_ONCE = 4096  # looked through for bits that may not be set
 
 
 def parameters_of(rows: Snapshot) -> dict[str, int]:
@@ -45,9 +47,9 @@ def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | TensorChunks]:
     n_blocks = bitmap.n_blocks(len(ids))
     searchable = np.ones(len(ids), dtype=bool)
 
-    def blocks() -> Iterator[Words]:
+    def tiles() -> Iterator[Words]:
         done = 0
-        for piece, flags in merged_blocks(rows.segments, ids, spec):
+        for piece, flags in merged_tiles(rows.segments, ids, spec):
             searchable[done : done + len(flags)] = flags
             done += len(flags)
             yield piece
@@ -56,7 +58,7 @@ def tensors_of(rows: Snapshot) -> dict[str, npt.NDArray[Any] | TensorChunks]:
         yield bitmap.pack(searchable)
 
     return {
-        "blocks": TensorChunks(np.dtype(np.uint64), _shape_of_blocks(n_blocks, spec), blocks),
+        "blocks": TensorChunks(np.dtype(np.uint64), _shape_of_tiles(n_blocks, spec), tiles),
         "ids": ids,
         "searchable": TensorChunks(np.dtype(np.uint64), (8 * n_blocks,), marks),
     }
@@ -80,7 +82,7 @@ def rows_from(stored: StoredFile) -> Snapshot:
     spec = spec_from_file(stored)
     ids = stored.tensor("ids", np.int64, (None,))
     n_blocks = bitmap.n_blocks(len(ids))
-    blocks = stored.tensor("blocks", np.uint64, _shape_of_blocks(n_blocks, spec))
+    tiles = stored.tensor("blocks", np.uint64, _shape_of_tiles(n_blocks, spec))
     marks = stored.tensor("searchable", np.uint64, (8 * n_blocks,))
     stored.require_no_more_tensors()
     next_id = stored.parameter("next_id")
@@ -91,7 +93,7 @@ def rows_from(stored: StoredFile) -> Snapshot:
         raise damaged(stored.name, f"has an impossible next id, {next_id}")
     searchable = marks if not bitmap.unpack(marks, 0, len(ids)).all() else None
     source = stored if stored.mapped else None
-    segment = Segment(blocks, ids, len(ids), len(ids), searchable=searchable, source=source)
+    segment = Segment(tiles, ids, len(ids), len(ids), searchable=searchable, source=source)
     _require_sound(segment, spec, stored.name, codes_too=not stored.mapped)
     return Snapshot(spec, stored.fingerprint, (segment,) if len(ids) else (), next_id)
 
@@ -110,8 +112,10 @@ def verify_rows(rows: Snapshot) -> None:
         raise CorruptFileError("the index holds an id twice. Build it again from its codes.")
 
 
-def _shape_of_blocks(n_blocks: int, spec: CodeSpec) -> tuple[int, int, int, int]:
-    return n_blocks, spec.bits_per_symbol, spec.plane_words, BLOCK
+def _shape_of_tiles(n_blocks: int, spec: CodeSpec) -> tuple[int, int, int, int]:
+    n_planes, n_words = spec.bits_per_symbol, spec.plane_words
+    rows = tile_rows(n_planes, n_words)
+    return n_blocks * (BLOCK // rows), n_planes, n_words, rows
 
 
 def _require_sound(segment: Segment, spec: CodeSpec, name: str, *, codes_too: bool) -> None:
@@ -121,6 +125,7 @@ def _require_sound(segment: Segment, spec: CodeSpec, name: str, *, codes_too: bo
         raise damaged(name, "has ids that are not in order")
     beyond = unused_bits(spec)
     if codes_too and beyond:
-        for first in range(0, bitmap.n_blocks(segment.n), 128):
-            if (segment.blocks[first : first + 128, :, -1, :] & beyond).any():
+        n_rows = segment.tiles.shape[3]
+        for first in range(0, -(-segment.n // n_rows), _TILES_AT_ONCE):
+            if (segment.tiles[first : first + _TILES_AT_ONCE, :, -1, :] & beyond).any():
                 raise damaged(name, "has codes with bits set where none may be")

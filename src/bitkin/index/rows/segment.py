@@ -1,4 +1,4 @@
-"""Segments: runs of rows in ascending order of id, packed in blocks of 512.
+"""Segments: runs of rows in ascending order of id, packed in tiles, which make blocks of 512.
 
 A segment never changes. Its arrays may have room for more rows; the writer fills that room and
 makes a new segment with a larger `n` over the same arrays, while searches continue over the old one
@@ -23,9 +23,10 @@ from bitkin.io.reader import StoredFile
 from bitkin.kernels.blocks import (
     BLOCK,
     move_rows_into,
-    pack_blocks_into,
+    pack_tiles_into,
     read_only,
     unpack_rows_into,
+    zero_tiles,
 )
 
 ROWS_PER_PIECE = 128 * BLOCK
@@ -51,8 +52,8 @@ class Segment:
     `searchable`).
     """
 
-    blocks: Words
-    """uint64 (at least ceil(n / 512), planes, words, 512)."""
+    tiles: Words
+    """uint64 (tiles of at least n rows in whole blocks, planes, words, rows of a tile)."""
     ids: Ids
     """int64 (at least n)."""
     n: int
@@ -60,7 +61,7 @@ class Segment:
     alive: Bitmap | None = None
     searchable: Bitmap | None = None
     source: StoredFile | None = None
-    """The file whose mapped bytes `blocks` and `ids` are."""
+    """The file whose mapped bytes `tiles` and `ids` are."""
     tables: SegmentTables | None = None
     """Rows are appended and die, but never move or change: the tables of a segment are those of all
     that follow it.
@@ -70,8 +71,8 @@ class Segment:
     def room(self) -> int:
         """Rows that can still be appended; none where the arrays are not ours to write."""
         return (
-            min(len(self.blocks) * BLOCK, len(self.ids)) - self.n
-            if self.blocks.flags.writeable
+            min(len(self.tiles) * self.tiles.shape[3], len(self.ids)) - self.n
+            if self.tiles.flags.writeable
             else 0
         )
 
@@ -80,7 +81,7 @@ class Segment:
         """Bytes held, room for more rows included."""
         bitmaps = sum(b.nbytes for b in (self.alive, self.searchable) if b is not None)
         return (
-            self.blocks.nbytes
+            self.tiles.nbytes
             + self.ids.nbytes
             + bitmaps
             + (0 if self.tables is None else self.tables.nbytes)
@@ -89,7 +90,7 @@ class Segment:
     @property
     def words_per_row(self) -> int:
         """Words of a code, all planes together."""
-        return int(self.blocks.shape[1] * self.blocks.shape[2])
+        return int(self.tiles.shape[1] * self.tiles.shape[2])
 
     @property
     def consecutive(self) -> bool:
@@ -141,17 +142,21 @@ class Segment:
 
     def words(self, rows: Ids) -> Words:
         """Unpack some rows."""
-        out = np.empty((len(rows), *self.blocks.shape[1:3]), dtype=np.uint64)
-        unpack_rows_into(read_only(self.blocks), read_only(rows), out)
+        out = np.empty((len(rows), *self.tiles.shape[1:3]), dtype=np.uint64)
+        unpack_rows_into(read_only(self.tiles), read_only(rows), out)
         return out
+
+    def tiles_from(self, block: int) -> Words:
+        """Return the tiles of all blocks from one on."""
+        return self.tiles[_tiles_before(block, self.tiles) :]
 
     def gather(self, rows: Ids) -> Segment:
         """Return a copy of some rows, in ascending order."""
-        blocks = np.zeros((bitmap.n_blocks(len(rows)), *self.blocks.shape[1:]), dtype=np.uint64)
+        tiles = zero_tiles(bitmap.n_blocks(len(rows)), *self.tiles.shape[1:3])
         move_rows_into(
-            read_only(self.blocks), read_only(rows), blocks, read_only(np.arange(len(rows)))
+            read_only(self.tiles), read_only(rows), tiles, read_only(np.arange(len(rows)))
         )
-        return Segment(blocks, self.ids[rows], n=len(rows), n_alive=len(rows))
+        return Segment(tiles, self.ids[rows], n=len(rows), n_alive=len(rows))
 
     def without(self, rows: Ids) -> Segment:
         """Return the segment with these live rows dead."""
@@ -165,7 +170,7 @@ class Segment:
         """
         stop = self.n + len(ids)
         # Into the room behind row n, which no older segment over these arrays looks at.
-        _pack_rows(words, self.blocks, self.n)
+        _pack_rows(words, self.tiles, self.n)
         self.ids[self.n : stop] = ids
         alive, searchable = self.alive, self.searchable
         if alive is not None or searchable is not None or empty is not None:
@@ -177,7 +182,7 @@ class Segment:
                 searchable = bitmap.with_flags(searchable, self.n, flags)
         # by name and not by `replace`, which takes as long as all of the above for one row
         return Segment(
-            blocks=self.blocks,
+            tiles=self.tiles,
             ids=self.ids,
             n=stop,
             n_alive=self.n_alive + len(ids),
@@ -189,18 +194,16 @@ class Segment:
 
     def without_room(self) -> Segment:
         """Return the same rows, without tables, over arrays that can no longer be appended to."""
-        blocks = self.blocks[: bitmap.n_blocks(self.n)]
-        blocks.flags.writeable = False
-        return replace(self, blocks=blocks, ids=self.row_ids, tables=None)
+        tiles = self.tiles[: _tiles_before(bitmap.n_blocks(self.n), self.tiles)]
+        tiles.flags.writeable = False
+        return replace(self, tiles=tiles, ids=self.row_ids, tables=None)
 
 
 def new_segment(spec: CodeSpec, capacity: int) -> Segment:
     """Return a segment without rows, with room for at least `capacity`."""
     count = bitmap.n_blocks(capacity)
-    # Zeros, not leftovers: the system hands out zero pages without touching them, and files get no
-    # stray memory.
-    blocks = np.zeros((count, spec.bits_per_symbol, spec.plane_words, BLOCK), dtype=np.uint64)
-    return Segment(blocks, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
+    tiles = zero_tiles(count, spec.bits_per_symbol, spec.plane_words)
+    return Segment(tiles, np.zeros(count * BLOCK, dtype=np.int64), n=0, n_alive=0)
 
 
 def in_ascending_order(segments: Sequence[Segment]) -> bool:
@@ -221,10 +224,10 @@ def merged_ids(segments: Sequence[Segment]) -> Ids:
     return ids
 
 
-def merged_blocks(
+def merged_tiles(
     segments: Sequence[Segment], ids: Ids, spec: CodeSpec
 ) -> Iterator[tuple[Words, Flags]]:
-    """Yield blocks and searchable flags of all live rows in the order of `ids`, a bounded number of
+    """Yield tiles and searchable flags of all live rows in the order of `ids`, a bounded number of
     rows at a time.
 
     Mapped segments are verified first: damage must not get a new checksum.
@@ -234,10 +237,7 @@ def merged_blocks(
             segment.source.verify()
     for start in range(0, len(ids), ROWS_PER_PIECE):
         wanted = ids[start : start + ROWS_PER_PIECE]
-        blocks = np.zeros(
-            (bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words, BLOCK),
-            dtype=np.uint64,
-        )
+        tiles = zero_tiles(bitmap.n_blocks(len(wanted)), spec.bits_per_symbol, spec.plane_words)
         searchable = np.ones(len(wanted), dtype=bool)
         for segment in segments:
             # rows of the segment within the piece's range of ids, and where each goes in the piece
@@ -245,9 +245,9 @@ def merged_blocks(
             last = int(np.searchsorted(segment.row_ids, wanted[-1], side="right"))
             rows = first + np.flatnonzero(bitmap.unpack(segment.alive, first, last))
             places = np.searchsorted(wanted, segment.ids[rows])
-            move_rows_into(read_only(segment.blocks), read_only(rows), blocks, read_only(places))
+            move_rows_into(read_only(segment.tiles), read_only(rows), tiles, read_only(places))
             searchable[places] = bitmap.flags_at(segment.searchable, rows)
-        yield blocks, searchable
+        yield tiles, searchable
 
 
 def merge_segments(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
@@ -257,19 +257,25 @@ def merge_segments(segments: Sequence[Segment], spec: CodeSpec) -> Segment:
     whole.ids[: len(ids)] = ids
     searchable = np.ones(len(ids), dtype=bool)
     done = 0
-    for blocks, flags in merged_blocks(segments, ids, spec):
-        whole.blocks[done // BLOCK : done // BLOCK + len(blocks)] = blocks
+    for tiles, flags in merged_tiles(segments, ids, spec):
+        at = _tiles_before(done // BLOCK, whole.tiles)
+        whole.tiles[at : at + len(tiles)] = tiles
         searchable[done : done + len(flags)] = flags
         done += len(flags)
     packed = None if searchable.all() else bitmap.pack(searchable)
     return replace(whole, n=len(ids), n_alive=len(ids), searchable=packed)
 
 
-def _pack_rows(words: Words, blocks: Words, first: int) -> None:
-    """Pack rows into blocks from row `first` on, in pieces that share no block."""
+def _tiles_before(block: int, tiles: Words) -> int:
+    """Return where the tiles of a block begin."""
+    return block * int(BLOCK // tiles.shape[3])
+
+
+def _pack_rows(words: Words, tiles: Words, first: int) -> None:
+    """Pack rows into tiles from row `first` on, in pieces that share no block."""
     words = read_only(words)
     if len(words) <= ROWS_PER_PIECE:
-        pack_blocks_into(words, blocks, first)
+        pack_tiles_into(words, tiles, first)
         return
     # up to the end of a block that is begun; from there on pieces are whole blocks, so that no two
     # threads write to one
@@ -277,6 +283,6 @@ def _pack_rows(words: Words, blocks: Words, first: int) -> None:
     cuts = [0, *range(head, len(words), ROWS_PER_PIECE), len(words)]
 
     def pack(cut: int) -> None:
-        pack_blocks_into(words[cuts[cut] : cuts[cut + 1]], blocks, first + cuts[cut])
+        pack_tiles_into(words[cuts[cut] : cuts[cut + 1]], tiles, first + cuts[cut])
 
     threads.run(pack, range(len(cuts) - 1))

@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
     kernels take first.
     """
 
-    blocks: Words
+    tiles: Words
     ids: Ids
     first: int
     last: int
@@ -87,7 +87,7 @@ def _stretches(
 ) -> Stretches:
     parts = [
         Stretch(
-            read_only(segment.blocks),
+            read_only(segment.tiles),
             read_only(segment.ids),
             0,
             bitmap.n_blocks(segment.n),

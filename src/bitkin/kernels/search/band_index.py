@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import is_allowed, popcount, reverse_bytes
-from bitkin.kernels.blocks import BLOCK
 
 _WORD_BITS = 64
 _PLACE = np.int64(1) << np.int64(32)
@@ -443,12 +442,13 @@ def nearest_in_tables_into(
 
 
 @kernel
-def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted_masks, best):
-    """Offer rows from `first` on of uint64[B, P, W, 512] to the k best of every query.
+def nearest_in_rows_into(tiles, first, origin, distances, mask, keys, r, sorted_masks, best):
+    """Offer rows from `first` on of uint64[T, P, W, L] to the k best of every query.
 
     int32[Q, M] are the distances of the rows from `origin` on. A row counts where the query looks
     into one of its bands, as it would in a table; only near ones are asked.
     """
+    n_lanes = tiles.shape[3]
     for q in range(len(keys)):
         heap = best[q]
         worst = heap[0]
@@ -458,7 +458,7 @@ def nearest_in_rows_into(blocks, first, origin, distances, mask, keys, r, sorted
             # enter the heap is asked for its bands
             if place >= worst or not is_allowed(mask, row):
                 continue
-            if _band_hits(blocks[row // BLOCK, :, :, row % BLOCK], keys[q], r, sorted_masks, 1):
+            if _band_hits(tiles[row // n_lanes, :, :, row % n_lanes], keys[q], r, sorted_masks, 1):
                 _sink_place(heap, place)
                 worst = heap[0]
 
@@ -490,15 +490,16 @@ def hits_in_tables_into(arrays, mask, keys, r, masks, levels, budget, work, hits
 
 
 @kernel
-def hits_in_rows_into(blocks, first, last, mask, keys, r, sorted_masks, hits, rows):
-    """`hits_in_tables_into` for rows `first` … `last` of uint64[B, P, W, 512], which are in no
+def hits_in_rows_into(tiles, first, last, mask, keys, r, sorted_masks, hits, rows):
+    """`hits_in_tables_into` for rows `first` … `last` of uint64[T, P, W, L], which are in no
     table.
     """
+    n_lanes = tiles.shape[3]
     found = 0
     for row in range(first, last):
         if is_allowed(mask, row):
             count = _band_hits(
-                blocks[row // BLOCK, :, :, row % BLOCK], keys, r, sorted_masks, len(keys)
+                tiles[row // n_lanes, :, :, row % n_lanes], keys, r, sorted_masks, len(keys)
             )
             if count:
                 hits[row] = count

@@ -168,7 +168,7 @@ def prepare_query_into(
 
 @kernel
 def estimates_into(
-    blocks,
+    tiles,
     corrections,
     places,
     slots,
@@ -183,14 +183,14 @@ def estimates_into(
     """Estimate the distance of query i from row `places[i, k]`, whose corrections are in
     `slots[i, k]`; written to `out`, infinity where the place is −1.
 
-    uint64[B, 1, W, L], L a power of two, in which row r is `[r // L, 0, :, r % L]`, float32[N, 2],
+    uint64[T, 1, W, L], L a power of two, in which row r is `[r // L, 0, :, r % L]`, float32[N, 2],
     int64[Q, M] twice, float32[Q, C], float64[Q, 4]; work float32[W, 2048], uint64[64, W] and
     float64[64, 2] -> float64[Q, M]: constant + onto · a + root · √a + factor · f · ⟨signs, query⟩,
     where (a, f) are the corrections of the row and (constant, onto, root, factor) are the terms of
     the query. With `has_roots`, corrections below 0 stand for their squares.
     """
-    n_words = blocks.shape[2]
-    last_lane, shift = blocks.shape[3] - 1, 0
+    n_words = tiles.shape[2]
+    last_lane, shift = tiles.shape[3] - 1, 0
     while (1 << shift) <= last_lane:
         shift += 1
     for i in range(places.shape[0]):
@@ -201,9 +201,9 @@ def estimates_into(
             for k in range(count):
                 row = places[i, first + k]
                 if row >= 0:
-                    block, lane, slot = row >> shift, row & last_lane, slots[i, first + k]
+                    tile, lane, slot = row >> shift, row & last_lane, slots[i, first + k]
                     for w in range(n_words):
-                        near_words[k, w] = blocks[block, 0, w, lane]
+                        near_words[k, w] = tiles[tile, 0, w, lane]
                     near_corrections[k, 0] = corrections[slot, 0]
                     near_corrections[k, 1] = corrections[slot, 1]
             for k in range(count):
@@ -240,7 +240,7 @@ def estimates_into(
 
 @kernel
 def best_estimates_into(
-    blocks,
+    tiles,
     corrections,
     places,
     slots,
@@ -263,7 +263,7 @@ def best_estimates_into(
     k = best_ids.shape[1]
     for i in range(places.shape[0]):
         estimates_into(
-            blocks,
+            tiles,
             corrections,
             places[i : i + 1],
             slots[i : i + 1],

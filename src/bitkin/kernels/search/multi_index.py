@@ -28,7 +28,6 @@ from bitkin.kernels._shared import (
     reverse_bytes,
     sink_candidate,
 )
-from bitkin.kernels.blocks import BLOCK
 
 AT_ONCE = 128  # keys looked up together: their cache misses overlap
 MET = 1024  # rows looked at together, likewise
@@ -159,18 +158,18 @@ def _filter(code, n_symbols, after, n_filtered, n_planes):
 
 
 @kernel
-def _turned_row_into(blocks, row, code):
-    """Row `row` of uint64[B, P, W, 512] -> uint64[P, W], turned."""
-    block, i = row // BLOCK, row % BLOCK
+def _turned_row_into(tiles, row, code):
+    """Row `row` of uint64[T, P, W, L] -> uint64[P, W], turned."""
+    t, i = divmod(row, tiles.shape[3])
     for p in range(code.shape[0]):
         for w in range(code.shape[1]):
-            code[p, w] = reverse_bytes(blocks[block, p, w, i])
+            code[p, w] = reverse_bytes(tiles[t, p, w, i])
 
 
 @kernel
 def _gather_into(plane, first, length, bits):
-    """Shift the bits of symbols `first` … `first + length` of every lane of uint64[W, 512] into
-    uint64[512].
+    """Shift the bits of symbols `first` … `first + length` of every lane of uint64[W, L] into
+    uint64[L].
     """
     if length == 0:
         return
@@ -182,40 +181,41 @@ def _gather_into(plane, first, length, bits):
     )
     if skipped + length > _WORD_BITS:
         rest = np.uint64(_WORD_BITS - skipped)
-        for i in range(BLOCK):
+        for i in range(len(bits)):
             run = (reverse_bytes(plane[w, i]) << left) | (reverse_bytes(plane[w + 1, i]) >> rest)
             bits[i] = (bits[i] << moved) | (run >> right)
     else:
-        for i in range(BLOCK):
+        for i in range(len(bits)):
             bits[i] = (bits[i] << moved) | ((reverse_bytes(plane[w, i]) << left) >> right)
 
 
 @kernel
-def fill_table_into(blocks, n, mask, n_symbols, j, tables, buckets, filters, bits):
-    """Put rows 0 … n of uint64[B, P, W, 512] that uint64[8·B] allows, all if empty, into the table
+def fill_table_into(tiles, n, mask, n_symbols, j, tables, buckets, filters, bits):
+    """Put rows 0 … n of uint64[T, P, W, L] that uint64[8·B] allows, all if empty, into the table
     of chunk `j`.
 
     `tables.starts[j]` comes full of zeros. `buckets` (uint32[n]), `filters` (like those of the
-    tables, [n]) and `bits` (uint64[512]) are room.
+    tables, [n]) and `bits` (uint64[L]) are room.
     """
     starts = tables.starts[j]
     first, length = tables.firsts[j], tables.lengths[j]
     factor, shift = tables.factors[j], tables.shifts[j]
     after, n_filtered = (first + length) % n_symbols, tables.filter_symbols[j]
     head = min(n_filtered, n_symbols - after)
-    for start in range(0, n, BLOCK):
-        block = blocks[start // BLOCK]
-        count = min(BLOCK, n - start)
-        # keys of 512 rows at once: a plane's words of a block lie side by side
+    n_lanes = tiles.shape[3]
+    for start in range(0, n, n_lanes):
+        tile = tiles[start // n_lanes]
+        count = min(n_lanes, n - start)
+        # keys of the rows of a tile at once: the same words of them lie side by side
         bits[:] = _U0
-        for p in range(len(block)):
-            _gather_into(block[p], first, length, bits)
+        for p in range(len(tile)):
+            _gather_into(tile[p], first, length, bits)
         for i in range(count):
             buckets[start + i] = (bits[i] * factor) >> shift
         bits[:] = _U0
         for p in range(tables.filter_planes[j]):
-            _gather_into(block[p], after, head, bits)
-            _gather_into(block[p], 0, n_filtered - head, bits)
+            _gather_into(tile[p], after, head, bits)
+            _gather_into(tile[p], 0, n_filtered - head, bits)
         for i in range(count):
             filters[start + i] = bits[i]
         for row in range(start, start + count):
@@ -307,7 +307,7 @@ def _sift_into(filters, begin, end, wanted, n_filtered, n_planes, most, tag, met
 
 
 @kernel
-def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size):
+def _offer_met(tiles, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size):
     """Offer the rows of the `n_met` entries in `work.met`; returns the number kept and the limit
     from now on.
     """
@@ -320,12 +320,12 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
         work.met_keys[c] = work.probed[work.met[c] >> 32]
         work.met[c] = rows[work.met[c] & _ENTRY]
     for c in range(n_met):
-        row = work.met[c]
+        t, i = divmod(work.met[c], tiles.shape[3])
         distance = _U0
         for w in range(work.query.shape[1]):
             differs = _U0
             for p in range(work.query.shape[0]):
-                differs |= reverse_bytes(blocks[row // BLOCK, p, w, row % BLOCK]) ^ work.query[p, w]
+                differs |= reverse_bytes(tiles[t, p, w, i]) ^ work.query[p, w]
             distance += popcount(differs)
         work.met_distances[c] = distance
     limit = min(radius, distances[0]) if size == k else radius
@@ -336,7 +336,7 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
             continue
         if size == k and not is_worse(distances[0], best_ids[0], distance, ids[row]):
             continue
-        _turned_row_into(blocks, row, work.code)
+        _turned_row_into(tiles, row, work.code)
         # Hashed keys share buckets, and a row must count for one of them only.
         if _key(work.code, first, length) != work.met_keys[c]:
             continue
@@ -350,7 +350,7 @@ def _offer_met(blocks, ids, mask, tables, j, n_met, radius, work, distances, bes
 
 @kernel
 def _look_up(
-    blocks, ids, mask, tables, n_symbols, j, radius, left, costs, work, distances, best_ids, size
+    tiles, ids, mask, tables, n_symbols, j, radius, left, costs, work, distances, best_ids, size
 ):
     """Offer all rows whose chunk `j` is exactly `work.levels[j]` symbols away from the query's.
 
@@ -411,7 +411,7 @@ def _look_up(
                     i += 1
                     at = work.begins[i]
             size, limit = _offer_met(
-                blocks, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size
+                tiles, ids, mask, tables, j, n_met, radius, work, distances, best_ids, size
             )
             n_rows += n_met
     return size, n_keys, n_entries, n_rows, spent
@@ -462,7 +462,7 @@ def _cost_ahead(tables, levels, crowding, costs, steps, most, planned):
 
 @kernel
 def nearest_by_tables_into(
-    blocks,
+    tiles,
     ids,
     mask,
     tables,
@@ -524,7 +524,7 @@ def nearest_by_tables_into(
                     account[q, 3] = 1
                     break
             sizes[q], n_keys, n_met, n_verified, cost = _look_up(
-                blocks,
+                tiles,
                 ids,
                 mask,
                 tables,

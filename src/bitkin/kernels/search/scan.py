@@ -1,8 +1,11 @@
-"""Symbol distances over blocks of 512 codes: all of them, the k smallest, or all within a radius.
+"""Symbol distances over tiles of codes: all of them, the k smallest, or all within a radius.
 
 The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and `bs` are tuples
 whose lengths, not values, matter: they fix the number of planes, of words and of blocks taken in
-one step at compile time, so LLVM unrolls those loops and vectorizes the one over the 512 lanes.
+one step at compile time, so LLVM unrolls those loops and vectorizes the one over the lanes of a
+tile. A block of wide codes, whose tiles are narrow, is copied to wide tiles in the first-level
+cache before its distances are computed; a lone query asks the narrow ones, as they lie in memory,
+whether anything is near at all.
 
 The k smallest are kept by counting: distances are small integers, so a histogram of the candidates
 taken so far gives the exact k-th distance at every moment, whatever k is. Candidates go to a buffer
@@ -28,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
-from bitkin.kernels._shared import is_allowed, popcount
-from bitkin.kernels.blocks import BLOCK
+from bitkin.kernels._shared import is_allowed, popcount, widen_tiles_into
+from bitkin.kernels.blocks import BLOCK, read_only, tile_rows, wide_tile_rows
 
 MAX_UNROLLED = 32  # words a turn; more would only make the compiler slow
 FEW_LANES = 32  # with fewer candidates in a block, going to each beats going over all 512
@@ -37,8 +40,23 @@ _U0, _U1, _U63 = np.uint64(0), np.uint64(1), np.uint64(63)
 _NO_ID = np.int64(2**63 - 1)
 
 
+class TileRoom(NamedTuple):
+    """Room to work in on one block."""
+
+    wide: npt.NDArray[np.uint64]
+    """[512 / M, P, W, M]: a block of narrow tiles, copied; none where tiles are as wide as a
+    block.
+    """
+    wide_view: npt.NDArray[np.uint64]
+    """The same, read-only, as the tiles of an index are: kernels for them are compiled once."""
+    lanes: npt.NDArray[np.int32]
+    """[512]: distances of the tile at hand."""
+    marks: npt.NDArray[np.uint64]
+    """[8]: lanes of the tile at hand that are of interest, a bit each."""
+
+
 class ScanState(NamedTuple):
-    """The k best of Q queries during a scan, and room to work in. D = 64·W + 1 distances are
+    """The k best of Q queries during a scan, and room to sort. D = 64·W + 1 distances are
     possible: sized by words, not symbols, so that no file content can step outside.
     """
 
@@ -53,10 +71,6 @@ class ScanState(NamedTuple):
     """
     spare: npt.NDArray[np.int64]
     """[room]: to sort in."""
-    lanes: npt.NDArray[np.int32]
-    """[512]: distances of the block at hand."""
-    marks: npt.NDArray[np.uint64]
-    """[8]: lanes of the block at hand that are of interest, a bit each."""
 
 
 def room_for(k: int) -> int:
@@ -71,6 +85,17 @@ def scan_state(n_queries: int, k: int, n_words: int) -> ScanState:
         numbers=np.empty((n_queries, 4 + room), dtype=np.int64),
         counts=np.empty((n_queries, 64 * n_words + 2 + room), dtype=np.int32),
         spare=np.empty(room, dtype=np.int64),
+    )
+
+
+def tile_room(n_planes: int, n_words: int) -> TileRoom:
+    """Return room to work in on codes of `n_planes` planes of `n_words` words."""
+    copied = tile_rows(n_planes, n_words) < BLOCK
+    rows = wide_tile_rows(n_planes, n_words)
+    wide = np.empty((BLOCK // rows if copied else 0, n_planes, n_words, rows), dtype=np.uint64)
+    return TileRoom(
+        wide,
+        read_only(wide),
         lanes=np.empty(BLOCK, dtype=np.int32),
         marks=np.empty(BLOCK // 64, dtype=np.uint64),
     )
@@ -89,8 +114,15 @@ def _clear_state(numbers, counts):
 
 @cache
 def blocks_ahead(n_planes: int, n_words: int) -> tuple[int, ...]:
-    """Return `bs`: blocks that a lone query takes at once, for about 16 streams from memory."""
-    return (0,) * max(1, min(8, 16 // (n_planes * n_words)))
+    """Return `bs`: blocks that a lone query takes at once.
+
+    They make four streams from memory, or two of wide codes: one stream alone stalls at every page,
+    and more than eight, 4 KB apart, would not fit into a first-level cache of eight ways.
+    """
+    words = n_planes * n_words
+    if tile_rows(n_planes, n_words) < BLOCK:
+        return (0,) * (2 if 2 * words <= MAX_UNROLLED else 1)
+    return (0,) * max(1, 4 // words)
 
 
 @cache
@@ -102,68 +134,92 @@ def block_widths(n_planes: int, n_words: int) -> tuple[tuple[int, ...], tuple[in
 
 
 @inlined_kernel
-def _lane_distance(block, query, first, i, ps, ws):
-    """Distance of lane `i` over the words `first` … `first + len(ws)`, unrolled."""
+def _lane_distance(tile, query, first, i, ps, ws):
+    """Distance of lane `i` of uint64[P, W, L] over the words `first` … `first + len(ws)`,
+    unrolled.
+    """
     distance = np.uint64(0)
     for w in range(len(ws)):
-        differ = block[0, first + w, i] ^ query[0, first + w]
+        differ = tile[0, first + w, i] ^ query[0, first + w]
         for p in range(1, len(ps)):
-            differ |= block[p, first + w, i] ^ query[p, first + w]
+            differ |= tile[p, first + w, i] ^ query[p, first + w]
         distance += popcount(differ)
     return distance
 
 
-@kernel
-def _block_distances_into(block, query, ps, ws, lanes):
-    """uint64[P, W, 512], uint64[P, W] -> int32[512], written to `lanes`."""
-    for i in range(BLOCK):
-        lanes[i] = _lane_distance(block, query, 0, i, ps, ws)
-    for first in range(len(ws), block.shape[1], len(ws)):
-        for i in range(BLOCK):
-            lanes[i] += _lane_distance(block, query, first, i, ps, ws)
+@inlined_kernel
+def _whole_lanes(tile):
+    """The lanes of uint64[P, W, L], in a form that tells the compiler that vectors of 16 leave none
+    over, and not how few they may be: it would unroll short loops instead of vectorizing them.
+    """
+    return (tile.shape[2] >> 4) << 4
 
 
 @kernel
-def _any_closer_ahead(blocks, b, query, limit, ps, ws, bs):
+def _distances_into(tile, query, ps, ws, lanes):
+    """uint64[P, W, L], uint64[P, W] -> int32[≥ L], written to `lanes`."""
+    for i in range(_whole_lanes(tile)):
+        lanes[i] = _lane_distance(tile, query, 0, i, ps, ws)
+    for first in range(len(ws), tile.shape[1], len(ws)):
+        for i in range(_whole_lanes(tile)):
+            lanes[i] += _lane_distance(tile, query, first, i, ps, ws)
+
+
+@kernel
+def _first_tile(tiles, b, wide):
+    """Where block `b` of uint64[T, P, W, L] begins in the tiles that are computed with: `tiles` as
+    they are, or `wide`, to which it is copied where tiles are narrow.
+    """
+    if tiles.shape[3] == BLOCK:
+        return b
+    widen_tiles_into(tiles, b * (BLOCK // tiles.shape[3]), wide)
+    return 0
+
+
+@kernel
+def _any_closer_ahead(tiles, b, query, limit, ps, ws, bs):
     """Is any lane of the `len(bs)` blocks from `b` on closer than `limit` (uint64)? Nothing is
     stored: the sign bits of distance − limit are collected.
-
-    Blocks are read side by side, as many streams from memory as it can feed. One stream stalls at
-    every page; alone, a query on 64-bit codes is half as slow again with it.
     """
+    n_tiles = BLOCK // tiles.shape[3]
     signs = np.uint64(0)
-    for i in range(BLOCK):
-        # distance − limit in unsigned arithmetic: negative differences wrap round and set the top
-        # bit, and no distance is so large that it would set it by itself.
-        for ahead in range(len(bs)):
-            signs |= _lane_distance(blocks[b + ahead], query, 0, i, ps, ws) - limit
+    for t in range(b * n_tiles, (b + 1) * n_tiles):
+        for i in range(_whole_lanes(tiles[t])):
+            # distance − limit in unsigned arithmetic: negative differences wrap round and set the
+            # top bit, and no distance is so large that it would set it by itself.
+            for ahead in range(len(bs)):
+                tile = tiles[t + ahead * n_tiles]
+                signs |= _lane_distance(tile, query, 0, i, ps, ws) - limit
     return signs >> _U63 != _U0
 
 
 @kernel
-def _any_closer_of_two(block, query_a, query_b, limit_a, limit_b, ps, ws):
-    """`_any_closer_ahead` of one block for two queries at once: it is read from cache once, a fifth
+def _any_closer_of_two(tile, query_a, query_b, limit_a, limit_b, ps, ws):
+    """`_any_closer_ahead` of one tile for two queries at once: it is read from cache once, a fifth
     faster for wide codes.
     """
     signs_a, signs_b = np.uint64(0), np.uint64(0)
-    for i in range(BLOCK):
-        signs_a |= _lane_distance(block, query_a, 0, i, ps, ws) - limit_a
-        signs_b |= _lane_distance(block, query_b, 0, i, ps, ws) - limit_b
+    for i in range(_whole_lanes(tile)):
+        signs_a |= _lane_distance(tile, query_a, 0, i, ps, ws) - limit_a
+        signs_b |= _lane_distance(tile, query_b, 0, i, ps, ws) - limit_b
     return signs_a >> _U63 != _U0, signs_b >> _U63 != _U0
 
 
 @kernel
-def symbol_distances_into(blocks, queries, ps, ws, out, first, count, lanes):
-    """uint64[B, P, W, 512], uint64[Q, P, W] -> columns `first` … `first + count` of int32[Q, N],
+def symbol_distances_into(tiles, queries, ps, ws, out, first, count, wide, wide_view, lanes, marks):
+    """uint64[T, P, W, L], uint64[Q, P, W] -> columns `first` … `first + count` of int32[Q, N],
     written to `out`.
     """
-    for b in range(len(blocks)):
-        start = b * BLOCK
-        stop = min(BLOCK, count - start)
-        for q in range(len(queries)):
-            _block_distances_into(blocks[b], queries[q], ps, ws, lanes)
-            for i in range(stop):
-                out[q, first + start + i] = lanes[i]
+    source = tiles if tiles.shape[3] == BLOCK else wide_view
+    width = source.shape[3]
+    for start in range(0, count, BLOCK):
+        place = _first_tile(tiles, start // BLOCK, wide)
+        for part in range(BLOCK // width):
+            at = start + part * width
+            for q in range(len(queries)):
+                _distances_into(source[place + part], queries[q], ps, ws, lanes)
+                for i in range(min(width, count - at)):
+                    out[q, first + at + i] = lanes[i]
 
 
 @kernel
@@ -178,11 +234,12 @@ def _allowed_in_block(mask, b):
 
 
 @kernel
-def _few_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
+def _few_closer(tiles, query, limit, ps, ws, mask, b, lanes, marks):
     """Mark the lanes of block `b` that uint64[8·B] allows and that are closer than `limit`, and
     write their distances to `lanes`; returns whether there is one. Only lanes that are allowed pay
     for a distance.
     """
+    n_lanes = tiles.shape[3]
     any_mark = _U0
     for group in range(BLOCK // 64):
         allowed = mask[8 * b + group]
@@ -191,9 +248,10 @@ def _few_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
             lowest = allowed & (~allowed + _U1)
             allowed ^= lowest
             i = 64 * group + np.int64(popcount(lowest - _U1))
+            t, lane = divmod(b * BLOCK + i, n_lanes)
             distance = _U0
-            for first in range(0, block.shape[1], len(ws)):
-                distance += _lane_distance(block, query, first, i, ps, ws)
+            for first in range(0, tiles.shape[2], len(ws)):
+                distance += _lane_distance(tiles[t], query, first, lane, ps, ws)
             if np.int64(distance) < limit:
                 lanes[i] = distance
                 marks[group] |= lowest
@@ -202,47 +260,50 @@ def _few_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
 
 
 @kernel
-def _stored_closer(lanes, limit, mask, b, marks):
-    """Mark the lanes of block `b` that are allowed and whose distance, in `lanes`, is below
-    `limit`; returns whether there is one.
+def _stored_closer(lanes, n_lanes, limit, mask, first_word, marks):
+    """Mark the lanes of a tile of `n_lanes` that are allowed and whose distance, in `lanes`, is
+    below `limit`; returns whether there is one.
+
+    Its first lane is bit 0 of word `first_word` of the mask.
     """
     any_mark = _U0
-    for group in range(BLOCK // 64):
+    for group in range(n_lanes // 64):
         bits = _U0
         for i in range(64):
             bits |= np.uint64(lanes[64 * group + i] < limit) << np.uint64(i)
         if len(mask) > 0:
-            bits &= mask[8 * b + group]
+            bits &= mask[first_word + group]
         marks[group] = bits
         any_mark |= bits
     return any_mark != _U0
 
 
 @kernel
-def _any_closer(block, query, limit, ps, ws, mask, b, lanes, marks):
-    """Like `_few_closer`, for any number of lanes of codes of one turn: marks are made by vectors,
-    a sign bit each, and only what is marked gets a distance.
+def _any_closer(tile, query, limit, ps, ws, mask, first_word, lanes, marks):
+    """Like `_stored_closer`, for codes of one turn whose distances are not stored yet: marks are
+    made by vectors, a sign bit each, and only what is marked gets a distance.
     """
+    n_groups = tile.shape[2] // 64
     any_mark = _U0
-    for group in range(BLOCK // 64):
+    for group in range(n_groups):
         bits = _U0
         for i in range(64):
             bits |= (
-                (_lane_distance(block, query, 0, 64 * group + i, ps, ws) - limit) >> _U63
+                (_lane_distance(tile, query, 0, 64 * group + i, ps, ws) - limit) >> _U63
             ) << np.uint64(i)
         if len(mask) > 0:
-            bits &= mask[8 * b + group]
+            bits &= mask[first_word + group]
         marks[group] = bits
         any_mark |= bits
     if any_mark == _U0:
         return False
-    for group in range(BLOCK // 64):
+    for group in range(n_groups):
         bits = marks[group]
         while bits != _U0:
             lowest = bits & (~bits + _U1)
             bits ^= lowest
             i = 64 * group + np.int64(popcount(lowest - _U1))
-            lanes[i] = _lane_distance(block, query, 0, i, ps, ws)
+            lanes[i] = _lane_distance(tile, query, 0, i, ps, ws)
     return True
 
 
@@ -307,8 +368,8 @@ def _cut_back(histogram, distances, kept_ids, spare, n_kept, worst, n_close, k, 
 
 @kernel
 def _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop):
-    """Offer the rows `start` … `start + stop` that are marked, whose distances are in `lanes`, to
-    query `q`.
+    """Offer those of the rows `start` … `start + stop` that are marked, whose distances are in
+    `lanes`, to query `q`.
 
     A candidate below the limit is kept; as soon as k closer ones are there the limit falls.
     """
@@ -317,7 +378,7 @@ def _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start,
     histogram, distances = counts[q][1 : 1 + n_distances], counts[q][1 + n_distances :]
     kept_ids = numbers[q][4:]
     n_kept, worst, n_close, last_id = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
-    for group in range(BLOCK // 64):
+    for group in range((stop + 63) // 64):
         bits = marks[group]
         while bits != _U0:
             lowest = bits & (~bits + _U1)
@@ -392,7 +453,7 @@ def _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_dist
 
 @kernel
 def k_smallest_into(
-    blocks,
+    tiles,
     ids,
     first_block,
     last_block,
@@ -409,6 +470,8 @@ def k_smallest_into(
     numbers,
     counts,
     spare,
+    wide,
+    wide_view,
     lanes,
     marks,
     farther,
@@ -417,17 +480,19 @@ def k_smallest_into(
 ):
     """Offer blocks `first_block` … `last_block` of a segment of `n` rows to every query's k best.
 
-    The `first` of several calls clears the state, the `last` one writes the answers. uint64[B, P,
-    W, 512], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W], `ScanState` ->
-    int64[Q, ≥ k], int32[Q, ≥ k], with −1 and `farther` where there is nothing more.
+    The `first` of several calls clears the state, the `last` one writes the answers. uint64[T, P,
+    W, L], int64[≥ n], mask uint64[8·B] or [0] for all rows, uint64[Q, P, W], `ScanState`,
+    `TileRoom` -> int64[Q, ≥ k], int32[Q, ≥ k], with −1 and `farther` where there is nothing more.
 
     Once hits are rare, a pass that stores nothing first asks whether there is one at all: for two
     queries at once, or for several blocks at once where there is only one query.
     """
     if first:
         _clear_state(numbers, counts)
-    narrow = len(ws) == queries.shape[2]
-    alone = narrow and len(queries) == 1
+    source = tiles if tiles.shape[3] == BLOCK else wide_view
+    width = source.shape[3]
+    one_turn = len(ws) == queries.shape[2]
+    alone = one_turn and len(queries) == 1
     skip_to, asked_to, n_seen = first_block, first_block, 0
     for b in range(first_block, last_block):
         if b < skip_to:
@@ -441,7 +506,7 @@ def k_smallest_into(
             for ahead in range(b, asked_to):
                 allowed += _allowed_in_block(mask, ahead)
             if allowed > FEW_LANES * len(bs) and not _any_closer_ahead(
-                blocks, b, queries[0], np.uint64(counts[0, 0]), ps, ws, bs
+                tiles, b, queries[0], np.uint64(counts[0, 0]), ps, ws, bs
             ):
                 skip_to = asked_to
                 n_seen += allowed
@@ -450,50 +515,66 @@ def k_smallest_into(
         if allowed == 0:
             continue
         start = b * BLOCK
-        stop = min(BLOCK, n - start)
-        block = blocks[b]
-        few = allowed <= FEW_LANES
-        rare = narrow and not few and n_seen > BLOCK * k
-        hit, hit_next = True, True
-        for q in range(len(queries)):
-            if q & 1 == 0:
-                hit, hit_next = True, True
-                if rare and q + 1 < len(queries):
-                    limits = np.uint64(counts[q, 0]), np.uint64(counts[q + 1, 0])
-                    hit, hit_next = _any_closer_of_two(
-                        block, queries[q], queries[q + 1], limits[0], limits[1], ps, ws
+        if allowed <= FEW_LANES:
+            stop = min(BLOCK, n - start)
+            for q in range(len(queries)):
+                if _few_closer(tiles, queries[q], counts[q, 0], ps, ws, mask, b, lanes, marks):
+                    _offer_marked(
+                        numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop
                     )
-            else:
-                hit = hit_next
-            if not hit:
-                continue
-            limit = counts[q, 0]
-            if few:
-                hit = _few_closer(block, queries[q], limit, ps, ws, mask, b, lanes, marks)
-            elif narrow and n_seen > 0:
-                hit = _any_closer(
-                    block, queries[q], np.uint64(limit), ps, ws, mask, b, lanes, marks
-                )
-            else:  # at first all lanes are of interest, and wide codes take several turns
-                _block_distances_into(block, queries[q], ps, ws, lanes)
-                hit = _stored_closer(lanes, limit, mask, b, marks)
-            if hit:
-                _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop)
+            n_seen += allowed
+            continue
+        rare = one_turn and n_seen > BLOCK * k
+        place = _first_tile(tiles, b, wide)
+        for part in range(BLOCK // width):
+            tile, at = source[place + part], start + part * width
+            stop = min(width, n - at)
+            if stop <= 0:
+                break
+            hit, hit_next = True, True
+            for q in range(len(queries)):
+                if q & 1 == 0:
+                    hit, hit_next = True, True
+                    if rare and q + 1 < len(queries):
+                        limits = np.uint64(counts[q, 0]), np.uint64(counts[q + 1, 0])
+                        hit, hit_next = _any_closer_of_two(
+                            tile, queries[q], queries[q + 1], limits[0], limits[1], ps, ws
+                        )
+                else:
+                    hit = hit_next
+                if not hit:
+                    continue
+                limit, word = counts[q, 0], at // 64
+                if one_turn and n_seen > 0:
+                    hit = _any_closer(
+                        tile, queries[q], np.uint64(limit), ps, ws, mask, word, lanes, marks
+                    )
+                else:  # at first all lanes are of interest, and wide codes take several turns
+                    _distances_into(tile, queries[q], ps, ws, lanes)
+                    hit = _stored_closer(lanes, width, limit, mask, word, marks)
+                if hit:
+                    _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, at, stop)
         n_seen += allowed
     if last:
         _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_distances)
 
 
 @kernel
-def _sample_blocks(blocks, first_block, last_block, n, mask, queries, ps, ws, step, counts, lanes):
+def _sample_blocks(
+    tiles, first_block, last_block, n, mask, queries, ps, ws, step, counts, wide, wide_view, lanes
+):
     """Count the distances of the rows of every `step`-th block, for `_guess_limits`."""
+    source = tiles if tiles.shape[3] == BLOCK else wide_view
+    width = source.shape[3]
     for b in range(first_block, last_block, step):
-        start = b * BLOCK
-        for q in range(len(queries)):
-            _block_distances_into(blocks[b], queries[q], ps, ws, lanes)
-            for i in range(min(BLOCK, n - start)):
-                if is_allowed(mask, start + i):
-                    counts[q, 1 + lanes[i]] += 1
+        place = _first_tile(tiles, b, wide)
+        for part in range(BLOCK // width):
+            at = b * BLOCK + part * width
+            for q in range(len(queries)):
+                _distances_into(source[place + part], queries[q], ps, ws, lanes)
+                for i in range(min(width, n - at)):
+                    if is_allowed(mask, at + i):
+                        counts[q, 1 + lanes[i]] += 1
 
 
 @kernel
@@ -518,7 +599,7 @@ def _guess_limits(numbers, counts, rank):
 
 @kernel
 def many_smallest_into(
-    blocks,
+    tiles,
     ids,
     first_block,
     last_block,
@@ -538,6 +619,8 @@ def many_smallest_into(
     numbers,
     counts,
     spare,
+    wide,
+    wide_view,
     lanes,
     marks,
     farther,
@@ -554,29 +637,35 @@ def many_smallest_into(
         if first:
             _clear_state(numbers, counts)
         _sample_blocks(
-            blocks, first_block, last_block, n, mask, queries, ps, ws, step, counts, lanes
-        )
+            tiles, first_block, last_block, n, mask, queries, ps, ws, step, counts, wide, wide_view,
+            lanes,
+        )  # fmt: skip
         if last:
             _guess_limits(numbers, counts, rank)
     if not scan:
         return
+    source = tiles if tiles.shape[3] == BLOCK else wide_view
+    width = source.shape[3]
     for b in range(first_block, last_block):
         if _allowed_in_block(mask, b) == 0:
             continue
-        start = b * BLOCK
-        stop = min(BLOCK, n - start)
-        block = blocks[b]
-        for q in range(len(queries)):
-            limit = np.uint64(counts[q, 0])
-            if _any_closer(block, queries[q], limit, ps, ws, mask, b, lanes, marks):
-                _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, start, stop)
+        place = _first_tile(tiles, b, wide)
+        for part in range(BLOCK // width):
+            tile, at = source[place + part], b * BLOCK + part * width
+            stop = min(width, n - at)
+            if stop <= 0:
+                break
+            for q in range(len(queries)):
+                limit = np.uint64(counts[q, 0])
+                if _any_closer(tile, queries[q], limit, ps, ws, mask, at // 64, lanes, marks):
+                    _offer_marked(numbers, counts, spare, lanes, marks, q, k, by_id, ids, at, stop)
     if last:
         _sort_best_into(numbers, counts, spare, k, by_id, farther, out_ids, out_distances)
 
 
 @kernel
 def within_radius_into(
-    blocks,
+    tiles,
     ids,
     first_block,
     last_block,
@@ -589,6 +678,8 @@ def within_radius_into(
     out_queries,
     out_ids,
     out_distances,
+    wide,
+    wide_view,
     lanes,
     marks,
 ):
@@ -598,6 +689,7 @@ def within_radius_into(
     Stops before a block whose hits might not fit the output, int64[M], int64[M], int32[M] with M ≥
     512·Q.
     """
+    source = tiles if tiles.shape[3] == BLOCK else wide_view
     found = 0
     for b in range(first_block, last_block):
         if found + BLOCK * len(queries) > len(out_ids):
@@ -605,18 +697,21 @@ def within_radius_into(
         allowed = _allowed_in_block(mask, b)
         if allowed == 0:
             continue
-        start = b * BLOCK
-        stop = min(BLOCK, n - start)
-        for q in range(len(queries)):
-            if allowed <= FEW_LANES:
-                _few_closer(blocks[b], queries[q], radius + 1, ps, ws, mask, b, lanes, marks)
-            else:
-                _block_distances_into(blocks[b], queries[q], ps, ws, lanes)
-                _stored_closer(lanes, radius + 1, mask, b, marks)
-            for i in range(stop):
-                if marks[i >> 6] >> np.uint64(i & 63) & _U1 != _U0:
-                    out_queries[found] = q
-                    out_ids[found] = ids[start + i]
-                    out_distances[found] = lanes[i]
-                    found += 1
+        few = allowed <= FEW_LANES
+        width = BLOCK if few else source.shape[3]
+        place = b if few else _first_tile(tiles, b, wide)
+        for part in range(BLOCK // width):
+            at = b * BLOCK + part * width
+            for q in range(len(queries)):
+                if few:
+                    _few_closer(tiles, queries[q], radius + 1, ps, ws, mask, b, lanes, marks)
+                else:
+                    _distances_into(source[place + part], queries[q], ps, ws, lanes)
+                    _stored_closer(lanes, width, radius + 1, mask, at // 64, marks)
+                for i in range(min(width, n - at)):
+                    if marks[i >> 6] >> np.uint64(i & 63) & _U1 != _U0:
+                        out_queries[found] = q
+                        out_ids[found] = ids[at + i]
+                        out_distances[found] = lanes[i]
+                        found += 1
     return last_block, found
