@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.choices import METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.cli.arguments import (
     OPTIONS,
     Column,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     Found = Neighbors | RaggedNeighbors
 
-_MOST_NEIGHBOURS = 2**31 - 1
 _SHOWN_PER_LINE = 10  # neighbours
 
 
@@ -50,7 +50,7 @@ def search(
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, max=_MOST_NEIGHBOURS, help="Neighbours per query; 10 if absent."),
+        typer.Option("-k", min=1, max=MOST_NEIGHBORS, help="Neighbours per query; 10 if absent."),
     ] = None,
     radius: Annotated[
         int | None,
@@ -60,14 +60,14 @@ def search(
         str | None,
         typer.Option(
             help="codes, estimate or exact; if absent, the best that the files given permit.",
-            autocompletion=complete_from("codes", "estimate", "exact"),
+            autocompletion=complete_from(*STAGES),
         ),
     ] = None,
     oversample: Annotated[
         int | None,
         typer.Option(
             min=1,
-            max=_MOST_NEIGHBOURS,
+            max=MOST_NEIGHBORS,
             help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def search(
         str | None,
         typer.Option(
             help="Of estimate and exact: l2, cosine or ip; l2 if absent.",
-            autocompletion=complete_from("l2", "cosine", "ip"),
+            autocompletion=complete_from(*METRICS),
         ),
     ] = None,
     ids: Annotated[
@@ -137,9 +137,9 @@ def search(
     from bitkin.input_files import VectorFileOptions
 
     if stage is not None:
-        one_of_choices(stage, "--stage", ["codes", "estimate", "exact"])
+        one_of_choices(stage, "--stage", list(STAGES))
     if metric is not None:
-        one_of_choices(metric, "--metric", ["l2", "cosine", "ip"])
+        one_of_choices(metric, "--metric", list(METRICS))
     request = SearchRequest(
         index,
         queries,

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.ids import CollectionIds, IntegerIds, StringIds
 from bitkin.collection.vectors import KINDS, KeptVectors, no_vectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
-from bitkin.rescoring.funnel import STAGES
-from bitkin.rescoring.pair_distances import METRICS
 
-MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them
 INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),

@@ -11,12 +11,12 @@ import numpy as np
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import MOST_NEIGHBORS, STAGES
 from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import ArgumentError, BitkinError, InvalidInputError
 from bitkin.file_search.request import (
     DEFAULT_K,
     DEFAULT_OVERSAMPLE,
-    MOST_NEIGHBOURS,
     SearchRequest,
     describe_distances,
 )
@@ -25,7 +25,7 @@ from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
-from bitkin.rescoring.funnel import BYTES_PER_HIT, STAGES, Timings
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Timings
 from bitkin.rescoring.rescore import rescore
 from bitkin.stream_files.written import is_stream
 
@@ -74,7 +74,7 @@ class EpochFileSearch:
         spelling: ArgumentSpelling = PYTHON,
     ) -> None:
         _require_possible(request, spelling)
-        high = MOST_NEIGHBOURS
+        high = MOST_NEIGHBORS
         k = DEFAULT_K if request.k is None else request.k
         oversample = DEFAULT_OVERSAMPLE if request.oversample is None else request.oversample
         self._k = whole_number(k, "k", low=1, high=high)
@@ -106,7 +106,7 @@ class EpochFileSearch:
         start = time.perf_counter()
         keep, oversample = self._k, self._oversample
         if self._is_exact:
-            keep, oversample = min(keep * oversample, MOST_NEIGHBOURS), _CODES_PER_ESTIMATE
+            keep, oversample = min(keep * oversample, MOST_NEIGHBORS), _CODES_PER_ESTIMATE
         found = self.index.search(batch, keep, oversample=oversample, allow=self._allowed)
         n_found = int((found.ids >= 0).sum())
         timings.add("estimate", start, batch.shape[0] * len(self.index), n_found)
