@@ -404,7 +404,7 @@ class Collection(Closes):
                 given = next_ids(len(new.codes), now.coded.next_id)
             elif not replaces:
                 _require_absent_ids(now, given)
-            store.put(NewRows(now.ids.register(given), *new))
+            store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
         if len(now):
             warning = self._encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:

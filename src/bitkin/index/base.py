@@ -173,8 +173,8 @@ class RowIndex(ABC):
             )
         with self._writer:
             snapshot = self._snapshot_for(codes)
-            old = row_ids[snapshot.present(row_ids)]
-            self._snapshot = self.prepare(with_rows(without_ids(snapshot, old), codes, row_ids))
+            kept = without_ids(snapshot, row_ids)
+            self._snapshot = self.prepare(with_rows(kept, codes, row_ids))
         return row_ids
 
     def remove(self, ids: npt.ArrayLike) -> None:
