@@ -25,12 +25,13 @@ from bitkin.file_search.queries import (
 from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
-from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard
+from bitkin.rescoring.row_lengths import LengthGuard
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
