@@ -14,10 +14,13 @@ from bitkin.cli.machine.doctor import processor_name, read_bandwidth
 
 
 def interleaved(
-    jobs: dict[str, Callable[[], Any]], rounds: int = 7, pause: float = 0.0
+    jobs: dict[str, Callable[[], Any]],
+    rounds: int = 7,
+    pause: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Run all jobs in turn, `rounds` times after one untimed round, and return the median seconds
-    of each.
+    of each by a clock.
 
     OpenBLAS's threads go on spinning for some milliseconds after a product; a `pause` keeps one
     job's from the next.
@@ -30,9 +33,9 @@ def interleaved(
     for _ in range(rounds):
         for name, job in jobs.items():
             time.sleep(pause)
-            start = time.perf_counter()
+            start = clock()
             job()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return {name: float(np.median(taken)) for name, taken in times.items()}
 
 
