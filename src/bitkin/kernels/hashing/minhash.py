@@ -266,11 +266,12 @@ def _factors_into(mixed, factors):
 
 
 @inlined_kernel
-def _one_round_into(mixed, factors, r, steps, values):
+def _one_round_into(mixed, factors, r, steps, shift, values):
     """Members uint64[m] of round r >= 1 -> the bins of `values` that are still empty; returns how
-    many that filled.
+    many that filled. `shift` is log2 of the number of steps: a small set has some hundred rounds of
+    a few members, so that the caller finds it once.
     """
-    mask, shift, n = np.uint64(steps.size - 1), _log2(steps.size), np.uint64(values.size)
+    mask, n = np.uint64(steps.size - 1), np.uint64(values.size)
     step = steps[r]
     later_is_larger = np.uint64(r) << _U44
     n_filled = 0
@@ -288,6 +289,7 @@ def _one_round_into(mixed, factors, r, steps, values):
 def _further_rounds_into(members, tables, work):
     """Fill the bins of `work.values` that the first round left empty."""
     steps, values = tables.steps, work.values
+    shift = _log2(steps.size)
     n_empty = 0
     for i in range(values.size):
         n_empty += values[i] == _NONE
@@ -296,7 +298,7 @@ def _further_rounds_into(members, tables, work):
         mixed, factors = work.mixed[: members.size], work.factors[: members.size]
         _factors_into(mixed, factors)
         while n_empty > 0:
-            n_empty -= _one_round_into(mixed, factors, r, steps, values)
+            n_empty -= _one_round_into(mixed, factors, r, steps, shift, values)
             r += 1
         return
     while n_empty > 0:
@@ -305,7 +307,7 @@ def _further_rounds_into(members, tables, work):
             mixed, factors = work.mixed[: chunk.size], work.factors[: chunk.size]
             _mix_into(chunk, tables.keys, mixed)
             _factors_into(mixed, factors)
-            n_empty -= _one_round_into(mixed, factors, r, steps, values)
+            n_empty -= _one_round_into(mixed, factors, r, steps, shift, values)
         r += 1
 
 
