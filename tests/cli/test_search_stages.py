@@ -169,9 +169,11 @@ def test_results_are_written_with_their_types(run: Run) -> None:
 def test_explain_is_a_table_that_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run(
-        *ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--explain", "--show", 0
+        *(*ASK, "-k", 2, *EXACT, *ESTIMATE, "--oversample", 1, "--first", "codes"),
+        *("--explain", "--show", 0),
     ).out.splitlines()
     assert max(map(len, lines)) <= 80
+    assert "first stage: codes (asked for)" in lines
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
     assert "FlatIndex, 9 queries" in "".join(lines)
     assert rows["stage"] == ["seconds", "µs", "per", "query", "rows", "in", "rows", "out"]
@@ -204,6 +206,28 @@ def test_explain_with_json_is_the_last_line(run: Run) -> None:
     assert stages["codes"]["rows_in_a_query"] == 203
     assert stages["exact"]["rows_out_a_query"] == 10
     assert json.dumps(last)
+    assert last["explain"]["first"] == "codes"
+    assert last["explain"]["why"] == "codes keep all of 203 rows"
+
+
+def test_the_estimate_of_all_rows_can_come_first(run: Run) -> None:
+    few = ("-k", 3, *ESTIMATE, "--oversample", 1, "--first", "estimate", "--json")
+    for options, stage in ((few, "estimate"), ((*EXACT, *few), "exact")):
+        *found, last = run(*ASK, *options, "--explain").objects
+        require_same(found, truth(3, stage=stage, oversample=1, first="estimate"))
+        stages = last["explain"]["stages"]
+        assert list(stages) == ["encode", "scan", stage]
+        assert stages["scan"]["rows_in_a_query"] == 203
+        assert stages["scan"]["rows_out_a_query"] == 3
+    np.save("ids.npy", np.arange(203)[::-1] * 5)
+    np.save("allowed.npy", np.arange(0, 500, 10))
+    assert run("index", "codes", "-o", "other", "--ids", "ids.npy").code == 0
+    given = (*EXACT, *few, "--ids", "ids.npy", "--allow", "allowed.npy")
+    allowed = truth(
+        3, ids=np.load("ids.npy"), allow=np.load("allowed.npy"), oversample=1, first="estimate"
+    )
+    asked = run("search", "other", "queries.npy", "-m", "model", *given)
+    require_same(asked.objects, allowed)
 
 
 def require_wrong_usage(done: Outcome, option: str, *parts: str) -> None:
@@ -234,6 +258,10 @@ def test_options_that_contradict_each_other(run: Run) -> None:
         (("--radius", "3", *ESTIMATE), "--corrections", "means nothing with --radius"),
         (("--radius", "3", "--oversample", "2"), "--oversample", "means nothing with --radius"),
         ((*EXACT, "--oversample", "0"), "--oversample", "Invalid value"),
+        (("--first", "estimate"), "--first", "means nothing for --stage codes"),
+        (("--first", "estimate", *EXACT), "--first", "estimate needs --corrections"),
+        (("--first", "exact", *EXACT), "--first", "'exact' is not one of codes, estimate"),
+        (("--radius", "3", "--first", "codes"), "--first", "means nothing with --radius"),
         (
             ("--vectors", "vectors.npz", "-o", "vectors.npz"),
             "--out",

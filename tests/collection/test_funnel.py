@@ -57,7 +57,7 @@ def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str) -> No
     collection = filled(HASHERS[name], metric=metric)
     model = Model(HASHERS[name], metric, dict(enumerate(X)))
     for oversample, k in itertools.product((1, 2, COVERS_ALL), (1, 3)):
-        hits = collection.search(Q, k, stage=stage, oversample=oversample)
+        hits = collection.search(Q, k, stage=stage, oversample=oversample, first="codes")
         require_same(hits, model.search(Q, k, stage, oversample))
         assert hits.ids.shape == hits.distances.shape == (9, k)
     types = {"codes": np.int32, "estimate": np.float32, "exact": np.float64}
@@ -66,7 +66,7 @@ def test_each_stage_keeps_what_it_says(name: str, stage: str, metric: str) -> No
 
 @pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
 def test_what_the_collection_was_made_with_holds_where_a_search_says_nothing(stage: str) -> None:
-    collection = filled(PCA, stage=stage, oversample=1)
+    collection = filled(PCA, stage=stage, oversample=1, first="codes")
     require_same(
         collection.search(Q, 2), Model(PCA, rows=dict(enumerate(X))).search(Q, 2, stage, 1)
     )

@@ -23,9 +23,12 @@ from bitkin.errors import (
 from bitkin.evaluate import nearest, recall
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate_scan import QuantizedQueries
 from tests.epochs import epochs as truth
 from tests.epochs.epochs import turned
 from tests.io.mutations import mutate
+from tests.rescoring.test_estimate_scan import truth_of
 
 METRICS = ["l2", "cosine", "ip"]
 
@@ -82,7 +85,7 @@ def test_the_shortlist_of_every_epoch_is_k_times_oversample_by_codes(
 ) -> None:
     index, rows = filled(hashers, n=60)
     queries = turned(3, 12, 9)
-    found = index.search(queries, 2, oversample=3)
+    found = index.search(queries, 2, oversample=3, first="codes")
     shortlist: truth.Rows = {}
     for q in range(3):
         shortlist = {}
@@ -95,6 +98,49 @@ def test_the_shortlist_of_every_epoch_is_k_times_oversample_by_codes(
         assert np.array_equal(
             found.ids[q : q + 1], truth.nearest(shortlist, queries[q : q + 1], 2).ids
         )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_shortlist_of_every_epoch_can_be_by_the_estimate_of_all_rows(
+    hashers: list[ProjectionHash], metric: str
+) -> None:
+    index, rows = filled(hashers, metric, n=60)
+    index.remove(np.arange(0, 180, 11))
+    rows = {i: row for i, row in rows.items() if i % 11}
+    queries = turned(3, 12, 9)
+    allow = np.arange(0, 180, 2)
+    for allowed in (None, allow):
+        found = index.search(queries, 2, oversample=3, first="estimate", allow=allowed)
+        for q in range(3):
+            shortlist: truth.Rows = {}
+            for hasher in hashers:
+                own = np.array(
+                    [
+                        i
+                        for i, (model, _) in rows.items()
+                        if model is hasher and (allowed is None or i in allow)
+                    ]
+                )
+                vectors = np.stack([rows[i][1] for i in own])
+                asked = scorer_for(hasher, metric).prepare_queries(queries[q : q + 1])
+                scores = truth_of(
+                    QuantizedQueries.from_prepared(asked, 4),
+                    2 * hasher.encode(vectors).symbols().astype(np.int64) - 1,
+                    bitkin.corrections(hasher, vectors, metric),
+                    has_small=metric == "l2",
+                )
+                near = own[np.lexsort((own, scores[0]))[:6]]
+                shortlist.update({i: rows[i] for i in near.tolist()})
+            expected = truth.nearest(shortlist, queries[q : q + 1], 2, metric)
+            assert np.array_equal(found.ids[q : q + 1], expected.ids)
+    assert np.array_equal(
+        index.search(queries, 2, oversample=3).ids,
+        index.search(queries, 2, oversample=3, first="estimate").ids,
+    )
+    assert [chosen.stage for chosen in index.explain_first(2, oversample=3)] == 3 * ["estimate"]
+    assert [chosen.stage for chosen in index.explain_first(60)] == 3 * ["codes"]
+    with pytest.raises(InvalidInputError, match="first must be one of 'codes', 'estimate', got 3"):
+        index.search(queries, 2, first=3)  # type: ignore[arg-type]
 
 
 def test_a_stream_that_turns_stays_searchable_with_epochs_and_not_when_codes_are_mixed() -> None:

@@ -70,9 +70,9 @@ def test_exact_looks_at_as_many_rows_as_the_help_says(monkeypatch: pytest.Monkey
     asked: list[tuple[int, int]] = []
     search = bitkin.EpochIndex.search
 
-    def note(index: Any, queries: Any, k: int, *, oversample: int, allow: Any) -> Any:
+    def note(index: Any, queries: Any, k: int, *, oversample: int, allow: Any, first: Any) -> Any:
         asked.append((k, k * oversample))
-        return search(index, queries, k, oversample=oversample, allow=allow)
+        return search(index, queries, k, oversample=oversample, allow=allow, first=first)
 
     monkeypatch.setattr(bitkin.EpochIndex, "search", note)
     bitkin.search_files("index", "queries.npy", k=2, vectors="vectors.npy", oversample=3)

@@ -56,6 +56,7 @@ def as_options(arguments: dict[str, Any]) -> list[str]:
         {**ESTIMATE, **EXACT, "k": 7, "oversample": 2},
         {**EXACT, "metric": "ip"},
         {**EXACT, "k": 500},
+        {**EXACT, **ESTIMATE, "k": 3, "oversample": 1, "first": "estimate"},
     ],
     ids=str,
 )
@@ -182,6 +183,17 @@ def test_arguments_that_contradict_each_other_are_named(
         ({**EXACT, "ids": "few.npy"}, InvalidInputError, "^ids must be one per row of vectors.npy"),
         ({**EXACT, "ids": "same.npy"}, DuplicateIdError, "^ids must give every row of vectors.npy"),
         ({"corrections": "nan.npy"}, InvalidInputError, "again with bitkin.save_corrections"),
+        (
+            {"corrections": "nan.npy", "first": "estimate"},
+            InvalidInputError,
+            "finite corrections, got nan and nan in row 0. Make them again with",
+        ),
+        (
+            {"corrections": "negative.npy", "first": "estimate"},
+            InvalidInputError,
+            "corrections must be those of l2, squares first",
+        ),
+        ({**ESTIMATE, "first": "exact"}, InvalidInputError, "first must be one of 'codes', 'est"),
     ],
 )
 def test_values_and_files_that_cannot_be_used_are_named(
@@ -190,8 +202,21 @@ def test_values_and_files_that_cannot_be_used_are_named(
     np.save("few.npy", np.arange(3))
     np.save("same.npy", np.zeros(203, dtype=np.int64))
     np.save("nan.npy", np.full((203, 2), np.nan, dtype=np.float32))
+    np.save("negative.npy", np.full((203, 2), -3, dtype=np.float32))
     with pytest.raises(kind, match=says):
         search(**arguments)
+
+
+def test_only_an_index_that_goes_over_all_rows_can_begin_with_the_estimate() -> None:
+    flat = bitkin.FlatIndex.load("index")
+    multi = bitkin.MultiIndex(flat.spec)
+    multi.add(flat.codes(flat.ids), flat.ids)
+    multi.save("multi")
+    arguments: dict[str, Any] = {"model": "model", **ESTIMATE}
+    with pytest.raises(ArgumentError, match=r"^first: must not be estimate for a MultiIndex"):
+        bitkin.search_files("multi", "queries.npy", first="estimate", **arguments)
+    found = bitkin.search_files("multi", "queries.npy", **arguments)
+    assert np.array_equal(found.ids, search(**ESTIMATE, first="codes").ids)
 
 
 def test_an_index_must_be_one() -> None:

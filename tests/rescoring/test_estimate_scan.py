@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import Codes, FlatIndex
-from bitkin.index import scan_parts
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate_scan import scan_estimates_into
+from bitkin.rescoring import scan_parts
 from bitkin.rescoring.estimate import PreparedQueries
 from bitkin.rescoring.estimate_scan import (
     EstimateRows,
@@ -48,14 +48,20 @@ def levels_of(queries: QuantizedQueries, n_bits: int) -> npt.NDArray[np.int64]:
 
 
 def truth_of(
-    queries: QuantizedQueries, signs: npt.NDArray[Any], corrections: npt.NDArray[np.float32]
+    queries: QuantizedQueries,
+    signs: npt.NDArray[Any],
+    corrections: npt.NDArray[np.float32],
+    *,
+    has_small: bool = True,
 ) -> Floats:
     """All scores, by the formula."""
     a, f = corrections.astype(np.float64).T
-    a = np.where(a < 0, a * a, a)
+    if has_small:
+        a = np.where(a < 0, a * a, a)
     constant, onto, root, factor = (term[:, None] for term in queries.terms.T)
     products = levels_of(queries, signs.shape[1]) @ signs.astype(np.int64).T
-    return np.asarray((constant + onto * a) + root * np.sqrt(a) + (factor * f) * products)
+    of_root = root * np.sqrt(a) if has_small else 0.0  # which l2 alone has
+    return np.asarray((constant + onto * a) + of_root + (factor * f) * products)
 
 
 def best_of(scores: Floats, ids: npt.NDArray[Any], k: int) -> tuple[list[Any], list[Any]]:
@@ -121,7 +127,7 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
 def test_any_number_of_threads_finds_the_same(
     n_queries: int, few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
+    monkeypatch.setattr(scan_parts, "_SMALL_SCAN", 0)
     rng = np.random.default_rng(n_queries)
     signs = rng.choice([-1, 1], (40, 7))[rng.integers(0, 40, 3000)]
     corrections = np.repeat(rng.random((3, 2)), 1000, axis=0).astype(np.float32)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.choices import METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.cli.arguments import (
     OPTIONS,
     Column,
@@ -26,10 +27,10 @@ from bitkin.cli.output import print_json, print_table, progress_bar
 if TYPE_CHECKING:
     from bitkin.file_search import EpochFileSearch, FileSearch
     from bitkin.index.results import Neighbors, RaggedNeighbors
-    from bitkin.rescoring.funnel import Timings
 
     Found = Neighbors | RaggedNeighbors
 
+_MOST_NEIGHBOURS = 2**31 - 1
 _SHOWN_PER_LINE = 10  # neighbours
 
 
@@ -50,7 +51,7 @@ def search(
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, max=MOST_NEIGHBORS, help="Neighbours per query; 10 if absent."),
+        typer.Option("-k", min=1, max=_MOST_NEIGHBOURS, help="Neighbours per query; 10 if absent."),
     ] = None,
     radius: Annotated[
         int | None,
@@ -60,15 +61,24 @@ def search(
         str | None,
         typer.Option(
             help="codes, estimate or exact; if absent, the best that the files given permit.",
-            autocompletion=complete_from(*STAGES),
+            autocompletion=complete_from("codes", "estimate", "exact"),
         ),
     ] = None,
     oversample: Annotated[
         int | None,
         typer.Option(
             min=1,
-            max=MOST_NEIGHBORS,
+            max=_MOST_NEIGHBOURS,
             help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.",
+        ),
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            help="The stage that looks at all rows: codes, or estimate, which needs --corrections, "
+            "keeps k · oversample rows and loses less; if absent, the one that pays (--explain "
+            "says why).",
+            autocompletion=complete_from("codes", "estimate"),
         ),
     ] = None,
     vectors: Annotated[
@@ -87,7 +97,7 @@ def search(
         str | None,
         typer.Option(
             help="Of estimate and exact: l2, cosine or ip; l2 if absent.",
-            autocompletion=complete_from(*METRICS),
+            autocompletion=complete_from("l2", "cosine", "ip"),
         ),
     ] = None,
     ids: Annotated[
@@ -137,9 +147,11 @@ def search(
     from bitkin.input_files import VectorFileOptions
 
     if stage is not None:
-        one_of_choices(stage, "--stage", list(STAGES))
+        one_of_choices(stage, "--stage", ["codes", "estimate", "exact"])
+    if first is not None:
+        one_of_choices(first, "--first", ["codes", "estimate"])
     if metric is not None:
-        one_of_choices(metric, "--metric", list(METRICS))
+        one_of_choices(metric, "--metric", ["l2", "cosine", "ip"])
     request = SearchRequest(
         index,
         queries,
@@ -153,6 +165,7 @@ def search(
         corrections=corrections,
         ids=ids,
         allow=allow,
+        first=first,
     )
     with usage_errors():
         if not holds_epochs(index):
@@ -181,7 +194,7 @@ def search(
     if not json:
         _show(found, done, min(show, done), searching)
     if explain:
-        _explain(searching.timings, done, type(searching.index).__name__, json)
+        _explain(searching, done, json)
 
 
 def _write(path: Path, found: Found) -> None:
@@ -238,8 +251,11 @@ def _show(
     )
 
 
-def _explain(timings: Timings, n_queries: int, index: str, json: bool) -> None:
-    """Print what every stage took: a table, or one JSON object."""
+def _explain(searching: FileSearch | EpochFileSearch, n_queries: int, json: bool) -> None:
+    """Print what every stage took, and why the first one came first: a table, or one JSON
+    object.
+    """
+    index, first = type(searching.index).__name__, searching.first
     each = max(1, n_queries)
     stages = {
         name: {
@@ -248,10 +264,11 @@ def _explain(timings: Timings, n_queries: int, index: str, json: bool) -> None:
             "rows_in_a_query": round(timing.rows_in / each, 1),
             "rows_out_a_query": round(timing.rows_out / each, 1),
         }
-        for name, timing in timings.stages.items()
+        for name, timing in searching.timings.stages.items()
     }
     if json:
-        print_json(explain={"index": index, "queries": n_queries, "stages": stages})
+        chosen = {"first": first.stage, "why": first.why}
+        print_json(explain={"index": index, "queries": n_queries, **chosen, "stages": stages})
         return
     columns = ("stage", "seconds", "µs per query", "rows in", "rows out")
     rows = [
@@ -264,6 +281,8 @@ def _explain(timings: Timings, n_queries: int, index: str, json: bool) -> None:
         )
         for name, stage in stages.items()
     ]
+    width = shutil.get_terminal_size().columns
+    print(textwrap.fill(f"first stage: {first.stage} ({first.why})", width))
     print_table(f"{index}, {n_queries:,} queries; rows are per query", columns, rows)
 
 

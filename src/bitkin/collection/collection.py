@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
-from bitkin.choices import MOST_NEIGHBORS
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.encoding import EncodedRows, Encoder
 from bitkin.collection.ids import list_some_ids
 from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
-from bitkin.collection.results import Hits, Records
+from bitkin.collection.results import Hits, Records, SearchExplanation
 from bitkin.collection.search import find_nearest
 from bitkin.collection.settings import (
+    MOST_NEIGHBORS,
     CollectionSettings,
     new_index,
     not_yet,
@@ -27,12 +27,15 @@ from bitkin.collection.settings import (
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
+from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
 from bitkin.notices import warn_caller
-from bitkin.rescoring.funnel import Funnel, steps_to
+from bitkin.rescoring.estimate_scan import QUERY_BITS
+from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
+from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, Timings, steps_to
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
@@ -95,8 +98,16 @@ class Collection(Closes):
         self._settings = settings
         self._stages = settings.possible_stages(encoder)
         self._last_stage = settings.last_stage(None, self._stages, encoder)
+        self._chooser: FirstStageChooser | None = None
         self._store: MemoryStore | None = store
         self._writer = WriterLock()
+        index = store.snapshot.index
+        if settings.first == "estimate":
+            settings.require_estimate_first(encoder, index)
+        if encoder.scorer is not None and isinstance(index, FlatIndex):
+            self._chooser = FirstStageChooser(
+                encoder.scorer, settings.query_bits, settings.vectors is not None
+            )
 
     @classmethod
     def create(
@@ -111,6 +122,8 @@ class Collection(Closes):
         stage: str | None = None,
         oversample: int = 10,
         index: str | RowIndex = "flat",
+        first: str | None = None,
+        query_bits: int = QUERY_BITS,
     ) -> Collection:
         """Make an empty collection.
 
@@ -143,6 +156,11 @@ class Collection(Closes):
             may miss rows, at every stage, but k rows come back whenever there are as many: with
             `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands`
             from "codes".
+        first : {"codes", "estimate", None}, default None
+            The stage that looks at all rows, for searches that do not name one; see `search`.
+        query_bits : int, default 4
+            Bits to which numbers of a query are rounded where the estimate comes first, 1 to 8.
+            More take more time per row, and find hardly more.
         """
         if isinstance(path, Hasher):
             raise InvalidInputError(
@@ -155,7 +173,7 @@ class Collection(Closes):
             )
         if fields is not None:
             raise not_yet("fields", _LATER)
-        settings = CollectionSettings(vectors, metric, ids, stage, oversample)
+        settings = CollectionSettings(vectors, metric, ids, stage, oversample, first, query_bits)
         encoder = Encoder.from_hasher(hasher, metric)
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
@@ -276,6 +294,7 @@ class Collection(Closes):
         oversample: int | None = None,
         where: Any = None,
         allow: Any = None,
+        first: str | None = None,
     ) -> Hits:
         """Return the k nearest rows of every query: nearest first, ties by lower id, or by the
         string that came first.
@@ -286,7 +305,52 @@ class Collection(Closes):
         ids in it are passed over. Rows with nothing to hash (those of zeros under WTAHash and
         MinHash) are never found, and such queries find nothing. Queries may be codes too, for
         `stage="codes"`.
+
+        `first` is the stage that looks at all rows. "codes" keep k · oversample · 10 of them for
+        the estimate; "estimate", with the query rounded to a few bits, keeps k · oversample for the
+        last stage, costs some five times as much per row, and loses less. None takes the estimate
+        where that costs no more, or where codes lose more than 0.01 of what it finds for a sample
+        of the collection's own rows; `explain` says which, and why.
         """
+        now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
+        return find_nearest(now, self._encoder, funnel, queries, allowed)
+
+    def explain(
+        self,
+        queries: Any,
+        k: int,
+        *,
+        stage: str | None = None,
+        oversample: int | None = None,
+        where: Any = None,
+        allow: Any = None,
+        first: str | None = None,
+    ) -> SearchExplanation:
+        """Search as `search` does, and return what every stage did and which one came first, and
+        why.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin
+        >>> X = np.random.default_rng(0).standard_normal((3000, 20)).astype(np.float32)
+        >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+        >>> collection = bitkin.Collection.create(None, hasher)
+        >>> _ = collection.add(X)
+        >>> explained = collection.explain(X[:5], k=10)
+        >>> explained.first, explained.why
+        ('estimate', 'the estimate of 3,000 rows costs 0.12 times what codes do')
+        >>> [(name, did.rows_in, did.rows_out) for name, did in explained.stages.items()]
+        [('encode', 5, 5), ('scan', 15000, 500), ('exact', 500, 50)]
+        """
+        now, funnel, allowed, chosen = self._plan(k, stage, oversample, where, allow, first)
+        timings = Timings()
+        hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings)
+        return SearchExplanation(hits, chosen.stage, chosen.why, timings.stages)
+
+    def _plan(
+        self, k: Any, stage: Any, oversample: Any, where: Any, allow: Any, first: Any
+    ) -> tuple[CollectionSnapshot, Funnel, Ids | None, FirstStage]:
+        """Check the arguments of a search, and return what it works on, through which stages."""
         if where is not None:
             raise not_yet("where", _LATER)
         settings = self._settings
@@ -304,11 +368,25 @@ class Collection(Closes):
             allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
             # strings that never came have no row id
             allowed = allowed[allowed >= 0]
-        steps = steps_to(last, self._stages, k, oversample)
+        wanted = settings.first_stage(first, last, self._encoder, now.index)
+        chosen = self._choose_first(wanted, last, now, k * oversample)
+        steps = steps_to(last, self._stages, k, oversample, chosen.stage)
         # a search by codes and exact distances alone prepares no estimates
-        scores = len(steps) > 1 and steps[1].stage == "estimate"
-        funnel = Funnel(steps, self._encoder.scorer if scores else None, settings.metric)
-        return find_nearest(now, self._encoder, funnel, queries, allowed)
+        scores = any(step.stage in ("scan", "estimate") for step in steps)
+        scorer = self._encoder.scorer if scores else None
+        funnel = Funnel(steps, scorer, settings.metric, settings.query_bits)
+        return now, funnel, allowed, chosen
+
+    def _choose_first(
+        self, wanted: str | None, last: str, now: CollectionSnapshot, keep: int
+    ) -> FirstStage:
+        if last == "codes":
+            return FirstStage("codes", "codes are the last stage too")
+        if wanted is not None:
+            return FirstStage(wanted, "asked for")
+        if self._chooser is None:
+            return FirstStage("codes", "there is no estimate of all rows in this collection")
+        return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE)
 
     def count(self) -> int:
         """Return how many rows there are."""
@@ -404,7 +482,7 @@ class Collection(Closes):
                 given = next_ids(len(new.codes), now.coded.next_id)
             elif not replaces:
                 _require_absent_ids(now, given)
-            store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
+            store.put(NewRows(now.ids.register(given), *new))
         if len(now):
             warning = self._encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:

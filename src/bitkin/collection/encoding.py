@@ -19,13 +19,12 @@ from bitkin.collection.rows import Pieces
 from bitkin.collection.vectors import Parts, StagedVectors
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
-from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
-from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard, Lengths
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]
@@ -82,8 +81,8 @@ class Encoder:
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
         source = self.hasher.open_rows(lone_as_row(vectors), "vectors")
-        codes: list[Codes] = []
-        kept, corrections = StagedVectors(), Pieces()
+        # a part of no rows in front, so that joining works where there is no batch
+        codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
         lengths = NO_LENGTHS
         for first, batch in source.batches():
             if self.scorer is None:
@@ -99,7 +98,7 @@ class Encoder:
             if accept is not None:
                 kept.append(accept(batch, source.name, first))
         return EncodedRows(
-            codes[0] if len(codes) == 1 else Codes.concatenate([self._no_codes(), *codes]),
+            Codes.concatenate(codes),
             None if accept is None else kept,
             None if self.scorer is None else corrections,
             lengths,

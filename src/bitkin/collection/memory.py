@@ -20,13 +20,15 @@ from bitkin.collection.ids import CollectionIds
 from bitkin.collection.rows import Column, Pieces, RowSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
+from bitkin.index.rows.stretches import Stretches
 from bitkin.rescoring.estimate import CodedRows, Corrections
+from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.row_lengths import NO_LENGTHS, Lengths
 
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
@@ -103,6 +105,7 @@ class CollectionSnapshot:
     kept: KeptRows
     lengths: Lengths = NO_LENGTHS
     """Of all rows added since there were none, where those can spoil codes."""
+    _all_rows: list[EstimateRows] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.coded)
@@ -118,6 +121,26 @@ class CollectionSnapshot:
         are.
         """
         return self.index.nearest_in(self.coded, queries, k, allow, least)
+
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+        """Return all rows, or those allowed, as a scan by the estimate takes them."""
+        if allow is not None:
+            return self._with_corrections(self.coded.allowed(allow, len(queries)))
+        if not self._all_rows:  # made once, since a snapshot never changes
+            self._all_rows.append(self._with_corrections(self.coded.whole))
+        return self._all_rows[0]
+
+    def rows_to_estimate_in(self, snapshot: Snapshot) -> EstimateRows:
+        """Return rows of a snapshot that holds some of these."""
+        return self._with_corrections(snapshot.whole)
+
+    def _with_corrections(self, rows: Stretches) -> EstimateRows:
+        if self.kept.corrections is None:
+            raise InvalidInputError(
+                "corrections must be kept to be read, but this collection has none."
+            )
+        corrections = self.kept.corrections.rows
+        return EstimateRows.from_stretches(rows, corrections, self.kept.slots.slots_in_order)
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
@@ -203,18 +226,14 @@ class MemoryStore:
         kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
         return cls(CollectionSnapshot(index, Snapshot(index.spec, fingerprint), ids, kept))
 
-    def put(self, rows: NewRows, *, replaces: bool) -> None:
-        """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
-        be. All of it or nothing.
-        """
+    def put(self, rows: NewRows) -> None:
+        """Add rows, and replace those whose row ids are there: all of it or nothing."""
         now = self.snapshot
-        coded = without_ids(now.coded, rows.row_ids) if replaces else now.coded
-        coded = with_rows(coded, rows.codes, rows.row_ids)
-        if replaces:
-            coded = compact_if_sparse(coded)
+        old = rows.row_ids[now.coded.present(rows.row_ids)]
+        coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
         lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
         kept = now.kept.with_rows(rows)
-        self._commit(CollectionSnapshot(now.index, coded, now.ids, kept, lengths))
+        self._commit(replace(now, coded=compact_if_sparse(coded), kept=kept, lengths=lengths))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
@@ -239,8 +258,7 @@ class MemoryStore:
         held = max(new.kept.n_slots, len(new.ids))
         if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
             new = _without_dead_rows(new)
-        prepared = new.index.prepare(new.coded)
-        self.snapshot = new if prepared is new.coded else replace(new, coded=prepared)
+        self.snapshot = replace(new, coded=new.index.prepare(new.coded))
 
 
 def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
 from bitkin.index.results import Hit, found_by_query, found_to_pandas
+from bitkin.rescoring.funnel import Timing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,3 +100,27 @@ class Records(NamedTuple):
 
 def _short(vectors: Any) -> str:
     return f"{vectors.dtype} vectors {vectors.shape}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchExplanation:
+    """What a search did: printed, a line per stage."""
+
+    hits: Hits
+    """What was found."""
+    first: str
+    """The stage that looked at all rows: "codes" or "estimate"."""
+    why: str
+    """Why it was that one."""
+    stages: dict[str, Timing]
+    """Seconds, rows in and rows out of every stage, for all queries together. "scan" is the
+    estimate of all rows, with the query in a few bits.
+    """
+
+    def __str__(self) -> str:
+        lines = [f"first stage: {self.first} ({self.why})"]
+        lines += [
+            f"{name:10}{1e3 * did.seconds:10.3f} ms{did.rows_in:14,} rows in{did.rows_out:12,} out"
+            for name, did in self.stages.items()
+        ]
+        return "\n".join(lines)

@@ -107,11 +107,19 @@ class _Run:
 
     row_ids: Column
     slots: Column
+    shift: int | None
+    """Slot − row id, where that is the same for all."""
 
     @classmethod
     def from_arrays(cls, row_ids: Ids, slots: Ids) -> _Run:
         """Return a run over these arrays."""
-        return cls(Column(row_ids, len(row_ids)), Column(slots, len(slots)))
+        shift = _common_shift(row_ids, slots)
+        return cls(Column(row_ids, len(row_ids)), Column(slots, len(slots)), shift)
+
+    def with_rows(self, row_ids: Ids, slots: Ids) -> _Run:
+        """Return the run with rows behind its own, whose ids are larger."""
+        shift = self.shift if self.shift == _common_shift(row_ids, slots) else None
+        return _Run(self.row_ids.with_rows(row_ids), self.slots.with_rows(slots), shift)
 
     @property
     def consecutive(self) -> bool:
@@ -159,6 +167,18 @@ class RowSlots:
         slots: Ids = run.slots.array[row_ids - run.row_ids.array[0]]
         return slots
 
+    def slots_in_order(self, row_ids: Ids) -> Ids | int:
+        """Return the slots of ascending row ids; where both are numbers without a gap, the first
+        slot alone. Ids that are not there have the slot of another row.
+        """
+        if len(self.runs) == 1 and len(row_ids):
+            [run], first, last = self.runs, int(row_ids[0]), int(row_ids[-1])
+            held = run.row_ids.rows
+            inside = held[0] <= first and last <= held[-1]
+            if run.shift is not None and inside and last - first == len(row_ids) - 1:
+                return first + run.shift
+        return np.maximum(self.lookup(row_ids), 0)
+
     def lookup(self, row_ids: Ids) -> Ids:
         """Return the slot of every row id, −1 where there is none."""
         if not self.runs:
@@ -176,13 +196,13 @@ class RowSlots:
         """
         if len(row_ids) == 0:
             return self
-        if len(row_ids) > 1 and not (row_ids[1:] > row_ids[:-1]).all():
+        if not (row_ids[1:] > row_ids[:-1]).all():
             order = np.argsort(row_ids)
             row_ids, slots = row_ids[order], slots[order]
         runs = list(self.runs)
         # ids above all in the last run, the usual case of ids made here: append, nothing is sorted
         if runs and runs[-1].row_ids.rows[-1] < row_ids[0]:
-            runs[-1] = _Run(runs[-1].row_ids.with_rows(row_ids), runs[-1].slots.with_rows(slots))
+            runs[-1] = runs[-1].with_rows(row_ids, slots)
         else:
             runs.append(_Run.from_arrays(row_ids.copy(), slots.copy()))
         # Merge until each run is at least twice as long as the next: at most log₂ n runs, and
@@ -190,6 +210,12 @@ class RowSlots:
         while len(runs) > 1 and runs[-2].row_ids.n < 2 * runs[-1].row_ids.n:
             runs[-2:] = [_merge(*runs[-2:])]
         return RowSlots(tuple(runs))
+
+
+def _common_shift(row_ids: Ids, slots: Ids) -> int | None:
+    """Return slot − row id where that is the same for all."""
+    shift = int(slots[0] - row_ids[0])
+    return shift if bool((slots - row_ids == shift).all()) else None
 
 
 def _merge(before: _Run, after: _Run) -> _Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from bitkin.arrays import Ids
@@ -12,7 +13,7 @@ from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import require_fitting
 from bitkin.io.vectors.rows import lone_as_row
-from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
 from bitkin.sets.members import is_matrix
 
 
@@ -22,6 +23,7 @@ def find_nearest(
     funnel: Funnel,
     queries: Any,
     allow: Ids | None,
+    timings: Timings | None = None,
 ) -> Hits:
     """Return the nearest rows of every query, k columns always."""
     last = funnel.steps[-1]
@@ -33,10 +35,15 @@ def find_nearest(
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
+            since = time.perf_counter()
             codes, prepared = encoder.encode_queries(
                 batch, rows.name, first, prepare=funnel.scorer is not None
             )
-            parts.append(funnel.nearest(snapshot, batch, codes, allow, prepared=prepared))
+            if timings is not None:
+                timings.add("encode", since, len(codes), len(codes))
+            parts.append(
+                funnel.nearest(snapshot, batch, codes, allow, prepared=prepared, timings=timings)
+            )
     # sets and codes have no vectors to measure or to estimate with
     elif len(funnel.steps) > 1:
         raise InvalidInputError(
@@ -46,6 +53,6 @@ def find_nearest(
     else:
         codes = encoder.require_own(queries, "queries") if ready else encoder.hasher.encode(queries)
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
-        parts = [funnel.nearest(snapshot, None, codes, allow)]
+        parts = [funnel.nearest(snapshot, None, codes, allow, timings=timings)]
     found = join_parts(parts, last, snapshot.coded.spec)
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.ids import CollectionIds, IntegerIds, StringIds
 from bitkin.collection.vectors import KINDS, KeptVectors, no_vectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
+from bitkin.index.flat import FlatIndex
+from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS, QUERY_BITS
+from bitkin.rescoring.funnel import FIRST_STAGES, STAGES
+from bitkin.rescoring.pair_distances import METRICS
 
+MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them
 INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),
@@ -36,6 +40,8 @@ class CollectionSettings:
     ids: str
     stage: str | None
     oversample: int
+    first: str | None = None
+    query_bits: int = QUERY_BITS
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
@@ -45,6 +51,9 @@ class CollectionSettings:
         whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         if self.stage is not None:
             one_of(self.stage, "stage", STAGES)
+        if self.first is not None:
+            one_of(self.first, "first", FIRST_STAGES)
+        whole_number(self.query_bits, "query_bits", low=1, high=MOST_QUERY_BITS)
 
     def possible_stages(self, encoder: Encoder) -> frozenset[str]:
         """Return the stages that a search can have."""
@@ -73,6 +82,36 @@ class CollectionSettings:
                 f"stage must not be 'estimate' in this collection: {encoder.why_not}"
             )
         return last
+
+    def first_stage(self, first: Any, last: str, encoder: Encoder, index: RowIndex) -> str | None:
+        """Return the first stage asked for, or the one this was made with, None where the search is
+        to choose; raise where it is not possible.
+        """
+        if first is None:
+            # what a collection was made with is for searches in which it is possible
+            return self.first if last != "codes" else "codes"
+        one_of(first, "first", FIRST_STAGES)
+        if first == "estimate":
+            if last == "codes":
+                raise InvalidInputError(
+                    "first must not be 'estimate' for stage='codes', which counts the symbols that "
+                    "differ. Search with stage='estimate'."
+                )
+            self.require_estimate_first(encoder, index)
+        return str(first)
+
+    def require_estimate_first(self, encoder: Encoder, index: RowIndex) -> None:
+        """Raise where a search cannot begin with an estimate of all rows."""
+        if encoder.scorer is None:
+            raise InvalidInputError(
+                f"first must not be 'estimate' in this collection: {encoder.why_not}"
+            )
+        if not isinstance(index, FlatIndex):
+            raise InvalidInputError(
+                f"first must not be 'estimate' in a collection with a {type(index).__name__}, "
+                "which looks rows up by their codes instead of going over all. Create it with "
+                "index='flat', or search with first='codes'."
+            )
 
     def new_ids(self) -> CollectionIds:
         """Return an empty table of ids of the kind wanted."""

@@ -17,7 +17,14 @@ from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.rescoring.estimate import Corrections, Scorer
+from bitkin.rescoring.estimate import Corrections, PreparedQueries, Scorer
+from bitkin.rescoring.estimate_scan import (
+    QUERY_BITS,
+    EstimateRows,
+    QuantizedQueries,
+    scan_estimates,
+)
+from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,6 +53,15 @@ class EpochCorrections:
         """Return the corrections of ids that are here."""
         here = self.ids[: self.n]
         return self.values[ids - here[0] if _consecutive(here) else np.searchsorted(here, ids)]
+
+    def slots_in_order(self, ids: Ids) -> Ids | int:
+        """Return where the corrections of ascending ids stand; where those stand one behind the
+        other, the first place alone. Ids that are not here get the place of another.
+        """
+        here = self.ids[: self.n]
+        if _consecutive(here) and _consecutive(ids) and here[0] <= ids[0] and ids[-1] <= here[-1]:
+            return int(ids[0] - here[0])
+        return np.minimum(np.searchsorted(here, ids), self.n - 1)
 
     def with_rows(self, ids: Ids, numbers: Corrections) -> EpochCorrections:
         """Return a table with these rows too; what it had under the same ids is replaced."""
@@ -144,10 +160,20 @@ class Epoch:
         ids.flags.writeable = False
         return replace(self, rows=rows, corrections=replace(self.corrections, ids=ids))
 
-    def nearest(self, queries: Batch, n_candidates: int, allow: Ids | None) -> Neighbors:
-        """Return the nearest rows of every query by codes, in that order, with their scores."""
+    def nearest(
+        self, queries: Batch, n_candidates: int, allow: Ids | None, first: str | None
+    ) -> Neighbors:
+        """Return the nearest rows of every query by the `first` stage, in that order, with their
+        scores; None chooses it.
+        """
         asked = self.scorer.prepare_queries(queries)
-        found = scan_nearest(self.rows, asked.codes, min(n_candidates, len(self)), allow).ids
+        if first is None:
+            first = self.first_stage(n_candidates).stage
+        n_candidates = min(n_candidates, len(self))
+        if first == "estimate":
+            found = self._scan_estimates(asked, n_candidates, allow)
+        else:
+            found = scan_nearest(self.rows, asked.codes, n_candidates, allow).ids
         there = found >= 0
         ids = found[there]
         places = np.full(found.shape, -1, dtype=np.int64)
@@ -156,6 +182,24 @@ class Epoch:
         return Neighbors(
             found, self.scorer.scores(asked, self._words(ids), self.corrections.lookup(ids), places)
         )
+
+    def first_stage(self, n_candidates: int) -> FirstStage:
+        """Return the stage that looks at all rows where it keeps so many, and why."""
+        chooser = FirstStageChooser(self.scorer, QUERY_BITS, has_vectors=False)
+        return chooser.choose(self.rows, None, n_candidates)
+
+    def _scan_estimates(self, queries: PreparedQueries, k: int, allow: Ids | None) -> Ids:
+        """Return the ids of the best k of all rows by the estimate, queries in a few bits."""
+        rows = self.rows.whole
+        if allow is not None:
+            rows = self.rows.allowed(allow, len(queries.terms))
+        kept = self.corrections
+        with_corrections = EstimateRows.from_stretches(
+            rows, kept.values[: kept.n], kept.slots_in_order
+        )
+        rounded = QuantizedQueries.from_prepared(queries, QUERY_BITS)
+        has_small = self.scorer.metric == "l2"
+        return scan_estimates(with_corrections, rounded, k, has_small=has_small).ids
 
     def _words(self, ids: Ids) -> Words:
         """Return the packed codes of ids that are here: uint64 (n, words per row)."""

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, is_ascending, one_of, some_of, whole_number
-from bitkin.choices import METRICS, MOST_NEIGHBORS
 from bitkin.codes import Codes, require_codes
 from bitkin.epochs import files as epoch_files
 from bitkin.epochs.epoch import Epoch
@@ -43,6 +42,9 @@ from bitkin.rescoring.corrections import (
     scorer_for,
 )
 from bitkin.rescoring.estimate import Corrections
+from bitkin.rescoring.first_stage import FirstStage
+from bitkin.rescoring.funnel import FIRST_STAGES
+from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.written import WrittenStream
 
 
@@ -353,20 +355,31 @@ class EpochIndex:
         lengths.tell()
 
     def search(
-        self, queries: Any, k: int, *, oversample: int = 10, allow: npt.ArrayLike | None = None
+        self,
+        queries: Any,
+        k: int,
+        *,
+        oversample: int = 10,
+        allow: npt.ArrayLike | None = None,
+        first: str | None = None,
     ) -> Neighbors:
         """Return the k nearest rows of every query by the estimate, nearest first, ties by lower
         id.
 
-        Every epoch puts its k · oversample nearest rows by codes on the shortlist. Distances are
+        Every epoch puts its k · oversample nearest rows on the shortlist: by codes with `first`
+        "codes", which are fast, or by the estimate with the query in four bits with "estimate",
+        which loses less; None takes the estimate wherever codes would not keep all rows. Distances
+        are
         float32; estimates of l2 and cosine that fall below 0 rank by how far, and are reported as
         0; those beyond float32 rank by how far, and are reported as infinity. Where fewer than k
         can be returned, the rest is id −1 at infinity. `allow` lists the ids that may be returned;
         unknown ones are passed over.
         """
-        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
-        n_candidates = k * whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
         allowed = None if allow is None else id_array(allow, "allow", any_order=True)
+        if first is not None:
+            one_of(first, "first", FIRST_STAGES)
         return nearest_rows(
             self._state,
             queries,
@@ -375,7 +388,15 @@ class EpochIndex:
             allowed,
             self.metric,
             self._query_lengths.look_at,
+            first,
         )
+
+    def explain_first(self, k: int, *, oversample: int = 10) -> list[FirstStage]:
+        """Return, an epoch each, the stage that looks at all rows in a search that does not name
+        one, and why.
+        """
+        n_candidates = whole_number(k, "k", low=1) * whole_number(oversample, "oversample", low=1)
+        return [epoch.first_stage(n_candidates) for epoch in self._state.epochs]
 
     def compact(self) -> None:
         """Give the space of removed rows back."""

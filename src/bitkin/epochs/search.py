@@ -30,9 +30,10 @@ def nearest_rows(
     allow: Ids | None,
     metric: str,
     look_at: Callable[[State, Batch], None],
+    first: str | None,
 ) -> Neighbors:
     """Return the k nearest rows of every query, from the `n_candidates` nearest of each epoch by
-    codes; every batch of queries is shown to `look_at`.
+    the `first` stage; every batch of queries is shown to `look_at`.
     """
     source = open_vectors(lone_as_row(queries), name="queries")
     for epoch in state.epochs:
@@ -44,19 +45,25 @@ def nearest_rows(
     step = max(1, _PAIRS_AT_ONCE // max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs)))
     for _, batch in source.batches():
         look_at(state, batch)
-        for first in range(0, batch.shape[0], step):
-            some = row_slice(batch, first, min(first + step, batch.shape[0]))
-            parts.append(_nearest(epochs, some, k, n_candidates, allow, metric))
+        for start in range(0, batch.shape[0], step):
+            some = row_slice(batch, start, min(start + step, batch.shape[0]))
+            parts.append(_nearest(epochs, some, k, n_candidates, allow, metric, first))
     ids, distances = map(np.concatenate, zip(*parts, strict=True))
     return Neighbors(ids, distances)
 
 
 def _nearest(
-    epochs: list[Epoch], queries: Batch, k: int, n_candidates: int, allow: Ids | None, metric: str
+    epochs: list[Epoch],
+    queries: Batch,
+    k: int,
+    n_candidates: int,
+    allow: Ids | None,
+    metric: str,
+    first: str | None,
 ) -> Neighbors:
     # Codes of different models cannot be compared, but estimates are all in the units of the
     # metric: each epoch gives its best, and those are ranked together.
-    found = [epoch.nearest(queries, n_candidates, allow) for epoch in epochs]
+    found = [epoch.nearest(queries, n_candidates, allow, first) for epoch in epochs]
     none = (np.empty((queries.shape[0], 0), dtype=np.int64), np.empty((queries.shape[0], 0)))
     ids, scores = (np.concatenate(columns, axis=1) for columns in zip(none, *found, strict=True))
     return distances_from_scores(nearest_first(ids, scores, k), metric)

@@ -11,12 +11,12 @@ import numpy as np
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import MOST_NEIGHBORS, STAGES
 from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import ArgumentError, BitkinError, InvalidInputError
 from bitkin.file_search.request import (
     DEFAULT_K,
     DEFAULT_OVERSAMPLE,
+    MOST_NEIGHBOURS,
     SearchRequest,
     describe_distances,
 )
@@ -25,7 +25,8 @@ from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
-from bitkin.rescoring.funnel import BYTES_PER_HIT, Timings
+from bitkin.rescoring.first_stage import FirstStage
+from bitkin.rescoring.funnel import BYTES_PER_HIT, FIRST_STAGES, STAGES, Timings
 from bitkin.rescoring.rescore import rescore
 from bitkin.stream_files.written import is_stream
 
@@ -65,6 +66,8 @@ class EpochFileSearch:
         What every stage has taken so far.
     seconds : float
         What searching has taken so far, without reading queries.
+    first : FirstStage
+        The stage that looks at all rows, and why.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class EpochFileSearch:
         spelling: ArgumentSpelling = PYTHON,
     ) -> None:
         _require_possible(request, spelling)
-        high = MOST_NEIGHBORS
+        high = MOST_NEIGHBOURS
         k = DEFAULT_K if request.k is None else request.k
         oversample = DEFAULT_OVERSAMPLE if request.oversample is None else request.oversample
         self._k = whole_number(k, "k", low=1, high=high)
@@ -86,6 +89,7 @@ class EpochFileSearch:
         self._ids = None if request.ids is None else read_ids(request.ids)
         self._allowed = None if request.allow is None else read_ids(request.allow)
         self._is_exact = self._vectors is not None and request.stage != "estimate"
+        self._first = request.first
         self.index = _open_index(request, self._vectors, spelling)
         self._queries = open_queries(request.queries, options)
         self.n_queries = len(self._queries)
@@ -102,12 +106,18 @@ class EpochFileSearch:
             self.seconds += time.perf_counter() - start
             yield found
 
+    def _keeps(self) -> tuple[int, int]:
+        """Return how many rows the index is asked for, and its oversample."""
+        if self._is_exact:
+            return min(self._k * self._oversample, MOST_NEIGHBOURS), _CODES_PER_ESTIMATE
+        return self._k, self._oversample
+
     def _find(self, batch: Any, timings: Timings) -> Neighbors:
         start = time.perf_counter()
-        keep, oversample = self._k, self._oversample
-        if self._is_exact:
-            keep, oversample = min(keep * oversample, MOST_NEIGHBORS), _CODES_PER_ESTIMATE
-        found = self.index.search(batch, keep, oversample=oversample, allow=self._allowed)
+        keep, oversample = self._keeps()
+        found = self.index.search(
+            batch, keep, oversample=oversample, allow=self._allowed, first=self._first
+        )
         n_found = int((found.ids >= 0).sum())
         timings.add("estimate", start, batch.shape[0] * len(self.index), n_found)
         if not self._is_exact:
@@ -129,6 +139,19 @@ class EpochFileSearch:
     def distance_name(self) -> str:
         """What distances are: the stage that they come from, and the metric."""
         return describe_distances("exact" if self._is_exact else "estimate", self.index.metric)
+
+    @property
+    def first(self) -> FirstStage:
+        """The stage that looks at all rows, and why: of most epochs, where those differ."""
+        if self._first is not None:
+            return FirstStage(self._first, "asked for")
+        keep, oversample = self._keeps()
+        stages = self.index.explain_first(keep, oversample=oversample)
+        sizes = [epoch.n_rows for epoch in self.index.epochs]
+        if not stages:
+            return FirstStage("codes", "there are no epochs")
+        # the largest epoch is what a search spends its time on
+        return stages[int(np.argmax(sizes))]
 
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""
@@ -152,6 +175,8 @@ def _require_possible(request: SearchRequest, spelling: ArgumentSpelling) -> Non
         raise ArgumentError("means nothing here: codes of several models have no radius.", "radius")
     if request.stage is not None:
         one_of(request.stage, "stage", STAGES)
+    if request.first is not None:
+        one_of(request.first, "first", FIRST_STAGES)
     if request.stage == "codes":
         raise ArgumentError(
             "must be estimate or exact: codes of several models cannot be compared.", "stage"

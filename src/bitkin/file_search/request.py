@@ -8,10 +8,11 @@ from typing import NoReturn
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.errors import ArgumentError
-from bitkin.rescoring.funnel import Step, steps_to
+from bitkin.rescoring.funnel import FIRST_STAGES, STAGES, Step, steps_to
+from bitkin.rescoring.pair_distances import METRICS
 
+MOST_NEIGHBOURS = 2**31 - 1  # per query, and what multiplies them
 DEFAULT_K = 10
 DEFAULT_OVERSAMPLE = 10
 
@@ -34,6 +35,7 @@ class SearchRequest:
     corrections: Path | None = None
     ids: Path | None = None
     allow: Path | None = None
+    first: str | None = None
 
     @property
     def files(self) -> list[Path]:
@@ -47,17 +49,17 @@ class SearchRequest:
         """The metric of the estimate and of exact distances."""
         return "l2" if self.metric is None else self.metric
 
-    def steps(self, spelling: ArgumentSpelling = PYTHON) -> tuple[Step, ...]:
+    def steps(self, spelling: ArgumentSpelling = PYTHON, first: str = "codes") -> tuple[Step, ...]:
         """Return the stages of the search and how many rows each keeps."""
         last = self.last_stage(spelling)
-        k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBORS)
+        k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBOURS)
         oversample = (
             DEFAULT_OVERSAMPLE
             if self.oversample is None
-            else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
+            else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBOURS)
         )
         possible = {"codes", last} | (set() if self.corrections is None else {"estimate"})
-        return steps_to(last, frozenset(possible), k, oversample)
+        return steps_to(last, frozenset(possible), k, oversample, first)
 
     def last_stage(self, spelling: ArgumentSpelling = PYTHON) -> str:
         """Return the stage asked for, or the best that the files given make possible; raise for
@@ -90,6 +92,15 @@ class SearchRequest:
             )
         if self.metric is not None:
             one_of(self.metric, "metric", METRICS)
+        if self.first is not None:
+            one_of(self.first, "first", FIRST_STAGES)
+        if self.first == "estimate" and stage == "codes":
+            _refuse(f"means nothing for {spelling.given('stage', stage)}.", "first")
+        if self.first == "estimate" and self.corrections is None:
+            writer = spelling.command("save_corrections")
+            _refuse(
+                f"estimate needs {spelling.name('corrections')}, which {writer} writes.", "first"
+            )
         return stage
 
     def _require_codes_alone(self, spelling: ArgumentSpelling) -> None:
@@ -98,6 +109,7 @@ class SearchRequest:
         if self.k is not None:
             _refuse(f"give {spelling.name('k')} or {radius}, not both.", "radius")
         others = {
+            "first": self.first,
             "stage": None if self.stage == "codes" else self.stage,
             "oversample": self.oversample,
             "metric": self.metric,

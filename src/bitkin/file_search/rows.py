@@ -12,14 +12,20 @@ from bitkin.arguments import ArgumentSpelling
 from bitkin.checks import some_of
 from bitkin.codes import Codes
 from bitkin.errors import DuplicateIdError, InvalidInputError
+from bitkin.index.rows import bitmap
 from bitkin.rescoring.corrections import require_squares
+from bitkin.rescoring.estimate_scan import EstimateRows
 
 if TYPE_CHECKING:
     from bitkin.arrays import Batch, Ids, Words
     from bitkin.index.base import RowIndex
     from bitkin.index.results import Neighbors
+    from bitkin.index.rows.snapshot import Snapshot
+    from bitkin.index.rows.stretches import Stretches
     from bitkin.io.vectors import VectorSource
     from bitkin.rescoring.estimate import Corrections
+
+_ROWS_CHECKED_AT_ONCE = 1 << 16
 
 
 class RowsById:
@@ -83,6 +89,16 @@ class RowsById:
         rows: Ids = self._order[np.searchsorted(self._sorted, ids)]
         return rows
 
+    def in_order(self, ids: Ids, n_rows: int) -> Ids | int:
+        """Return the rows of ascending ids, or the first alone where all stand one behind the
+        other; ids that are not there get the row of another.
+        """
+        if self._order is None or self._sorted is None:
+            if len(ids) and ids[-1] < n_rows and ids[-1] - ids[0] == len(ids) - 1:
+                return int(ids[0])
+            return np.minimum(ids, n_rows - 1)
+        return self._order[np.minimum(np.searchsorted(self._sorted, ids), n_rows - 1)]
+
 
 class FileVectors:
     """Vectors of a file by id."""
@@ -115,6 +131,7 @@ class FileCorrections:
         self._metric = metric
         self._kept = corrections
         self._name = name
+        self._are_checked = False
 
     def corrections(self, ids: Ids) -> Corrections:
         """Return the corrections of ids that are there, in that order; all must be finite and, for
@@ -132,6 +149,26 @@ class FileCorrections:
         if self._metric == "l2":
             require_squares(some, rows)
         return some
+
+    def join(self, rows: Stretches) -> EstimateRows:
+        """Return rows with their corrections, as a scan by the estimate takes them; those of all
+        rows that can be found are checked before the first scan.
+        """
+        if not self._are_checked:
+            for stretch in rows.parts:
+                for first in range(0, stretch.n, _ROWS_CHECKED_AT_ONCE):
+                    last = min(first + _ROWS_CHECKED_AT_ONCE, stretch.n)
+                    mask = stretch.mask if len(stretch.mask) else None
+                    self.corrections(stretch.ids[first:last][bitmap.unpack(mask, first, last)])
+        return EstimateRows.from_stretches(
+            rows, self._kept, lambda ids: self._rows_by_id.in_order(ids, len(self._kept))
+        )
+
+    def join_all(self, rows: Stretches) -> EstimateRows:
+        """Do as `join` with all rows: no later scan checks any of them again."""
+        joined = self.join(rows)
+        self._are_checked = True
+        return joined
 
 
 class FileRows:
@@ -152,6 +189,7 @@ class FileRows:
         self._index = index
         self._vectors = vectors
         self._corrections = corrections
+        self._all_rows: EstimateRows | None = None
 
     def __len__(self) -> int:
         return len(self._index)
@@ -160,6 +198,23 @@ class FileRows:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""
         snapshot, allowed = self._index.check_queries(queries, allow)
         return self._index.nearest_in(snapshot, queries, k, allowed, least)
+
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+        """Return all rows, or those allowed, as a scan by the estimate takes them."""
+        if self._corrections is None:
+            raise InvalidInputError("corrections must be given for stage estimate.")
+        snapshot, allowed = self._index.check_queries(queries, allow)
+        if allowed is not None:
+            return self._corrections.join(snapshot.allowed(allowed, len(queries)))
+        if self._all_rows is None:
+            self._all_rows = self._corrections.join_all(snapshot.whole)
+        return self._all_rows
+
+    def rows_to_estimate_in(self, snapshot: Snapshot) -> EstimateRows:
+        """Return rows of a snapshot that holds some of these."""
+        if self._corrections is None:
+            raise InvalidInputError("corrections must be given for stage estimate.")
+        return self._corrections.join(snapshot.whole)
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of ids, in that order, as uint64 (n, words per row)."""

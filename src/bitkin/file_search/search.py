@@ -14,7 +14,7 @@ from bitkin._load import load_hasher
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import whole_number
 from bitkin.codes import Codes
-from bitkin.errors import InvalidInputError
+from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.file_search.epochs import EpochFileSearch, holds_epochs
 from bitkin.file_search.queries import (
     encode_vectors,
@@ -25,13 +25,16 @@ from bitkin.file_search.queries import (
 from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
-from bitkin.hashers.lengths import NO_LENGTHS
+from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate import Scorer
+from bitkin.rescoring.estimate_scan import QUERY_BITS
+from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
-from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
@@ -57,6 +60,7 @@ def search_files(
     dataset: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
+    first: str | None = None,
 ) -> Neighbors | RaggedNeighbors:
     """Find the nearest rows of every query, all of them in files: what `bitkin search` does.
 
@@ -99,6 +103,11 @@ def search_files(
     column, dataset, n_features, zero_based : optional
         How to read files of vectors, as for `bitkin.io.open_vectors`; meant for `vectors`, too,
         where their format is that of queries.
+    first : {"codes", "estimate"}, optional
+        The stage that looks at all rows. "estimate" needs `corrections` and an index that goes over
+        all rows (FlatIndex, EpochIndex, a stream), keeps k · `oversample` rows for the last stage
+        and loses less than codes do; by default it is the one that pays, as for
+        `Collection.search`.
 
     Returns
     -------
@@ -138,6 +147,7 @@ def search_files(
         corrections=_as_path_or_none(corrections, "corrections"),
         ids=_as_path_or_none(ids, "ids"),
         allow=_as_path_or_none(allow, "allow"),
+        first=first,
     )
     search = open_search(request, VectorFileOptions(column, dataset, n_features, zero_based))
     search.require_result_fits()
@@ -172,6 +182,8 @@ class FileSearch:
         What every stage has taken so far.
     seconds : float
         What searching has taken so far, without reading and encoding queries.
+    first : FirstStage
+        The stage that looks at all rows, and why.
     """
 
     def __init__(
@@ -190,6 +202,9 @@ class FileSearch:
         self._metric = metric = request.metric_or_default
         estimates = any(step.stage == "estimate" for step in self._steps)
         scorer = scorer_for(hasher, metric) if estimates else None
+        self._rows = self._open_rows(request, options, hasher, metric, spelling)
+        self.first = self._choose_first(request, scorer, spelling)
+        self._steps = request.steps(spelling, self.first.stage)
         self._funnel = Funnel(self._steps, scorer, metric)
         self.timings = Timings()
         self.seconds = 0.0
@@ -201,7 +216,6 @@ class FileSearch:
             queries = encode_vectors(request.queries, options, hasher, at_once, self.timings)
         self._queries = queries.batches
         self.n_queries = queries.total
-        self._rows = self._open_rows(request, options, hasher, spelling)
         if hasher is not None and self._steps[-1].stage != "codes":
             self._require_like_lengths(request, options, hasher)
 
@@ -267,11 +281,40 @@ class FileSearch:
         some = np.arange(min(n, _ROWS_FOR_LENGTHS)) * n // max(1, min(n, _ROWS_FOR_LENGTHS))
         guard.require(NO_LENGTHS.with_rows(source.gather(some)), source.name)
 
+    def _choose_first(
+        self, request: SearchRequest, scorer: Scorer | None, spelling: ArgumentSpelling
+    ) -> FirstStage:
+        """Return the stage that looks at all rows: the one asked for, or the one that pays."""
+        if len(self._steps) == 1:
+            return FirstStage("codes", "codes are the last stage too")
+        if scorer is None:
+            return FirstStage("codes", "there are no corrections to estimate by")
+        is_flat = isinstance(self.index, FlatIndex)
+        if request.first == "estimate" and not is_flat:
+            raise ArgumentError(
+                f"must not be estimate for a {type(self.index).__name__}, which looks rows up by "
+                "their codes instead of going over all. Search a FlatIndex, or with "
+                f"{spelling.given('first', 'codes')}.",
+                "first",
+            )
+        if request.first is not None:
+            return FirstStage(request.first, "asked for")
+        if not is_flat:
+            return FirstStage("codes", f"a {type(self.index).__name__} looks rows up by them")
+        model = scorer.model
+        no_words = np.empty((0, 1, model.spec.plane_words), dtype=np.uint64)
+        self.index.check_queries(
+            Codes.from_parts(no_words, model.spec, None, model.fingerprint), None
+        )
+        chooser = FirstStageChooser(scorer, QUERY_BITS, bool(request.vectors))
+        return chooser.choose(self.index.snapshot, self._rows, self._steps[0].keep)
+
     def _open_rows(
         self,
         request: SearchRequest,
         options: VectorFileOptions,
         hasher: Hasher | None,
+        metric: str,
         spelling: ArgumentSpelling,
     ) -> FileRows:
         """Open what the stages need beside the index."""
@@ -281,7 +324,6 @@ class FileSearch:
             source = open_encoded_vectors(request.vectors, options, request.queries, hasher)
             vectors = FileVectors(source, ids, self.index, spelling)
         if request.corrections is not None and hasher is not None:
-            metric = self._funnel.metric
             kept = read_corrections(
                 request.corrections, metric, hasher.fingerprint_, "model", spelling
             )

@@ -18,17 +18,14 @@ from bitkin.arrays import Floats, Ids, Words
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.stretches import Stretches
-from bitkin.index.scan_parts import ScanPart
-from bitkin.kernels.blocks import BLOCK, read_only
+from bitkin.kernels.blocks import BLOCK, read_only, wide_tile_rows
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
 from bitkin.rescoring.estimate import Corrections, PreparedQueries
-from bitkin.rescoring.scan_parts import scan_best
+from bitkin.rescoring.scan_parts import ScoredPart, scan_best
 
 QUERY_BITS = 4
 MOST_QUERY_BITS = 8
 _MOST_UNROLLED = 32  # words × bits of the query in one step; more would only slow the compiler down
-_SHORTEST_UNIT = 64  # rows: what fills a word of a mask
-_UNIT_WORDS = 2048  # of codes that all queries take in turn: 16 KB, half of a first-level cache
 _IN_ORDER = read_only(np.empty(0, dtype=np.int64))
 
 
@@ -111,7 +108,7 @@ def scan_estimates(
     """
     n_queries, n_bits, n_words = queries.planes.shape
 
-    def scan(part: ScanPart, reach: int) -> Neighbors:
+    def scan(part: ScoredPart, reach: int) -> Neighbors:
         some = queries.between(part.first, part.last)
         return _scan(part.stretches, some, reach, has_small)
 
@@ -125,7 +122,7 @@ def _scan(
     n_queries, n_bits, n_words = queries.planes.shape
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
     tile = stretches[0].tiles.shape[3]
-    n_lanes = tile if tile >= _SHORTEST_UNIT else _unit_rows(n_words)
+    n_lanes = tile if tile == BLOCK else wide_tile_rows(1, n_words)
     work = (
         np.empty((1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
         np.empty(n_lanes, dtype=np.int32),
@@ -148,11 +145,3 @@ def _widths(n_bits: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, ...]
     most = max(1, _MOST_UNROLLED // n_bits)
     step = max(words for words in range(1, min(most, n_words) + 1) if n_words % words == 0)
     return (0,) * n_bits, (0,) * step
-
-
-def _unit_rows(n_words: int) -> int:
-    """Return how many rows of narrow tiles are taken at once."""
-    rows = BLOCK
-    while rows > _SHORTEST_UNIT and rows * n_words > _UNIT_WORDS:
-        rows //= 2
-    return rows

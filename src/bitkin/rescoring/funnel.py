@@ -1,5 +1,8 @@
 """The funnel: all rows by their codes, the best of them by the estimate, the best of those by the
 vectors themselves.
+
+Or, with first="estimate", all rows by the estimate with the query in a few bits ("scan"): it keeps
+as few rows as the estimate after codes would.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
-from bitkin.choices import STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
@@ -24,9 +26,17 @@ from bitkin.rescoring.estimate import (
     Scorer,
     distances_from_scores,
 )
+from bitkin.rescoring.estimate_scan import (
+    QUERY_BITS,
+    EstimateRows,
+    QuantizedQueries,
+    scan_estimates,
+)
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.shortlist import Shortlist
 
+STAGES = ("codes", "estimate", "exact")
+FIRST_STAGES = ("codes", "estimate")
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
 
@@ -47,12 +57,19 @@ class Step(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def steps_to(last: str, possible: frozenset[str], k: int, oversample: int) -> tuple[Step, ...]:
+def steps_to(
+    last: str, possible: frozenset[str], k: int, oversample: int, first: str = "codes"
+) -> tuple[Step, ...]:
     """Return the possible stages up to `last`: codes keep k · oversample · 10, the estimate
     k · oversample, the last one k.
+
+    With `first` "estimate", a "scan" of all rows by the estimate is in the place of codes and of
+    the estimate before the last stage.
     """
     if last == "codes":
         return (Step(last, k),)
+    if first == "estimate":
+        return Step("scan", k * oversample), Step(last, k)
     # codes are the roughest measure, so they keep the most
     keeps = {"codes": k * oversample * CODES_PER_ESTIMATE, "estimate": k * oversample}
     before = [stage for stage in STAGES[: STAGES.index(last)] if stage in possible]
@@ -74,6 +91,9 @@ class SearchedRows(Protocol):
         An index that may miss rows may return fewer than k, but not fewer than `least` while there
         are as many.
         """
+
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+        """Return all rows, or those allowed, as a scan by the estimate takes them."""
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
@@ -122,7 +142,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """Stages in their order, the first of them "codes", and what they need.
+    """Stages in their order, the first of them "codes" or "scan", and what they need.
 
     Parameters
     ----------
@@ -130,11 +150,14 @@ class Funnel:
     scorer : Scorer or None
         None where the estimate is not among the stages.
     metric : {"l2", "cosine", "ip"}
+    query_bits : int, default 4
+        Of a number of the query in a "scan".
     """
 
     steps: tuple[Step, ...]
     scorer: Scorer | None
     metric: str
+    query_bits: int = QUERY_BITS
 
     def queries_at_once(self, n_rows: int) -> int:
         """Return how many queries keep the shortlists of a block small."""
@@ -160,9 +183,15 @@ class Funnel:
         n_rows = len(rows)
         # No more columns than rows: nothing is held for neighbours that cannot be.
         k = max(1, min(self.steps[0].keep, n_rows))
-        found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
+        first = self.steps[0].stage
+        if first == "scan":
+            if prepared is None:
+                prepared = self._prepare(batch)
+            found = self._scan(rows, codes, prepared, allow, k)
+        else:
+            found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            since = timings.add("codes", since, len(codes) * n_rows, _count(found))
+            since = timings.add(first, since, len(codes) * n_rows, _count(found))
         for step in self.steps[1:]:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])
@@ -182,14 +211,34 @@ class Funnel:
             return distances_from_scores(found, self.metric)
         return found
 
+    def _require_scorer(self) -> Scorer:
+        if self.scorer is None:
+            raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
+        return self.scorer
+
+    def _prepare(self, batch: Batch) -> PreparedQueries:
+        return self._require_scorer().prepare_queries(batch)
+
+    def _scan(
+        self,
+        rows: SearchedRows,
+        codes: Codes,
+        prepared: PreparedQueries,
+        allow: Ids | None,
+        k: int,
+    ) -> Neighbors:
+        """Return the best k rows of all by the estimate, with queries in a few bits."""
+        queries = QuantizedQueries.from_prepared(prepared, self.query_bits)
+        everything = rows.rows_to_estimate(codes, allow)
+        # l2 keeps roots of small squares
+        return scan_estimates(everything, queries, k, has_small=self.metric == "l2")
+
     def _estimate(
         self, rows: SearchedRows, batch: Batch, prepared: PreparedQueries | None, ids: Ids, k: int
     ) -> Neighbors:
         """Return the best k of every query by their scores."""
-        if self.scorer is None:
-            raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
         if prepared is None:
-            prepared = self.scorer.prepare_queries(batch)
+            prepared = self._prepare(batch)
         coded = rows.coded_in_place(ids) if _is_whole(ids) else None
         if coded is None:
             # Every row is fetched once, however many queries share it.
@@ -200,7 +249,7 @@ class Funnel:
                 rows.corrections(shortlist.wanted),
                 shortlist.places,
             )
-        return self.scorer.nearest(prepared, coded, ids, k)
+        return self._require_scorer().nearest(prepared, coded, ids, k)
 
 
 def _is_whole(ids: Ids) -> bool:

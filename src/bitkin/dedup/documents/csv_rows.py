@@ -11,15 +11,25 @@ from operator import itemgetter
 from typing import Any
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line
+from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line, missing_field
 
 Line = tuple[int, int, bytes]
 Row = tuple[int, int, list[str], bytes]
 
 
 class CsvRows(LineFiles):
-    """Rows of several CSV files that have the same header; blank lines are no rows. `delimiter`
-    stands between columns; other parameters are those of `DocumentFiles`.
+    """Rows of several CSV files that have the same header; blank lines are no rows.
+
+    Parameters
+    ----------
+    paths : list of paths
+    field : str, default "text"
+        The column that holds the text.
+    id_field : str, optional
+        A column that names the document in reports.
+    delimiter : str, default ","
+    names : list of str, optional
+        What messages and reports call the files.
     """
 
     keeps_blank_lines = True  # within quotes they are text
@@ -30,10 +40,12 @@ class CsvRows(LineFiles):
         field: str = "text",
         *,
         id_field: str | None = None,
-        names: Sequence[str] | None = None,
         delimiter: str = ",",
+        names: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(paths, field, id_field=id_field, names=names)
+        super().__init__(paths, names=names)
+        self.field = field
+        self.id_field = id_field
         self.delimiter = delimiter
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
@@ -103,10 +115,10 @@ class CsvRows(LineFiles):
             self.header = data if data.endswith(b"\n") else data + b"\n"
         flaw = None
         wanted = [name for name in (self.field, self.id_field) if name is not None]
-        try:
-            self.require_fields(columns)
-        except InvalidInputError as absent:
-            raise self.located(absent, file, line) from None
+        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
+            if name is not None and name not in columns:
+                absent = missing_field(name, columns, what="column", option=option)
+                raise self.located(absent, file, line)
         if twice := [name for name in wanted if columns.count(name) > 1]:
             flaw = (
                 f"{columns.count(twice[0])} columns {twice[0]!r}, so which one is meant is "

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import MOST_NEIGHBORS
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
@@ -102,7 +101,7 @@ class BandIndex(RowIndex):
             band_bits = min(USUAL_BITS, require_spec(spec).n_bits)
         self._layout = BandLayout(require_spec(spec), band_bits, probes)
         self._budget = (
-            None if budget is None else whole_number(budget, "budget", low=1, high=MOST_NEIGHBORS)
+            None if budget is None else whole_number(budget, "budget", low=1, high=2**31 - 1)
         )
         self._score = one_of(score, "score", _SCORES)
         super().__init__(spec)
@@ -188,7 +187,7 @@ class BandIndex(RowIndex):
         into, so they take no candidate's place; ids in it that are not in the index are passed
         over.
         """
-        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         return self.nearest_in(

@@ -1,0 +1,190 @@
+"""A search that begins with the estimate of all rows, and one that chooses what to begin with."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import bitkin
+from bitkin import Collection, ProjectionHash, WTAHash
+from bitkin.errors import InvalidInputError
+from bitkin.evaluate import nearest
+from bitkin.rescoring import first_stage
+from bitkin.rescoring.corrections import scorer_for
+from bitkin.rescoring.estimate_scan import QuantizedQueries
+from tests.collection.model import rows_like
+from tests.rescoring.test_estimate_scan import truth_of
+
+X, Q = rows_like(700, 17), rows_like(4, 17, seed=1)
+PCA = ProjectionHash(13).fit(X)
+
+
+def kept_by_scan(
+    rows: npt.NDArray[Any], ids: npt.NDArray[Any], metric: str, keep: int
+) -> list[npt.NDArray[Any]]:
+    """The ids that the best `keep` rows of every query have, by NumPy."""
+    prepared = scorer_for(PCA, metric).prepare_queries(Q)
+    queries = QuantizedQueries.from_prepared(prepared, 4)
+    signs = 2 * PCA.encode(rows).symbols().astype(np.int64) - 1
+    numbers = bitkin.corrections(PCA, rows, metric)
+    scores = truth_of(queries, signs, numbers, has_small=metric == "l2")
+    return [ids[np.lexsort((ids, row))[:keep]] for row in scores]
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_the_estimate_of_all_rows_hands_its_best_to_the_last_stage(metric: str) -> None:
+    ids = np.random.default_rng(0).permutation(2000)[:700]
+    collection = Collection.create(None, PCA, metric=metric, first="estimate")
+    for some in np.array_split(np.arange(700), 5):  # ids that interleave: several segments
+        collection.add(X[some], ids=ids[some])
+    collection.upsert(X[:90], ids=ids[600:690])  # whose numbers stand elsewhere then
+    collection.remove(ids[::7])
+    now = {int(i): row for i, row in zip(ids, X, strict=True)}
+    now |= {int(i): row for i, row in zip(ids[600:690], X[:90], strict=True)}
+    for gone in ids[::7]:
+        del now[int(gone)]
+    for allow in (None, ids[::3], ids[::90]):
+        wanted = np.array(sorted(i for i in now if allow is None or i in allow))
+        rows = np.array([now[i] for i in wanted])
+        found = {s: collection.search(Q, 3, stage=s, oversample=4, allow=allow) for s in STAGES}
+        alone = collection.search(Q[2], 3, oversample=4, allow=allow)
+        assert alone.ids.tolist() == found["exact"].ids[2:3].tolist()
+        for q, kept in enumerate(kept_by_scan(rows, wanted, metric, 12)):
+            at = np.sort(np.searchsorted(wanted, kept))
+            truth = nearest(rows[at], Q[q : q + 1], min(3, len(at)), metric)
+            places = found["exact"].ids[q]
+            assert places[places >= 0].tolist() == wanted[at][truth.ids[0]].tolist()
+            best = Collection.create(None, PCA, metric=metric, first="codes")
+            best.add(rows[at], ids=wanted[at])
+            expected = best.search(Q[q], 3, stage="estimate").ids[0]
+            assert found["estimate"].ids[q].tolist() == expected.tolist()
+
+
+STAGES = ("estimate", "exact")
+
+
+def test_any_number_of_threads_and_a_copy_find_the_same(
+    few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.rescoring.scan_parts._SMALL_SCAN", 0)
+    collection = Collection.create(None, PCA)
+    collection.add(X)
+    bitkin.set_threads(1)
+    expected = collection.search(Q, 5, oversample=2, first="estimate").ids.tolist()
+    bitkin.set_threads(3)
+    assert collection.search(Q, 5, oversample=2, first="estimate").ids.tolist() == expected
+    copied = pickle.loads(pickle.dumps(collection))
+    assert copied.search(Q, 5, oversample=2, first="estimate").ids.tolist() == expected
+
+
+def test_few_rows_and_cheap_estimates_need_no_sample() -> None:
+    collection = Collection.create(None, PCA)
+    collection.add(X)
+    explained = collection.explain(Q, 7)  # codes would keep 700
+    assert (explained.first, explained.why) == ("codes", "codes keep all of 700 rows")
+    assert list(explained.stages) == ["encode", "codes", "estimate", "exact"]
+    explained = collection.explain(Q, 6)
+    assert explained.first == "estimate"
+    assert "700 rows costs 0." in explained.why
+    rows = {name: (did.rows_in, did.rows_out) for name, did in explained.stages.items()}
+    assert rows == {"encode": (4, 4), "scan": (2800, 240), "exact": (240, 24)}
+    assert "first stage: estimate (the estimate of" in str(explained)
+    assert explained.hits.ids.tolist() == collection.search(Q, 6).ids.tolist()
+    assert collection.explain(Q, 6, first="codes").why == "asked for"
+    assert collection.explain(Q, 6, stage="codes").why == "codes are the last stage too"
+    wta = Collection.create(None, WTAHash(40, window=4).fit(X))
+    wta.add(X)
+    assert wta.explain(Q, 1).why == "there is no estimate of all rows in this collection"
+
+
+def lengths_apart(n: int) -> npt.NDArray[np.float32]:
+    """Rows whose codes say nothing of their lengths, which matter most."""
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((n, 17)) * np.exp(rng.standard_normal((n, 1)))
+    return np.asarray(rows, dtype=np.float32)
+
+
+def test_where_codes_are_cheaper_a_sample_says_what_they_lose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_stage, "_OFFER", 1e6)  # so that cost never speaks for the estimate
+    rows = lengths_apart(1100)
+    hasher = ProjectionHash(13, normalize=False).fit(rows)
+    collection = Collection.create(None, hasher)
+    collection.add(rows)
+    explained = collection.explain(rows[:2], 1, oversample=2)
+    assert explained.first == "estimate"
+    assert "codes lose 0." in explained.why
+    # nearly all rows are kept: nothing is lost
+    explained = collection.explain(rows[:2], 1, oversample=102)
+    assert explained.first == "codes"
+    assert "codes lose 0.000" in explained.why
+    bare = Collection.create(None, hasher, vectors=None)
+    bare.add(rows)
+    explained = bare.explain(rows[:2], 1, oversample=2)
+    assert explained.why == "there are no vectors to sample what codes would lose"
+    assert explained.first == "estimate"
+
+
+def test_the_choice_depends_on_rows_and_not_on_when_it_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_stage, "_OFFER", 1e6)
+    rows = lengths_apart(1100)
+    hasher = ProjectionHash(13, normalize=False).fit(rows)
+    early, late = Collection.create(None, hasher), Collection.create(None, hasher)
+    whys = []
+    for some in np.array_split(rows, 7):
+        early.add(some)
+        whys.append(early.explain(rows[:1], 1, oversample=1).why)
+    late.add(rows)
+    assert late.explain(rows[:1], 1, oversample=1).why == whys[-1]
+    # taken again where rows have doubled: at 128, 256, 512 and 1,024 of them
+    assert len(early._chooser._lost) == 4  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("settings", "search", "says"),
+    [
+        ({"first": "exact"}, {}, "first must be one of 'codes', 'estimate', got 'exact'"),
+        ({}, {"first": "exact"}, "first must be one of 'codes', 'estimate', got 'exact'"),
+        ({}, {"first": 1}, "first must be one of 'codes', 'estimate', got 1"),
+        ({}, {"first": "estimate", "stage": "codes"}, "first must not be 'estimate' for stage="),
+        ({"query_bits": 0}, {}, "query_bits must be between 1 and 8, got 0"),
+        ({"query_bits": 9}, {}, "query_bits must be between 1 and 8, got 9"),
+        ({"query_bits": "4"}, {}, "query_bits must be a whole number, got '4'"),
+        (
+            {"hasher": WTAHash(8, window=2).fit(X), "first": "estimate"},
+            {},
+            "first must not be 'estimate' in this collection.*got WTAHash",
+        ),
+        (
+            {"hasher": WTAHash(8, window=2).fit(X)},
+            {"first": "estimate"},
+            "first must not be 'estimate' in this collection.*got WTAHash",
+        ),
+        (
+            {"index": "multi", "first": "estimate"},
+            {},
+            "with a MultiIndex, which looks rows up by their codes.*Create it with index='flat'",
+        ),
+        ({"index": "bands"}, {"first": "estimate"}, "with a BandIndex.*search with first='codes'"),
+    ],
+)
+def test_what_cannot_come_first_is_refused(
+    settings: dict[str, Any], search: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=says):
+        Collection.create(None, **{"hasher": PCA, **settings}).search(Q, 1, **search)
+
+
+def test_a_collection_made_to_begin_with_the_estimate_can_still_be_searched_by_codes() -> None:
+    collection = Collection.create(None, PCA, first="estimate")
+    collection.add(X)
+    by_codes = Collection.create(None, PCA, stage="codes")
+    by_codes.add(X)
+    assert collection.search(Q, 4, stage="codes").ids.tolist() == by_codes.search(Q, 4).ids.tolist()
