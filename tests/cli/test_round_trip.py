@@ -81,7 +81,7 @@ def test_without_bits_a_learned_projection_takes_as_many_as_features(
         assert fitted["fingerprint"] == hasher.fingerprint_
     done = run("fit", "vectors.npy", "-o", "other", "--bits", 18)
     assert done.code == 0
-    assert "bitkin: warning: n_bits=18 is more than the 17 directions" in done.err
+    assert "bitkin: warning: --bits 18 is more than the 17 directions" in done.err
 
 
 def test_every_option_of_fit_reaches_the_hasher(folder: Path, run: Run) -> None:
