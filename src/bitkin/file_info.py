@@ -13,6 +13,8 @@ from bitkin.codes import Codes
 from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.projection.rotations import AutoRotation
 from bitkin.index.base import RowIndex
 from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.vectors import open_vectors
@@ -130,6 +132,8 @@ def _about_model(model: Any) -> Facts:
     about["parameters"] = {
         name: _plain(value) for name, value in model.get_params(deep=False).items()
     }
+    if isinstance(model, ProjectionHash) and isinstance(model.rotation, AutoRotation):
+        about["chosen_rotation"] = repr(model.rotation_)
     if hasattr(model, "stream_"):
         about["vectors_learned_from"] = int(model.n_seen_)
     return about

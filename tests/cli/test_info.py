@@ -150,3 +150,20 @@ def test_a_file_that_cannot_be_described_does_not_hide_the_others(run: Run, tmp_
     assert "WTAHash.bitkin: model" in done.out
     assert done.err.startswith(f"bitkin: {tmp_path / 'text'}")
     assert len(run("info", SAVED / "Codes.bitkin", "absent", "--json").objects) == 1
+
+
+@pytest.mark.parametrize("lengths", [(1.0, 1.0), (0.2, 5.0)])
+def test_which_rotation_was_chosen(
+    run: Run, lengths: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((400, 30))) * rng.uniform(*lengths, (400, 1))
+    hasher = bitkin.ProjectionHash(8).fit(X)
+    hasher.save("model")
+    (about,) = run("info", "model", "--json").objects
+    assert about["chosen_rotation"] == repr(hasher.rotation_)
+    assert repr(hasher.rotation_) in run("info", "model").out
+    bitkin.ProjectionHash(8, rotation="itq").fit(X).save("given")
+    (about,) = run("info", "given", "--json").objects
+    assert "chosen_rotation" not in about

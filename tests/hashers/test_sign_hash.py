@@ -190,6 +190,26 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             bitkin.load(tmp_path / "forged")
 
 
+@pytest.mark.parametrize("n_features", [None, 8])
+def test_a_loaded_hasher_has_the_parameters_it_was_made_with(
+    n_features: int | None, tmp_path: Path
+) -> None:
+    hasher = SignHash(n_features).fit(embeddings(40, 8))
+    hasher.save(tmp_path / "signs")
+    loaded = bitkin.load(tmp_path / "signs")
+    assert repr(loaded) == repr(hasher)
+    assert loaded.get_params() == {"n_features": n_features}
+    assert (loaded.n_features_in_, loaded.fingerprint_) == (8, hasher.fingerprint_)
+    # files of older versions do not say what was given
+    write_file(tmp_path / "old", "SignHash", {"n_features": 8}, hasher.fingerprint_, {})
+    assert repr(bitkin.load(tmp_path / "old")) == "SignHash(n_features=8)"
+    for given in (8, {}, {"n_features": 7}, {"n_features": "8"}, {"n_features": 8, "more": 1}):
+        parameters = {"n_features": 8, "given": given}
+        write_file(tmp_path / "forged", "SignHash", parameters, hasher.fingerprint_, {})
+        with pytest.raises(CorruptFileError, match="was given"):
+            bitkin.load(tmp_path / "forged")
+
+
 def test_an_epoch_of_signs_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="snapshot must be a ProjectionHash, got a Sign"):
         bitkin.EpochIndex().begin(SignHash(8).fit())

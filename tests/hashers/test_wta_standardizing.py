@@ -387,3 +387,72 @@ def test_whole_windows_of_products_estimate_the_jaccard_of_conjunctions(
     # products of one window never share a feature in the same factor, which favours agreement a
     # little: up to 0.01, most where sets are small (0.082 for 0.076)
     assert abs(np.mean(rates) - truth) < 0.01 + 2 * error
+
+
+def of_lengths(low: float, high: float) -> npt.NDArray[np.float32]:
+    """Rows around a common direction, times random lengths."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 24)) + rng.standard_normal(24)
+    return np.asarray(rows * rng.uniform(low, high, (400, 1)), dtype=np.float32)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_lengths_that_differ_a_lot_are_warned_of_where_auto_centres(form: Any) -> None:
+    X = of_lengths(0.2, 5)
+    with pytest.warns(
+        UserWarning, match="very different lengths.*center=False.*center=True"
+    ) as told:
+        centred = WTAHash(64).fit(form(X))
+    assert [warning.filename for warning in told] == [__file__]
+    assert centred.center_
+    plain = WTAHash(64, center=False).fit(X)
+    # what it is about: neighbours by cosine are lost, those by l2 are gained
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    shares = [
+        bitkin.evaluate.recall(
+            np.argsort(bitkin.distances(hasher.encode(X), hasher.encode(X)), axis=1)[:, :40],
+            bitkin.evaluate.nearest(rows, rows, 10).ids,
+        )
+        for rows in (unit, X)
+        for hasher in (plain, centred)
+    ]
+    assert shares[0] > shares[1] + 0.05
+    assert shares[2] < shares[3] - 0.05
+
+
+def test_lengths_are_not_warned_of_where_they_do_no_harm_or_were_asked_for() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert WTAHash(16).fit(of_lengths(0.7, 1.3)).center_
+        assert WTAHash(16, center=True).fit(of_lengths(0.2, 5)).center_
+        assert not WTAHash(16, center=False).fit(of_lengths(0.2, 5)).center_
+        many_zeros = of_lengths(0.2, 5) * (np.random.default_rng(1).random((400, 24)) < 0.05)
+        assert not WTAHash(16).fit(many_zeros).center_
+
+
+def test_empty_windows_are_not_counted_in_rows_that_will_be_centred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = []
+    count = WTAHash._count_empty
+
+    def counting(hasher: WTAHash, batch: Any) -> Any:
+        counted.append(batch.shape[0])
+        return count(hasher, batch)
+
+    monkeypatch.setattr(WTAHash, "_count_empty", counting)
+    assert WTAHash(16).fit(uneven()).center_
+    assert counted == []
+    # The first rows alone would be centred, all together are not: what was left out is counted.
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((600, 24)))
+    X[100:] *= rng.random((500, 24)) < 0.05
+    in_parts = WTAHash(16).fit(open_vectors(X, batch_rows=100))
+    assert not in_parts.center_
+    assert sum(counted) == 600
+    counted.clear()
+    read_once = WTAHash(16).fit(open_vectors(iter([X[:100], X[100:]])))
+    assert counted == [100, 500]
+    whole = WTAHash(16).fit(X)
+    assert in_parts.empty_share_ == whole.empty_share_ == read_once.empty_share_ > 0
+    assert in_parts.fingerprint_ == whole.fingerprint_ == read_once.fingerprint_

@@ -19,12 +19,13 @@ from bitkin.collection.rows import Pieces
 from bitkin.collection.vectors import Parts, StagedVectors
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
+from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.corrections import require_corrections, scorer_for
 from bitkin.rescoring.estimate import PreparedQueries, Scorer
-from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard, Lengths
+from bitkin.rescoring.row_lengths import LengthGuard
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]

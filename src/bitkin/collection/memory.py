@@ -20,6 +20,7 @@ from bitkin.collection.ids import CollectionIds
 from bitkin.collection.rows import Column, Pieces, RowSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
+from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
@@ -28,7 +29,6 @@ from bitkin.index.rows.stretches import Stretches
 from bitkin.rescoring.estimate import CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
-from bitkin.rescoring.row_lengths import NO_LENGTHS, Lengths
 
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from bitkin.arrays import Batch
 from bitkin.epochs.state import State
+from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.notices import warn_caller
 from bitkin.rescoring.estimate import Scorer
-from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard
+from bitkin.rescoring.row_lengths import LengthGuard
 
 
 class NewLengths:

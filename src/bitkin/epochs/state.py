@@ -17,12 +17,12 @@ from bitkin.codes import Codes
 from bitkin.epochs.epoch import Epoch
 from bitkin.errors import CodeMismatchError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.estimators.vector_input import fitted_names
+from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
-from bitkin.rescoring.row_lengths import NO_LENGTHS, Lengths
 
 
 @dataclass(frozen=True, eq=False, slots=True)

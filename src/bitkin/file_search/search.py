@@ -25,6 +25,7 @@ from bitkin.file_search.queries import (
 from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
@@ -34,7 +35,7 @@ from bitkin.rescoring.estimate import Scorer
 from bitkin.rescoring.estimate_scan import QUERY_BITS
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
-from bitkin.rescoring.row_lengths import NO_LENGTHS, LengthGuard
+from bitkin.rescoring.row_lengths import LengthGuard
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024

@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from scipy.sparse import issparse
 
-from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.lengths import Lengths
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.wta.wta_hash import WTAHash
 
 _FEWEST_ROWS = 32  # fewer say little about how much lengths differ
 _MOST = 0.1  # of the spread of lengths times the length of the mean; see LengthGuard
-
-
-class Lengths(NamedTuple):
-    """Sums over rows that are not zero."""
-
-    n: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-
-    def plus(self, other: Lengths) -> Lengths:
-        """Return the sums over both."""
-        return Lengths(self.n + other.n, self.total + other.total, self.squares + other.squares)
-
-    def with_rows(self, batch: Batch) -> Lengths:
-        """Return the sums with the rows of a batch."""
-        squares = batch.multiply(batch).sum(axis=1) if issparse(batch) else _squares(batch)
-        squares = np.asarray(squares, dtype=np.float64).reshape(-1)
-        squares = squares[squares > 0]  # zeros have no direction
-        return self.plus(Lengths(len(squares), float(np.sqrt(squares).sum()), float(squares.sum())))
-
-    @property
-    def mean(self) -> float:
-        """Of the lengths."""
-        return self.total / self.n
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation / mean."""
-        return float(np.sqrt(max(0.0, self.squares / self.n - self.mean**2))) / self.mean
-
-
-NO_LENGTHS = Lengths()
 
 
 class LengthGuard:
@@ -136,8 +101,3 @@ def _conflict(hasher: Hasher | SignModel, metric: str) -> tuple[str, bool, float
         )
         return fix, False, float(np.linalg.norm(model.mean))
     return "", False, None
-
-
-def _squares(batch: Any) -> Any:
-    # in float64: squares of float32 numbers leave its range
-    return np.einsum("ij,ij->i", batch, batch, dtype=np.float64)

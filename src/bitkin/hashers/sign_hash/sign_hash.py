@@ -104,17 +104,24 @@ class SignHash(Hasher):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once."""
         check_is_fitted(self)
-        parameters = {"n_features": self.n_features_in_}
+        given = {"n_features": None if self.n_features is None else self.n_features_in_}
+        parameters = {"n_features": self.n_features_in_, "given": given}
         write_file(path, "SignHash", parameters, self.fingerprint_, names_tensor(self))
 
     @classmethod
     def from_stored(cls, stored: StoredFile) -> SignHash:
         """Return the fitted hasher that a file holds."""
-        hasher = cls(stored.parameter("n_features"))
+        n_features = stored.parameter("n_features")
+        hasher = cls(n_features)
         try:
             hasher.fit()
         except InvalidInputError as error:
             raise damaged(stored.name, f"holds what makes no hasher: {error}") from None
+        # files of older versions do not say whether it was given
+        given = stored.optional_parameter("given")
+        if given not in (None, {"n_features": None}, {"n_features": n_features}):
+            raise damaged(stored.name, f"was given {given!r} and has {n_features} features")
+        hasher.n_features = n_features if given is None else given["n_features"]
         if hasher.fingerprint_ != stored.fingerprint:
             raise damaged(stored.name, "has a fingerprint that is not its own")
         restore_names(hasher, stored)

@@ -95,8 +95,9 @@ class WTAHash(Hasher):
         all variance is between them), which images do and bags of words do not, or where an even
         degree would lose signs; off with fewer than 10 rows or more than 65,536 features. It does
         not know your metric: centred codes depend on the lengths of rows, so for cosine scale rows
-        of different lengths to length 1 first, or give False. Centred sparse rows take the time of
-        dense ones.
+        of different lengths to length 1 first, or give False. Where lengths differ a lot (a
+        standard deviation of over 45 % of their mean), it warns. Centred sparse rows take the time
+        of dense ones.
     scale : bool or "auto", default "auto"
         Divide every feature by its standard deviation. "auto" does so with centred features whose
         units cannot be compared: a twentieth of them spreads over ten times as far as the median.
@@ -310,8 +311,8 @@ class WTAHash(Hasher):
     def _survey(
         self, source: VectorSource
     ) -> tuple[RowSurvey, Standardizer, npt.NDArray[np.int64]]:
-        """Read the rows, once unless windows are to be chosen, and set a model of the right
-        windows.
+        """Read the rows, once unless windows are to be chosen or the first rows were to be centred
+        and all together are not, and set a model of the right windows.
 
         Return what was seen, what to do with rows before they are hashed, and the empty windows of
         rows as they are (as `_count_empty`), which mean nothing if they are to be centred.
@@ -340,17 +341,25 @@ class WTAHash(Hasher):
             )
         # densify and alphabet_size do not change winners
         self._set_model(int(window), None, None, int(window), Standardizer())
-        counts = np.zeros(3, dtype=np.int64)
-        if standardizer is None or standardizer.keeps_zeros:
-            centred = self.center != "auto" and bool(self.center)
+        counts, counted = np.zeros(3, dtype=np.int64), standardizer is None
+        may_skip = source.shape[0] is not None or self.center != "auto"
+        if standardizer is None:
             for _, batch in source.batches():
-                if standardizer is None:
-                    survey.look(batch)
-                if not centred:
+                survey.look(batch)
+                # Centred rows have no empty windows to count. Where the rows so far are not for
+                # centring, all are counted on the way; an iterator cannot be read again for it.
+                if counted and may_skip and survey.will_centre():
+                    counted = False
+                if counted:
                     counts += self._count_empty(batch)
-        if survey.n_rows == 0:
-            raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
-        return survey, standardizer or survey.standardizer(), counts
+            if survey.n_rows == 0:
+                raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
+            standardizer = survey.standardizer()
+        if not counted and standardizer.keeps_zeros:
+            counts[:] = 0
+            for _, batch in source.batches():
+                counts += self._count_empty(batch)
+        return survey, standardizer, counts
 
     def _choose_alphabet(self, window: int, densify: str | None) -> int:
         """Return R: a winner is a position below K. Borrowed symbols are reduced: at equal bytes
