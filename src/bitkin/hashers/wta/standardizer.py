@@ -57,6 +57,12 @@ class Standardizer:
         parts = {"centre": self.centre, "factors": self.factors}
         return {name: part for name, part in parts.items() if part is not None}
 
+    def of_columns(self, columns: npt.NDArray[np.int64]) -> Standardizer:
+        """Return what to do with rows that have these columns alone."""
+        centre = None if self.centre is None else self.centre[columns]
+        factors = None if self.factors is None else self.factors[columns]
+        return Standardizer(centre, factors, self.fewest_nonzeros)
+
     def apply_into(self, rows: npt.NDArray[Any], out: Floats) -> Floats:
         """Write dense rows, standardized, to the first rows of `out`; return those."""
         numbers, out = rows, out[: len(rows)]

@@ -132,6 +132,16 @@ class Windows:
         """From features to places, which only sparse rows need."""
         return find_places(self.plan, self.features)
 
+    @functools.cached_property
+    def columns(self) -> npt.NDArray[np.int64]:
+        """All features that any window looks at, ascending."""
+        return read_only(np.unique(self.features).astype(np.int64))
+
+    @functools.cached_property
+    def features_of_columns(self) -> npt.NDArray[np.uint32]:
+        """Like `features`, for rows that have the `columns` alone."""
+        return read_only(np.searchsorted(self.columns, self.features).astype(np.uint32))
+
     def prepare(self, *, sparse: bool) -> None:
         """Draw what hashing needs, once, however many threads ask."""
         drawn = vars(self)  # where cached properties are once they have been computed

@@ -20,6 +20,7 @@ from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.wta.donors import Donors
+from bitkin.hashers.wta.losses import Losses, find_losses
 from bitkin.hashers.wta.parameters import (
     FILLERS,
     MAX_ALPHABET,
@@ -33,7 +34,7 @@ from bitkin.hashers.wta.windows import WindowPlan, Windows
 from bitkin.hashers.wta.winners import cut_rows, find_winners, is_sparse_work
 from bitkin.io.layout import damaged
 from bitkin.io.vectors import VectorSource
-from bitkin.io.vectors.rows import MAX_COLUMNS
+from bitkin.io.vectors.rows import MAX_COLUMNS, lone_as_row
 from bitkin.io.writer import write_file
 from bitkin.kernels.hashing.wta import count_empty_into, pack_winners_into
 from bitkin.notices import warn_caller
@@ -199,6 +200,37 @@ class WTAHash(Hasher):
             indptr.astype(index_type),
         )
         return csr_array(parts, shape=(len(symbols), self._n_features_out))
+
+    def losses(self, X: Any) -> Losses:
+        """Return what every symbol would lose against the row's own: float32 (n, n_hashes,
+        alphabet_size_), from 0 to 1.
+
+        A row's code says which component of a window won. For a vector whose components are known,
+        a query, the largest component minus the one that won elsewhere says more than whether the
+        two winners differ: Σ losses[j, symbol j of a row] ranks rows better than the distance of
+        codes. Numbers are divided by the largest loss of the row. Several components may share a
+        symbol: the smallest loss counts. Windows that are empty have the losses of their donor,
+        times 1/8; all are 0 for a row with nothing to hash.
+
+        `Collection.search` ranks by them; there are n_hashes · alphabet_size_ numbers per row.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin
+        >>> X = np.random.default_rng(0).standard_normal((1000, 20))
+        >>> hasher = bitkin.WTAHash(n_hashes=64).fit(X)
+        >>> losses = hasher.losses(X[:1])[0]
+        >>> losses.shape, losses[np.arange(64), hasher.transform(X[:1])[0]].max().item()
+        ((64, 4), 0.0)
+        """
+        check_is_fitted(self)
+        parts = [self.batch_losses(batch) for _, batch in self._batches(lone_as_row(X))]
+        shape = (0, self.spec_.n_symbols, self.alphabet_size_)
+        return np.concatenate([np.empty(shape, dtype=np.float32), *parts])
+
+    def batch_losses(self, batch: Any) -> Losses:
+        """Return the `losses` of a checked batch."""
+        return find_losses(batch, self._windows, self._standardizer, self._donors)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to `path`: aside first, then in place at once. Windows are drawn

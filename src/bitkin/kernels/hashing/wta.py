@@ -231,6 +231,25 @@ def _hashed_donors_into(winners, probes, waiting, donors, steps):
 
 
 @inlined_kernel
+def _donors_into(winners, fill, probes, room):
+    """Write the donor of every window and how many steps away it is to the first two rows of
+    int32[5, M]; nothing where `fill` is NONE.
+    """
+    donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
+    if fill == ROTATION:
+        _ring_donors_into(winners, donors, steps)
+    elif fill == OPTIMAL:
+        n_waiting = _hashed_donors_into(winners, probes, waiting, donors, steps)
+        if n_waiting:
+            _ring_donors_into(winners, ring_donors, ring_steps)
+            for q in range(n_waiting):
+                i = waiting[q]
+                # from the last window asked the way continues around the ring
+                steps[i] += ring_steps[donors[i]]
+                donors[i] = ring_donors[donors[i]]
+
+
+@inlined_kernel
 def _symbols_into(winners, donors, steps, alphabet, offsets, symbols):
     """Symbols below `alphabet`: the donor's winner, and C for every step to it."""
     for i in range(len(winners)):
@@ -361,7 +380,7 @@ def pack_winners_into(
     Winners that may be too large are reduced in place. `room` (int32[5, M]), `symbols` (uint32[M])
     and `low_bytes` (uint8[8 · ⌈M / 8⌉]) are room for a row.
     """
-    donors, steps, ring_donors, ring_steps, waiting = room[0], room[1], room[2], room[3], room[4]
+    donors, steps = room[0], room[1]
     for r in range(len(winners)):
         n_empty = 0
         for w in range(winners.shape[1]):
@@ -372,17 +391,7 @@ def pack_winners_into(
         if reduce:
             _reduce_into(alphabet, winners[r])
         fill = densify if n_empty else NONE
-        if fill == ROTATION:
-            _ring_donors_into(winners[r], donors, steps)
-        elif fill == OPTIMAL:
-            n_waiting = _hashed_donors_into(winners[r], probes, waiting, donors, steps)
-            if n_waiting:
-                _ring_donors_into(winners[r], ring_donors, ring_steps)
-                for q in range(n_waiting):
-                    i = waiting[q]
-                    # from the last window asked the way continues around the ring
-                    steps[i] += ring_steps[donors[i]]
-                    donors[i] = ring_donors[donors[i]]
+        _donors_into(winners[r], fill, probes, room)
         if fill == NONE:
             for w in range(winners.shape[1]):
                 symbols[w] = max(winners[r, w], 0)
@@ -405,3 +414,81 @@ def count_empty_into(winners, counts):
         else:
             counts[0] += n_empty
             counts[1] += 1
+
+
+@inlined_kernel
+def _window_losses_into(components, losses):
+    """float64[K] -> float64[R]: the largest component minus the one that a symbol stands for; of
+    several the smallest loss, and their mean for a symbol that only borrowing makes.
+    """
+    n_symbols = len(losses)
+    top = components[0]
+    for k in range(1, len(components)):
+        top = max(top, components[k])
+    for s in range(n_symbols):
+        losses[s] = np.inf
+    total, n_finite = 0.0, 0
+    for k in range(len(components)):
+        # by comparison first, since infinity minus infinity is no number
+        loss = top - components[k] if components[k] != top else 0.0
+        if loss < np.inf:
+            total += loss
+            n_finite += 1
+        losses[k % n_symbols] = min(losses[k % n_symbols], loss)
+    # the largest component alone makes n_finite at least 1
+    for s in range(len(components), n_symbols):
+        losses[s] = total / n_finite
+
+
+@kernel
+def symbol_losses_into(
+    rows,
+    features,
+    coefficients,
+    winners,
+    offsets,
+    densify,
+    probes,
+    borrowed,
+    components,
+    room,
+    table,
+    losses,
+):
+    """Rows float64[N, D] and their winners int32[N, M] -> float32[N, M, R]: what every symbol
+    loses against the winner of its window, divided by the largest loss of the row that is finite.
+
+    An empty window has the losses of its donor, moved as its symbol is, times `borrowed`; without a
+    donor they are 0. `components` (float64[M · K]), `room` (int32[5, M]) and `table` (float64[M,
+    R]) are room for a row.
+    """
+    _, n_windows, n_symbols = losses.shape
+    windows = components.reshape(n_windows, -1)
+    for r in range(len(rows)):
+        _components_into(rows[r], features, coefficients, components)
+        largest, n_empty = 0.0, 0
+        for w in range(n_windows):
+            if winners[r, w] < 0:
+                n_empty += 1
+                continue
+            _window_losses_into(windows[w], table[w])
+            for s in range(n_symbols):
+                if table[w, s] < np.inf:
+                    largest = max(largest, table[w, s])
+        fill = densify if 0 < n_empty < n_windows else NONE
+        _donors_into(winners[r], fill, probes, room)
+        for w in range(n_windows):
+            donor, offset, weight = w, 0, 1.0
+            if winners[r, w] < 0:
+                if fill == NONE:
+                    for s in range(n_symbols):
+                        losses[r, w, s] = 0.0
+                    continue
+                donor, offset, weight = room[0, w], np.int64(offsets[room[1, w]]), borrowed
+            for s in range(n_symbols):
+                # at most 1, where losses that are not finite end as well
+                share = min(table[donor, s] / largest, 1.0) if largest > 0.0 else 0.0
+                if largest == 0.0 and table[donor, s] == np.inf:
+                    share = 1.0
+                place = s + offset
+                losses[r, w, place if place < n_symbols else place - n_symbols] = weight * share
