@@ -78,7 +78,7 @@ def test_wide_tiles_are_no_larger_than_half_a_small_cache_where_that_is_possible
 @pytest.mark.parametrize("n_words", [2, 6, 40])
 @pytest.mark.parametrize("share_allowed", [None, 0.5, 0.02])
 @pytest.mark.parametrize("near", [0, 0.2, 2])
-def test_rows_of_a_block_are_marked_alike_in_three_ways(
+def test_rows_of_a_block_are_marked_alike_in_all_ways(
     n_words: int, share_allowed: float | None, near: float
 ) -> None:
     rng = np.random.default_rng(n_words)
@@ -98,12 +98,15 @@ def test_rows_of_a_block_are_marked_alike_in_three_ways(
     place, width = scan._first_tile(tiles, 1, room.wide), source.shape[3]
     ways = {"few"} if share_allowed is not None else set()
     ways |= {"stored", "vectors"} if len(ws) == n_words else {"stored"}
+    ways |= {"narrow"} if len(ws) == n_words and width != BLOCK else set()
     for way in ways:
         found, marks = np.full(BLOCK, -1, dtype=np.int32), np.empty(BLOCK // 64, dtype=np.uint64)
         hit = False
         if way == "few":
             hit = scan._few_closer(tiles, query, limit, ps, ws, given, 1, found, marks)
-        for first in range(0, 0 if way == "few" else BLOCK, width):
+        if way == "narrow":
+            hit = scan._narrow_closer(tiles, 1, query, limit, ps, ws, given, found, marks)
+        for first in range(0, 0 if way in ("few", "narrow") else BLOCK, width):
             tile, word = source[place + first // width], (BLOCK + first) // 64
             lanes, bits = found[first : first + width], marks[first // 64 :]
             if way == "stored":

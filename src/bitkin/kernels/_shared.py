@@ -13,6 +13,7 @@ from bitkin.kernels._kernel import kernel
 
 L2, COSINE, IP = 0, 1, 2  # how a kernel is told the metric
 
+NARROW = 16  # rows of a narrow tile, see `bitkin.kernels.blocks`
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
 _EVERY_2ND_BIT = np.uint64(0x5555555555555555)
@@ -43,18 +44,21 @@ def reverse_bytes(word):
 
 @kernel
 def widen_tiles_into(tiles, first, wide):
-    """Copy the rows of uint64[T, P, W, L] from tile `first` on to wider tiles, uint64[V, P, W, M]
-    with M a multiple of L, until those are full.
+    """Copy the rows of narrow tiles, uint64[T, P, W, 16], from tile `first` on to wide ones,
+    uint64[V, P, W, M] with M a multiple of 16, until those are full.
     """
+    if tiles.shape[3] != NARROW:  # so that the compiler knows the strides, and copies by vectors
+        return
     n_wide, n_planes, n_words, n_lanes = wide.shape
-    n_narrow = n_lanes // tiles.shape[3]
+    n_narrow = n_lanes // NARROW
     for v in range(n_wide):
-        for t in range(n_narrow):
-            tile, start = tiles[first + v * n_narrow + t], t * tiles.shape[3]
-            for p in range(n_planes):
-                for w in range(n_words):
-                    for i in range(tiles.shape[3]):
-                        wide[v, p, w, start + i] = tile[p, w, i]
+        for p in range(n_planes):
+            for w in range(n_words):
+                for t in range(n_narrow):
+                    lanes = tiles[first + v * n_narrow + t, p, w]
+                    out = wide[v, p, w, NARROW * t : NARROW * t + NARROW]
+                    for i in range(NARROW):
+                        out[i] = lanes[i]
 
 
 @kernel

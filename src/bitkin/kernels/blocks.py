@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import kernel
-from bitkin.kernels._shared import popcount
+from bitkin.kernels._shared import NARROW, popcount
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
 BLOCK = 512  # part of the file format, as are the tiles; kernels elsewhere have it compiled in
-_NARROW = 16  # rows of a tile of wide codes
 _STREAMS = 4  # words of a code, of all planes, that are still read as a stream each
 _WIDE_TILE_WORDS = 2048  # 16 KB: half of the smallest first-level cache
 
@@ -28,7 +27,7 @@ _WIDE_TILE_WORDS = 2048  # 16 KB: half of the smallest first-level cache
 @cache
 def tile_rows(n_planes: int, n_words: int) -> int:
     """Return L, the rows of a tile of such codes."""
-    return BLOCK if n_planes * n_words <= _STREAMS else _NARROW
+    return BLOCK if n_planes * n_words <= _STREAMS else NARROW
 
 
 @cache

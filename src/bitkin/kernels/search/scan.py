@@ -4,8 +4,8 @@ The distance of two codes is popcount(OR over planes of (a ^ b)). `ps`, `ws` and
 whose lengths, not values, matter: they fix the number of planes, of words and of blocks taken in
 one step at compile time, so LLVM unrolls those loops and vectorizes the one over the lanes of a
 tile. A block of wide codes, whose tiles are narrow, is copied to wide tiles in the first-level
-cache before its distances are computed; a lone query asks the narrow ones, as they lie in memory,
-whether anything is near at all.
+cache before its distances are computed, for many queries; a lone one takes the narrow ones as they
+lie in memory.
 
 The k smallest are kept by counting: distances are small integers, so a histogram of the candidates
 taken so far gives the exact k-th distance at every moment, whatever k is. Candidates go to a buffer
@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
-from bitkin.kernels._shared import is_allowed, popcount, widen_tiles_into
+from bitkin.kernels._shared import NARROW, is_allowed, popcount, widen_tiles_into
 from bitkin.kernels.blocks import BLOCK, read_only, tile_rows, wide_tile_rows
 
 MAX_UNROLLED = 32  # words a turn; more would only make the compiler slow
@@ -276,6 +276,22 @@ def _stored_closer(lanes, n_lanes, limit, mask, first_word, marks):
         marks[group] = bits
         any_mark |= bits
     return any_mark != _U0
+
+
+@kernel
+def _narrow_closer(tiles, b, query, limit, ps, ws, mask, lanes, marks):
+    """`_stored_closer` of block `b` of narrow tiles, uint64[T, P, W, 16], as they lie in memory,
+    for codes of one turn.
+    """
+    if tiles.shape[3] != NARROW:  # so that the compiler knows the strides, and makes vectors
+        return False
+    n_tiles = BLOCK // NARROW
+    n_lanes = len(lanes) // n_tiles  # 16, which it must not know, or it would unroll the loop
+    for t in range(n_tiles):
+        tile, out = tiles[b * n_tiles + t], lanes[NARROW * t : NARROW * t + NARROW]
+        for i in range(n_lanes):
+            out[i] = _lane_distance(tile, query, 0, i, ps, ws)
+    return _stored_closer(lanes, BLOCK, limit, mask, 8 * b, marks)
 
 
 @kernel
@@ -524,6 +540,12 @@ def k_smallest_into(
                     )
             n_seen += allowed
             continue
+        if alone and tiles.shape[3] == NARROW:
+            if _narrow_closer(tiles, b, queries[0], counts[0, 0], ps, ws, mask, lanes, marks):
+                stop = min(BLOCK, n - start)
+                _offer_marked(numbers, counts, spare, lanes, marks, 0, k, by_id, ids, start, stop)
+            n_seen += allowed
+            continue
         rare = one_turn and n_seen > BLOCK * k
         place = _first_tile(tiles, b, wide)
         for part in range(BLOCK // width):
@@ -648,6 +670,11 @@ def many_smallest_into(
     width = source.shape[3]
     for b in range(first_block, last_block):
         if _allowed_in_block(mask, b) == 0:
+            continue
+        if len(queries) == 1 and tiles.shape[3] == NARROW:
+            if _narrow_closer(tiles, b, queries[0], counts[0, 0], ps, ws, mask, lanes, marks):
+                start, stop = b * BLOCK, min(BLOCK, n - b * BLOCK)
+                _offer_marked(numbers, counts, spare, lanes, marks, 0, k, by_id, ids, start, stop)
             continue
         place = _first_tile(tiles, b, wide)
         for part in range(BLOCK // width):
