@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from _tiny import TINY, sized
+from bitkin.cli.machine.doctor import processor_name, read_bandwidth
 
 
 def interleaved(
@@ -51,7 +52,8 @@ def report(question: str, **figures: Any) -> None:
     print(json.dumps({"question": question, **rounded}, ensure_ascii=False), flush=True)
 
 
-def copy_bandwidth(n_bytes: int = sized(1 << 28, 1 << 16)) -> float:
-    """Return the bytes a second that one thread copies: read once, written once, counted once."""
-    source, target = np.ones(n_bytes, dtype=np.uint8), np.empty(n_bytes, dtype=np.uint8)
-    return n_bytes / interleaved({"copy": lambda: np.copyto(target, source)}, rounds=9)["copy"]
+def report_machine(**figures: Any) -> float:
+    """Print the processor and the bytes a second that one thread reads, by a sum; return those."""
+    read = read_bandwidth(sized(1 << 28, 1 << 16))
+    report("this machine", processor=processor_name(), read_gb_s=read / 1e9, **figures)
+    return read

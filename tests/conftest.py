@@ -8,7 +8,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from bitkin import threads
-from bitkin.index import flat
+from bitkin.index import flat, scan_parts
 
 # A busy machine is not a failure.
 settings.register_profile("patient", deadline=None)
@@ -19,15 +19,15 @@ settings.load_profile("patient")
 def always_cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let even a small scan be cut into parts; returns the numbers of parts, as they come."""
     counts: list[int] = []
-    cut = flat._parts
+    cut = scan_parts.cut_scan
 
     def counted(*arguments: Any) -> list[Any]:
         parts = cut(*arguments)
         counts.append(len(parts))
         return parts
 
-    monkeypatch.setattr(flat, "_WORDS_PER_PIECE", 1)
-    monkeypatch.setattr(flat, "_parts", counted)
+    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
+    monkeypatch.setattr(flat, "cut_scan", counted)
     return counts
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 import bitkin
-from bitkin import warming
-from bitkin.cli.machine import warmup as warmup_command
+from bitkin.choices import WARMUP_TASKS
 from bitkin.errors import InvalidInputError
 
 
@@ -12,7 +11,7 @@ def test_every_task_runs_and_what_is_compiled_is_not_compiled_again() -> None:
     told: list[bitkin.WarmUp] = []
     done = bitkin.warmup(bits=64, report=told.append)
     assert told == done
-    assert [task.task for task in done] == list(warmup_command._TASKS) == list(warming._TASKS)
+    assert tuple(task.task for task in done) == WARMUP_TASKS
     assert [task.kernels for task in bitkin.warmup(bits=64)] == [0] * len(done)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import METRICS, WARMUP_TASKS
 from bitkin.code_spec import MAX_SYMBOLS
 from bitkin.codes import Codes
 from bitkin.collection.collection import Collection
@@ -31,7 +32,6 @@ from bitkin.sets.shingles import shingles
 
 _ROWS, _FEATURES = 1100, 16  # three blocks of 512 lanes, the last one not full
 _STORED = ("float32", "float16", "int8")
-_METRICS = ("l2", "cosine", "ip")
 
 
 class WarmUp(NamedTuple):
@@ -139,7 +139,7 @@ def _warm_collection(rows: Any, lengths: list[int]) -> None:
         normal = ProjectionHash(
             n_bits, projection="random", rotation=None, normalize=True
         ).fit(wide)  # fmt: skip
-        for metric in _METRICS:
+        for metric in METRICS:
             for stored in _STORED:
                 of_metric = normal if metric == "cosine" else hasher
                 collection = Collection.create(None, of_metric, metric=metric, vectors=stored)
@@ -187,14 +187,20 @@ def _warm_classify(rows: Any, lengths: list[int]) -> None:
         classifier.fit(X, labels).predict(X)
 
 
-_TASKS: dict[str, Callable[[Any, list[int]], None]] = {
-    "search": _warm_search,
-    "collection": _warm_collection,
-    "multi": _warm_multi,
-    "bands": _warm_bands,
-    "wta": _warm_wta,
-    "minhash": _warm_minhash,
-    "stream": _warm_stream,
-    "dedup": _warm_dedup,
-    "classify": _warm_classify,
-}
+_TASKS: dict[str, Callable[[Any, list[int]], None]] = dict(
+    zip(
+        WARMUP_TASKS,
+        (
+            _warm_search,
+            _warm_collection,
+            _warm_multi,
+            _warm_bands,
+            _warm_wta,
+            _warm_minhash,
+            _warm_stream,
+            _warm_dedup,
+            _warm_classify,
+        ),
+        strict=True,
+    )
+)

@@ -23,7 +23,7 @@ COMMANDS = [
     "demo", "fit", "encode", "index", "search", "dedup", "stream", "info", "doctor", "warmup",
     "classify",
 ]  # fmt: skip
-HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
+HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
 
 def example_in(text: str) -> str:

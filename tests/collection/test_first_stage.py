@@ -70,7 +70,7 @@ STAGES = ("estimate", "exact")
 def test_any_number_of_threads_and_a_copy_find_the_same(
     few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitkin.rescoring.scan_parts._SMALL_SCAN", 0)
+    monkeypatch.setattr("bitkin.index.scan_parts._WORDS_PER_PART", 1)
     collection = Collection.create(None, PCA)
     collection.add(X)
     bitkin.set_threads(1)

@@ -13,8 +13,8 @@ import scipy.sparse
 
 import bitkin
 from bitkin.dedup import find_duplicate_vectors
-from bitkin.dedup.vector_files import write_dropped_rows, write_kept_rows, write_pairs_of_rows
-from bitkin.dedup.vectors import MISS_RATE, _radii
+from bitkin.dedup.vectors.candidates import MISS_RATE, find_radii
+from bitkin.dedup.vectors.files import write_dropped_rows, write_kept_rows, write_pairs_of_rows
 from bitkin.errors import InvalidInputError
 from bitkin.io import open_vectors
 from tests.dedup.texts import cluster_of
@@ -145,10 +145,10 @@ def test_extreme_float32_is_compared_as_any_other(scale: float) -> None:
 def test_the_radius_leaves_out_as_few_as_it_says() -> None:
     rng = np.random.default_rng(0)
     angles = np.array([0.0, 0.1, np.arccos(0.95), 1.0, np.pi])
-    for angle, radius in zip(angles, _radii(angles, 256), strict=True):
+    for angle, radius in zip(angles, find_radii(angles, 256), strict=True):
         beyond = rng.binomial(256, angle / np.pi, 200_000) > radius
         assert beyond.mean() <= 1.5 * MISS_RATE
-    assert _radii(angles, 256).tolist()[0] == 0
+    assert find_radii(angles, 256).tolist()[0] == 0
 
 
 def test_zero_rows_and_equal_rows() -> None:
@@ -206,4 +206,18 @@ def test_files_of_what_was_found(tmp_path: Path) -> None:
     pairs = [json.loads(line) for line in (tmp_path / "pairs").read_text().splitlines()]
     assert [(pair["row"], pair["other_row"]) for pair in pairs] == list(
         zip(found.first.tolist(), found.second.tolist(), strict=True)
+    )
+
+
+def test_rows_that_are_compared_with_all_meet_others_once() -> None:
+    """Far rows have narrow searches, those near the mean are compared with all at once."""
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((401, 9)) * np.where(np.arange(401) % 3, 1.0, 40.0)[:, None]
+    rows[300:330] = rows[:30] + 0.01
+    truth = near_pairs(rows, "l2", 1.5)
+    every = find_duplicate_vectors(rows, 1.5, metric="l2", pairs="all")
+    listed = sorted(zip(every.first.tolist(), every.second.tolist(), strict=True))
+    assert listed == sorted(truth)
+    assert find_duplicate_vectors(rows, 1.5, metric="l2").cluster_of.tolist() == cluster_of(
+        len(rows), list(truth)
     )

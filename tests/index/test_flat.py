@@ -20,7 +20,7 @@ from bitkin.errors import (
     InvalidInputError,
     UnknownIdError,
 )
-from bitkin.index import flat
+from bitkin.index import scan_parts
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
@@ -154,7 +154,7 @@ class IndexAgainstDictionary(RuleBasedStateMachine):
         super().__init__()
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-        self.patches.setattr(flat, "_WORDS_PER_PIECE", 1)
+        self.patches.setattr(scan_parts, "_WORDS_PER_PART", 1)
         self.rng = np.random.default_rng(0)
         self.spec = CodeSpec(11, 2)
         self.index = FlatIndex(self.spec)

@@ -181,6 +181,24 @@ def test_whole_files_with_impossible_contents_are_refused(tmp_path: Path, mmap: 
     assert len(bitkin.load(crafted("FlatIndex", index, good, path), mmap=mmap)) == 2
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_wide_codes_in_the_layout_of_an_earlier_bitkin_are_refused_with_the_way_out(
+    tmp_path: Path, mmap: bool
+) -> None:
+    spec = {"n_symbols": 320, "bits_per_symbol": 1, "next_id": 9}
+    rest = {"ids": np.array([3, 5]), "searchable": np.full(8, 3, dtype=np.uint64)}
+    before = {"blocks": np.zeros((1, 1, 5, 512), dtype=np.uint64)} | rest
+    path = crafted("FlatIndex", spec, before, tmp_path / "index")
+    with pytest.raises(InvalidInputError, match=r"codes of 320 bits .* Build the index again"):
+        bitkin.load(path, mmap=mmap)
+    now = {"blocks": np.zeros((32, 1, 5, 16), dtype=np.uint64)} | rest
+    assert len(bitkin.load(crafted("FlatIndex", spec, now, path), mmap=mmap)) == 2
+    for shape in ((31, 1, 5, 16), (16, 1, 5, 32)):
+        wrong = {"blocks": np.zeros(shape, dtype=np.uint64)} | rest
+        with pytest.raises(CorruptFileError, match="has a tensor blocks"):
+            bitkin.load(crafted("FlatIndex", spec, wrong, path), mmap=mmap)
+
+
 def test_codes_with_bits_beyond_their_symbols_are_refused_or_at_least_harmless(
     tmp_path: Path,
 ) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import Codes, FlatIndex
+from bitkin.index import scan_parts
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate_scan import scan_estimates_into
-from bitkin.rescoring import scan_parts
 from bitkin.rescoring.estimate import PreparedQueries
 from bitkin.rescoring.estimate_scan import (
     EstimateRows,
@@ -127,7 +127,7 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
 def test_any_number_of_threads_finds_the_same(
     n_queries: int, few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_parts, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
     rng = np.random.default_rng(n_queries)
     signs = rng.choice([-1, 1], (40, 7))[rng.integers(0, 40, 3000)]
     corrections = np.repeat(rng.random((3, 2)), 1000, axis=0).astype(np.float32)

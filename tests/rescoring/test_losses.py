@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, FlatIndex, WTAHash
 from bitkin.errors import InvalidInputError
+from bitkin.index import scan_parts
 from bitkin.kernels.search.losses import MOST_PLANES
-from bitkin.rescoring import scan_parts
 from bitkin.rescoring.losses import N_TERMS, LossQueries, LossScorer
 
 Floats = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
 def test_any_number_of_threads_finds_the_same(
     n_queries: int, few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_parts, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
     hasher, X = fitted(SHAPES[1])
     codes = hasher.encode(np.repeat(X[:40], 75, axis=0))
     index = FlatIndex(hasher.spec_)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitkin.arguments import ArgumentSpelling
-from bitkin.checks import suggest
 from bitkin.cli.methods import options_of_parameters
 from bitkin.cli.shared import require_new
 from bitkin.errors import ArgumentError
@@ -222,6 +221,8 @@ def one_of_choices(value: str, option: str, choices: list[str]) -> str:
     """
     if value in choices:
         return value
+    from bitkin.checks import suggest  # which loads NumPy
+
     hint = suggest(value, choices)
     raise typer.BadParameter(
         f"{value!r} is not one of {', '.join(choices)}.{hint}", param_hint=f"'{option}'"

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from bitkin.choices import METRICS
 from bitkin.cli.arguments import (
     Column,
     Dataset,
@@ -41,7 +42,7 @@ def encode(
         str | None,
         typer.Option(
             help="Of the corrections: l2, cosine or ip; l2 if absent.",
-            autocompletion=complete_from("l2", "cosine", "ip"),
+            autocompletion=complete_from(*METRICS),
         ),
     ] = None,
     fresh: Annotated[
@@ -116,7 +117,7 @@ def _resolve_metric(corrections: Path | None, metric: str | None) -> str:
     """Return the metric of the corrections; one without the other is wrong usage."""
     if corrections is None and metric is not None:
         raise typer.BadParameter("means nothing without --corrections.", param_hint="'--metric'")
-    return one_of_choices("l2" if metric is None else metric, "--metric", ["l2", "cosine", "ip"])
+    return one_of_choices("l2" if metric is None else metric, "--metric", list(METRICS))
 
 
 def _require_place(corrections: Path, out: Path, inputs: list[Path]) -> None:

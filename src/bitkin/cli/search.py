@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.cli.arguments import (
     OPTIONS,
     Column,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     Found = Neighbors | RaggedNeighbors
 
-_MOST_NEIGHBOURS = 2**31 - 1
 _SHOWN_PER_LINE = 10  # neighbours
 
 
@@ -51,7 +51,7 @@ def search(
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, max=_MOST_NEIGHBOURS, help="Neighbours per query; 10 if absent."),
+        typer.Option("-k", min=1, max=MOST_NEIGHBORS, help="Neighbours per query; 10 if absent."),
     ] = None,
     radius: Annotated[
         int | None,
@@ -61,14 +61,14 @@ def search(
         str | None,
         typer.Option(
             help="codes, estimate or exact; if absent, the best that the files given permit.",
-            autocompletion=complete_from("codes", "estimate", "exact"),
+            autocompletion=complete_from(*STAGES),
         ),
     ] = None,
     oversample: Annotated[
         int | None,
         typer.Option(
             min=1,
-            max=_MOST_NEIGHBOURS,
+            max=MOST_NEIGHBORS,
             help="Codes keep k · this · 10 rows, the estimate k · this; 10 if absent.",
         ),
     ] = None,
@@ -97,7 +97,7 @@ def search(
         str | None,
         typer.Option(
             help="Of estimate and exact: l2, cosine or ip; l2 if absent.",
-            autocompletion=complete_from("l2", "cosine", "ip"),
+            autocompletion=complete_from(*METRICS),
         ),
     ] = None,
     ids: Annotated[
@@ -147,11 +147,11 @@ def search(
     from bitkin.input_files import VectorFileOptions
 
     if stage is not None:
-        one_of_choices(stage, "--stage", ["codes", "estimate", "exact"])
+        one_of_choices(stage, "--stage", list(STAGES))
     if first is not None:
-        one_of_choices(first, "--first", ["codes", "estimate"])
+        one_of_choices(first, "--first", list(FIRST_STAGES))
     if metric is not None:
-        one_of_choices(metric, "--metric", ["l2", "cosine", "ip"])
+        one_of_choices(metric, "--metric", list(METRICS))
     request = SearchRequest(
         index,
         queries,

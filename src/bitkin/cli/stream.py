@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.choices import METRICS
 from bitkin.cli.arguments import (
     OPTIONS,
     Forgetting,
@@ -151,7 +152,7 @@ def stream(
         str | None,
         typer.Option(
             help="Of the distances that they are for: l2, cosine or ip. [default: l2]",
-            autocompletion=complete_from("l2", "cosine", "ip"),
+            autocompletion=complete_from(*METRICS),
         ),
     ] = None,
     save_every: Annotated[
@@ -220,7 +221,7 @@ def stream(
     code_format = output_format or ("jsonl" if json and out is None else "raw")
     one_of_choices(format, "--format", ["auto", "f32", "npy", "jsonl"])
     one_of_choices(code_format, "--output-format", ["raw", "jsonl"])
-    one_of_choices(metric or "l2", "--metric", ["l2", "cosine", "ip"])
+    one_of_choices(metric or "l2", "--metric", list(METRICS))
     places = StreamPlaces.from_arguments(out, state, epochs_to, corrections)
     with usage_errors():
         given = {"save_every": save_every, "from_start": from_start or None}

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import require_order, whole_number
+from bitkin.choices import MOST_NEIGHBORS
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.encoding import EncodedRows, Encoder
@@ -19,7 +20,6 @@ from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
 from bitkin.collection.results import Hits, Records, SearchExplanation
 from bitkin.collection.search import find_nearest
 from bitkin.collection.settings import (
-    MOST_NEIGHBORS,
     CollectionSettings,
     new_index,
     not_yet,
@@ -482,7 +482,7 @@ class Collection(Closes):
                 given = next_ids(len(new.codes), now.coded.next_id)
             elif not replaces:
                 _require_absent_ids(now, given)
-            store.put(NewRows(now.ids.register(given), *new))
+            store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
         if len(now):
             warning = self._encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:

@@ -82,8 +82,8 @@ class Encoder:
                 )
             return EncodedRows(self.hasher.encode(vectors), None, None)
         source = self.hasher.open_rows(lone_as_row(vectors), "vectors")
-        # a part of no rows in front, so that joining works where there is no batch
-        codes, kept, corrections = [self._no_codes()], StagedVectors(), Pieces()
+        codes: list[Codes] = []
+        kept, corrections = StagedVectors(), Pieces()
         lengths = NO_LENGTHS
         for first, batch in source.batches():
             if self.scorer is None:
@@ -99,7 +99,7 @@ class Encoder:
             if accept is not None:
                 kept.append(accept(batch, source.name, first))
         return EncodedRows(
-            Codes.concatenate(codes),
+            codes[0] if len(codes) == 1 else Codes.concatenate([self._no_codes(), *codes]),
             None if accept is None else kept,
             None if self.scorer is None else corrections,
             lengths,

@@ -226,14 +226,18 @@ class MemoryStore:
         kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
         return cls(CollectionSnapshot(index, Snapshot(index.spec, fingerprint), ids, kept))
 
-    def put(self, rows: NewRows) -> None:
-        """Add rows, and replace those whose row ids are there: all of it or nothing."""
+    def put(self, rows: NewRows, *, replaces: bool) -> None:
+        """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
+        be. All of it or nothing.
+        """
         now = self.snapshot
-        old = rows.row_ids[now.coded.present(rows.row_ids)]
-        coded = with_rows(without_ids(now.coded, old), rows.codes, rows.row_ids)
+        coded = without_ids(now.coded, rows.row_ids) if replaces else now.coded
+        coded = with_rows(coded, rows.codes, rows.row_ids)
+        if replaces:
+            coded = compact_if_sparse(coded)
         lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
         kept = now.kept.with_rows(rows)
-        self._commit(replace(now, coded=compact_if_sparse(coded), kept=kept, lengths=lengths))
+        self._commit(CollectionSnapshot(now.index, coded, now.ids, kept, lengths))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
@@ -258,7 +262,8 @@ class MemoryStore:
         held = max(new.kept.n_slots, len(new.ids))
         if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
             new = _without_dead_rows(new)
-        self.snapshot = replace(new, coded=new.index.prepare(new.coded))
+        prepared = new.index.prepare(new.coded)
+        self.snapshot = new if prepared is new.coded else replace(new, coded=prepared)
 
 
 def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:

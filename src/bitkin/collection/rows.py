@@ -196,7 +196,7 @@ class RowSlots:
         """
         if len(row_ids) == 0:
             return self
-        if not (row_ids[1:] > row_ids[:-1]).all():
+        if len(row_ids) > 1 and not (row_ids[1:] > row_ids[:-1]).all():
             order = np.argsort(row_ids)
             row_ids, slots = row_ids[order], slots[order]
         runs = list(self.runs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.ids import CollectionIds, IntegerIds, StringIds
@@ -18,10 +19,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS, QUERY_BITS
-from bitkin.rescoring.funnel import FIRST_STAGES, STAGES
-from bitkin.rescoring.pair_distances import METRICS
 
-MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them
 INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),

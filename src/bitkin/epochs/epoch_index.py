@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, is_ascending, one_of, some_of, whole_number
+from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS
 from bitkin.codes import Codes, require_codes
 from bitkin.epochs import files as epoch_files
 from bitkin.epochs.epoch import Epoch
@@ -43,8 +44,6 @@ from bitkin.rescoring.corrections import (
 )
 from bitkin.rescoring.estimate import Corrections
 from bitkin.rescoring.first_stage import FirstStage
-from bitkin.rescoring.funnel import FIRST_STAGES
-from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.written import WrittenStream
 
 
@@ -375,8 +374,8 @@ class EpochIndex:
         can be returned, the rest is id −1 at infinity. `allow` lists the ids that may be returned;
         unknown ones are passed over.
         """
-        k = whole_number(k, "k", low=1, high=2**31 - 1)
-        n_candidates = k * whole_number(oversample, "oversample", low=1, high=2**31 - 1)
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+        n_candidates = k * whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         allowed = None if allow is None else id_array(allow, "allow", any_order=True)
         if first is not None:
             one_of(first, "first", FIRST_STAGES)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import is_ascending
+from bitkin.choices import METRICS
 from bitkin.epochs.epoch import Epoch, EpochCorrections
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.feature_names import TENSOR, encode_names, read_names
@@ -24,7 +25,6 @@ from bitkin.io.layout import damaged
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import TensorChunks, write_file
 from bitkin.rescoring.estimate import Scorer, are_no_squares
-from bitkin.rescoring.pair_distances import METRICS
 
 
 def save(

@@ -15,6 +15,7 @@ import scipy.sparse
 
 from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import METRICS
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate.bounds import Bounds
 from bitkin.evaluate.candidates import NearestCandidates, PairsWithin
@@ -26,7 +27,6 @@ from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.io.vectors.rows import is_in_memory, lone_as_row
-from bitkin.rescoring.pair_distances import METRICS
 
 _BATCHES_PER_BLOCK = 8  # of a source: about 64 MB, beside which the work per block is small
 

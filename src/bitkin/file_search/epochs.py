@@ -11,12 +11,12 @@ import numpy as np
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import FIRST_STAGES, MOST_NEIGHBORS, STAGES
 from bitkin.epochs.epoch_index import EpochIndex
 from bitkin.errors import ArgumentError, BitkinError, InvalidInputError
 from bitkin.file_search.request import (
     DEFAULT_K,
     DEFAULT_OVERSAMPLE,
-    MOST_NEIGHBOURS,
     SearchRequest,
     describe_distances,
 )
@@ -26,7 +26,7 @@ from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.rescoring.first_stage import FirstStage
-from bitkin.rescoring.funnel import BYTES_PER_HIT, FIRST_STAGES, STAGES, Timings
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Timings
 from bitkin.rescoring.rescore import rescore
 from bitkin.stream_files.written import is_stream
 
@@ -77,7 +77,7 @@ class EpochFileSearch:
         spelling: ArgumentSpelling = PYTHON,
     ) -> None:
         _require_possible(request, spelling)
-        high = MOST_NEIGHBOURS
+        high = MOST_NEIGHBORS
         k = DEFAULT_K if request.k is None else request.k
         oversample = DEFAULT_OVERSAMPLE if request.oversample is None else request.oversample
         self._k = whole_number(k, "k", low=1, high=high)
@@ -109,7 +109,7 @@ class EpochFileSearch:
     def _keeps(self) -> tuple[int, int]:
         """Return how many rows the index is asked for, and its oversample."""
         if self._is_exact:
-            return min(self._k * self._oversample, MOST_NEIGHBOURS), _CODES_PER_ESTIMATE
+            return min(self._k * self._oversample, MOST_NEIGHBORS), _CODES_PER_ESTIMATE
         return self._k, self._oversample
 
     def _find(self, batch: Any, timings: Timings) -> Neighbors:

@@ -8,11 +8,10 @@ from typing import NoReturn
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.errors import ArgumentError
-from bitkin.rescoring.funnel import FIRST_STAGES, STAGES, Step, steps_to
-from bitkin.rescoring.pair_distances import METRICS
+from bitkin.rescoring.funnel import Step, steps_to
 
-MOST_NEIGHBOURS = 2**31 - 1  # per query, and what multiplies them
 DEFAULT_K = 10
 DEFAULT_OVERSAMPLE = 10
 
@@ -52,11 +51,11 @@ class SearchRequest:
     def steps(self, spelling: ArgumentSpelling = PYTHON, first: str = "codes") -> tuple[Step, ...]:
         """Return the stages of the search and how many rows each keeps."""
         last = self.last_stage(spelling)
-        k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBOURS)
+        k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBORS)
         oversample = (
             DEFAULT_OVERSAMPLE
             if self.oversample is None
-            else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBOURS)
+            else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         )
         possible = {"codes", last} | (set() if self.corrections is None else {"estimate"})
         return steps_to(last, frozenset(possible), k, oversample, first)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import id_array, some_of, whole_number
+from bitkin.choices import MOST_NEIGHBORS
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import DuplicateIdError, InvalidInputError
@@ -172,8 +173,8 @@ class RowIndex(ABC):
             )
         with self._writer:
             snapshot = self._snapshot_for(codes)
-            old = row_ids[snapshot.present(row_ids)]
-            self._snapshot = self.prepare(with_rows(without_ids(snapshot, old), codes, row_ids))
+            kept = without_ids(snapshot, row_ids)
+            self._snapshot = self.prepare(with_rows(kept, codes, row_ids))
         return row_ids
 
     def remove(self, ids: npt.ArrayLike) -> None:
@@ -230,7 +231,7 @@ class RowIndex(ABC):
         rows are never returned and empty queries find nothing. `allow` lists the ids that may be
         returned; ids in it that are not in the index are passed over.
         """
-        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         return self.nearest_in(snapshot, queries, k, allowed, least=k)

@@ -1,10 +1,6 @@
 """FlatIndex: exact search over all codes, at the speed of memory; and the scan, which other indexes
 use as well.
 
-A scan is cut into pieces for the thread pool, and the results do not depend on the cut. Many
-queries are cut by queries; few queries by rows, and the parts' results merge. A piece takes as many
-queries at once as leave their candidates in the second-level cache.
-
 Of many neighbours most candidates would come early and fall out later. So a sample of the blocks
 says first how far the k-th is about; a query that finds fewer than k within that distance searches
 again without.
@@ -12,7 +8,6 @@ again without.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +20,18 @@ from bitkin.index.base import RowIndex
 from bitkin.index.results import (
     Neighbors,
     RaggedNeighbors,
-    merge_neighbors,
     no_neighbors,
     ragged_neighbors,
 )
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.index.rows.stretches import Stretch, Stretches
+from bitkin.index.rows.stretches import Stretch
+from bitkin.index.scan_parts import (
+    CACHE_BYTES,
+    MOST_QUERIES,
+    ScanPart,
+    cut_scan,
+    nearest_of_parts,
+)
 from bitkin.kernels.blocks import BLOCK, read_only
 from bitkin.kernels.search.scan import (
     ScanState,
@@ -44,11 +45,6 @@ from bitkin.kernels.search.scan import (
     tile_room,
     within_radius_into,
 )
-
-_MOST_QUERIES = 128  # at once: past that nothing is left to gain from a block in cache
-_CACHE_BYTES = 1 << 20  # for the candidates of all queries of a piece
-# Words compared, all queries together, below which another thread costs more than it saves.
-_WORDS_PER_PIECE = 1 << 20
 
 
 class FlatIndex(RowIndex):
@@ -91,14 +87,6 @@ class FlatIndex(RowIndex):
         return scan_within_radius(snapshot, queries, radius, allow)
 
 
-class _ScanPart(NamedTuple):
-    """Queries `first` … `last` over some stretches: one piece of work."""
-
-    first: int
-    last: int
-    stretches: list[Stretch]
-
-
 def scan_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) -> Neighbors:
     """Return the k nearest rows of every query, nearest first, ties by lower id."""
     farther = snapshot.spec.n_symbols + 1
@@ -115,13 +103,9 @@ def scan_nearest(snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None) 
     scan = _Scan(read_only(queries.words), k, reach, not rows.in_order, farther)
     # 12 bytes per candidate (an id and a distance), 4 per entry of a histogram of 64·W distances
     state_bytes = 12 * room_for(reach) + 256 * scan.words.shape[2]
-    parts = _parts(scan.words, rows, _CACHE_BYTES // state_bytes)
-    if len(parts) == 1:
-        return scan.nearest(parts[0])
-    results = threads.run(scan.nearest, parts)
-    if parts[0].first == parts[1].first:  # cut by rows
-        return merge_neighbors(results, k)
-    return Neighbors(*map(np.concatenate, zip(*results, strict=True)))
+    n_words = scan.words.shape[1] * scan.words.shape[2]
+    parts = cut_scan(rows.parts, n_queries, n_words, CACHE_BYTES // state_bytes)
+    return nearest_of_parts(parts, scan.nearest, k)
 
 
 class _Scan(NamedTuple):
@@ -135,9 +119,10 @@ class _Scan(NamedTuple):
     """Whether ids do not ascend over all stretches: equal distances then have to be ordered."""
     farther: int
 
-    def nearest(self, part: _ScanPart) -> Neighbors:
+    def nearest(self, part: ScanPart) -> Neighbors:
         """Search one piece."""
-        words, stretches = self.words[part.first : part.last], part.stretches
+        words = self.words[part.first : part.last]
+        stretches: list[Stretch] = part.stretches
         if not stretches:
             return no_neighbors(len(words), self.k, self.farther, np.int32)
         planes, turn = block_widths(*words.shape[1:])
@@ -196,7 +181,7 @@ def scan_within_radius(
     words = read_only(queries.words[asked])
     widths = block_widths(words.shape[1], words.shape[2])
 
-    def search(part: _ScanPart) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
+    def search(part: ScanPart) -> list[tuple[Ids, Ids, npt.NDArray[np.int32]]]:
         some = words[part.first : part.last]
         query_numbers = asked[part.first : part.last]
         # The kernel stops before a block whose hits, up to 512 per query, might not fit.
@@ -208,7 +193,8 @@ def scan_within_radius(
         )
         work = tile_room(*some.shape[1:])
         found = []
-        for stretch in part.stretches:
+        stretches: list[Stretch] = part.stretches
+        for stretch in stretches:
             while stretch.first < stretch.last:
                 at, count = within_radius_into(*stretch, some, *widths, radius, *out, *work)
                 stretch = stretch._replace(first=at)
@@ -218,7 +204,7 @@ def scan_within_radius(
         return found
 
     rows = snapshot.whole if allow is None else snapshot.allowed(allow, len(asked))
-    parts = _parts(words, rows, _MOST_QUERIES // 2)
+    parts = cut_scan(rows.parts, len(words), words[0].size, MOST_QUERIES // 2)
     pieces = [piece for found in threads.run(search, parts) for piece in found]
     return ragged_neighbors(len(queries), pieces)
 
@@ -240,36 +226,3 @@ def _sampled_rank(stretches: list[Stretch], k: int, step: int) -> int:
     sampled = sum(-(-(s.last - s.first) // step) for s in stretches)
     expected = k * sampled / sum(s.last - s.first for s in stretches)
     return int(expected + 3 * expected**0.5 + 4)
-
-
-def _parts(words: Words, rows: Stretches, most_queries: int) -> list[_ScanPart]:
-    """Cut the scan for the pool; either all parts have all rows, or all have all queries."""
-    n_queries, n_planes, n_words = words.shape
-    most_queries = max(2, min(_MOST_QUERIES, most_queries))
-    work = rows.n_blocks * BLOCK * n_planes * n_words * n_queries
-    workers = max(1, min(threads.get_threads(), work // _WORDS_PER_PIECE))
-    if workers == 1 and n_queries <= most_queries:
-        return [_ScanPart(0, n_queries, rows.parts)]
-    if n_queries < 2 * workers and n_queries <= most_queries:
-        cuts = _cut_rows(rows.parts, rows.n_blocks, workers)
-        return [_ScanPart(0, n_queries, stretches) for stretches in cuts]
-    # Equal pieces, as few rounds of all threads as the cache allows.
-    rounds = -(-n_queries // (workers * most_queries))
-    step = -(-n_queries // (workers * rounds))
-    return [
-        _ScanPart(first, min(first + step, n_queries), rows.parts)
-        for first in range(0, n_queries, step)
-    ]
-
-
-def _cut_rows(stretches: list[Stretch], total: int, n_parts: int) -> Iterator[list[Stretch]]:
-    """Yield the stretches of each of `n_parts` equal runs of all `total` blocks."""
-    for i in range(n_parts):
-        low, high = total * i // n_parts, total * (i + 1) // n_parts
-        part, before = [], 0
-        for s in stretches:
-            first, last = max(low - before, s.first), min(high - before, s.last)
-            if first < last:
-                part.append(s._replace(first=first, last=last))
-            before += s.last
-        yield part

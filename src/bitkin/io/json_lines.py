@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bitkin.errors import InvalidInputError
@@ -27,18 +26,7 @@ _decoder = json.JSONDecoder()
 
 
 class JsonLines(LineFiles):
-    r"""Documents of several files, read as one.
-
-    Parameters
-    ----------
-    paths : list of paths
-        Regular files; a name that ends in .gz is unpacked.
-    field : str, default "text"
-        The field that holds the text.
-    id_field : str, optional
-        A field that names the document in reports.
-    names : list of str, optional
-        What messages and reports call the files; their paths by default.
+    r"""Documents of several files, read as one. Parameters are those of `DocumentFiles`.
 
     Examples
     --------
@@ -48,18 +36,6 @@ class JsonLines(LineFiles):
     >>> [(d.text, d.line, d.id) for d in JsonLines([path], id_field="id").documents()]
     [('one', 1, 7), ('two', 2, 8)]
     """
-
-    def __init__(
-        self,
-        paths: Sequence[str | os.PathLike[str]],
-        field: str = "text",
-        *,
-        id_field: str | None = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(paths, names=names)
-        self.field = field
-        self.id_field = id_field
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
         """Yield every document in order; `progress` is told the bytes read, out of `n_bytes`."""

@@ -56,30 +56,38 @@ def missing_field(
     return InvalidInputError(f"no {what} {name!r}. It has {listed or f'no {what}s'}.{hint}")
 
 
-class LineFiles:
-    """Lines of several files, read as one.
+class DocumentFiles:
+    """Files of documents, read as one: what all formats have in common.
 
     Parameters
     ----------
     paths : list of paths
-        Regular files; a name that ends in .gz is unpacked.
+        Regular files.
+    field : str, default "text"
+        The field or column that holds the text, where the format has such.
+    id_field : str, optional
+        A field or column that names the document in reports.
     names : list of str, optional
         What messages and reports call the files; their paths by default.
     """
 
     unit = "line"
     """What the number of a document counts."""
-    header = b""
-    """What stands once before all lines, in an output too."""
-    keeps_blank_lines = False
 
     def __init__(
-        self, paths: Sequence[str | os.PathLike[str]], *, names: Sequence[str] | None = None
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        field: str = "text",
+        *,
+        id_field: str | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(paths, (str, os.PathLike)) or not paths:
             raise InvalidInputError(f"paths must be a list of at least one path, got {paths!r}.")
         self.paths = [Path(path) for path in paths]
         self.names = list(map(str, self.paths if names is None else names))
+        self.field = field
+        self.id_field = id_field
         self._stamps = [stamp_of(path) for path in self.paths]
 
     @property
@@ -87,13 +95,29 @@ class LineFiles:
         """Bytes of all files as they are stored."""
         return sum(stamp.size for stamp in self._stamps)
 
-    def located(self, flaw: InvalidInputError, file: int, line: int) -> InvalidInputError:
-        """Return an error that says where its flaw is."""
-        return InvalidInputError(f"{self.names[file]}, line {line}: {flaw}")
+    def require_fields(self, there: Sequence[str], what: str = "column") -> None:
+        """Raise unless the fields of text and id are among those `there`."""
+        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
+            if name is not None and name not in there:
+                raise missing_field(name, there, what=what, option=option)
 
     def no_documents(self, wanted: str) -> InvalidInputError:
         """Return the error of files without a document."""
         return InvalidInputError(f"{', '.join(self.names)}: no documents. {wanted}")
+
+
+class LineFiles(DocumentFiles):
+    """Lines of several files, read as one; a name that ends in .gz is unpacked. Parameters are
+    those of `DocumentFiles`.
+    """
+
+    header = b""
+    """What stands once before all lines, in an output too."""
+    keeps_blank_lines = False
+
+    def located(self, flaw: InvalidInputError, file: int, line: int) -> InvalidInputError:
+        """Return an error that says where its flaw is."""
+        return InvalidInputError(f"{self.names[file]}, line {line}: {flaw}")
 
     def lines(self, progress: Callable[[int], None] | None = None) -> Iterator[bytes]:
         """Yield the line of every document in order, byte for byte, its newline included."""

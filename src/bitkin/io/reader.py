@@ -63,6 +63,11 @@ class StoredFile:
         """Return one of the class's parameters, or None where the file has none of that name."""
         return self._parameters.get(key)
 
+    def shape_of(self, key: str) -> tuple[int, ...] | None:
+        """Return the shape of a tensor, or None where the file has none of that name."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.shape
+
     def tensor(
         self, key: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
     ) -> npt.NDArray[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of
+from bitkin.choices import METRICS
 from bitkin.errors import CodeMismatchError, InvalidInputError
 from bitkin.hashers.encoding import (
     RowFile,
@@ -32,7 +33,6 @@ from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.writer import TensorChunks, write_file
 from bitkin.rescoring.corrections import batches_for, scorer_for
 from bitkin.rescoring.estimate import Corrections, Scorer
-from bitkin.rescoring.pair_distances import METRICS
 
 CLASS_NAME = "Corrections"
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitkin.arrays import Batch, Ids
 from bitkin.checks import one_of
+from bitkin.choices import METRICS
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.vector_input import fitted_names
@@ -19,7 +20,6 @@ from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.io.vectors import open_vectors
 from bitkin.rescoring.estimate import Corrections, Scorer, are_no_squares
-from bitkin.rescoring.pair_distances import METRICS
 
 
 def corrections(hasher: ProjectionHash | SignHash, vectors: Any, metric: str = "l2") -> Corrections:

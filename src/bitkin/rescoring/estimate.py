@@ -47,7 +47,9 @@ from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate import (
     ENTRIES,
     NEAR_ROWS,
+    SMALLEST_SQUARE,
     best_estimates_into,
+    encode_row_into,
     estimates_into,
     finish_queries_into,
     prepare_query_into,
@@ -57,7 +59,6 @@ from bitkin.rescoring.pair_distances import METRIC_CODES
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
-SMALLEST_SQUARE = 2.0**-126  # float32 loses digits below
 LONGEST_ROOT = np.float32(2.0**-63)
 _FEW_NUMBERS = 1 << 14  # of rows, whose lengths take less time than cutting them into pieces
 _LONG_ROW = 1 << 12  # whose float32 sums are better left to BLAS
@@ -114,8 +115,35 @@ class Scorer:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
         its first row.
         """
+        lone = self._encode_lone(batch)
+        if lone is not None:
+            return lone
         projected = self.model.project(batch, name)
         return self._pack_signs(projected), self._corrections(projected, batch, name, first)
+
+    def _encode_lone(self, batch: Batch) -> tuple[Codes, Corrections] | None:
+        """Return what `encode` does of one dense row, in one call; None for all others, and where
+        numbers leave the range of float32.
+        """
+        if not _is_lone(batch):
+            return None
+        model = self.model
+        words = np.zeros((1, 1, model.spec.plane_words), dtype=WORD)
+        corrections: Corrections = np.empty((1, 2), dtype=np.float32)
+        within = encode_row_into(
+            read_only(batch)[0],
+            read_only(model.components),
+            read_only(model.offset),
+            read_only(self.mean),
+            read_only(model.scaled_mean[0]),
+            METRIC_CODES[self.metric],
+            model.normalize,
+            model.random,
+            np.empty(model.spec.n_symbols, dtype=np.float32),
+            words[0, 0],
+            corrections[0],
+        )
+        return (self._codes(words), corrections) if within else None
 
     def usual_corrections(self, n_rows: int) -> Corrections | None:
         """Return corrections for codes of which nothing else is known, or None where there are no
@@ -141,6 +169,10 @@ class Scorer:
         """Return the codes of projected rows: their signs."""
         words = np.zeros((len(projected), 1, self.model.spec.plane_words), dtype=WORD)
         self.model.pack(projected, words[:, 0])
+        return self._codes(words)
+
+    def _codes(self, words: Words) -> Codes:
+        """Wrap words, which must not change from now on."""
         words.flags.writeable = False
         return Codes.from_parts(words, self.model.spec, None, self.model.fingerprint)
 
@@ -231,13 +263,7 @@ class Scorer:
         batches need; None for all others, and where numbers leave the range of float32.
         """
         model = self.model
-        if (
-            not isinstance(batch, np.ndarray)
-            or batch.shape[0] != 1
-            or batch.shape[1] > _LONG_ROW
-            or batch.dtype != np.float32
-            or (model.normalize and self.metric == "l2")
-        ):
+        if not _is_lone(batch) or (model.normalize and self.metric == "l2"):
             return None
         n_bits = model.spec.n_symbols
         terms = np.empty((1, 4))
@@ -258,7 +284,7 @@ class Scorer:
             small[0],
             words[0, 0],
         )
-        return self._prepared(words, small, terms) if within else None
+        return PreparedQueries(self._codes(words), small, terms) if within else None
 
     def _finish(self, projected: Projections, seen: Floats, terms: Floats) -> PreparedQueries:
         """Pack the signs of projections, and give the factor of every query its part of the
@@ -268,12 +294,7 @@ class Scorer:
         small = np.empty(projected.shape, dtype=np.float32)
         words = np.zeros((len(projected), 1, model.spec.plane_words), dtype=WORD)
         finish_queries_into(read_only(seen), read_only(projected), terms, small, words)
-        return self._prepared(words, small, terms)
-
-    def _prepared(self, words: Words, small: Projections, terms: Floats) -> PreparedQueries:
-        words.flags.writeable = False
-        codes = Codes.from_parts(words, self.model.spec, None, self.model.fingerprint)
-        return PreparedQueries(codes, small, terms)
+        return PreparedQueries(self._codes(words), small, terms)
 
     def scores(
         self, queries: PreparedQueries, words: Words, corrections: Corrections, places: Ids
@@ -348,6 +369,16 @@ class Scorer:
             read_only(queries.projected[some]),
             read_only(queries.terms[some]),
         )
+
+
+def _is_lone(batch: Batch) -> bool:
+    """Whether a batch is one dense row, short enough for sums in float32."""
+    return (
+        isinstance(batch, np.ndarray)
+        and batch.shape[0] == 1
+        and batch.shape[1] <= _LONG_ROW
+        and bool(batch.dtype == np.float32)
+    )
 
 
 def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:

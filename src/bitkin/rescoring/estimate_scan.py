@@ -18,10 +18,11 @@ from bitkin.arrays import Floats, Ids, Words
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.stretches import Stretches
+from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import BLOCK, read_only, wide_tile_rows
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
 from bitkin.rescoring.estimate import Corrections, PreparedQueries
-from bitkin.rescoring.scan_parts import ScoredPart, scan_best
+from bitkin.rescoring.scan_parts import scan_best
 
 QUERY_BITS = 4
 MOST_QUERY_BITS = 8
@@ -108,7 +109,7 @@ def scan_estimates(
     """
     n_queries, n_bits, n_words = queries.planes.shape
 
-    def scan(part: ScoredPart, reach: int) -> Neighbors:
+    def scan(part: ScanPart, reach: int) -> Neighbors:
         some = queries.between(part.first, part.last)
         return _scan(part.stretches, some, reach, has_small)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
+from bitkin.choices import STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
@@ -35,8 +36,6 @@ from bitkin.rescoring.estimate_scan import (
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.shortlist import Shortlist
 
-STAGES = ("codes", "estimate", "exact")
-FIRST_STAGES = ("codes", "estimate")
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
 

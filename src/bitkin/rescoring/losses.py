@@ -23,6 +23,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.index.rows.stretches import Stretch, Stretches
+from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import read_only, wide_tile_rows
 from bitkin.kernels.search.losses import (
     MOST_PLANES,
@@ -32,7 +33,7 @@ from bitkin.kernels.search.losses import (
     scan_losses_into,
     terms_into,
 )
-from bitkin.rescoring.scan_parts import ScoredPart, scan_best
+from bitkin.rescoring.scan_parts import scan_best
 
 LEVEL_BITS = 3  # of a loss: within 0.004 of the recall of losses that are not rounded
 MOST_LEVEL_BITS = 8
@@ -127,7 +128,7 @@ class LossScorer:
     def _scan(self, rows: Stretches, queries: LossQueries, k: int) -> Neighbors:
         n_queries, n_planes, n_words = queries.codes.words.shape
 
-        def scan(part: ScoredPart, reach: int) -> Neighbors:
+        def scan(part: ScanPart, reach: int) -> Neighbors:
             return _scan_part(
                 part.stretches, queries.take(slice(part.first, part.last)), reach, self.level_bits
             )

@@ -26,7 +26,6 @@ from bitkin.kernels.search.ranking import (
 )
 
 METRIC_CODES = {"l2": L2, "cosine": COSINE, "ip": IP}  # as kernels know them
-METRICS = tuple(METRIC_CODES)
 
 Exponents = npt.NDArray[np.intc]  # a C int, as for `np.frexp`: on Windows `np.ldexp` takes no other
 

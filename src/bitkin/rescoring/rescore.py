@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import METRICS
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -27,7 +28,6 @@ from bitkin.rescoring.corrections import (
 )
 from bitkin.rescoring.estimate import CodedRows, Corrections, Scorer, distances_from_scores
 from bitkin.rescoring.exact import nearest_by_vectors, require_scale
-from bitkin.rescoring.pair_distances import METRICS
 from bitkin.rescoring.shortlist import Shortlist, rows_of
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import METRICS
 from bitkin.closing import Closes
 from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.notices import warn_caller
-from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.opening import StreamOpener, StreamPlaces, hasher_settings
 from bitkin.stream_files.outputs import CODE_FORMATS, StreamWriter, WritesBytes
 from bitkin.stream_files.resuming import Resuming

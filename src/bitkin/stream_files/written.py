@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.checks import one_of
+from bitkin.choices import METRICS
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.io.reader import read_file
-from bitkin.rescoring.pair_distances import METRICS
 from bitkin.stream_files.epoch_folder import is_begun, rows_file
 from bitkin.stream_files.state import is_state, load_state
 
@@ -41,18 +41,7 @@ class StreamPart(NamedTuple):
 
 class WrittenStream:
     """The codes of a stream with the models that made them and, where they were wanted, the
-    corrections.
-
-    Parameters
-    ----------
-    path : path
-        The state of the run, which names all of its files, or the file of codes.
-    corrections : path, optional
-        The file of corrections, where `path` is not a state that names it.
-    metric : {"l2", "cosine", "ip"}, optional
-        That they are for; by default that of the state, or l2.
-    epochs_to : path, optional
-        The folder of models, where `path` is not a state and that is not beside the codes.
+    corrections. Parameters are those of `EpochIndex.from_stream`, except for `vectors`.
 
     Attributes
     ----------

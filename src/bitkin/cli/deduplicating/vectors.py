@@ -36,12 +36,12 @@ class VectorOptions(NamedTuple):
 
 def dedup_vectors(files: list[Path], options: VectorOptions) -> None:
     """Find near-duplicate vectors, write what was asked for, and print what was found."""
-    from bitkin.dedup.vector_files import (
+    from bitkin.dedup.vectors import find_duplicate_vectors
+    from bitkin.dedup.vectors.files import (
         write_dropped_rows,
         write_kept_rows,
         write_pairs_of_rows,
     )
-    from bitkin.dedup.vectors import find_duplicate_vectors
     from bitkin.input_files import VectorFileOptions
 
     _require_threshold(options)

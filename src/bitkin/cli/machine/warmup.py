@@ -6,21 +6,18 @@ from typing import Annotated
 
 import typer
 
+from bitkin.choices import WARMUP_TASKS
 from bitkin.cli.arguments import Json, one_of_choices
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, print_table, progress_bar
-
-_TASKS = (
-    "search", "collection", "multi", "bands", "wta", "minhash", "stream", "dedup", "classify",
-)  # fmt: skip
 
 
 def warmup(
     tasks: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"What to compile for: {', '.join(_TASKS)}; all of them if absent.",
-            autocompletion=complete_from(*_TASKS),
+            help=f"What to compile for: {', '.join(WARMUP_TASKS)}; all of them if absent.",
+            autocompletion=complete_from(*WARMUP_TASKS),
             show_default=False,
         ),
     ] = None,
@@ -44,7 +41,7 @@ def warmup(
 
     Example: bitkin warmup search collection --bits 128 --bits 512
     """
-    chosen = [one_of_choices(task, "TASKS", list(_TASKS)) for task in tasks or _TASKS]
+    chosen = [one_of_choices(task, "TASKS", list(WARMUP_TASKS)) for task in tasks or WARMUP_TASKS]
     from bitkin.warming import WarmUp
     from bitkin.warming import warmup as warm_up
 

@@ -11,25 +11,15 @@ from operator import itemgetter
 from typing import Any
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line, missing_field
+from bitkin.io.line_files import MAX_LINE, Document, LineFiles, decode_line
 
 Line = tuple[int, int, bytes]
 Row = tuple[int, int, list[str], bytes]
 
 
 class CsvRows(LineFiles):
-    """Rows of several CSV files that have the same header; blank lines are no rows.
-
-    Parameters
-    ----------
-    paths : list of paths
-    field : str, default "text"
-        The column that holds the text.
-    id_field : str, optional
-        A column that names the document in reports.
-    delimiter : str, default ","
-    names : list of str, optional
-        What messages and reports call the files.
+    """Rows of several CSV files that have the same header; blank lines are no rows. `delimiter`
+    stands between columns; other parameters are those of `DocumentFiles`.
     """
 
     keeps_blank_lines = True  # within quotes they are text
@@ -40,12 +30,10 @@ class CsvRows(LineFiles):
         field: str = "text",
         *,
         id_field: str | None = None,
-        delimiter: str = ",",
         names: Sequence[str] | None = None,
+        delimiter: str = ",",
     ) -> None:
-        super().__init__(paths, names=names)
-        self.field = field
-        self.id_field = id_field
+        super().__init__(paths, field, id_field=id_field, names=names)
         self.delimiter = delimiter
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
@@ -115,10 +103,10 @@ class CsvRows(LineFiles):
             self.header = data if data.endswith(b"\n") else data + b"\n"
         flaw = None
         wanted = [name for name in (self.field, self.id_field) if name is not None]
-        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
-            if name is not None and name not in columns:
-                absent = missing_field(name, columns, what="column", option=option)
-                raise self.located(absent, file, line)
+        try:
+            self.require_fields(columns)
+        except InvalidInputError as absent:
+            raise self.located(absent, file, line) from None
         if twice := [name for name in wanted if columns.count(name) > 1]:
             flaw = (
                 f"{columns.count(twice[0])} columns {twice[0]!r}, so which one is meant is "

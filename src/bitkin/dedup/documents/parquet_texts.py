@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.errors import InvalidInputError
-from bitkin.io.line_files import Document, missing_field
-from bitkin.io.stable import StableFile, failure_is_corruption, stamp_of
+from bitkin.io.line_files import Document, DocumentFiles
+from bitkin.io.stable import StableFile, failure_is_corruption
 from bitkin.io.vectors.limits import load_extra
 
 _ROWS_AT_ONCE = 1 << 12
 _PLAIN = (str, int, bool, type(None))
 
 
-class ParquetTexts:
-    """Rows of several Parquet files that have the same columns.
-
-    Parameters
-    ----------
-    paths : list of paths
-    field : str, default "text"
-        The column that holds the text.
-    id_field : str, optional
-        A column that names the document in reports.
-    names : list of str, optional
-        What messages and reports call the files; their paths by default.
+class ParquetTexts(DocumentFiles):
+    """Rows of several Parquet files that have the same columns, counted from 0 in each. Parameters
+    are those of `DocumentFiles`.
     """
 
     unit = "row"
-
-    def __init__(
-        self,
-        paths: Sequence[str | os.PathLike[str]],
-        field: str = "text",
-        *,
-        id_field: str | None = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        self.paths = [Path(path) for path in paths]
-        self.names = list(map(str, self.paths if names is None else names))
-        self.field = field
-        self.id_field = id_field
-        self._stamps = [stamp_of(path) for path in self.paths]
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all files as they are stored."""
-        return sum(stamp.size for stamp in self._stamps)
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
         """Yield every document in order; `progress` is told the bytes read, out of `n_bytes`."""
@@ -74,7 +44,7 @@ class ParquetTexts:
                 yield Document(text, file, row, name if isinstance(name, _PLAIN) else str(name))
                 row += 1
         if last_file < 0:
-            raise InvalidInputError(f"{', '.join(self.names)}: no documents.")
+            raise self.no_documents("Every row is one document.")
 
     def write_kept(
         self,
@@ -118,10 +88,10 @@ class ParquetTexts:
     def _require_columns(self, i: int, schema: Any, first: Any) -> None:
         types = load_extra("pyarrow", ".parquet").types
         kinds = {field.name: field.type for field in schema}
-        for name, option in ((self.field, "field"), (self.id_field, "id_field")):
-            if name is not None and name not in kinds:
-                absent = missing_field(name, list(kinds), what="column", option=option)
-                raise InvalidInputError(f"{self.names[i]}: {absent}")
+        try:
+            self.require_fields(list(kinds))
+        except InvalidInputError as absent:
+            raise InvalidInputError(f"{self.names[i]}: {absent}") from None
         kind = kinds[self.field]
         if not (types.is_string(kind) or types.is_large_string(kind)):
             raise InvalidInputError(

@@ -12,7 +12,6 @@ from bitkin.io.line_files import Document, LineFiles, decode_line
 class TextLines(LineFiles):
     """Every line of the files is a document; see `LineFiles`."""
 
-    id_field: str | None = None
     keeps_blank_lines = True
 
     def documents(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:

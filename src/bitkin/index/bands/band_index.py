@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import one_of, whole_number
+from bitkin.choices import MOST_NEIGHBORS
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
@@ -101,7 +102,7 @@ class BandIndex(RowIndex):
             band_bits = min(USUAL_BITS, require_spec(spec).n_bits)
         self._layout = BandLayout(require_spec(spec), band_bits, probes)
         self._budget = (
-            None if budget is None else whole_number(budget, "budget", low=1, high=2**31 - 1)
+            None if budget is None else whole_number(budget, "budget", low=1, high=MOST_NEIGHBORS)
         )
         self._score = one_of(score, "score", _SCORES)
         super().__init__(spec)
@@ -187,7 +188,7 @@ class BandIndex(RowIndex):
         into, so they take no candidate's place; ids in it that are not in the index are passed
         over.
         """
-        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         return self.nearest_in(

@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import whole_number
+from bitkin.choices import MOST_NEIGHBORS
 from bitkin.codes import Codes
 from bitkin.index.base import RowIndex
 from bitkin.index.multi import search as multi_search
@@ -79,7 +80,7 @@ class MultiIndex(RowIndex):
         """Search as `search` does, and return how much was looked up for every query instead of
         what was found.
         """
-        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         account = multi_search.k_nearest(snapshot, queries, k, allowed, self._record)[1]

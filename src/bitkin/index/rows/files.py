@@ -82,7 +82,7 @@ def rows_from(stored: StoredFile) -> Snapshot:
     spec = spec_from_file(stored)
     ids = stored.tensor("ids", np.int64, (None,))
     n_blocks = bitmap.n_blocks(len(ids))
-    tiles = stored.tensor("blocks", np.uint64, _shape_of_tiles(n_blocks, spec))
+    tiles = _tiles_from(stored, n_blocks, spec)
     marks = stored.tensor("searchable", np.uint64, (8 * n_blocks,))
     stored.require_no_more_tensors()
     next_id = stored.parameter("next_id")
@@ -110,6 +110,17 @@ def verify_rows(rows: Snapshot) -> None:
     ids = rows.ids()
     if not is_ascending(ids, strictly=True):
         raise CorruptFileError("the index holds an id twice. Build it again from its codes.")
+
+
+def _tiles_from(stored: StoredFile, n_blocks: int, spec: CodeSpec) -> Words:
+    """Return the codes of a file; those of wide codes lay in tiles of 512 rows once."""
+    shape = _shape_of_tiles(n_blocks, spec)
+    if shape[3] != BLOCK and stored.shape_of("blocks") == (n_blocks, *shape[1:3], BLOCK):
+        raise InvalidInputError(
+            f"{stored.name} has codes of {spec.n_bits} bits in the layout of an earlier bitkin, "
+            "which is no longer read. Build the index again from its codes or vectors."
+        )
+    return stored.tensor("blocks", np.uint64, shape)
 
 
 def _shape_of_tiles(n_blocks: int, spec: CodeSpec) -> tuple[int, int, int, int]:

@@ -38,10 +38,11 @@ def with_rows(snapshot: Snapshot, codes: Codes, ids: Ids) -> Snapshot:
     fingerprint = snapshot.fingerprint or codes.fingerprint
     if len(ids) == 0:
         return replace(snapshot, fingerprint=fingerprint)
-    words, empty, next_id = codes.words, codes.empty, max(snapshot.next_id, int(ids.max()) + 1)
+    words, empty = codes.words, codes.empty
     if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
         order = np.argsort(ids)
         words, ids, empty = words[order], ids[order], None if empty is None else empty[order]
+    next_id = max(snapshot.next_id, int(ids[-1]) + 1)
     segments = list(snapshot.segments)
     taken = 0
     if segments and segments[-1].room and segments[-1].ids[segments[-1].n - 1] < ids[0]:
@@ -76,7 +77,9 @@ def _merge_small(segments: list[Segment], spec: CodeSpec) -> list[Segment]:
 
 
 def without_ids(snapshot: Snapshot, ids: Ids) -> Snapshot:
-    """Return the snapshot without these rows; a segment with none left is dropped."""
+    """Return the snapshot without those of these rows that are there; a segment with none left is
+    dropped.
+    """
     segments = []
     for segment in snapshot.segments:
         rows = segment.find(ids)

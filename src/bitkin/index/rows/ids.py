@@ -40,9 +40,10 @@ def given_ids(n_rows: int, ids: npt.ArrayLike | None) -> Ids | None:
     numbers = id_array(ids).copy()
     if len(numbers) != n_rows:
         raise InvalidInputError(f"ids must be one a row, got {len(numbers)} for {n_rows} rows.")
-    values, counts = np.unique(numbers, return_counts=True)
-    if len(values) < len(numbers):
-        raise DuplicateIdError(
-            f"ids must differ, given more than once: {some_of(values[counts > 1])}."
-        )
+    if n_rows > 1:
+        values, counts = np.unique(numbers, return_counts=True)
+        if len(values) < n_rows:
+            raise DuplicateIdError(
+                f"ids must differ, given more than once: {some_of(values[counts > 1])}."
+            )
     return numbers

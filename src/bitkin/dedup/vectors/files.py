@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from bitkin.dedup.files import write_records
-from bitkin.dedup.vectors import DuplicateVectors
+from bitkin.dedup.vectors.finding import DuplicateVectors
 from bitkin.index.bands.bands import Rows
 from bitkin.io.vectors import VectorSource
 from bitkin.io.writer import write_aside

@@ -1,0 +1,14 @@
+"""Words and bounds of arguments that the library checks and the command line shows.
+
+Plain values, so that `bitkin --help` has them without loading anything.
+"""
+
+from __future__ import annotations
+
+METRICS = ("l2", "cosine", "ip")
+STAGES = ("codes", "estimate", "exact")  # of a search, each better than the one before
+FIRST_STAGES = ("codes", "estimate")  # that look at all rows
+MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them: int32 counts them
+WARMUP_TASKS = (
+    "search", "collection", "multi", "bands", "wta", "minhash", "stream", "dedup", "classify",
+)  # fmt: skip
