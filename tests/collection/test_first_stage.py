@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import bitkin
-from bitkin import Collection, ProjectionHash, WTAHash
+from bitkin import Collection, MinHash, ProjectionHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
 from bitkin.rescoring import first_stage
@@ -96,9 +96,9 @@ def test_few_rows_and_cheap_estimates_need_no_sample() -> None:
     assert explained.hits.ids.tolist() == collection.search(Q, 6).ids.tolist()
     assert collection.explain(Q, 6, first="codes").why == "asked for"
     assert collection.explain(Q, 6, stage="codes").why == "codes are the last stage too"
-    wta = Collection.create(None, WTAHash(40, window=4).fit(X))
-    wta.add(X)
-    assert wta.explain(Q, 1).why == "there is no estimate of all rows in this collection"
+    sets = Collection.create(None, MinHash(8).fit(X))
+    sets.add(X)
+    assert sets.explain(Q, 1).why == "there is no estimate of all rows in this collection"
 
 
 def lengths_apart(n: int) -> npt.NDArray[np.float32]:
@@ -158,14 +158,14 @@ def test_the_choice_depends_on_rows_and_not_on_when_it_was_made(
         ({"query_bits": 9}, {}, "query_bits must be between 1 and 8, got 9"),
         ({"query_bits": "4"}, {}, "query_bits must be a whole number, got '4'"),
         (
-            {"hasher": WTAHash(8, window=2).fit(X), "first": "estimate"},
+            {"hasher": MinHash(8).fit(X), "first": "estimate"},
             {},
-            "first must not be 'estimate' in this collection.*got WTAHash",
+            "first must not be 'estimate' in this collection.*got MinHash",
         ),
         (
-            {"hasher": WTAHash(8, window=2).fit(X)},
+            {"hasher": MinHash(8).fit(X)},
             {"first": "estimate"},
-            "first must not be 'estimate' in this collection.*got WTAHash",
+            "first must not be 'estimate' in this collection.*got MinHash",
         ),
         (
             {"index": "multi", "first": "estimate"},

@@ -76,7 +76,7 @@ def test_what_the_collection_was_made_with_holds_where_a_search_says_nothing(sta
 def test_without_a_word_the_best_stage_is_the_last() -> None:
     assert filled(PCA).stage == filled(WTA).stage == "exact"
     assert filled(PCA, vectors=None).stage == "estimate"
-    assert filled(WTA, vectors=None).stage == "codes"
+    assert filled(WTA, vectors=None).stage == "estimate"
     assert Collection.create(None, MinHash(8).fit(), vectors=None).stage == "codes"
 
 

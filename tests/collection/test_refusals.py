@@ -51,8 +51,12 @@ HASHER = ProjectionHash(8).fit(X)
             "stage must not be 'exact' in a collection with vectors=None",
         ),
         (
-            {"hasher": WTAHash(8, window=2).fit(X), "stage": "estimate"},
-            "stage must not be 'estimate'.*got WTAHash",
+            {"hasher": MinHash(8).fit(X), "stage": "estimate"},
+            "stage must not be 'estimate'.*got MinHash",
+        ),
+        (
+            {"hasher": WTAHash(8, 2, alphabet_size=5000).fit(X), "stage": "estimate"},
+            "stage must not be 'estimate'.*at most 4,096 symbols.*alphabet_size_ = 5,000",
         ),
         (
             {"hasher": MinHash(8).fit()},

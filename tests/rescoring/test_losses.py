@@ -15,6 +15,8 @@ from bitkin import Codes, FlatIndex, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.index import scan_parts
 from bitkin.kernels.search.losses import MOST_PLANES
+from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows
+from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.losses import N_TERMS, LossQueries, LossScorer
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +59,10 @@ def best_of(scores: Floats, ids: npt.NDArray[Any], k: int) -> tuple[list[Any], F
     return [ids[o].tolist() + [-1] * rest for o in order], np.array(found).reshape(-1, k)
 
 
+def all_rows(index: FlatIndex) -> EstimateRows:
+    return EstimateRows.without_corrections(index.snapshot.whole)
+
+
 def fitted(shape: tuple[int, int, int]) -> tuple[WTAHash, npt.NDArray[np.float64]]:
     """A hasher of that shape, and rows like those it was fitted on."""
     X = np.random.default_rng(shape[0]).standard_normal((200, 50))
@@ -95,7 +101,7 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
     queries = X[rng.integers(0, len(X), n_queries)]
     prepared = scorer.prepare_queries(queries)
     k = data.draw(st.sampled_from([1, 10, 600]))
-    found = scorer.scan(rows, prepared, k)
+    found = scorer.scan(EstimateRows.without_corrections(rows), prepared, k)
     truth = truth_of(levels_of(hasher.losses(queries), shape[2]), symbols[there])
     expected_ids, expected = best_of(truth, ids[there], k)
     assert found.ids.tolist() == expected_ids
@@ -110,7 +116,8 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
     places = np.full(listed.shape, -1)
     for place, chosen in zip(places, some, strict=True):
         place[: len(chosen)] = chosen
-    short_found = scorer.nearest(prepared, words[:, :, :, None], places, listed, k)
+    coded = CodedRows(words[:, :, :, None], NO_CORRECTIONS, places, places)
+    short_found = scorer.nearest(prepared, coded, listed, k)
     for q, chosen in enumerate(some):
         short_ids, short_scores = best_of(truth[q : q + 1, chosen], ids[there][chosen], k)
         assert short_found.ids[q].tolist() == short_ids[0]
@@ -131,7 +138,7 @@ def test_any_number_of_threads_finds_the_same(
     for n_threads in (1, 2, 5):
         bitkin.set_threads(n_threads)
         prepared = scorer.prepare_queries(X[:n_queries])
-        found.append(scorer.scan(index.snapshot.whole, prepared, 50))
+        found.append(scorer.scan(all_rows(index), prepared, 50))
     for one in found[1:]:
         assert one.ids.tolist() == found[0].ids.tolist()
         assert one.distances.tolist() == found[0].distances.tolist()
@@ -147,7 +154,7 @@ def test_a_query_with_nothing_to_hash_finds_nothing() -> None:
     index.add(hasher.encode(X))
     scorer = LossScorer(hasher)
     prepared: LossQueries = scorer.prepare_queries(X[6:9])
-    found = scorer.scan(index.snapshot.whole, prepared, 60)
+    found = scorer.scan(all_rows(index), prepared, 60)
     assert (found.ids[1] == -1).all()
     assert np.isinf(found.distances[1]).all()
     assert (found.ids[0] >= 0).sum() == 49
@@ -163,7 +170,7 @@ def test_rows_are_ranked_better_than_by_counting() -> None:
     index = FlatIndex(hasher.spec_)
     index.add(hasher.encode(X))
     scorer = LossScorer(hasher)
-    by_loss = scorer.scan(index.snapshot.whole, scorer.prepare_queries(queries), 50).ids
+    by_loss = scorer.scan(all_rows(index), scorer.prepare_queries(queries), 50).ids
     by_count = index.search(hasher.encode(queries), 50).ids
     # 0.26 against 0.16: random rows have no near neighbours, and gain most
     assert bitkin.evaluate.recall(by_loss, truth) > 1.3 * bitkin.evaluate.recall(by_count, truth)

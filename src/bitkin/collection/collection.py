@@ -106,7 +106,7 @@ class Collection(Closes):
             settings.require_estimate_first(encoder, index)
         if encoder.scorer is not None and isinstance(index, FlatIndex):
             self._chooser = FirstStageChooser(
-                encoder.scorer, settings.query_bits, settings.vectors is not None
+                encoder.scorer, settings.query_bits or QUERY_BITS, settings.vectors is not None
             )
 
     @classmethod
@@ -123,7 +123,7 @@ class Collection(Closes):
         oversample: int = 10,
         index: str | RowIndex = "flat",
         first: str | None = None,
-        query_bits: int = QUERY_BITS,
+        query_bits: int | None = None,
     ) -> Collection:
         """Make an empty collection.
 
@@ -145,8 +145,8 @@ class Collection(Closes):
             Metadata is not in this version yet.
         stage : {"codes", "estimate", "exact", None}, default None
             The last stage of a search that does not name one; None is the best that is possible.
-            "estimate" needs a SignHash, or a ProjectionHash with orthonormal directions or a
-            random projection, "exact" needs vectors.
+            "estimate" needs a WTAHash or SignHash, or a ProjectionHash with orthonormal directions
+            or a random projection, "exact" needs vectors.
         oversample : int, default 10
             Codes keep k · oversample · 10 rows per query for the next stage, the estimate keeps k ·
             oversample.
@@ -158,9 +158,10 @@ class Collection(Closes):
             from "codes".
         first : {"codes", "estimate", None}, default None
             The stage that looks at all rows, for searches that do not name one; see `search`.
-        query_bits : int, default 4
-            Bits to which numbers of a query are rounded where the estimate comes first, 1 to 8.
-            More take more time per row, and find hardly more.
+        query_bits : int or None, default None
+            Bits to which numbers of a query are rounded where the estimate comes first, 1 to 8, and
+            its losses under a WTAHash at every stage. None: 4, and 3 for losses. More take more
+            time per row, and find hardly more.
         """
         if isinstance(path, Hasher):
             raise InvalidInputError(
@@ -174,7 +175,7 @@ class Collection(Closes):
         if fields is not None:
             raise not_yet("fields", _LATER)
         settings = CollectionSettings(vectors, metric, ids, stage, oversample, first, query_bits)
-        encoder = Encoder.from_hasher(hasher, metric)
+        encoder = Encoder.from_hasher(hasher, metric, query_bits)
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
             encoder.hasher.fingerprint_,
@@ -311,6 +312,11 @@ class Collection(Closes):
         last stage, costs some five times as much per row, and loses less. None takes the estimate
         where that costs no more, or where codes lose more than 0.01 of what it finds for a sample
         of the collection's own rows; `explain` says which, and why.
+
+        Under a WTAHash the estimate is what the query loses at the winners of a row (see
+        `WTAHash.losses`), as a share of what a random code would lose: 0 for the query's own code.
+        It ranks rows and says nothing of the metric. So it keeps as many rows for the exact stage
+        as codes would, k · oversample · 10, and None begins with it.
         """
         now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
         return find_nearest(now, self._encoder, funnel, queries, allowed)
@@ -370,11 +376,13 @@ class Collection(Closes):
             allowed = allowed[allowed >= 0]
         wanted = settings.first_stage(first, last, self._encoder, now.index)
         chosen = self._choose_first(wanted, last, now, k * oversample)
-        steps = steps_to(last, self._stages, k, oversample, chosen.stage)
+        scorer = self._encoder.row_scorer
+        ranks_only = scorer is not None and scorer.ranks_only
+        steps = steps_to(last, self._stages, k, oversample, chosen.stage, ranks_only=ranks_only)
         # a search by codes and exact distances alone prepares no estimates
-        scores = any(step.stage in ("scan", "estimate") for step in steps)
-        scorer = self._encoder.scorer if scores else None
-        funnel = Funnel(steps, scorer, settings.metric, settings.query_bits)
+        if not any(step.stage in ("scan", "estimate") for step in steps):
+            scorer = None
+        funnel = Funnel(steps, scorer, settings.metric)
         return now, funnel, allowed, chosen
 
     def _choose_first(
@@ -384,6 +392,11 @@ class Collection(Closes):
             return FirstStage("codes", "codes are the last stage too")
         if wanted is not None:
             return FirstStage(wanted, "asked for")
+        scorer = self._encoder.row_scorer
+        if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
+            if last == "exact" and len(now) <= keep * CODES_PER_ESTIMATE:
+                return FirstStage("codes", f"codes keep all of {len(now):,} rows")
+            return FirstStage("estimate", "what the query loses ranks rows better than counting")
         if self._chooser is None:
             return FirstStage("codes", "there is no estimate of all rows in this collection")
         return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE)

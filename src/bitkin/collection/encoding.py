@@ -22,10 +22,14 @@ from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.corrections import require_corrections, scorer_for
-from bitkin.rescoring.estimate import PreparedQueries, Scorer
+from bitkin.rescoring.estimate import Scorer
+from bitkin.rescoring.estimate_scan import QUERY_BITS
+from bitkin.rescoring.losses import LEVEL_BITS, LossScorer
 from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer, ScoredQueries
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]
@@ -43,10 +47,12 @@ class EncodedRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Encoder:
-    """A hasher of our own, and the scorer of its codes where they can be scored."""
+    """A hasher of our own, and what scores its codes where they can be scored."""
 
     hasher: Hasher
     scorer: Scorer | None
+    """What makes corrections; None where none are needed, or codes cannot be scored."""
+    row_scorer: RowScorer | None
     why_not: str = ""
     """Why codes cannot be scored."""
     takes_sets: bool = False
@@ -55,16 +61,19 @@ class Encoder:
     """What knows rows whose lengths codes and metric see differently."""
 
     @classmethod
-    def from_hasher(cls, hasher: Any, metric: str) -> Encoder:
+    def from_hasher(cls, hasher: Any, metric: str, query_bits: int | None = None) -> Encoder:
         """Freeze a fitted hasher: what is done to it later, such as another `fit`, does not reach
-        the encoder.
+        the encoder. `query_bits` are those of a query in a scan, None for as many as are good.
         """
         own = freeze_hasher(hasher)
         guard = LengthGuard(own, metric)
         try:
-            return cls(own, scorer_for(own, metric), guard=guard)
+            if isinstance(own, WTAHash):
+                return cls(own, None, LossScorer(own, query_bits or LEVEL_BITS), guard=guard)
+            scorer = scorer_for(own, metric)
+            return cls(own, scorer, EstimateScorer(scorer, query_bits or QUERY_BITS), guard=guard)
         except InvalidInputError as error:
-            return cls(own, None, str(error), isinstance(own, MinHash), guard)
+            return cls(own, None, None, str(error), isinstance(own, MinHash), guard)
 
     def encode_rows(
         self, vectors: Any, accept: Accept | None, *, are_first: bool = False
@@ -122,8 +131,12 @@ class Encoder:
         if self.scorer is None:
             if corrections is not None:
                 raise InvalidInputError(
-                    "corrections must be None in this collection, which makes no estimates: "
-                    f"{self.why_not}"
+                    "corrections must be None in this collection, "
+                    + (
+                        f"which makes no estimates: {self.why_not}"
+                        if self.row_scorer is None
+                        else "whose rows are scored by their codes alone."
+                    )
                 )
             return EncodedRows(codes, None, None)
         if corrections is None:
@@ -148,12 +161,12 @@ class Encoder:
 
     def encode_queries(
         self, batch: Batch, name: str, first: int, *, prepare: bool
-    ) -> tuple[Codes, PreparedQueries | None]:
+    ) -> tuple[Codes, ScoredQueries | None]:
         """Return the codes of a batch of queries and, to `prepare` estimates, what those need."""
-        if self.scorer is None or not prepare:
+        if self.row_scorer is None or not prepare:
             return self.hasher.encode_batch(batch, name, first), None
         try:
-            prepared = self.scorer.prepare_queries(batch, name)
+            prepared = self.row_scorer.prepare_queries(batch, name)
         except EnvironmentVariableError:
             raise  # which is about no vectors
         except InvalidInputError as error:

@@ -26,7 +26,7 @@ from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import Stretches
-from bitkin.rescoring.estimate import CodedRows, Corrections
+from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
 
@@ -136,15 +136,15 @@ class CollectionSnapshot:
 
     def _with_corrections(self, rows: Stretches) -> EstimateRows:
         if self.kept.corrections is None:
-            raise InvalidInputError(
-                "corrections must be kept to be read, but this collection has none."
-            )
+            return EstimateRows.without_corrections(rows)
         corrections = self.kept.corrections.rows
         return EstimateRows.from_stretches(rows, corrections, self.kept.slots.slots_in_order)
 
     def words(self, row_ids: Ids) -> Words:
-        """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
-        return self.coded.words(row_ids)[:, 0]
+        """Return the codes of rows that are there, in that order, as uint64 (n, planes, words per
+        plane).
+        """
+        return self.coded.words(row_ids)
 
     def corrections(self, row_ids: Ids) -> Corrections:
         """Return the corrections of rows that are there, in that order."""
@@ -164,13 +164,16 @@ class CollectionSnapshot:
         return self.kept.vectors.gather(self.kept.slots.slots_of(row_ids))
 
     def coded_in_place(self, row_ids: Ids) -> CodedRows | None:
-        """Return codes and corrections of rows that are there where they stand, for (q, m) ids;
-        None while codes are in several segments.
+        """Return codes, and corrections if there are any, of rows that are there where they stand,
+        for (q, m) ids; None while codes are in several segments.
         """
         segments, kept = self.coded.segments, self.kept
-        if len(segments) != 1 or kept.corrections is None:
+        if len(segments) != 1:
             return None
-        places, slots = segments[0].rows_of(row_ids), kept.slots.slots_of(row_ids)
+        places = segments[0].rows_of(row_ids)
+        if kept.corrections is None:
+            return CodedRows(segments[0].tiles, NO_CORRECTIONS, places, places)
+        slots = kept.slots.slots_of(row_ids)
         return CodedRows(segments[0].tiles, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:

@@ -18,7 +18,7 @@ from bitkin.collection.vectors import KINDS, KeptVectors, no_vectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
-from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS, QUERY_BITS
+from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS
 
 INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
@@ -39,7 +39,7 @@ class CollectionSettings:
     stage: str | None
     oversample: int
     first: str | None = None
-    query_bits: int = QUERY_BITS
+    query_bits: int | None = None
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
@@ -51,13 +51,14 @@ class CollectionSettings:
             one_of(self.stage, "stage", STAGES)
         if self.first is not None:
             one_of(self.first, "first", FIRST_STAGES)
-        whole_number(self.query_bits, "query_bits", low=1, high=MOST_QUERY_BITS)
+        if self.query_bits is not None:
+            whole_number(self.query_bits, "query_bits", low=1, high=MOST_QUERY_BITS)
 
     def possible_stages(self, encoder: Encoder) -> frozenset[str]:
         """Return the stages that a search can have."""
         # in the order of the funnel: each stage needs something more to be kept
         possible = {"codes"}
-        if encoder.scorer is not None:
+        if encoder.row_scorer is not None:
             possible.add("estimate")
         if self.vectors is not None:
             possible.add("exact")
@@ -100,7 +101,7 @@ class CollectionSettings:
 
     def require_estimate_first(self, encoder: Encoder, index: RowIndex) -> None:
         """Raise where a search cannot begin with an estimate of all rows."""
-        if encoder.scorer is None:
+        if encoder.row_scorer is None:
             raise InvalidInputError(
                 f"first must not be 'estimate' in this collection: {encoder.why_not}"
             )

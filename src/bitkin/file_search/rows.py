@@ -217,8 +217,8 @@ class FileRows:
         return self._corrections.join(snapshot.whole)
 
     def words(self, row_ids: Ids) -> Words:
-        """Return the codes of ids, in that order, as uint64 (n, words per row)."""
-        return self._index.codes(row_ids).words[:, 0]
+        """Return the codes of ids, in that order, as uint64 (n, planes, words per plane)."""
+        return self._index.codes(row_ids).words
 
     def corrections(self, row_ids: Ids) -> Corrections:
         """Return the corrections of ids, in that order."""

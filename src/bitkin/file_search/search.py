@@ -36,6 +36,7 @@ from bitkin.rescoring.estimate_scan import QUERY_BITS
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
 from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_scorer import EstimateScorer
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
@@ -206,7 +207,8 @@ class FileSearch:
         self._rows = self._open_rows(request, options, hasher, metric, spelling)
         self.first = self._choose_first(request, scorer, spelling)
         self._steps = request.steps(spelling, self.first.stage)
-        self._funnel = Funnel(self._steps, scorer, metric)
+        row_scorer = None if scorer is None else EstimateScorer(scorer)
+        self._funnel = Funnel(self._steps, row_scorer, metric)
         self.timings = Timings()
         self.seconds = 0.0
         # few enough that the shortlists of a batch stay small

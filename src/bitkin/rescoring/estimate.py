@@ -59,6 +59,7 @@ from bitkin.rescoring.pair_distances import METRIC_CODES
 Projections = npt.NDArray[np.float32]
 Corrections = npt.NDArray[np.float32]
 
+NO_CORRECTIONS: Corrections = np.empty((0, 2), dtype=np.float32)
 LONGEST_ROOT = np.float32(2.0**-63)
 _FEW_NUMBERS = 1 << 14  # of rows, whose lengths take less time than cutting them into pieces
 _LONG_ROW = 1 << 12  # whose float32 sums are better left to BLAS
@@ -81,8 +82,11 @@ class CodedRows(NamedTuple):
     """Codes and corrections, and which of them are scored for q queries."""
 
     tiles: Words
-    """uint64 (tiles, 1, words per row, L), L a power of two: row r is `[r // L, 0, :, r % L]`."""
+    """uint64 (tiles, planes, words per plane, L), L a power of two: row r is `[r // L, :, :, r %
+    L]`. Codes of signs have one plane.
+    """
     corrections: Corrections
+    """`NO_CORRECTIONS` where scores need none."""
     places: Ids
     """int64 (q, m): rows of `tiles`; −1 is no match."""
     slots: Ids

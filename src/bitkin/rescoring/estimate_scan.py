@@ -21,7 +21,7 @@ from bitkin.index.rows.stretches import Stretches
 from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import BLOCK, read_only, wide_tile_rows
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
-from bitkin.rescoring.estimate import Corrections, PreparedQueries
+from bitkin.rescoring.estimate import NO_CORRECTIONS, Corrections, PreparedQueries
 from bitkin.rescoring.scan_parts import scan_best
 
 QUERY_BITS = 4
@@ -75,11 +75,17 @@ class EstimateStretch(NamedTuple):
 
 
 class EstimateRows(NamedTuple):
-    """All rows of a scan by the estimate."""
+    """All rows of a scan by the estimate, or by other scores, which may need no corrections."""
 
     parts: list[EstimateStretch]
     n_rows: int
     """At least as many as can be returned."""
+
+    @classmethod
+    def without_corrections(cls, rows: Stretches) -> EstimateRows:
+        """Take codes alone."""
+        parts = [EstimateStretch(*part, NO_CORRECTIONS, _IN_ORDER) for part in rows.parts]
+        return cls(parts, rows.n_rows)
 
     @classmethod
     def from_stretches(

@@ -20,20 +20,10 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
-from bitkin.rescoring.estimate import (
-    CodedRows,
-    Corrections,
-    PreparedQueries,
-    Scorer,
-    distances_from_scores,
-)
-from bitkin.rescoring.estimate_scan import (
-    QUERY_BITS,
-    EstimateRows,
-    QuantizedQueries,
-    scan_estimates,
-)
+from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
+from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
+from bitkin.rescoring.row_scorer import RowScorer, ScoredQueries
 from bitkin.rescoring.shortlist import Shortlist
 
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
@@ -57,16 +47,27 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=64)
 def steps_to(
-    last: str, possible: frozenset[str], k: int, oversample: int, first: str = "codes"
+    last: str,
+    possible: frozenset[str],
+    k: int,
+    oversample: int,
+    first: str = "codes",
+    *,
+    ranks_only: bool = False,
 ) -> tuple[Step, ...]:
     """Return the possible stages up to `last`: codes keep k · oversample · 10, the estimate
     k · oversample, the last one k.
 
     With `first` "estimate", a "scan" of all rows by the estimate is in the place of codes and of
-    the estimate before the last stage.
+    the estimate before the last stage. Scores that rank rows only (`ranks_only`) are no step
+    between codes and the exact stage, and as a first one they keep as many rows as codes.
     """
     if last == "codes":
         return (Step(last, k),)
+    if ranks_only:
+        stage = "scan" if first == "estimate" else "codes"
+        ends = stage == "scan" and last == "estimate"  # the scan has found the k best already
+        return Step(stage, k if ends else k * oversample * CODES_PER_ESTIMATE), Step(last, k)
     if first == "estimate":
         return Step("scan", k * oversample), Step(last, k)
     # codes are the roughest measure, so they keep the most
@@ -95,7 +96,9 @@ class SearchedRows(Protocol):
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
 
     def words(self, row_ids: Ids) -> Words:
-        """Return the codes of rows that are there, in that order, as uint64 (n, words per row)."""
+        """Return the codes of rows that are there, in that order, as uint64 (n, planes, words per
+        plane).
+        """
 
     def corrections(self, row_ids: Ids) -> Corrections:
         """Return the corrections of rows that are there, in that order."""
@@ -146,17 +149,14 @@ class Funnel:
     Parameters
     ----------
     steps : tuple of Step
-    scorer : Scorer or None
+    scorer : RowScorer or None
         None where the estimate is not among the stages.
     metric : {"l2", "cosine", "ip"}
-    query_bits : int, default 4
-        Of a number of the query in a "scan".
     """
 
     steps: tuple[Step, ...]
-    scorer: Scorer | None
+    scorer: RowScorer | None
     metric: str
-    query_bits: int = QUERY_BITS
 
     def queries_at_once(self, n_rows: int) -> int:
         """Return how many queries keep the shortlists of a block small."""
@@ -169,7 +169,7 @@ class Funnel:
         codes: Codes,
         allow: Ids | None,
         *,
-        prepared: PreparedQueries | None = None,
+        prepared: ScoredQueries | None = None,
         timings: Timings | None = None,
     ) -> Neighbors:
         """Return the nearest rows of a batch of queries, as many columns as the last stage keeps.
@@ -185,7 +185,7 @@ class Funnel:
         first = self.steps[0].stage
         if first == "scan":
             if prepared is None:
-                prepared = self._prepare(batch)
+                prepared = self._require_scorer().prepare_queries(batch)
             found = self._scan(rows, codes, prepared, allow, k)
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
@@ -207,48 +207,43 @@ class Funnel:
         # scores rank rows for the next stage as they are; only those that are reported become
         # distances
         if self.steps[-1].stage == "estimate":
-            return distances_from_scores(found, self.metric)
+            return self._require_scorer().reported(found)
         return found
 
-    def _require_scorer(self) -> Scorer:
+    def _require_scorer(self) -> RowScorer:
         if self.scorer is None:
             raise InvalidInputError("hasher must be one whose codes can be scored for an estimate.")
         return self.scorer
-
-    def _prepare(self, batch: Batch) -> PreparedQueries:
-        return self._require_scorer().prepare_queries(batch)
 
     def _scan(
         self,
         rows: SearchedRows,
         codes: Codes,
-        prepared: PreparedQueries,
+        prepared: ScoredQueries,
         allow: Ids | None,
         k: int,
     ) -> Neighbors:
         """Return the best k rows of all by the estimate, with queries in a few bits."""
-        queries = QuantizedQueries.from_prepared(prepared, self.query_bits)
-        everything = rows.rows_to_estimate(codes, allow)
-        # l2 keeps roots of small squares
-        return scan_estimates(everything, queries, k, has_small=self.metric == "l2")
+        return self._require_scorer().scan(rows.rows_to_estimate(codes, allow), prepared, k)
 
     def _estimate(
-        self, rows: SearchedRows, batch: Batch, prepared: PreparedQueries | None, ids: Ids, k: int
+        self, rows: SearchedRows, batch: Batch, prepared: ScoredQueries | None, ids: Ids, k: int
     ) -> Neighbors:
         """Return the best k of every query by their scores."""
+        scorer = self._require_scorer()
         if prepared is None:
-            prepared = self._prepare(batch)
+            prepared = scorer.prepare_queries(batch)
         coded = rows.coded_in_place(ids) if _is_whole(ids) else None
         if coded is None:
             # Every row is fetched once, however many queries share it.
             ids = _in_order(ids)
             shortlist = Shortlist.from_ids(ids)
-            coded = CodedRows.gathered(
-                rows.words(shortlist.wanted),
-                rows.corrections(shortlist.wanted),
-                shortlist.places,
-            )
-        return self._require_scorer().nearest(prepared, coded, ids, k)
+            words, corrections = rows.words(shortlist.wanted), NO_CORRECTIONS
+            if scorer.needs_corrections:
+                corrections = rows.corrections(shortlist.wanted)
+            places = shortlist.places
+            coded = CodedRows(words[:, :, :, None], corrections, places, places)
+        return scorer.nearest(prepared, coded, ids, k)
 
 
 def _is_whole(ids: Ids) -> bool:

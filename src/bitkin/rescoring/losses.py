@@ -22,7 +22,6 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.results import Neighbors, no_neighbors
-from bitkin.index.rows.stretches import Stretch, Stretches
 from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import read_only, wide_tile_rows
 from bitkin.kernels.search.losses import (
@@ -33,6 +32,8 @@ from bitkin.kernels.search.losses import (
     scan_losses_into,
     terms_into,
 )
+from bitkin.rescoring.estimate import CodedRows
+from bitkin.rescoring.estimate_scan import EstimateRows, EstimateStretch
 from bitkin.rescoring.scan_parts import scan_best
 
 LEVEL_BITS = 3  # of a loss: within 0.004 of the recall of losses that are not rounded
@@ -70,6 +71,8 @@ class LossScorer:
     hasher: WTAHash
     level_bits: int = LEVEL_BITS
     """To which losses are rounded."""
+    needs_corrections = False
+    ranks_only = True
 
     def __post_init__(self) -> None:
         if self.hasher.spec_.n_symbols << self.level_bits > _FARTHER:
@@ -83,9 +86,9 @@ class LossScorer:
                 f"alphabet_size_ = {self.hasher.alphabet_size_:,}. Give it a smaller alphabet_size."
             )
 
-    def prepare_queries(self, batch: Batch, name: str = "queries", first: int = 0) -> LossQueries:
+    def prepare_queries(self, batch: Batch, name: str = "queries") -> LossQueries:
         """Return the codes of a batch of queries, and what they lose at every symbol."""
-        codes = self.hasher.encode_batch(batch, name, first)
+        codes = self.hasher.encode_batch(batch, name, 0)
         n_queries, n_planes, n_words = codes.words.shape
         n_symbols = self.hasher.alphabet_size_
         bases, totals = np.zeros(n_queries, dtype=np.int64), np.empty(n_queries)
@@ -114,7 +117,7 @@ class LossScorer:
             read_only(units),
         )
 
-    def scan(self, rows: Stretches, queries: LossQueries, k: int) -> Neighbors:
+    def scan(self, rows: EstimateRows, queries: LossQueries, k: int) -> Neighbors:
         """Return the best k of all rows for every query, ties by lower id, with the distances that
         are reported.
         """
@@ -125,7 +128,11 @@ class LossScorer:
             return found
         return self._scan(rows, queries, k)
 
-    def _scan(self, rows: Stretches, queries: LossQueries, k: int) -> Neighbors:
+    def reported(self, found: Neighbors) -> Neighbors:
+        """Return the same with float32 distances."""
+        return Neighbors(found.ids, found.distances.astype(np.float32))
+
+    def _scan(self, rows: EstimateRows, queries: LossQueries, k: int) -> Neighbors:
         n_queries, n_planes, n_words = queries.codes.words.shape
 
         def scan(part: ScanPart, reach: int) -> Neighbors:
@@ -136,17 +143,13 @@ class LossScorer:
         cost = n_words * self.level_bits * n_planes
         return scan_best(rows.parts, n_queries, cost, k, rows.n_rows, scan)
 
-    def nearest(
-        self, queries: LossQueries, tiles: Words, places: Ids, ids: Ids, k: int
-    ) -> Neighbors:
-        """Return the best k of a shortlist for every query, as `scan` does.
-
-        Row r is `tiles[r // L, :, :, r % L]`, L a power of two; `places`, int64 (q, m), are rows,
-        and `ids` what they are called; −1 is no match.
+    def nearest(self, queries: LossQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
+        """Return the best k of a shortlist for every query, as `scan` does; `ids`, int64 (q, m), is
+        what its rows are called, −1 for no match.
         """
         n_queries, n_planes, n_words = queries.codes.words.shape
         found = no_neighbors(n_queries, k)
-        tiles, places, ids = read_only(tiles), read_only(places), read_only(ids)
+        tiles, places, ids = read_only(rows.tiles), read_only(rows.places), read_only(ids)
 
         def rank(first: int) -> None:
             some = slice(first, min(first + step, n_queries))
@@ -173,7 +176,9 @@ class LossScorer:
         return found
 
 
-def _scan_part(stretches: list[Stretch], queries: LossQueries, k: int, n_bits: int) -> Neighbors:
+def _scan_part(
+    stretches: list[EstimateStretch], queries: LossQueries, k: int, n_bits: int
+) -> Neighbors:
     """Search one piece."""
     n_queries, n_planes, n_words = queries.codes.words.shape
     best = _room_for_best(n_queries, k)
@@ -184,12 +189,21 @@ def _scan_part(stretches: list[Stretch], queries: LossQueries, k: int, n_bits: i
         np.empty(n_lanes, dtype=np.int32),
         np.empty(n_queries, dtype=np.int64),
     )
+    widths = _widths(n_planes, n_words, n_bits)
     for i, stretch in enumerate(stretches):
         first, last = i == 0, i == len(stretches) - 1
         scan_losses_into(
-            *stretch, queries.tables, queries.bases, n_bits, *_widths(n_planes, n_words, n_bits),
-            first, last, np.int32(_FARTHER), *work, *best,
-        )  # fmt: skip
+            *stretch[:6],  # codes without corrections
+            queries.tables,
+            queries.bases,
+            n_bits,
+            *widths,
+            first,
+            last,
+            np.int32(_FARTHER),
+            *work,
+            *best,
+        )
     return _reported(queries, *best)
 
 

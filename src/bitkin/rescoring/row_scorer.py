@@ -1,0 +1,87 @@
+"""What a funnel asks of whatever scores codes by more than the symbols that differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bitkin.arrays import Batch, Ids
+from bitkin.codes import Codes
+from bitkin.index.results import Neighbors
+from bitkin.rescoring.estimate import (
+    CodedRows,
+    PreparedQueries,
+    Scorer,
+    distances_from_scores,
+)
+from bitkin.rescoring.estimate_scan import (
+    QUERY_BITS,
+    EstimateRows,
+    QuantizedQueries,
+    scan_estimates,
+)
+
+
+class ScoredQueries(Protocol):
+    """Queries as a scorer takes them."""
+
+    @property
+    def codes(self) -> Codes:
+        """Their codes."""
+
+
+class RowScorer(Protocol):
+    """Scores rows for queries whose vectors are known: estimates of distances (`EstimateScorer`),
+    or losses of winner-take-all codes (`LossScorer`). Smaller is nearer, ties go to the lower id.
+    """
+
+    @property
+    def needs_corrections(self) -> bool:
+        """Whether rows have numbers beside their codes."""
+
+    @property
+    def ranks_only(self) -> bool:
+        """Whether scores only rank rows, and are not estimates of the metric: an exact stage then
+        wants as many rows as codes would keep.
+        """
+
+    def prepare_queries(self, batch: Batch, name: str = "queries") -> ScoredQueries:
+        """Return the codes of a batch of queries, and what scores are computed from."""
+
+    def scan(self, rows: EstimateRows, queries: Any, k: int) -> Neighbors:
+        """Return the best k of all rows for every query, with queries in a few bits."""
+
+    def nearest(self, queries: Any, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
+        """Return the best k of a shortlist for every query."""
+
+    def reported(self, found: Neighbors) -> Neighbors:
+        """Return what was found with distances as users see them, float32."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EstimateScorer:
+    """Estimates of distances, by codes of signs and their corrections."""
+
+    scorer: Scorer
+    query_bits: int = QUERY_BITS
+    """Of a number of the query in a scan."""
+    needs_corrections = True
+    ranks_only = False
+
+    def prepare_queries(self, batch: Batch, name: str = "queries") -> PreparedQueries:
+        """Return the codes of a batch of queries, and what estimates are computed from."""
+        return self.scorer.prepare_queries(batch, name)
+
+    def scan(self, rows: EstimateRows, queries: PreparedQueries, k: int) -> Neighbors:
+        """Return the best k of all rows by the estimate, with queries in a few bits."""
+        quantized = QuantizedQueries.from_prepared(queries, self.query_bits)
+        # l2 keeps roots of small squares
+        return scan_estimates(rows, quantized, k, has_small=self.scorer.metric == "l2")
+
+    def nearest(self, queries: PreparedQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
+        """Return the best k of a shortlist by the estimate."""
+        return self.scorer.nearest(queries, rows, ids, k)
+
+    def reported(self, found: Neighbors) -> Neighbors:
+        """Return scores as distances."""
+        return distances_from_scores(found, self.scorer.metric)
