@@ -23,6 +23,7 @@ from bitkin.rescoring.estimate_scan import (
     QuantizedQueries,
     scan_estimates,
 )
+from bitkin.rescoring.scan_parts import candidate_pool
 
 Floats = npt.NDArray[np.float64]
 WIDTHS = [(7, 4), (130, 4), (65, 1)]  # bits of codes, of queries: few, for each is compiled
@@ -152,7 +153,7 @@ def test_narrow_tiles_are_put_side_by_side(allowed: float) -> None:
     n, n_words, n_lanes, unit_rows = 330, 3, 16, 64
     signs = rng.choice([-1, 1], (n, 64 * n_words))
     words = codes_of(signs).words[:, 0]
-    tiles = np.zeros((-(-n // n_lanes), 1, n_words, n_lanes), dtype=np.uint64)
+    tiles = np.zeros((512 // n_lanes, 1, n_words, n_lanes), dtype=np.uint64)
     for row in range(n):
         tiles[row // n_lanes, 0, :, row % n_lanes] = words[row]
     there = rng.random(n) < allowed
@@ -168,8 +169,8 @@ def test_narrow_tiles_are_put_side_by_side(allowed: float) -> None:
         read_only(np.packbits(mask, bitorder="little").view(np.uint64)),
         read_only(corrections), read_only(np.empty(0, dtype=np.int64)), False,
         *queries, (0,) * 4, (0,) * n_words, True, True,
-        np.empty((1, n_words, unit_rows), dtype=np.uint64), np.empty(unit_rows, dtype=np.int32),
-        np.empty((3, unit_rows)), np.empty(unit_rows), np.empty(2, dtype=np.int64), scores, ids,
+        np.empty((1, 1, n_words, unit_rows), dtype=np.uint64), np.empty(unit_rows, dtype=np.int32),
+        np.empty((3, unit_rows)), np.empty(unit_rows), *candidate_pool(2, 20), scores, ids,
     )  # fmt: skip
     expected = best_of(
         truth_of(queries, signs[there], corrections[there]), np.flatnonzero(there), 20

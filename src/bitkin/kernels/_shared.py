@@ -16,6 +16,7 @@ L2, COSINE, IP = 0, 1, 2  # how a kernel is told the metric
 NARROW = 16  # rows of a narrow tile, see `bitkin.kernels.blocks`
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
+_LCG_FACTOR, _LCG_STEP = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 _EVERY_2ND_BIT = np.uint64(0x5555555555555555)
 _EVERY_2ND_PAIR = np.uint64(0x3333333333333333)
 _EVERY_2ND_FOUR = np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -157,3 +158,87 @@ def offer_rows(scores, start, mask, ids, kept_scores, kept_ids, size):
             elif is_worse(kept_scores[0], kept_ids[0], score, ids[row]):
                 sink_candidate(kept_scores, kept_ids, k, score, ids[row])
     return size
+
+
+@kernel
+def cut_back(scores, ids, size, k):
+    """Bring the best k of the first `size` candidates, more than k, to the first k places, in any
+    order, ties by lower id; return the score of the last of them.
+
+    Quickselect: the part that holds place k − 1 is split again and again. Pivots are drawn, so that
+    no order of rows makes it slow, by a generator that begins with `size`: always the same ones.
+    """
+    low, high = 0, size - 1
+    drawn = np.uint64(size)
+    while low < high:
+        drawn = drawn * _LCG_FACTOR + _LCG_STEP
+        middle = low + np.int64((drawn >> _32) % np.uint64(high - low + 1))
+        score, id = scores[middle], ids[middle]
+        scores[middle], ids[middle] = scores[high], ids[high]
+        place = low
+        for i in range(low, high):
+            # swapped always, counted only where it is nearer: no branch to mispredict
+            other_score, other_id = scores[i], ids[i]
+            scores[i], ids[i] = scores[place], ids[place]
+            scores[place], ids[place] = other_score, other_id
+            place += np.int64((other_score < score) | ((other_score == score) & (other_id < id)))
+        scores[high], ids[high] = scores[place], ids[place]
+        scores[place], ids[place] = score, id
+        if place == k - 1:
+            break
+        if place > k - 1:
+            high = place - 1
+        else:
+            low = place + 1
+    return scores[k - 1]
+
+
+@kernel
+def _mark_at_most(numbers, limit):
+    """Up to 64 numbers -> a bit for each that is `limit` or less, made by vectors."""
+    bits = _0
+    for i in range(len(numbers)):
+        bits |= np.uint64(numbers[i] <= limit) << np.uint64(i)
+    return bits
+
+
+@kernel
+def collect_rows(scores, start, mask, ids, k, limit, kept_scores, kept_ids, size):
+    """`offer_rows` for more than a few neighbours: candidates go to a pool of at least k + 64 and,
+    for speed, 2·k + 64 places, which is cut back to the best k when it is full.
+
+    `start` is a multiple of 64. Rows whose score is above `limit` are none; it falls with every
+    cut. Returns the new `size` and `limit`, which begin as 0 and as what no score exceeds.
+    `write_best_into` ends it.
+    """
+    for first in range(0, len(scores), 64):
+        bits = _mark_at_most(scores[first : first + 64], limit)
+        if len(mask) > 0:
+            bits &= mask[(start + first) >> 6]
+        if bits == _0:
+            continue
+        if size + 64 > len(kept_ids):
+            limit, size = cut_back(kept_scores, kept_ids, size, k), k
+        while bits != _0:
+            lowest = bits & (~bits + _1)
+            bits ^= lowest
+            i = first + np.int64(popcount(lowest - _1))
+            kept_scores[size], kept_ids[size] = scores[i], ids[start + i]
+            size += 1
+    return size, limit
+
+
+@kernel
+def write_best_into(kept_scores, kept_ids, size, farther, best_scores, best_ids):
+    """Write the best k of a pool of `collect_rows`, nearest first, ties by lower id, to float[k],
+    int64[k], with `farther` and −1 where there is nothing more.
+    """
+    k = len(best_ids)
+    if size > k:
+        cut_back(kept_scores, kept_ids, size, k)
+        size = k
+    for place in range(size):
+        raise_candidate(best_scores, best_ids, place, kept_scores[place], kept_ids[place])
+    sort_candidates(best_scores, best_ids, size)
+    for place in range(size, k):
+        best_scores[place], best_ids[place] = farther, -1

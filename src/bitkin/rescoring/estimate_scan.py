@@ -22,7 +22,7 @@ from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import BLOCK, read_only, wide_tile_rows
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
 from bitkin.rescoring.estimate import NO_CORRECTIONS, Corrections, PreparedQueries
-from bitkin.rescoring.scan_parts import scan_best
+from bitkin.rescoring.scan_parts import candidate_pool, scan_best
 
 QUERY_BITS = 4
 MOST_QUERY_BITS = 8
@@ -131,11 +131,11 @@ def _scan(
     tile = stretches[0].tiles.shape[3]
     n_lanes = tile if tile == BLOCK else wide_tile_rows(1, n_words)
     work = (
-        np.empty((1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
+        np.empty((1, 1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
         np.empty(n_lanes, dtype=np.int32),
         np.empty((3, n_lanes)),
         np.empty(n_lanes),
-        np.empty(n_queries, dtype=np.int64),
+        *candidate_pool(n_queries, k),
     )
     for i, stretch in enumerate(stretches):
         first, last = i == 0, i == len(stretches) - 1

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from bitkin.arrays import Floats, Ids
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.index.scan_parts import CACHE_BYTES, ScanPart, cut_scan, nearest_of_parts
 
@@ -32,9 +35,27 @@ def scan_best(
         found = scan(part, reach)
         return found if reach == k else _padded(found, k)
 
-    # 16 bytes per row that is kept: an id and a score
-    parts = cut_scan(stretches, n_queries, words_per_row, CACHE_BYTES // (16 * reach))
+    # 16 bytes per row that is kept, or a candidate: an id and a score
+    parts = cut_scan(stretches, n_queries, words_per_row, CACHE_BYTES // (16 * pool_room(reach)))
     return nearest_of_parts(parts, scan_part, k)
+
+
+def pool_room(k: int) -> int:
+    """Return how many candidates of a query there is room for where k are kept."""
+    return 2 * k + 128
+
+
+def candidate_pool(n_queries: int, k: int) -> tuple[Floats, Ids, Floats, Ids]:
+    """Return the room of `collect_rows` in kernels: scores and ids of candidates, limits and
+    sizes.
+    """
+    room = pool_room(k)
+    return (
+        np.empty((n_queries, room)),
+        np.empty((n_queries, room), dtype=np.int64),
+        np.empty(n_queries),
+        np.empty(n_queries, dtype=np.int64),
+    )
 
 
 def _padded(found: Neighbors, k: int) -> Neighbors:

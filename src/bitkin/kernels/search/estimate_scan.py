@@ -24,13 +24,12 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
+    collect_rows,
+    cut_back,
     is_allowed,
-    is_worse,
-    offer_rows,
     popcount,
-    raise_candidate,
-    sink_candidate,
-    sort_candidates,
+    widen_tiles_into,
+    write_best_into,
 )
 
 _CLIPPINGS = 12  # tried per query
@@ -132,19 +131,27 @@ def _score(weight, a, root_of_a, f, total, constant, onto, root, factor):
 
 
 @kernel
-def _scores_into(weights, near, total, terms, scores):
-    """int32[U], float64[3, U], float64[4] -> float64[U], written to `scores`."""
+def _scores_into(weights, near, total, terms, limit, scores):
+    """int32[U], float64[3, U], float64[4] -> float64[U], written to `scores`; returns how many are
+    `limit` or less.
+    """
     constant, onto, root, factor = terms[0], terms[1], terms[2], terms[3]
+    count = 0
     if root == 0.0:
         for i in range(len(scores)):
-            scores[i] = _score(
+            score = _score(
                 weights[i], near[0, i], 0.0, near[1, i], total, constant, onto, 0.0, factor
             )
-        return
+            scores[i] = score
+            count += score <= limit
+        return count
     for i in range(len(scores)):
-        scores[i] = _score(
+        score = _score(
             weights[i], near[0, i], near[2, i], near[1, i], total, constant, onto, root, factor
         )
+        scores[i] = score
+        count += score <= limit
+    return count
 
 
 @inlined_kernel
@@ -172,19 +179,6 @@ def _corrections_into(corrections, slots, start, stop, has_small, has_roots, nea
 
 
 @kernel
-def _put_side_by_side(tiles, start, unit):
-    """Rows `start` … `start + U` of uint64[T, 1, W, L], L < U, -> uint64[1, W, U]."""
-    n_lanes = tiles.shape[3]
-    first = start // n_lanes
-    for t in range(min(unit.shape[2] // n_lanes, len(tiles) - first)):
-        tile = tiles[first + t]
-        for w in range(unit.shape[1]):
-            lanes = unit[0, w, t * n_lanes : (t + 1) * n_lanes]
-            for i in range(n_lanes):
-                lanes[i] = tile[0, w, i]
-
-
-@kernel
 def _count_allowed(mask, start, count):
     """How many of the rows `start` … `start + count` uint64[8·B] allows; an empty mask allows
     all.
@@ -198,7 +192,7 @@ def _count_allowed(mask, start, count):
 
 
 @kernel
-def _offer_few(
+def _collect_few(
     tiles,
     ids,
     start,
@@ -212,14 +206,16 @@ def _offer_few(
     terms,
     bs,
     ws,
+    k,
+    limit,
     kept_scores,
     kept_ids,
     size,
 ):
-    """Offer those rows of `start` … `start + stop` that the mask allows, going to each of them;
-    return how many are kept.
+    """Do as `collect_rows` with those rows of `start` … `start + stop` that the mask allows, going
+    to each of them.
     """
-    k, n_lanes, n_words = len(kept_ids), tiles.shape[3], tiles.shape[2]
+    n_lanes, n_words = tiles.shape[3], tiles.shape[2]
     for row in range(start, start + stop):
         if not is_allowed(mask, row):
             continue
@@ -231,12 +227,12 @@ def _offer_few(
         root_of_a = math.sqrt(a) if terms[2] != 0.0 else 0.0
         f = np.float64(corrections[slot, 1])
         score = _score(weight, a, root_of_a, f, total, terms[0], terms[1], terms[2], terms[3])
-        if size < k:
-            raise_candidate(kept_scores, kept_ids, size, score, ids[row])
+        if score <= limit:
+            if size == len(kept_ids):
+                limit, size = cut_back(kept_scores, kept_ids, size, k), k
+            kept_scores[size], kept_ids[size] = score, ids[row]
             size += 1
-        elif is_worse(kept_scores[0], kept_ids[0], score, ids[row]):
-            sink_candidate(kept_scores, kept_ids, k, score, ids[row])
-    return size
+    return size, limit
 
 
 @kernel
@@ -257,10 +253,13 @@ def scan_estimates_into(
     ws,
     first,
     last,
-    unit,
+    wide,
     weights,
     near,
     scores,
+    kept_scores,
+    kept_ids,
+    limits,
     sizes,
     best_scores,
     best_ids,
@@ -272,9 +271,10 @@ def scan_estimates_into(
     of row r at `slots[r]` (int64[≥ n]; [0] where they stand in the order of rows), with
     `has_small` those below 0 stand for their squares; queries as `quantize_queries_into` makes
     them, uint64[Q, B, W], int64[Q], with terms float64[Q, 4], whose last contains the step. Work:
-    uint64[1, W, U], int32[U], float64[3, U], float64[U], int64[Q]. The `first` of several calls
-    clears what is kept, the `last` one puts it in order: float64[Q, k], int64[Q, k], with infinity
-    and −1 where there is nothing more.
+    uint64[1, 1, W, U], int32[U], float64[3, U], float64[U]; and a pool of candidates, float64[Q,
+    R], int64[Q, R], float64[Q], int64[Q], R ≥ k + 64. The `first` of several calls clears the pool,
+    the `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
+    where there is nothing more.
     """
     n_queries, k = best_ids.shape
     n_lanes = len(weights)
@@ -284,7 +284,7 @@ def scan_estimates_into(
         has_roots |= terms[q, 2] != 0.0
     if first:
         for q in range(n_queries):
-            sizes[q] = 0
+            sizes[q], limits[q] = 0, math.inf
     for start in range(first_block * 512, min(last_block * 512, n), n_lanes):
         stop = min(n_lanes, n - start)
         allowed = _count_allowed(mask, start, stop)
@@ -294,11 +294,10 @@ def scan_estimates_into(
         if not few:
             _corrections_into(corrections, slots, start, stop, has_small, has_roots, near)
         if narrow and not few:
-            _put_side_by_side(tiles, start, unit)
+            widen_tiles_into(tiles, start // tiles.shape[3], wide)
         for q in range(n_queries):
-            kept_scores, kept_ids = best_scores[q], best_ids[q]
             if few:
-                sizes[q] = _offer_few(
+                sizes[q], limits[q] = _collect_few(
                     tiles,
                     ids,
                     start,
@@ -312,19 +311,31 @@ def scan_estimates_into(
                     terms[q],
                     bs,
                     ws,
-                    kept_scores,
-                    kept_ids,
+                    k,
+                    limits[q],
+                    kept_scores[q],
+                    kept_ids[q],
                     sizes[q],
                 )
                 continue
             if narrow:
-                _weights_into(unit, planes[q], bs, ws, weights)
+                _weights_into(wide[0], planes[q], bs, ws, weights)
             else:
                 _weights_into(tiles[start // n_lanes], planes[q], bs, ws, weights)
-            _scores_into(weights, near, totals[q], terms[q], scores)
-            sizes[q] = offer_rows(scores[:stop], start, mask, ids, kept_scores, kept_ids, sizes[q])
+            if _scores_into(weights, near, totals[q], terms[q], limits[q], scores) > 0:
+                sizes[q], limits[q] = collect_rows(
+                    scores[:stop],
+                    start,
+                    mask,
+                    ids,
+                    k,
+                    limits[q],
+                    kept_scores[q],
+                    kept_ids[q],
+                    sizes[q],
+                )
     if last:
         for q in range(n_queries):
-            sort_candidates(best_scores[q], best_ids[q], sizes[q])
-            for place in range(sizes[q], k):
-                best_scores[q, place], best_ids[q, place] = math.inf, -1
+            write_best_into(
+                kept_scores[q], kept_ids[q], sizes[q], math.inf, best_scores[q], best_ids[q]
+            )
