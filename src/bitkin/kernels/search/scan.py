@@ -116,12 +116,13 @@ def _clear_state(numbers, counts):
 def blocks_ahead(n_planes: int, n_words: int) -> tuple[int, ...]:
     """Return `bs`: blocks that a lone query takes at once.
 
-    They make four streams from memory, or two of wide codes: one stream alone stalls at every page,
-    and more than eight, 4 KB apart, would not fit into a first-level cache of eight ways.
+    They make four streams from memory: one alone stalls at every page, and more than eight, 4 KB
+    apart, would not fit into a first-level cache of eight ways. Of codes of up to four words every
+    word is a stream.
     """
     words = n_planes * n_words
     if tile_rows(n_planes, n_words) < BLOCK:
-        return (0,) * (2 if 2 * words <= MAX_UNROLLED else 1)
+        return (0,) * max(1, min(4, MAX_UNROLLED // words))
     return (0,) * max(1, 4 // words)
 
 
