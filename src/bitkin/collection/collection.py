@@ -344,7 +344,7 @@ class Collection(Closes):
         >>> _ = collection.add(X)
         >>> explained = collection.explain(X[:5], k=10)
         >>> explained.first, explained.why
-        ('estimate', 'the estimate of 3,000 rows costs 0.12 times what codes do')
+        ('estimate', 'the estimate of 3,000 rows costs 0.05 times what codes do')
         >>> [(name, did.rows_in, did.rows_out) for name, did in explained.stages.items()]
         [('encode', 5, 5), ('scan', 15000, 500), ('exact', 500, 50)]
         """
