@@ -13,6 +13,7 @@ import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
+from bitkin.kernels.search import ranking
 from bitkin.rescoring import shortlist
 from bitkin.rescoring.estimate import Scorer
 from tests.collection.model import Model, require_same, rows_like
@@ -112,6 +113,7 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
+    measured: list[int] = []
     nearest_first, by_estimate = shortlist.nearest_first, Scorer.nearest
 
     def counted(ids: Any, distances: Any, k: int) -> Any:
@@ -122,10 +124,18 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
         widths.append(given[-1])
         return by_estimate(*given)
 
+    nearest_rows_into = ranking.nearest_rows_into
+
+    def counted_rows(*given: Any) -> Any:
+        measured.append(len(given[-1]))
+        return nearest_rows_into(*given)
+
     monkeypatch.setattr("bitkin.rescoring.exact.nearest_first", counted)
+    monkeypatch.setattr("bitkin.rescoring.exact.nearest_rows_into", counted_rows)
     monkeypatch.setattr(Scorer, "nearest", counted_estimates)
     hits = filled(PCA).search(Q, 100_000, stage=stage)
-    assert widths == {"codes": [], "estimate": [203], "exact": [203, 203]}[stage]
+    assert widths == {"codes": [], "estimate": [203], "exact": [203]}[stage]
+    assert measured == (9 * [203] if stage == "exact" else [])
     assert hits.ids.shape == hits.distances.shape == (9, 100_000)
     require_same(hits, Model(PCA, rows=dict(enumerate(X))).search(Q, 203, stage, COVERS_ALL))
 

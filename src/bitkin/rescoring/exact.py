@@ -30,7 +30,7 @@ class VectorsInPlace(NamedTuple):
     rows: FloatRows
     """(n, n_features), of which only the wanted ones may be read."""
     places: Ids
-    """int64 (m,)."""
+    """int64 (m,), or as many for each of several queries, one behind the other."""
 
 
 _LONG_ROW = 1 << 16  # whose sums in float32 say too little
@@ -55,15 +55,18 @@ def nearest_by_vectors(
 
     Id `ids[i, j]` is row `rows[i, j]`; both are −1 for no match. l2 is not squared; cosine is 1 −
     cosine, 1 from a row of zeros; ip is negated. `scale`, one per row, multiplies rows. Distances
-    beyond float64 rank by what they are, and are reported as infinity or 0. The rows of a lone
-    query, none of them −1, may be given `in_place`: then nothing is gathered, nor scaled.
+    beyond float64 rank by what they are, and are reported as infinity or 0. Rows, none of them −1,
+    may be given `in_place`, those of one query after those of another: then nothing is gathered,
+    nor scaled.
     """
-    if in_place is None:
+    found = None
+    if in_place is not None:
+        found = _nearest_in_place(ids, in_place, queries, metric, k)
+    if found is not None:
+        return found
+    if in_place is None or len(ids) > 1:
         measured = _exact_distances(rows, gather, queries, metric, scale)
     else:
-        found = _nearest_in_place(ids, in_place, queries, metric, k)
-        if found is not None:
-            return found
         measured = _distances_of_lone(*in_place, queries, metric)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
@@ -82,34 +85,43 @@ def nearest_by_vectors(
 
 
 def _nearest_in_place(
-    ids: Ids, in_place: VectorsInPlace, query: Batch, metric: str, k: int
+    ids: Ids, in_place: VectorsInPlace, queries: Batch, metric: str, k: int
 ) -> Neighbors | None:
-    """Return the best k of one query in float32, in one call; None for other types, and where sums
-    leave the range of float64.
+    """Return the best k of queries in float32, in one call each; None for other types, and where
+    sums leave the range of float64.
     """
     rows, places = in_place
     if not (
-        isinstance(query, np.ndarray)
-        and query.dtype == np.float32
-        and query.dtype.isnative
+        isinstance(queries, np.ndarray)
+        and queries.dtype == np.float32
+        and queries.dtype.isnative
         and rows.dtype in (np.float32, np.float16)
         and rows.shape[1] <= _LONG_ROW
     ):
         return None
     if rows.dtype == np.float16:
         rows, places = _widened(rows[places], False), np.arange(len(places))
-    found = Neighbors(np.empty((1, k), dtype=np.int64), np.empty((1, k)))
-    n_beyond = nearest_rows_into(
-        read_only(rows),
-        read_only(places),
-        read_only(ids)[0],
-        read_only(query)[0],
-        METRIC_CODES[metric],
-        np.empty(8),
-        np.empty((2, len(places))),
-        found.distances[0],
-        found.ids[0],
-    )
+    n_queries, m = ids.shape
+    found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
+    rows, ids, queries = read_only(rows), read_only(ids), read_only(queries)
+    places = read_only(places.reshape(ids.shape))
+
+    def measure(query: int) -> int:
+        return int(
+            nearest_rows_into(
+                rows,
+                places[query],
+                ids[query],
+                queries[query],
+                METRIC_CODES[metric],
+                np.empty(8),
+                np.empty((2, m)),
+                found.distances[query],
+                found.ids[query],
+            )
+        )
+
+    n_beyond = measure(0) if n_queries == 1 else sum(threads.run(measure, range(n_queries)))
     return None if n_beyond else found
 
 

@@ -29,6 +29,7 @@ from bitkin.rescoring.shortlist import Shortlist
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
 
+_NUMBERS_AT_ONCE = 1 << 23  # of vectors that are measured, held at a time
 _DISTANCES: dict[str, np.dtype[Any]] = {
     "codes": np.dtype(np.int32),
     "estimate": np.dtype(np.float32),
@@ -195,11 +196,7 @@ class Funnel:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])
             if step.stage == "exact":
-                here = rows.vectors_in_place(ids[0]) if _is_whole(ids) else None
-                ids = ids if here is not None else _in_order(ids)
-                found = nearest_by_vectors(
-                    ids, ids, rows.vectors, batch, self.metric, k, in_place=here
-                )
+                found = self._measure(rows, batch, ids, k)
             else:
                 found = self._estimate(rows, batch, prepared, ids, k)
             if timings is not None:
@@ -209,6 +206,22 @@ class Funnel:
         if self.steps[-1].stage == "estimate":
             return self._require_scorer().reported(found)
         return found
+
+    def _measure(self, rows: SearchedRows, batch: Batch, ids: Ids, k: int) -> Neighbors:
+        """Return the best k of every query by their vectors."""
+        # so many queries that their rows fit even where they are not read in place
+        step = max(1, _NUMBERS_AT_ONCE // max(1, ids.shape[1] * batch.shape[1]))
+        parts = []
+        for first in range(0, len(ids), step):
+            some, queries = ids[first : first + step], batch[first : first + step]
+            here = rows.vectors_in_place(some.ravel()) if _have_no_padding(some) else None
+            some = some if here is not None else _in_order(some)
+            parts.append(
+                nearest_by_vectors(some, some, rows.vectors, queries, self.metric, k, in_place=here)
+            )
+        if len(parts) == 1:
+            return parts[0]
+        return Neighbors(*map(np.concatenate, zip(no_neighbors(0, k), *parts, strict=True)))
 
     def _require_scorer(self) -> RowScorer:
         if self.scorer is None:
@@ -250,7 +263,12 @@ def _is_whole(ids: Ids) -> bool:
     """Whether these are the ids of a lone query without padding, which would come last: so few rows
     are read where they stand, since gathering them would take as long as the rest.
     """
-    return len(ids) == 1 and ids.shape[1] > 0 and bool(ids[0, -1] >= 0)
+    return len(ids) == 1 and _have_no_padding(ids)
+
+
+def _have_no_padding(ids: Ids) -> bool:
+    """Whether all places of ids are taken; those that are not come last."""
+    return ids.size > 0 and bool((ids[:, -1] >= 0).all())
 
 
 def _in_order(ids: Ids) -> Ids:
