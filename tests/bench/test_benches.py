@@ -38,6 +38,7 @@ MODES: dict[str, list[str]] = {
     ],
     "_tree_run.py": ['{{"set":"newsgroups20","method":"heshing","n_buckets":256,"seeds":1}}'],
     "lone.py": [""],
+    "losses.py": [""],
     "minhash.py": [""],
     "one_pass.py": ["--sets imclef07a newsgroups20"],
     "orthonormality.py": ["--features 20 --bits 4"],
