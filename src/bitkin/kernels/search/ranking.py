@@ -299,19 +299,21 @@ def _rough_bounds(row, query, of_query, metric):
     lost = row.shape[0] * _NOTHING
     if metric == L2:
         square = np.float64(_rough_square(row, query))
-        return square * (1.0 - 2.0 * gamma) - lost, square * (1.0 + 2.0 * gamma) + lost
-    rough, of_row = _rough_products(row, query)
-    product, square = np.float64(rough), np.float64(of_row)
-    if metric == IP:
-        off = 2.0 * gamma * math.sqrt((square + lost) * (of_query + lost)) + lost
-        low, high = -product - off, -product + off
-    elif min(square, of_query) > _LEAST_SQUARE and max(square, of_query) < _LARGEST_SQUARE:
-        # of the product γ, of either norm γ at most, and what dividing by wrong norms adds
-        distance = 1.0 - product / math.sqrt(square * of_query)
-        low, high = distance - 4.0 * gamma, distance + 4.0 * gamma
+        off = 2.0 * gamma * square + lost
+        low, high = square - off, square + off
     else:
-        low, high = math.nan, math.nan
-    # a sum beyond float32 says nothing
+        rough, of_row = _rough_products(row, query)
+        product, square = np.float64(rough), np.float64(of_row)
+        if metric == IP:
+            off = 2.0 * gamma * math.sqrt((square + lost) * (of_query + lost)) + lost
+            low, high = -product - off, -product + off
+        elif min(square, of_query) > _LEAST_SQUARE and max(square, of_query) < _LARGEST_SQUARE:
+            # of the product γ, of either norm γ at most, and what dividing by wrong norms adds
+            distance = 1.0 - product / math.sqrt(square * of_query)
+            low, high = distance - 4.0 * gamma, distance + 4.0 * gamma
+        else:
+            low, high = math.nan, math.nan
+    # a sum beyond float32 says nothing: not even that another one is smaller
     return (low, high) if math.isfinite(low) else (-math.inf, math.inf)
 
 
