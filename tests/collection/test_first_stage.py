@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from bitkin.evaluate import nearest
 from bitkin.rescoring import first_stage
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.estimate_scan import QuantizedQueries
+from bitkin.rescoring.first_stage import FirstStageChooser
 from tests.collection.model import rows_like
 from tests.rescoring.test_estimate_scan import truth_of
 
@@ -119,10 +121,15 @@ def test_where_codes_are_cheaper_a_sample_says_what_they_lose(
     explained = collection.explain(rows[:2], 1, oversample=2)
     assert explained.first == "estimate"
     assert "codes lose 0." in explained.why
+    assert explained.why.endswith("nearest by the estimate, more than 0.01")
     # nearly all rows are kept: nothing is lost
-    explained = collection.explain(rows[:2], 1, oversample=102)
+    explained = collection.explain(rows[:2], 1, oversample=109)
     assert explained.first == "codes"
     assert "codes lose 0.000" in explained.why
+    assert re.search(r"at 1/\d+\.\d of the cost$", explained.why)
+    # so few may be found that codes keep them all
+    explained = collection.explain(rows[:2], 1, oversample=2, allow=range(20))
+    assert (explained.first, explained.why) == ("codes", "codes keep all of 20 rows")
     bare = Collection.create(None, hasher, vectors=None)
     bare.add(rows)
     explained = bare.explain(rows[:2], 1, oversample=2)
@@ -130,21 +137,85 @@ def test_where_codes_are_cheaper_a_sample_says_what_they_lose(
     assert explained.first == "estimate"
 
 
-def test_the_choice_depends_on_rows_and_not_on_when_it_was_made(
+def test_what_codes_lose_is_the_share_of_the_nearest_by_the_estimate_that_they_do_not_keep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(first_stage, "_OFFER", 1e6)
+    rows = lengths_apart(300)
+    hasher = ProjectionHash(13, normalize=False).fit(rows)
+    collection = Collection.create(None, hasher)
+    collection.add(rows)
+    asked = np.sort(np.random.default_rng(0).choice(np.arange(300), 64, replace=False))
+    near = collection.search(rows[asked], 11, stage="estimate", first="estimate", oversample=1).ids
+    for keep in (1, 3, 7):
+        kept = collection.search(rows[asked], 10 * keep + 1, stage="codes").ids
+        lost = [
+            np.isin(best[best != row][:10], codes[codes != row][: 10 * keep], invert=True)
+            for row, best, codes in zip(asked, near, kept, strict=True)
+        ]
+        why = collection.explain(rows[:1], 1, oversample=keep).why
+        assert why.startswith(f"codes lose {np.mean(lost):.3f} of the 10 nearest by the estimate")
+
+
+def test_a_sample_serves_until_rows_have_changed_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_stage, "_OFFER", 1e6)
+    taken = []
+    sample = FirstStageChooser._places_by_codes
+
+    def counted(self: FirstStageChooser, ids: Any, rows: Any, reach: int) -> Any:
+        taken.append((len(ids), reach))
+        return sample(self, ids, rows, reach)
+
+    monkeypatch.setattr(FirstStageChooser, "_places_by_codes", counted)
     rows = lengths_apart(1100)
     hasher = ProjectionHash(13, normalize=False).fit(rows)
-    early, late = Collection.create(None, hasher), Collection.create(None, hasher)
-    whys = []
-    for some in np.array_split(rows, 7):
-        early.add(some)
-        whys.append(early.explain(rows[:1], 1, oversample=1).why)
-    late.add(rows)
-    assert late.explain(rows[:1], 1, oversample=1).why == whys[-1]
-    # taken again where rows have doubled: at 128, 256, 512 and 1,024 of them
-    assert len(early._chooser._lost) == 4  # type: ignore[union-attr]
+    collection = Collection.create(None, hasher)
+
+    def samples(k: int = 1) -> list[tuple[int, int]]:
+        before = len(taken)
+        collection.search(rows[:1], k, oversample=1)
+        return taken[before:]
+
+    collection.add(rows[:500])
+    assert samples(2) == [(500, 32)]
+    assert samples(1) == samples(3) == []  # 10 and 30 are within 32
+    assert samples(4) == [(500, 64)]
+    collection.add(rows[500:900])
+    assert samples() == []
+    collection.add(rows[900:])  # more than twice as many
+    assert samples() == [(1100, 16)]
+    collection.upsert(rows[:1000], ids=range(1000))
+    assert samples() == []
+    collection.upsert(rows[:100], ids=range(100))  # as many written as there were
+    assert samples() == [(1100, 16)]
+    collection.compact()
+    assert samples() == [(1100, 16)]
+    collection.remove(range(560))  # the first places hold no rows any more
+    assert samples() == [(540, 16)]
+
+
+@pytest.mark.parametrize("change", ["remove", "upsert"])
+def test_rows_that_are_gone_do_not_decide(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_stage, "_OFFER", 1e6)
+    hard = lengths_apart(1000)
+    easy = np.repeat(np.eye(17, dtype=np.float32) * 3, 60, axis=0)[:1000]
+    hasher = ProjectionHash(13, normalize=False).fit(hard)
+    collection = Collection.create(None, hasher)
+    collection.add(easy)
+    if change == "remove":
+        collection.add(hard)
+        collection.remove(range(1000))
+    else:
+        collection.search(hard[:1], 1, oversample=4)
+        collection.upsert(hard, ids=range(1000))
+    explained = collection.explain(hard[:1], 1, oversample=4)
+    new = Collection.create(None, hasher)
+    new.add(hard)
+    expected = new.explain(hard[:1], 1, oversample=4)
+    assert (explained.first, explained.why) == (expected.first, expected.why)
+    assert explained.first == "estimate"
 
 
 @pytest.mark.parametrize(

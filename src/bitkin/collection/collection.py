@@ -375,7 +375,8 @@ class Collection(Closes):
             # strings that never came have no row id
             allowed = allowed[allowed >= 0]
         wanted = settings.first_stage(first, last, self._encoder, now.index)
-        chosen = self._choose_first(wanted, last, now, k * oversample)
+        n_allowed = None if allowed is None else len(allowed)
+        chosen = self._choose_first(wanted, last, now, k * oversample, n_allowed)
         scorer = self._encoder.row_scorer
         ranks_only = scorer is not None and scorer.ranks_only
         steps = steps_to(last, self._stages, k, oversample, chosen.stage, ranks_only=ranks_only)
@@ -386,20 +387,29 @@ class Collection(Closes):
         return now, funnel, allowed, chosen
 
     def _choose_first(
-        self, wanted: str | None, last: str, now: CollectionSnapshot, keep: int
+        self,
+        wanted: str | None,
+        last: str,
+        now: CollectionSnapshot,
+        keep: int,
+        n_allowed: int | None,
     ) -> FirstStage:
+        """Return the first stage of a search whose exact stage measures `keep` of the rows allowed,
+        all of them if `n_allowed` is None.
+        """
         if last == "codes":
             return FirstStage("codes", "codes are the last stage too")
         if wanted is not None:
             return FirstStage(wanted, "asked for")
         scorer = self._encoder.row_scorer
         if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
-            if last == "exact" and len(now) <= keep * CODES_PER_ESTIMATE:
-                return FirstStage("codes", f"codes keep all of {len(now):,} rows")
+            n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
+            if last == "exact" and n_rows <= keep * CODES_PER_ESTIMATE:
+                return FirstStage("codes", f"codes keep all of {n_rows:,} rows")
             return FirstStage("estimate", "what the query loses ranks rows better than counting")
         if self._chooser is None:
             return FirstStage("codes", "there is no estimate of all rows in this collection")
-        return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE)
+        return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE, n_allowed)
 
     def count(self) -> int:
         """Return how many rows there are."""

@@ -116,6 +116,13 @@ class CollectionSnapshot:
         of_codes = sum(segment.nbytes for segment in self.coded.segments)
         return of_codes + self.kept.nbytes + self.ids.nbytes
 
+    @property
+    def n_written(self) -> int:
+        """How many rows were written, those replaced or removed counted until their space is given
+        back.
+        """
+        return self.kept.n_slots
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
         are.
@@ -129,10 +136,6 @@ class CollectionSnapshot:
         if not self._all_rows:  # made once, since a snapshot never changes
             self._all_rows.append(self._with_corrections(self.coded.whole))
         return self._all_rows[0]
-
-    def rows_to_estimate_in(self, snapshot: Snapshot) -> EstimateRows:
-        """Return rows of a snapshot that holds some of these."""
-        return self._with_corrections(snapshot.whole)
 
     def _with_corrections(self, rows: Stretches) -> EstimateRows:
         if self.kept.corrections is None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bitkin.arrays import Batch, Ids, Words
     from bitkin.index.base import RowIndex
     from bitkin.index.results import Neighbors
-    from bitkin.index.rows.snapshot import Snapshot
     from bitkin.index.rows.stretches import Stretches
     from bitkin.io.vectors import VectorSource
     from bitkin.rescoring.estimate import Corrections
@@ -194,6 +193,11 @@ class FileRows:
     def __len__(self) -> int:
         return len(self._index)
 
+    @property
+    def n_written(self) -> int:
+        """How many rows there are: those of files are written once."""
+        return len(self._index)
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""
         snapshot, allowed = self._index.check_queries(queries, allow)
@@ -209,12 +213,6 @@ class FileRows:
         if self._all_rows is None:
             self._all_rows = self._corrections.join_all(snapshot.whole)
         return self._all_rows
-
-    def rows_to_estimate_in(self, snapshot: Snapshot) -> EstimateRows:
-        """Return rows of a snapshot that holds some of these."""
-        if self._corrections is None:
-            raise InvalidInputError("corrections must be given for stage estimate.")
-        return self._corrections.join(snapshot.whole)
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of ids, in that order, as uint64 (n, planes, words per plane)."""

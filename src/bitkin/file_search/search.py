@@ -310,7 +310,8 @@ class FileSearch:
             Codes.from_parts(no_words, model.spec, None, model.fingerprint), None
         )
         chooser = FirstStageChooser(scorer, QUERY_BITS, bool(request.vectors))
-        return chooser.choose(self.index.snapshot, self._rows, self._steps[0].keep)
+        n_allowed = None if self._allowed is None else len(self._allowed)
+        return chooser.choose(self.index.snapshot, self._rows, self._steps[0].keep, n_allowed)
 
     def _open_rows(
         self,

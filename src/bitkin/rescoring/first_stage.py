@@ -10,20 +10,22 @@ where recall is the same:
    the codes lose? More than one in a hundred, and it is the estimate.
 4. Without vectors to be queries, the estimate, which loses nothing.
 
-The sample is of the first 2ⁿ rows, as many as there are of those, and drawn by a fixed seed: it is
-taken once and again when rows have doubled, and it does not matter which search came first, nor how
-many rows came meanwhile.
+The sample is drawn by a fixed seed from the rows that are there, and taken again when there are
+twice or half as many, or when as many were written as there were, since codes may fit others less
+well. One sample answers for every number of rows that codes keep: it remembers the place of each of
+the nearest in the order of codes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from bitkin.arrays import Batch, Ids
-from bitkin.index.flat import scan_nearest
+from bitkin.codes import Codes
+from bitkin.index.results import Neighbors
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import Scorer
 from bitkin.rescoring.estimate_scan import EstimateRows, QuantizedQueries, scan_estimates
@@ -46,14 +48,40 @@ class FirstStage(NamedTuple):
     why: str
 
 
-class EstimableRows(Protocol):
-    """Rows of which a sample can be taken."""
+class RowsToSample(Protocol):
+    """Rows of which a sample can be taken: some of `SearchedRows`."""
+
+    @property
+    def n_written(self) -> int:
+        """How many rows were written, those that replaced others or were removed since counted, as
+        far as they still have a place.
+        """
+
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes."""
+
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+        """Return all rows as a scan by the estimate takes them."""
 
     def vectors(self, row_ids: Ids) -> Batch:
         """Return the vectors of rows that are there, in that order."""
 
-    def rows_to_estimate_in(self, snapshot: Snapshot) -> EstimateRows:
-        """Return rows of a snapshot as a scan by the estimate takes them."""
+
+class _Sample(NamedTuple):
+    """What was found of `n_rows` rows, when `n_written` had been written."""
+
+    n_rows: int
+    n_written: int
+    by_codes: int
+    """How far the order of codes was looked through."""
+    places: Ids
+    """Of the nearest rows by the estimate in the order of codes; beyond `by_codes` it is that."""
+
+    def holds(self, n_rows: int, n_written: int, by_codes: int) -> bool:
+        """Whether it still says something about so many rows."""
+        written = n_written - self.n_written
+        is_recent = self.n_rows < 2 * n_rows < 4 * self.n_rows and 0 <= written < self.n_rows
+        return is_recent and by_codes <= self.by_codes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,13 +100,22 @@ class FirstStageChooser:
     scorer: Scorer
     query_bits: int
     has_vectors: bool
-    _lost: dict[tuple[int, int], float] = field(default_factory=dict, init=False, repr=False)
+    _samples: list[_Sample] = field(default_factory=list, init=False, repr=False)
+    """The newest, or nothing."""
 
-    def choose(self, snapshot: Snapshot, rows: EstimableRows | None, by_codes: int) -> FirstStage:
-        """Return the first stage of a search in which codes would keep `by_codes` rows;
-        `rows` are those of the snapshot, None where nothing but codes is there.
+    def choose(
+        self,
+        snapshot: Snapshot,
+        rows: RowsToSample | None,
+        by_codes: int,
+        n_allowed: int | None = None,
+    ) -> FirstStage:
+        """Return the first stage of a search in which codes would keep `by_codes` rows.
+
+        `rows` are those of the snapshot, None where nothing but codes is there; `n_allowed` of them
+        may be found, all of them if it is None.
         """
-        n_rows = len(snapshot)
+        n_rows = len(snapshot) if n_allowed is None else min(len(snapshot), n_allowed)
         if n_rows <= by_codes:
             return FirstStage("codes", f"codes keep all of {n_rows:,} rows")
         times = self._cost_of_estimate(n_rows) / self._cost_of_codes(n_rows, by_codes)
@@ -89,12 +126,10 @@ class FirstStageChooser:
         if rows is None or not self.has_vectors:
             return FirstStage("estimate", "there are no vectors to sample what codes would lose")
         lost = self._share_lost(snapshot, rows, by_codes)
-        stage = "estimate" if lost > MOST_LOST else "codes"
-        return FirstStage(
-            stage,
-            f"of the {_NEAREST} nearest by the estimate codes lose {lost:.3f}, and "
-            f"{MOST_LOST} is taken for 1 / {times:.1f} of the cost",
-        )
+        found = f"codes lose {lost:.3f} of the {_NEAREST} nearest by the estimate"
+        if lost > MOST_LOST:
+            return FirstStage("estimate", f"{found}, more than {MOST_LOST}")
+        return FirstStage("codes", f"{found}, at 1/{times:.1f} of the cost")
 
     def _cost_of_codes(self, n_rows: int, by_codes: int) -> float:
         n_words = self.scorer.model.spec.plane_words
@@ -104,44 +139,37 @@ class FirstStageChooser:
         n_words = self.scorer.model.spec.plane_words
         return n_rows * (n_words * self.query_bits * _COMPARE + _OFFER)
 
-    def _share_lost(self, snapshot: Snapshot, rows: EstimableRows, by_codes: int) -> float:
-        doublings = len(snapshot).bit_length() - 1
-        known = self._lost.get((doublings, by_codes))
-        if known is None:
-            known = self._sample(_first_rows(snapshot, 1 << doublings), rows, by_codes)
-            self._lost[doublings, by_codes] = known
-        return known
+    def _share_lost(self, snapshot: Snapshot, rows: RowsToSample, by_codes: int) -> float:
+        n_rows, n_written = len(snapshot), rows.n_written
+        sample = self._samples[-1] if self._samples else None
+        if sample is None or not sample.holds(n_rows, n_written, by_codes):
+            # up to the next power of two, so that a larger k is seldom a new sample
+            reach = min(1 << (by_codes - 1).bit_length(), n_rows)
+            places = self._places_by_codes(snapshot.ids(), rows, reach)
+            sample = _Sample(n_rows, n_written, reach, places)
+            self._samples[:] = [sample]
+        return float(np.mean(sample.places >= by_codes))
 
-    def _sample(self, snapshot: Snapshot, rows: EstimableRows, by_codes: int) -> float:
-        """Return the share of the nearest rows by the estimate that codes do not keep."""
-        ids = snapshot.ids()
-        n_queries = min(max(_FEWEST_QUERIES, _MOST_PAIRS // max(1, len(ids))), _MOST_QUERIES)
+    def _places_by_codes(self, ids: Ids, rows: RowsToSample, reach: int) -> Ids:
+        """Return the place of the nearest rows by the estimate in the order of codes, for some rows
+        as queries; `reach` where it is not below that.
+        """
+        n_queries = min(max(_FEWEST_QUERIES, _MOST_PAIRS // len(ids)), _MOST_QUERIES)
         rng = np.random.default_rng(0)
         asked = np.sort(rng.choice(ids, min(n_queries, len(ids)), replace=False))
         prepared = self.scorer.prepare_queries(rows.vectors(asked))
         queries = QuantizedQueries.from_prepared(prepared, self.query_bits)
-        everything = rows.rows_to_estimate_in(snapshot)
+        everything = rows.rows_to_estimate(prepared.codes, None)
         has_small = self.scorer.metric == "l2"
         # one more: every query finds itself
         near = scan_estimates(everything, queries, _NEAREST + 1, has_small=has_small).ids
-        kept = scan_nearest(snapshot, prepared.codes, by_codes + 1, None).ids
-        lost = total = 0
+        kept = rows.nearest(prepared.codes, reach + 1, None, least=1).ids
+        places = []
         for query, best, by_code in zip(asked, near, kept, strict=True):
             others = best[(best >= 0) & (best != query)][:_NEAREST]
-            lost += int((~np.isin(others, by_code)).sum())
-            total += len(others)
-        return lost / max(1, total)
-
-
-def _first_rows(snapshot: Snapshot, n: int) -> Snapshot:
-    """Return a snapshot of the first `n` rows, removed ones counted where they still have a
-    place.
-    """
-    segments = []
-    for segment in snapshot.segments:
-        if n <= 0:
-            break
-        count = min(n, segment.n)
-        segments.append(replace(segment, n=count, n_alive=min(count, segment.n_alive), tables=None))
-        n -= count
-    return Snapshot(snapshot.spec, snapshot.fingerprint, tuple(segments))
+            in_order = by_code[by_code != query][:reach]
+            sorter = np.argsort(in_order)
+            at = np.minimum(np.searchsorted(in_order, others, sorter=sorter), len(in_order) - 1)
+            place = sorter[at]
+            places.append(np.where(in_order[place] == others, place, reach))
+        return np.concatenate(places)
