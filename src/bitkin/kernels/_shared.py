@@ -122,45 +122,6 @@ def sort_candidates(distances, ids, size):
 
 
 @kernel
-def any_at_most(numbers, limit):
-    """Whether any of the numbers is `limit` or less: counted, for that takes whole vectors."""
-    count = 0
-    for i in range(len(numbers)):
-        count += numbers[i] <= limit
-    return count > 0
-
-
-@kernel
-def offer_rows(scores, start, mask, ids, kept_scores, kept_ids, size):
-    """Offer the rows `start` … `start + len(scores)` of a segment to the k best of a query, and
-    return how many it has.
-
-    Scores are of any number type, the smaller the nearer; mask is uint64[8·B] or [0] for all rows,
-    ids int64[≥ start + len(scores)]. The best are a heap of `size` in the first places of
-    float[k], int64[k], the worst first, ties by lower id, so that neither the order in which rows
-    come nor a cut into pieces matters. `sort_candidates` puts them in order. Once there are k, 64
-    rows of which none is near enough take a comparison by vectors and nothing else.
-    """
-    k = len(kept_ids)
-    for first in range(0, len(scores), 64):
-        some = scores[first : first + 64]
-        if size == k and not any_at_most(some, kept_scores[0]):
-            continue
-        for i in range(len(some)):
-            row, score = start + first + i, some[i]
-            if size == k and score > kept_scores[0]:
-                continue
-            if not is_allowed(mask, row):
-                continue
-            if size < k:
-                raise_candidate(kept_scores, kept_ids, size, score, ids[row])
-                size += 1
-            elif is_worse(kept_scores[0], kept_ids[0], score, ids[row]):
-                sink_candidate(kept_scores, kept_ids, k, score, ids[row])
-    return size
-
-
-@kernel
 def cut_back(scores, ids, size, k):
     """Bring the best k of the first `size` candidates, more than k, to the first k places, in any
     order, ties by lower id; return the score of the last of them.
@@ -204,12 +165,15 @@ def _mark_at_most(numbers, limit):
 
 @kernel
 def collect_rows(scores, start, mask, ids, k, limit, kept_scores, kept_ids, size):
-    """`offer_rows` for more than a few neighbours: candidates go to a pool of at least k + 64 and,
-    for speed, 2·k + 64 places, which is cut back to the best k when it is full.
+    """Offer the rows `start` … `start + len(scores)` of a segment to the k best of a query.
 
-    `start` is a multiple of 64. Rows whose score is above `limit` are none; it falls with every
-    cut. Returns the new `size` and `limit`, which begin as 0 and as what no score exceeds.
-    `write_best_into` ends it.
+    Scores are of any number type, the smaller the nearer; mask is uint64[8·B] or [0] for all rows,
+    ids int64[≥ start + len(scores)], `start` a multiple of 64. Candidates go to a pool of at least
+    k + 64 and, for speed, 2·k + 64 places, which is cut back to the best k when it is full, ties by
+    lower id: neither the order in which rows come nor a cut into pieces matters. Rows whose score
+    is above `limit` are no candidates; it falls with every cut, and 64 rows of which none is near
+    enough take a comparison by vectors and nothing else. Returns the new `size` and `limit`, which
+    begin as 0 and as what no score exceeds. `write_best_into` ends it.
     """
     for first in range(0, len(scores), 64):
         bits = _mark_at_most(scores[first : first + 64], limit)

@@ -34,7 +34,7 @@ from bitkin.kernels.search.losses import (
 )
 from bitkin.rescoring.estimate import CodedRows
 from bitkin.rescoring.estimate_scan import EstimateRows, EstimateStretch
-from bitkin.rescoring.scan_parts import scan_best
+from bitkin.rescoring.scan_parts import pool_room, scan_best
 
 LEVEL_BITS = 3  # of a loss: within 0.004 of the recall of losses that are not rounded
 MOST_LEVEL_BITS = 8
@@ -166,7 +166,6 @@ class LossScorer:
                 np.int32(_FARTHER),
                 np.zeros((n_planes, n_words, NEAR_ROWS), dtype=np.uint64),
                 np.empty(NEAR_ROWS, dtype=np.int32),
-                np.empty(len(taken.bases), dtype=np.int64),
                 *best,
             )
             found.ids[some], found.distances[some] = _reported(taken, *best)
@@ -187,6 +186,9 @@ def _scan_part(
     work = (
         np.empty((1, n_planes, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
         np.empty(n_lanes, dtype=np.int32),
+        np.empty((n_queries, pool_room(k)), dtype=np.int32),
+        np.empty((n_queries, pool_room(k)), dtype=np.int64),
+        np.empty(n_queries, dtype=np.int32),
         np.empty(n_queries, dtype=np.int64),
     )
     widths = _widths(n_planes, n_words, n_bits)

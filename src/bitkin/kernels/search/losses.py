@@ -23,13 +23,14 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
+    collect_rows,
     is_worse,
-    offer_rows,
     popcount,
     raise_candidate,
     sink_candidate,
     sort_candidates,
     widen_tiles_into,
+    write_best_into,
 )
 
 MOST_PLANES = 4  # of polynomials, which take 2**P − 1 steps per word and bit
@@ -212,15 +213,6 @@ def _any_allowed(mask, start, count):
 
 
 @kernel
-def _finish(best_scores, best_ids, sizes, farther):
-    """Put what every query has kept in order, and fill the rest."""
-    for q in range(len(best_ids)):
-        sort_candidates(best_scores[q], best_ids[q], sizes[q])
-        for place in range(sizes[q], best_ids.shape[1]):
-            best_scores[q, place], best_ids[q, place] = farther, -1
-
-
-@kernel
 def scan_losses_into(
     tiles,
     ids,
@@ -240,6 +232,9 @@ def scan_losses_into(
     farther,
     wide,
     scores,
+    kept_scores,
+    kept_ids,
+    limits,
     sizes,
     best_scores,
     best_ids,
@@ -250,15 +245,15 @@ def scan_losses_into(
     uint64[T, P, W, L], int64[≥ n], mask uint64[8·B] or [0] for all rows; `tables` is a pair: the
     polynomials uint64[Q, W, B, 2**P] and anything, or the terms uint64[Q, W, T, P] and their gains
     uint64[Q, W, T, B]; bases int64[Q]; `n_bits` is B, a multiple of the bits of one step. Work:
-    uint64[1, P, W, U], int32[U], int64[Q]. The `first` of several calls clears what is kept, the
-    `last` one puts it in order: int32[Q, k], int64[Q, k], with `farther` and −1 where there is
-    nothing more.
+    uint64[1, P, W, U], int32[U], and pools of `collect_rows`: int32[Q, R], int64[Q, R], int32[Q],
+    int64[Q]. The `first` of several calls clears what is kept, the `last` one puts it in order:
+    int32[Q, k], int64[Q, k], with `farther`, above every score, and −1 where there is nothing more.
     """
-    n_queries, n_lanes = len(best_ids), len(scores)
+    (n_queries, k), n_lanes = best_ids.shape, len(scores)
     narrow = tiles.shape[3] < n_lanes
     if first:
         for q in range(n_queries):
-            sizes[q] = 0
+            sizes[q], limits[q] = 0, farther
     for start in range(first_block * 512, min(last_block * 512, n), n_lanes):
         stop = min(n_lanes, n - start)
         if not _any_allowed(mask, start, stop):
@@ -272,11 +267,22 @@ def scan_losses_into(
             else:
                 tile = tiles[start // n_lanes]
                 _scores_into(tile, query, bases[q], n_bits, ps, ws, bs, ts, scores)
-            sizes[q] = offer_rows(
-                scores[:stop], start, mask, ids, best_scores[q], best_ids[q], sizes[q]
+            sizes[q], limits[q] = collect_rows(
+                scores[:stop],
+                start,
+                mask,
+                ids,
+                k,
+                limits[q],
+                kept_scores[q],
+                kept_ids[q],
+                sizes[q],
             )
     if last:
-        _finish(best_scores, best_ids, sizes, farther)
+        for q in range(n_queries):
+            write_best_into(
+                kept_scores[q], kept_ids[q], sizes[q], farther, best_scores[q], best_ids[q]
+            )
 
 
 @kernel
@@ -294,7 +300,6 @@ def best_losses_into(
     farther,
     unit,
     scores,
-    sizes,
     best_scores,
     best_ids,
 ):
@@ -328,5 +333,6 @@ def best_losses_into(
                     size += 1
                 elif is_worse(kept_scores[0], kept_ids[0], score, id):
                     sink_candidate(kept_scores, kept_ids, k, score, id)
-        sizes[q] = size
-    _finish(best_scores, best_ids, sizes, farther)
+        sort_candidates(kept_scores, kept_ids, size)
+        for place in range(size, k):
+            kept_scores[place], kept_ids[place] = farther, -1
