@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import METRICS, WARMUP_TASKS
+from bitkin.choices import FIRST_STAGES, METRICS, WARMUP_TASKS
 from bitkin.code_spec import MAX_SYMBOLS
 from bitkin.codes import Codes
 from bitkin.collection.collection import Collection
@@ -145,8 +146,9 @@ def _warm_collection(rows: Any, lengths: list[int]) -> None:
                 collection = Collection.create(None, of_metric, metric=metric, vectors=stored)
                 collection.add(wide)
                 for queries in (wide[:1], wide[:5]):
-                    for stage in ("codes", "estimate", "exact"):
-                        collection.search(queries, 10, stage=stage)
+                    collection.search(queries, 10, stage="codes")
+                    for stage, first in product(("estimate", "exact"), FIRST_STAGES):
+                        collection.search(queries, 10, stage=stage, first=first)
                 collection.search(wide[:1], 10, allow=np.arange(0, _ROWS, 3))
 
 
