@@ -18,6 +18,7 @@ from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.rows import Column, Pieces, RowSlots
+from bitkin.collection.segment_slots import SegmentSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
@@ -58,6 +59,8 @@ class KeptRows:
     slots: RowSlots = field(default_factory=RowSlots)
     n_slots: int = 0
     """Slots used."""
+    by_segment: SegmentSlots = field(default_factory=SegmentSlots)
+    """Slots that searches have looked up, of snapshots that hold these rows."""
 
     @property
     def nbytes(self) -> int:
@@ -66,8 +69,11 @@ class KeptRows:
         of_corrections = 0 if self.corrections is None else self.corrections.array.nbytes
         return of_vectors + of_corrections + self.slots.nbytes
 
-    def with_rows(self, rows: NewRows) -> KeptRows:
-        """Return these rows and new ones; what was under the same ids is out of reach then."""
+    def with_rows(self, rows: NewRows, coded: Snapshot) -> KeptRows:
+        """Return these rows and new ones; what was under the same ids is out of reach then.
+
+        `coded` holds the codes of all of them already.
+        """
         vectors, corrections = self.vectors, self.corrections
         if vectors is None and corrections is None:
             return self
@@ -78,7 +84,8 @@ class KeptRows:
         # New rows always take new slots, so that snapshots in use keep theirs.
         stop = self.n_slots + len(rows.row_ids)
         slots = self.slots.with_rows(rows.row_ids, np.arange(self.n_slots, stop))
-        return KeptRows(vectors, corrections, slots, stop)
+        by_segment = self.by_segment.after(coded.segments, slots)
+        return KeptRows(vectors, corrections, slots, stop, by_segment)
 
     def keep_only(self, row_ids: Ids, renumbered: Ids) -> KeptRows:
         """Return some rows alone, under new row ids."""
@@ -140,8 +147,12 @@ class CollectionSnapshot:
     def _with_corrections(self, rows: Stretches) -> EstimateRows:
         if self.kept.corrections is None:
             return EstimateRows.without_corrections(rows)
-        corrections = self.kept.corrections.rows
-        return EstimateRows.from_stretches(rows, corrections, self.kept.slots.slots_in_order)
+        kept, segments = self.kept, self.coded.segments
+        return EstimateRows.from_stretches(
+            rows,
+            self.kept.corrections.rows,
+            lambda ids: kept.by_segment.find(ids, segments, kept.slots),
+        )
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there, in that order, as uint64 (n, planes, words per
@@ -242,7 +253,7 @@ class MemoryStore:
         if replaces:
             coded = compact_if_sparse(coded)
         lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
-        kept = now.kept.with_rows(rows)
+        kept = now.kept.with_rows(rows, coded)
         self._commit(CollectionSnapshot(now.index, coded, now.ids, kept, lengths))
 
     def remove(self, row_ids: Ids) -> None:

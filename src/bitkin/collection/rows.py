@@ -167,9 +167,9 @@ class RowSlots:
         slots: Ids = run.slots.array[row_ids - run.row_ids.array[0]]
         return slots
 
-    def slots_in_order(self, row_ids: Ids) -> Ids | int:
-        """Return the slots of ascending row ids; where both are numbers without a gap, the first
-        slot alone. Ids that are not there have the slot of another row.
+    def first_in_order(self, row_ids: Ids) -> int | None:
+        """Return the slot of the first of ascending row ids where both they and their slots are
+        numbers without a gap, which takes no time; else None.
         """
         if len(self.runs) == 1 and len(row_ids):
             [run], first, last = self.runs, int(row_ids[0]), int(row_ids[-1])
@@ -177,6 +177,12 @@ class RowSlots:
             inside = held[0] <= first and last <= held[-1]
             if run.shift is not None and inside and last - first == len(row_ids) - 1:
                 return first + run.shift
+        return None
+
+    def slots_in_order(self, row_ids: Ids) -> Ids:
+        """Return the slots of ascending row ids. Ids that are not there have the slot of another
+        row.
+        """
         return np.maximum(self.lookup(row_ids), 0)
 
     def lookup(self, row_ids: Ids) -> Ids:
