@@ -139,6 +139,9 @@ def test_the_shortlist_of_every_epoch_can_be_by_the_estimate_of_all_rows(
     )
     assert [chosen.stage for chosen in index.explain_first(2, oversample=3)] == 3 * ["estimate"]
     assert [chosen.stage for chosen in index.explain_first(60)] == 3 * ["codes"]
+    for beyond in ({"k": 2**31}, {"k": 1, "oversample": 2**31}):  # as `search` does
+        with pytest.raises(InvalidInputError, match=f"{list(beyond)[-1]} must be"):
+            index.explain_first(**beyond)
     with pytest.raises(InvalidInputError, match="first must be one of 'codes', 'estimate', got 3"):
         index.search(queries, 2, first=3)  # type: ignore[arg-type]
 

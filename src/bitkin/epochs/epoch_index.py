@@ -394,7 +394,8 @@ class EpochIndex:
         """Return, an epoch each, the stage that looks at all rows in a search that does not name
         one, and why.
         """
-        n_candidates = whole_number(k, "k", low=1) * whole_number(oversample, "oversample", low=1)
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+        n_candidates = k * whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         return [epoch.first_stage(n_candidates) for epoch in self._state.epochs]
 
     def compact(self) -> None:

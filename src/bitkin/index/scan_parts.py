@@ -75,8 +75,9 @@ def _cut_rows(stretches: list[Any], total: int, n_parts: int) -> Iterator[list[A
         low, high = total * i // n_parts, total * (i + 1) // n_parts
         part, before = [], 0
         for s in stretches:
-            first, last = max(low - before, s.first), min(high - before, s.last)
+            count = s.last - s.first
+            first, last = max(low - before, 0), min(high - before, count)
             if first < last:
-                part.append(s._replace(first=first, last=last))
-            before += s.last
+                part.append(s._replace(first=s.first + first, last=s.first + last))
+            before += count
         yield part
