@@ -49,7 +49,6 @@ from bitkin.kernels.search.estimate import (
     NEAR_ROWS,
     SMALLEST_SQUARE,
     best_estimates_into,
-    encode_row_into,
     estimates_into,
     finish_queries_into,
     prepare_query_into,
@@ -119,35 +118,8 @@ class Scorer:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
         its first row.
         """
-        lone = self._encode_lone(batch)
-        if lone is not None:
-            return lone
         projected = self.model.project(batch, name)
         return self._pack_signs(projected), self._corrections(projected, batch, name, first)
-
-    def _encode_lone(self, batch: Batch) -> tuple[Codes, Corrections] | None:
-        """Return what `encode` does of one dense row, in one call; None for all others, and where
-        numbers leave the range of float32.
-        """
-        if not _is_lone(batch):
-            return None
-        model = self.model
-        words = np.zeros((1, 1, model.spec.plane_words), dtype=WORD)
-        corrections: Corrections = np.empty((1, 2), dtype=np.float32)
-        within = encode_row_into(
-            read_only(batch)[0],
-            read_only(model.components),
-            read_only(model.offset),
-            read_only(self.mean),
-            read_only(model.scaled_mean[0]),
-            METRIC_CODES[self.metric],
-            model.normalize,
-            model.random,
-            np.empty(model.spec.n_symbols, dtype=np.float32),
-            words[0, 0],
-            corrections[0],
-        )
-        return (self._codes(words), corrections) if within else None
 
     def usual_corrections(self, n_rows: int) -> Corrections | None:
         """Return corrections for codes of which nothing else is known, or None where there are no

@@ -168,67 +168,6 @@ def prepare_query_into(
 
 
 @kernel
-def encode_row_into(
-    row,
-    components,
-    offset,
-    mean,
-    scaled_mean,
-    metric,
-    normalize,
-    random,
-    projected,
-    words,
-    corrections,
-):
-    """Pack the signs of one row, and make what is kept beside them for estimates.
-
-    float32[D], float32[D, C], float32[C], float64[D] twice, `L2`, `COSINE` or `IP`; work
-    float32[C] -> uint64[W] of zeros, float32[2]. The formulas stand at the top of
-    `bitkin.rescoring.estimate`; small squares of `L2` are kept as −√. Returns whether all numbers
-    stayed well within the range of float32.
-    """
-    n_bits = components.shape[1]
-    _multiply_into(row, components, projected)
-    square, along = 0.0, 0.0
-    for j in range(row.shape[0]):
-        number = np.float64(row[j])
-        square += number * number
-        along += number * scaled_mean[j]
-    length = math.sqrt(square)
-    unit = 1.0 / length if normalize and length > 0.0 else 1.0
-    apart = 0.0
-    for j in range(row.shape[0]):
-        number = np.float64(row[j]) * unit - mean[j]
-        apart += number * number
-    sizes, squares = 0.0, 0.0
-    for c in range(n_bits):
-        projected[c] = np.float32(projected[c] * unit) - offset[c]
-        size = abs(np.float64(projected[c]))
-        sizes += size
-        squares += size * size
-        if projected[c] >= 0.0:
-            words[c >> 6] |= _U1 << np.uint64((c & 56) + 7 - (c & 7))
-    # ‖y‖² / √(‖y‖₁‖y‖), with ‖x − μ‖² above the line for random directions
-    below = math.sqrt(sizes * math.sqrt(squares))
-    factor = (apart if random else squares) / below if below > 0.0 else 0.0
-    if normalize:
-        factor *= length
-    if metric == L2:
-        kept = square if normalize else apart
-        if 0.0 < kept < SMALLEST_SQUARE:
-            kept = -math.sqrt(kept)
-    else:
-        kept = along
-    if metric == COSINE:
-        kept = kept / length if length > 0.0 else 0.0
-        factor = factor / length if length > 0.0 else 0.0
-    corrections[0], corrections[1] = kept, factor
-    within = SHORT_QUERY < length < LONG_QUERY or length == 0.0
-    return within and math.isfinite(sizes) and math.isfinite(corrections[0] + corrections[1])
-
-
-@kernel
 def estimates_into(
     tiles,
     corrections,
