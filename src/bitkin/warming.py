@@ -154,9 +154,14 @@ def _warm_collection(rows: Any, lengths: list[int]) -> None:
 
 def _warm_wta(rows: Any, lengths: list[int]) -> None:
     bags = np.maximum(rows, 0.0) * (np.arange(_FEATURES) % 3 == 0)  # few of them are not zero
-    for X in (rows, csr_array(bags)):
+    for X in (_lengths_alike(rows), csr_array(_lengths_alike(bags))):
         codes = WTAHash().fit(X).encode(X)
         _search_all_ways(FlatIndex(codes.spec), codes)
+
+
+def _lengths_alike(rows: Any) -> Any:
+    """Return rows of length 1; rows of zeros stay."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
 
 
 def _warm_minhash(rows: Any, lengths: list[int]) -> None:

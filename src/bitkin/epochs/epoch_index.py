@@ -162,7 +162,7 @@ class EpochIndex:
         >>> with bitkin.StreamRun(hasher, folder / "codes", **files) as run:
         ...     run.encode(X)
         1000
-        >>> bitkin.EpochIndex.from_stream(folder / "state")
+        >>> bitkin.EpochIndex.from_stream(folder / "state", vectors=X)
         EpochIndex(1,000 codes in 3 epochs, l2)
         """
         return index_stream(
