@@ -93,7 +93,7 @@ class SearchRequest:
             one_of(self.metric, "metric", METRICS)
         if self.first is not None:
             one_of(self.first, "first", FIRST_STAGES)
-        if self.first == "estimate" and stage == "codes":
+        if self.first == "estimate" and self.stage == "codes":
             _refuse(f"means nothing for {spelling.given('stage', stage)}.", "first")
         if self.first == "estimate" and self.corrections is None:
             writer = spelling.command("save_corrections")
