@@ -29,7 +29,7 @@ def index_stream(stream: WrittenStream, kind: type[EpochIndex], vectors: Any) ->
     if source is None and not stream.has_corrections:
         raise InvalidInputError(
             f"{stream.path} has no corrections, and without them no distance to its codes can be "
-            "estimated. If the stream wrote some, search its state, which knows them, or name their "
+            "estimated. If the stream wrote some, search its state, which knows them, or name the "
             "file (corrections=, --corrections). Give the vectors of the stream else, or have "
             "corrections written with the codes (corrections= of StreamRun, bitkin stream "
             "--corrections)."
