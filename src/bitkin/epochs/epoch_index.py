@@ -163,7 +163,7 @@ class EpochIndex:
         ...     run.encode(X)
         1000
         >>> bitkin.EpochIndex.from_stream(folder / "state", vectors=X)
-        EpochIndex(1,000 codes in 3 epochs, l2)
+        EpochIndex(1,000 codes in 2 epochs, l2)
         """
         return index_stream(
             WrittenStream(path, corrections=corrections, metric=metric, epochs_to=epochs_to),
