@@ -17,7 +17,7 @@ import pytest
 import bitkin
 from bitkin import Codes, Collection, ProjectionHash
 from bitkin.collection import memory
-from bitkin.index import flat
+from bitkin.index import scan_parts
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
@@ -67,7 +67,7 @@ class Timer:
 @pytest.fixture
 def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timer]:
     """A timer whose signal is ours, with work cut small for three threads."""
-    monkeypatch.setattr(flat, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
     monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(3)
@@ -224,8 +224,8 @@ import resource, sys, threading
 import numpy as np
 import bitkin
 from bitkin import threads
-from bitkin.index import flat
-flat._SMALL_SCAN = 0
+from bitkin.index import scan_parts
+scan_parts._WORDS_PER_PART = 1
 rng = np.random.default_rng(0)
 codes = bitkin.Codes.from_symbols(rng.integers(0, 2, (3000, 64)), 1)
 index = bitkin.FlatIndex(codes.spec)

@@ -7,7 +7,7 @@ import pytest
 
 from bitkin import FlatIndex, set_threads
 from bitkin.collection import memory
-from bitkin.index import flat
+from bitkin.index import scan_parts
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests import truth
@@ -19,7 +19,7 @@ from tests.truth import random_codes
 @pytest.fixture(autouse=True)
 def always_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even a small scan be cut into parts for the pool."""
-    monkeypatch.setattr(flat, "_SMALL_SCAN", 0)
+    monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
 
 
