@@ -164,12 +164,13 @@ def test_narrow_tiles_are_put_side_by_side(allowed: float) -> None:
     terms[:, 2] = 0
     queries = QuantizedQueries.from_prepared(prepared(z, terms), 4)
     scores, ids = np.empty((2, 20)), np.empty((2, 20), dtype=np.int64)
+    wide = np.empty((1, 1, n_words, unit_rows), dtype=np.uint64)
     scan_estimates_into(
         read_only(tiles), read_only(np.arange(n)), 0, 1, n,
         read_only(np.packbits(mask, bitorder="little").view(np.uint64)),
         read_only(corrections), read_only(np.empty(0, dtype=np.int64)), False,
         *queries, (0,) * 4, (0,) * n_words, True, True,
-        np.empty((1, 1, n_words, unit_rows), dtype=np.uint64), np.empty(unit_rows, dtype=np.int32),
+        wide, read_only(wide), np.empty(unit_rows, dtype=np.int32),
         np.empty((3, unit_rows)), np.empty(unit_rows), *candidate_pool(2, 20), scores, ids,
     )  # fmt: skip
     expected = best_of(

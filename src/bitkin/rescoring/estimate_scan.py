@@ -130,8 +130,10 @@ def _scan(
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
     tile = stretches[0].tiles.shape[3]
     n_lanes = tile if tile == BLOCK else wide_tile_rows(1, n_words)
+    wide = np.empty((1, 1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64)
     work = (
-        np.empty((1, 1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
+        wide,
+        read_only(wide),
         np.empty(n_lanes, dtype=np.int32),
         np.empty((3, n_lanes)),
         np.empty(n_lanes),

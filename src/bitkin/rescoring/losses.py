@@ -155,6 +155,7 @@ class LossScorer:
             some = slice(first, min(first + step, n_queries))
             taken = queries.take(some)
             best = _room_for_best(len(taken.bases), k)
+            unit = np.zeros((n_planes, n_words, NEAR_ROWS), dtype=np.uint64)
             best_losses_into(
                 tiles,
                 places[some],
@@ -164,7 +165,8 @@ class LossScorer:
                 self.level_bits,
                 *_widths(n_planes, n_words, self.level_bits),
                 np.int32(_FARTHER),
-                np.zeros((n_planes, n_words, NEAR_ROWS), dtype=np.uint64),
+                unit,
+                read_only(unit),
                 np.empty(NEAR_ROWS, dtype=np.int32),
                 *best,
             )
@@ -183,8 +185,10 @@ def _scan_part(
     best = _room_for_best(n_queries, k)
     tile = stretches[0].tiles.shape[3]
     n_lanes = tile if tile >= NEAR_ROWS else wide_tile_rows(n_planes, n_words)
+    wide = np.empty((1, n_planes, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64)
     work = (
-        np.empty((1, n_planes, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64),
+        wide,
+        read_only(wide),
         np.empty(n_lanes, dtype=np.int32),
         np.empty((n_queries, pool_room(k)), dtype=np.int32),
         np.empty((n_queries, pool_room(k)), dtype=np.int64),

@@ -254,6 +254,7 @@ def scan_estimates_into(
     first,
     last,
     wide,
+    wide_view,
     weights,
     near,
     scores,
@@ -271,7 +272,8 @@ def scan_estimates_into(
     of row r at `slots[r]` (int64[≥ n]; [0] where they stand in the order of rows), with
     `has_small` those below 0 stand for their squares; queries as `quantize_queries_into` makes
     them, uint64[Q, B, W], int64[Q], with terms float64[Q, 4], whose last contains the step. Work:
-    uint64[1, 1, W, U], int32[U], float64[3, U], float64[U]; and a pool of candidates, float64[Q,
+    uint64[1, 1, W, U] and a read-only view of it, as tiles are, so that helpers are compiled once;
+    int32[U], float64[3, U], float64[U]; and a pool of candidates, float64[Q,
     R], int64[Q, R], float64[Q], int64[Q], R ≥ k + 64. The `first` of several calls clears the pool,
     the `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
     where there is nothing more.
@@ -279,6 +281,7 @@ def scan_estimates_into(
     n_queries, k = best_ids.shape
     n_lanes = len(weights)
     narrow = tiles.shape[3] < n_lanes
+    source = wide_view if narrow else tiles
     has_roots = False
     for q in range(n_queries):
         has_roots |= terms[q, 2] != 0.0
@@ -318,10 +321,7 @@ def scan_estimates_into(
                     sizes[q],
                 )
                 continue
-            if narrow:
-                _weights_into(wide[0], planes[q], bs, ws, weights)
-            else:
-                _weights_into(tiles[start // n_lanes], planes[q], bs, ws, weights)
+            _weights_into(source[0 if narrow else start // n_lanes], planes[q], bs, ws, weights)
             if _scores_into(weights, near, totals[q], terms[q], limits[q], scores) > 0:
                 sizes[q], limits[q] = collect_rows(
                     scores[:stop],

@@ -231,6 +231,7 @@ def scan_losses_into(
     last,
     farther,
     wide,
+    wide_view,
     scores,
     kept_scores,
     kept_ids,
@@ -245,12 +246,14 @@ def scan_losses_into(
     uint64[T, P, W, L], int64[≥ n], mask uint64[8·B] or [0] for all rows; `tables` is a pair: the
     polynomials uint64[Q, W, B, 2**P] and anything, or the terms uint64[Q, W, T, P] and their gains
     uint64[Q, W, T, B]; bases int64[Q]; `n_bits` is B, a multiple of the bits of one step. Work:
-    uint64[1, P, W, U], int32[U], and pools of `collect_rows`: int32[Q, R], int64[Q, R], int32[Q],
+    uint64[1, P, W, U] and a read-only view of it, as tiles are, so that helpers are compiled once;
+    int32[U]; and pools of `collect_rows`: int32[Q, R], int64[Q, R], int32[Q],
     int64[Q]. The `first` of several calls clears what is kept, the `last` one puts it in order:
     int32[Q, k], int64[Q, k], with `farther`, above every score, and −1 where there is nothing more.
     """
     (n_queries, k), n_lanes = best_ids.shape, len(scores)
     narrow = tiles.shape[3] < n_lanes
+    source = wide_view if narrow else tiles
     if first:
         for q in range(n_queries):
             sizes[q], limits[q] = 0, farther
@@ -262,11 +265,8 @@ def scan_losses_into(
             widen_tiles_into(tiles, start // tiles.shape[3], wide)
         for q in range(n_queries):
             query = tables[0][q], tables[1][q]
-            if narrow:
-                _scores_into(wide[0], query, bases[q], n_bits, ps, ws, bs, ts, scores)
-            else:
-                tile = tiles[start // n_lanes]
-                _scores_into(tile, query, bases[q], n_bits, ps, ws, bs, ts, scores)
+            tile = source[0 if narrow else start // n_lanes]
+            _scores_into(tile, query, bases[q], n_bits, ps, ws, bs, ts, scores)
             sizes[q], limits[q] = collect_rows(
                 scores[:stop],
                 start,
@@ -299,6 +299,7 @@ def best_losses_into(
     ts,
     farther,
     unit,
+    unit_view,
     scores,
     best_scores,
     best_ids,
@@ -323,7 +324,7 @@ def best_losses_into(
                     for w in range(unit.shape[1]):
                         unit[p, w, i] = tile[p, w, lane]
             query = tables[0][q], tables[1][q]
-            _scores_into(unit, query, bases[q], n_bits, ps, ws, bs, ts, scores)
+            _scores_into(unit_view, query, bases[q], n_bits, ps, ws, bs, ts, scores)
             for i in range(count):
                 if places[q, begin + i] < 0:
                     continue
