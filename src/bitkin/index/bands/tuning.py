@@ -5,8 +5,7 @@ themselves.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from bitkin.checks import whole_number
 from bitkin.code_spec import CodeSpec
-from bitkin.codes import Codes, require_codes, require_comparable
+from bitkin.codes import Codes, require_codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands.bands import similarity_threshold
 from bitkin.index.bands.layout import BandLayout
@@ -25,20 +24,22 @@ from bitkin.index.bands.tables import band_tables
 from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.growth import with_tables
 from bitkin.index.rows.snapshot import Snapshot
+from bitkin.index.tuning import (
+    FEWEST_CODES,
+    least_seconds,
+    rows_and_queries,
+    wilson_interval,
+)
 from bitkin.notices import warn_caller
-from bitkin.randomness import Draws, resolve_seed
+from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
     from bitkin.index.bands.band_index import BandIndex
 
-FEWEST_CODES = 200
-_MOST_QUERIES = 1000
 _BITS = (6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40)  # widths of bands that are tried
 _BUDGETS = tuple(2.0 ** (-power / 2) for power in range(22, 3, -1))  # shares of the rows, ascending
 _MOST_PROBES = 512
-_FEWEST_QUERIES = 20
 _LOOKUP = 0.5  # looking a key up takes about half as long as looking at a row
-_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def tune_bands(
     wanted = similarity_threshold(recall, "recall")
     k = whole_number(k, "k", low=1)
     sample = whole_number(sample, "sample", low=FEWEST_CODES)
-    rows, asked = _sample(
-        require_codes(codes, "codes"), queries, sample, resolve_seed(random_state)
+    rows, asked = rows_and_queries(
+        require_codes(codes, "codes"), queries, sample, resolve_seed(random_state), "bands"
     )
     if k > len(rows):
         raise InvalidInputError(
@@ -113,8 +114,8 @@ def tune_bands(
             "finds all."
         )
     seconds, scan_seconds = (
-        _seconds(lambda: best.answer(second)),
-        _seconds(lambda: scan.search(second.codes, k)),
+        least_seconds(lambda: best.answer(second)),
+        least_seconds(lambda: scan.search(second.codes, k)),
     )
     return BandTuning(
         spec=codes.spec,
@@ -123,7 +124,7 @@ def tune_bands(
         # buckets grow with the number of rows, so the budget of the sample does too
         budget=math.ceil(best.budget * max(1.0, len(codes) / len(rows))),
         recall=found.recall,
-        interval=_wilson(found.recall, len(second.codes)),
+        interval=wilson_interval(found.recall, len(second.codes)),
         candidates=found.looked / len(rows),
         microseconds=1e6 * seconds / len(second.codes),
         scan_microseconds=1e6 * scan_seconds / len(second.codes),
@@ -217,44 +218,3 @@ def _layouts(spec: CodeSpec) -> Iterator[list[BandLayout]]:
         yield [
             BandLayout(spec, r * bits, probes) for probes in (0, one, two) if probes <= _MOST_PROBES
         ]
-
-
-def _sample(codes: Codes, queries: Codes | None, most: int, seed: int) -> tuple[Codes, Codes]:
-    """Return rows and queries, none of them empty and no row among the queries."""
-    usable = np.flatnonzero(~codes.empty_rows())
-    if len(usable) < FEWEST_CODES:
-        raise InvalidInputError(
-            f"codes must have at least {FEWEST_CODES} rows that are not empty, got {len(usable)}. "
-            "So few need no bands."
-        )
-    drawn = usable[Draws(seed, "tuning of bands").permutation(len(usable))]
-    if queries is None:
-        n_queries = min(_MOST_QUERIES, len(usable) // 4)
-        return codes[np.sort(drawn[n_queries:][:most])], codes[drawn[:n_queries]]
-    require_comparable(codes.spec, codes.fingerprint, require_codes(queries, "queries"), "queries")
-    asked = np.flatnonzero(~queries.empty_rows())
-    if len(asked) < _FEWEST_QUERIES:
-        raise InvalidInputError(
-            f"queries must be at least {_FEWEST_QUERIES} that are not empty, got {len(asked)}."
-        )
-    order = Draws(seed, "queries for tuning of bands").permutation(len(asked))[:_MOST_QUERIES]
-    return codes[np.sort(drawn[:most])], queries[asked[order]]
-
-
-def _wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's interval for a share of `n` that are each found or not."""
-    z2 = _NORMAL_95**2
-    # (p + z²/2n) / (1 + z²/n) ± z/(1 + z²/n) · √(p(1 − p)/n + z²/4n²)
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    reach = _NORMAL_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the least of three times."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
