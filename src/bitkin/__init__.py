@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from bitkin.hashers.wta import WTAHash
     from bitkin.index.bands.band_index import BandIndex
     from bitkin.index.bands.tuning import BandTuning
+    from bitkin.index.cells.cell_index import CellIndex
+    from bitkin.index.cells.tuning import CellTuning
     from bitkin.index.flat import FlatIndex
     from bitkin.index.multi.multi_index import MultiIndex
     from bitkin.index.results import Hit, Neighbors, RaggedNeighbors
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "BandIndex": "bitkin.index.bands.band_index:BandIndex",
     "BandTuning": "bitkin.index.bands.tuning:BandTuning",
+    "CellIndex": "bitkin.index.cells.cell_index:CellIndex",
+    "CellTuning": "bitkin.index.cells.tuning:CellTuning",
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "Collection": "bitkin.collection.collection:Collection",
@@ -125,6 +129,8 @@ _HOMES = {
 __all__ = [
     "BandIndex",
     "BandTuning",
+    "CellIndex",
+    "CellTuning",
     "CodeSpec",
     "Codes",
     "Collection",

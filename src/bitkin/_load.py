@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "BandIndex": "bitkin.index.bands.band_index",
+    "CellIndex": "bitkin.index.cells.cell_index",
     "Codes": "bitkin.codes",
     "EpochIndex": "bitkin.epochs.epoch_index",
     "FlatIndex": "bitkin.index.flat",

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import bitkin
-from bitkin import BandIndex, Collection, EpochIndex, ProjectionHash
+from bitkin import BandIndex, CellIndex, Collection, EpochIndex, ProjectionHash
 from bitkin.index.base import RowIndex
 from tests.collection.model import Model, Truth, rows_like
 
@@ -102,6 +102,8 @@ class OfCodes(Kind):
         settings: dict[str, Any] = {}
         if issubclass(self.exported, BandIndex):
             settings = {"band_bits": 4, "probes": 15}  # all keys of a band: nothing is missed
+        if issubclass(self.exported, CellIndex):
+            settings = {"n_cells": 4, "probes": COVERS_ALL}
         return self.exported(HASHER.spec_, **settings)
 
     def add(self, index: Any, rows: Rows, ids: Any = None) -> npt.NDArray[np.int64]:

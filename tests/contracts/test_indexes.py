@@ -44,7 +44,9 @@ def require_unchanged(kind: Kind, index: Any, rows: dict[int, Any]) -> None:
 def test_every_exported_index_is_tested_here() -> None:
     strange = [name for name in exported() if not kinds_of(name)]
     assert not strange, f"say in tests/contracts/indexes.py how {strange} is made and searched"
-    assert {"FlatIndex", "MultiIndex", "BandIndex", "EpochIndex", "Collection"} <= set(exported())
+    assert {"FlatIndex", "MultiIndex", "BandIndex", "CellIndex", "EpochIndex", "Collection"} <= set(
+        exported()
+    )
 
 
 @each_kind

@@ -37,6 +37,7 @@ KINDS = {
     "FlatIndex": Kind({}, 60, exact=True),
     "MultiIndex": Kind({}, 600, exact=True),
     "BandIndex": Kind({"band_bits": 4}, 600, exact=False),
+    "CellIndex": Kind({"n_cells": 8, "probes": 3}, 600, exact=False),
 }
 
 

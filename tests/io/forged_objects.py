@@ -18,6 +18,7 @@ import scipy.sparse
 
 from bitkin import (
     BandIndex,
+    CellIndex,
     Codes,
     EpochIndex,
     FlatIndex,
@@ -103,7 +104,7 @@ NUMBERS = [
 NUMBERS += [float("nan"), float("inf"), 5e-324, 0.5]
 
 _JSON_TENSORS = ("stream.state", "taxonomy", "given_taxonomy", "feature_names")
-_SIGNED_BY_NAME = ("Codes", "FlatIndex", "MultiIndex", "BandIndex", "EpochIndex")
+_SIGNED_BY_NAME = ("Codes", "FlatIndex", "MultiIndex", "BandIndex", "CellIndex", "EpochIndex")
 
 Rng = np.random.Generator
 
@@ -170,6 +171,7 @@ def good_objects(folder: Path) -> dict[str, Parts]:
     for kind in (FlatIndex, MultiIndex):
         made[kind.__name__] = kind(codes.spec)
     made["BandIndex"] = BandIndex(codes.spec, 4, probes=2, budget=20)
+    made["CellIndex"] = CellIndex(codes.spec, 5, probes=2)
     for index in made.values():
         if not isinstance(index, Codes):
             index.add(codes, rng.permutation(99)[:40])
@@ -466,6 +468,7 @@ _USES: dict[str, Callable[[Any, Path], None]] = {
     "FlatIndex": _use_index,
     "MultiIndex": _use_index,
     "BandIndex": _use_index,
+    "CellIndex": _use_index,
     "EpochIndex": _use_epochs,
     "MinHash": _use_hasher,
     "SignHash": _use_hasher,

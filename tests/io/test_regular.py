@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin import BandIndex, EpochIndex, FlatIndex, MultiIndex
+from bitkin import BandIndex, CellIndex, EpochIndex, FlatIndex, MultiIndex
 from bitkin.cli.classifying.inputs import read_labels
 from bitkin.errors import FileAccessError
 from bitkin.input_files import read_ids
@@ -31,6 +31,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "FlatIndex": FlatIndex.load,
     "MultiIndex": MultiIndex.load,
     "BandIndex": BandIndex.load,
+    "CellIndex": CellIndex.load,
     "EpochIndex": EpochIndex.load,
     "state of a stream": load_state,
     "corrections": lambda path: read_corrections(path, "l2", ""),

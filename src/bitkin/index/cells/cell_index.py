@@ -1,0 +1,420 @@
+"""CellIndex: nearest codes in the few cells whose centres are nearest to the query."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.arrays import Ids
+from bitkin.checks import whole_number
+from bitkin.code_spec import CodeSpec, require_spec
+from bitkin.codes import Codes
+from bitkin.errors import CorruptFileError, InvalidInputError
+from bitkin.index.base import RowIndex
+from bitkin.index.cells.centres import ROWS_PER_CELL, CellCentres, find_centres, sample_rows
+from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
+from bitkin.index.cells.search import CellSearch
+from bitkin.index.cells.tables import CellTables, cell_tables, members_of
+from bitkin.index.flat import scan_nearest
+from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
+from bitkin.index.rows.files import parameters_of, rows_from
+from bitkin.index.rows.growth import with_tables
+from bitkin.index.rows.snapshot import Snapshot
+from bitkin.io.reader import StoredFile
+from bitkin.io.writer import write_file
+from bitkin.randomness import resolve_seed
+
+if TYPE_CHECKING:
+    from bitkin.index.cells.tuning import CellTuning
+
+USUAL_PROBES = 16
+FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
+_FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
+_MOST_CELLS = 1 << 20
+_MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
+_CELLS_PER_ROOT = 6  # of the number of rows
+_GROWTH = 4  # times as many rows: centres are found again
+# Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
+# than the cells hold is answered by a scan of them, which misses none.
+_ALLOWED_PER_PROBED = 4
+
+
+class CellIndex(RowIndex):
+    """The nearest codes in the `probes` cells whose centres are nearest to the query.
+
+    Rows lie in cells, each beside the nearest of many centres, and the rows of a cell are one run
+    of memory. A query is compared with all centres and then with all rows of the nearest cells, so
+    that of a million rows some ten thousand are looked at; nearest rows in other cells are missed.
+    `tune` chooses `probes` for a recall that is wanted; with as many probes as cells nothing is
+    missed. A query that finds fewer than k rows is answered by a scan, and so is a filter that
+    leaves few rows.
+
+    Centres are found on a sample of the rows once there are enough, by k-means with the most
+    frequent symbols of a cell's rows as its centre. Rows added later go to the cell of the nearest
+    centre; some newest ones are in no cell yet and are compared with every query. A cell that grows
+    to many times the usual size is split. Centres are found again when there are four times as many
+    rows, and by `compact()`.
+
+    Any number of threads may search while others add and remove, as in every index.
+
+    Parameters
+    ----------
+    spec : CodeSpec
+        The shape of the codes.
+    n_cells : int or "auto"
+        Cells wanted; some may be split later, and there are fewer where many rows are equal. "auto"
+        takes six times the square root of the number of rows, from 16,384 rows on, and scans fewer
+        rows than that. A number takes effect from four rows per cell on.
+    probes : int
+        Cells that a query looks into; `search` may be given another number.
+    random_state : int or None
+        The seed of the sample and of the first centres: the same rows and seed give the same cells.
+
+    Notes
+    -----
+    The runs hold the codes a second time: an index takes twice the bytes of its codes, and 4 per
+    row. Files keep the centres and the cell of every row, 4 bytes each; loading makes the runs
+    again from them, without comparing anything.
+
+    Examples
+    --------
+    >>> import bitkin, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> families = rng.integers(0, 2, (40, 64))[rng.integers(0, 40, 2000)]
+    >>> noise = rng.random((2000, 64)) < 0.1
+    >>> codes = bitkin.Codes.from_symbols(families ^ noise, bits_per_symbol=1)
+    >>> index = bitkin.CellIndex(codes.spec, n_cells=50, probes=5)
+    >>> len(index.add(codes))
+    2000
+    >>> found = index.search(codes[:5], k=3)
+    >>> found.ids[:, 0].tolist(), found.distances[:, 0].tolist()
+    ([0, 1, 2, 3, 4], [0, 0, 0, 0, 0])
+    >>> (index.count_candidates(codes[:5]) < 500).all()
+    np.True_
+    """
+
+    def __init__(
+        self,
+        spec: CodeSpec,
+        n_cells: int | str = "auto",
+        *,
+        probes: int = USUAL_PROBES,
+        random_state: int | None = 0,
+    ) -> None:
+        require_spec(spec)
+        self._wanted_cells = _checked_cells(n_cells)
+        self._probes = _checked_probes(probes)
+        self._seed = resolve_seed(random_state)
+        super().__init__(spec)
+
+    @classmethod
+    def tune(
+        cls,
+        codes: Codes,
+        recall: float = 0.95,
+        *,
+        k: int = 10,
+        queries: Codes | None = None,
+        n_cells: int | str = "auto",
+        random_state: int | None = 0,
+    ) -> CellTuning:
+        """Choose `probes` that find a share `recall` of the true k nearest, and say what to expect
+        of them.
+
+        An index of all `codes` is built and searched with up to 1,000 `queries`; by default, rows
+        of `codes` that are then not in it. The truth comes from `FlatIndex`. The fewest probes that
+        reach the recall on one half of the queries are chosen; recall, its interval, rows scanned
+        and time are those of the other half. More rows than here mean more cells: tune again once
+        there are many times as many.
+
+        Examples
+        --------
+        >>> import bitkin, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> families = rng.integers(0, 2, (40, 64))[rng.integers(0, 40, 2000)]
+        >>> noise = rng.random((2000, 64)) < 0.1
+        >>> codes = bitkin.Codes.from_symbols(families ^ noise, bits_per_symbol=1)
+        >>> tuning = bitkin.CellIndex.tune(codes, recall=0.8, n_cells=50)
+        >>> tuning.recall > 0.7, tuning.candidates < 0.3
+        (True, True)
+        >>> index = tuning.build()
+        >>> len(index.add(codes))
+        2000
+        """
+        from bitkin.index.cells.tuning import tune_probes
+
+        return tune_probes(codes, recall, k, queries, n_cells, random_state)
+
+    @property
+    def n_cells(self) -> int:
+        """Cells there are; 0 while there are so few rows that they are scanned."""
+        centres = _newest_centres(self._snapshot)
+        return 0 if centres is None else len(centres)
+
+    @property
+    def probes(self) -> int:
+        """Cells that a query looks into."""
+        return self._probes
+
+    def search(
+        self,
+        queries: Codes,
+        k: int,
+        *,
+        allow: npt.ArrayLike | None = None,
+        probes: int | None = None,
+    ) -> Neighbors:
+        """Return the k nearest rows of every query in its nearest cells, nearest first, ties by
+        lower id.
+
+        A query that finds fewer than k there is answered by a scan of all rows. Empty rows are
+        never returned and empty queries find nothing. `allow` lists the ids that may be returned:
+        others are passed over, and where it leaves few rows those are all compared; ids in it that
+        are not in the index are passed over. `probes` cells are looked into, by default those of
+        the index.
+        """
+        k = whole_number(k, "k", low=1, high=2**31 - 1)
+        n_probes = self._probes if probes is None else _checked_probes(probes)
+        snapshot, allowed = self.check_queries(queries, allow)
+        require_fitting(len(queries), k)
+        return _nearest(snapshot, queries, k, allowed, k, n_probes)
+
+    def search_radius(
+        self,
+        queries: Codes,
+        radius: int,
+        *,
+        allow: npt.ArrayLike | None = None,
+        probes: int | None = None,
+    ) -> RaggedNeighbors:
+        """Return the rows at most `radius` symbols away from every query that are in its nearest
+        cells, nearest first, ties by lower id.
+
+        With as many `probes` as there are cells these are all rows within the radius.
+        """
+        radius = whole_number(radius, "radius", low=0)
+        n_probes = self._probes if probes is None else _checked_probes(probes)
+        snapshot, allowed = self.check_queries(queries, allow)
+        return _within_radius(
+            snapshot, queries, min(radius, self.spec.n_symbols), allowed, n_probes
+        )
+
+    def count_candidates(
+        self, queries: Codes, *, probes: int | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows are compared with every query in cells and outside of them, dead
+        ones included: int64 (n_queries,).
+        """
+        n_probes = self._probes if probes is None else _checked_probes(probes)
+        snapshot, _ = self.check_queries(queries, None)
+        asked = np.flatnonzero(~queries.empty_rows())
+        counts = np.zeros(len(queries), dtype=np.int64)
+        counts[asked] = CellSearch.begin(snapshot, n_probes, queries[asked], None).count_rows()
+        return counts
+
+    def nearest_in(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> Neighbors:
+        """Return the k nearest rows in the nearest cells of every query; the scan helps where they
+        are fewer than `least`.
+        """
+        return _nearest(snapshot, queries, k, allow, least, self._probes)
+
+    def within_radius_in(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
+    ) -> RaggedNeighbors:
+        """Return the rows within `radius` in the nearest cells of every query."""
+        return _within_radius(snapshot, queries, radius, allow, self._probes)
+
+    def prepare(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with nearly all rows in cells, once there are enough for centres."""
+        _require_row_numbers(snapshot)
+        n_rows, fewest = len(snapshot), self._fewest_rows()
+        few = min(_FEW_OUTSIDE, fewest // 2)
+        centres = _newest_centres(snapshot)
+        if centres is None or self._outgrown(centres, n_rows):
+            # rows in many small segments, which get no cells, need no centres
+            if n_rows < fewest or max(segment.n for segment in snapshot.segments) <= few:
+                return snapshot
+            centres = self._find_centres(snapshot)
+            snapshot = replace(
+                snapshot, segments=tuple(replace(s, tables=None) for s in snapshot.segments)
+            )
+        if centres is None:
+            return snapshot
+        found = centres
+        return with_tables(
+            snapshot,
+            lambda segment: cell_tables(segment, found, snapshot.spec, self._seed),
+            few,
+        )
+
+    def _fewest_rows(self) -> int:
+        """Return from how many rows on there are cells."""
+        if self._wanted_cells == "auto":
+            return FEWEST_ROWS
+        return min(FEWEST_ROWS, 4 * int(self._wanted_cells))
+
+    def _cells_for(self, n_rows: int) -> int:
+        if self._wanted_cells != "auto":
+            return int(self._wanted_cells)
+        return min(_MOST_CELLS, _CELLS_PER_ROOT * math.isqrt(n_rows))
+
+    def _outgrown(self, centres: CellCentres, n_rows: int) -> bool:
+        """Whether there are so many more rows than when centres were found that better ones, or
+        more, are worth their time.
+        """
+        if n_rows < _GROWTH * centres.n_rows:
+            return False
+        wanted = self._cells_for(n_rows)
+        return wanted > self._cells_for(centres.n_rows) or centres.n_rows < ROWS_PER_CELL * wanted
+
+    def _find_centres(self, snapshot: Snapshot) -> CellCentres | None:
+        """Find centres on a sample of all rows that can be found; None where there are none."""
+        n_cells = self._cells_for(len(snapshot))
+        members = [members_of(segment) for segment in snapshot.segments]
+        ends = np.cumsum([len(rows) for rows in members])
+        if len(ends) == 0 or ends[-1] == 0:
+            return None
+        drawn = sample_rows(int(ends[-1]), ROWS_PER_CELL * n_cells, self._seed)
+        words = []
+        for segment, rows, end in zip(snapshot.segments, members, ends, strict=True):
+            here = drawn[(drawn >= end - len(rows)) & (drawn < end)] - (end - len(rows))
+            words.append(segment.words(rows[here]))
+        return find_centres(
+            np.concatenate(words), n_cells, len(snapshot), snapshot.spec, self._seed
+        )
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
+        return f"CellIndex({len(self):,} codes, {self.spec}, {settings})"
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "n_cells": self._wanted_cells,
+            "probes": self._probes,
+            "random_state": self._seed,
+        }
+
+    @classmethod
+    def _from_settings(cls, stored: StoredFile, spec: CodeSpec) -> Self:
+        try:
+            return cls(
+                spec,
+                stored.parameter("n_cells"),
+                probes=stored.parameter("probes"),
+                random_state=stored.parameter("random_state"),
+            )
+        except InvalidInputError as error:
+            raise CorruptFileError(
+                f"{stored.name} has impossible settings of cells: {error}"
+            ) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all codes in order of id, the centres and the cell of every row to `path`: aside
+        first, then in place at once.
+        """
+        snapshot = self._snapshot
+        centres = _newest_centres(snapshot)
+        parameters = {**parameters_of(snapshot), **self._settings()}
+        parameters["trained_rows"] = 0 if centres is None else centres.n_rows
+        write_file(
+            path,
+            type(self).__name__,
+            parameters,
+            snapshot.fingerprint,
+            tensors_of(snapshot, centres),
+        )
+
+    @classmethod
+    def from_stored(cls, stored: StoredFile) -> Self:
+        """Return the index that a file holds."""
+        centres, cells = centres_from(stored)
+        rows = rows_from(stored)
+        index = cls._from_settings(stored, rows.spec)
+        index.adopt(tables_from(stored, rows, centres, cells))
+        return index
+
+    def verify(self) -> None:
+        """Check everything that can be checked, mapped files included; raise CorruptFileError on
+        the first flaw.
+        """
+        super().verify()
+        require_sound_centres(self._snapshot)
+
+
+def _checked_cells(n_cells: Any) -> int | str:
+    if isinstance(n_cells, str):
+        if n_cells != "auto":
+            raise InvalidInputError(f'n_cells must be a whole number or "auto", got {n_cells!r}.')
+        return n_cells
+    return whole_number(n_cells, "n_cells", low=1, high=_MOST_CELLS)
+
+
+def _checked_probes(probes: Any) -> int:
+    return whole_number(probes, "probes", low=1, high=2**31 - 1)
+
+
+def _newest_centres(snapshot: Snapshot) -> CellCentres | None:
+    """Return the centres that were found last, or None; where cells were split since, those after
+    it.
+    """
+    known = [s.tables.centres for s in snapshot.segments if isinstance(s.tables, CellTables)]
+    return max(known, key=lambda centres: (centres.n_rows, len(centres)), default=None)
+
+
+def _nearest(
+    snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int, probes: int
+) -> Neighbors:
+    if allow is not None and _leaves_few(snapshot, len(allow), probes):
+        return scan_nearest(snapshot, queries, k, allow)
+    if queries.empty is None:
+        found = CellSearch.begin(snapshot, probes, queries, allow).nearest(k)
+        asked = None
+    else:
+        found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
+        asked = np.flatnonzero(~queries.empty)
+        found.ids[asked], found.distances[asked] = CellSearch.begin(
+            snapshot, probes, queries[asked], allow
+        ).nearest(k)
+    if least == 0:
+        return found
+    short = np.flatnonzero(found.ids[:, min(k, least) - 1] < 0)
+    if asked is not None:
+        short = np.intersect1d(short, asked)
+    if len(short):
+        found.ids[short], found.distances[short] = scan_nearest(snapshot, queries[short], k, allow)
+    return found
+
+
+def _leaves_few(snapshot: Snapshot, n_allowed: int, probes: int) -> bool:
+    """Whether a scan of so many rows takes no longer than the cells do."""
+    centres = _newest_centres(snapshot)
+    if centres is None:
+        return True
+    probed = len(snapshot) * min(1.0, probes / len(centres))
+    return n_allowed <= _ALLOWED_PER_PROBED * probed
+
+
+def _within_radius(
+    snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None, probes: int
+) -> RaggedNeighbors:
+    asked = np.flatnonzero(~queries.empty_rows())
+    some = queries if len(asked) == len(queries) else queries[asked]
+    search = CellSearch.begin(snapshot, probes, some, allow)
+    return search.within_radius(asked, len(queries), radius)
+
+
+def _require_row_numbers(snapshot: Snapshot) -> None:
+    """Refuse more rows than there are row numbers; segments may be merged later."""
+    n = sum(segment.n for segment in snapshot.segments)
+    if n > _MOST_ROWS:
+        raise InvalidInputError(
+            f"a CellIndex holds at most {_MOST_ROWS:,} rows, removed ones included, got {n:,}. Use "
+            "several indexes."
+        )

@@ -1,0 +1,157 @@
+"""The rows of a segment in cells: every cell's rows one after the other, in tiles of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from bitkin import threads
+from bitkin.arrays import Ids, Words
+from bitkin.code_spec import CodeSpec
+from bitkin.index.cells.centres import (
+    ROWS_PER_CELL,
+    CellCentres,
+    Cells,
+    find_centres,
+    nearest_centres,
+    sample_rows,
+)
+from bitkin.index.rows import bitmap
+from bitkin.index.rows.segment import Segment
+from bitkin.kernels.blocks import read_only
+from bitkin.kernels.search.cells import TILE, fill_runs_into
+
+_ROWS_PER_PIECE = 1 << 16
+# A cell of so many times the usual rows is split: it costs every query that much more.
+_SPLIT_FROM = 8
+_FEWEST_TO_SPLIT = 8 * TILE
+_MOST_PARTS = 64
+
+
+class RunArrays(NamedTuple):
+    """Runs as kernels take them."""
+
+    runs: Words
+    """uint64 (tiles, planes, words, 64)."""
+    starts: Ids
+    """int64 (n_cells,): the first tile of every cell."""
+    counts: Ids
+    """int64 (n_cells,): its rows."""
+    rows: Cells
+    """uint32 (64 · tiles,): which row of the segment is where."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CellTables:
+    """The cells of the first `n` rows of a segment; rows that were dead or empty then are left
+    out.
+    """
+
+    n: int
+    centres: CellCentres
+    arrays: RunArrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, centres included, though segments may share them."""
+        return sum(array.nbytes for array in self.arrays) + self.centres.nbytes
+
+    def cells_of_rows(self) -> tuple[Ids, Cells]:
+        """Return the rows that are in cells, ascending, and the cell of each."""
+        counts = self.arrays.counts
+        cells = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+        # place of every member: 64 · first tile of its cell, and its number in the cell
+        before = np.cumsum(counts) - counts
+        places = np.repeat(TILE * self.arrays.starts - before, counts) + np.arange(len(cells))
+        rows = self.arrays.rows[places].astype(np.int64)
+        order = np.argsort(rows)
+        return rows[order], cells[order]
+
+
+@cache
+def no_cells(n_planes: int, n_words: int) -> CellTables:
+    """Return the tables of no row, for codes of so many planes and words."""
+    nothing = read_only(np.empty(0, dtype=np.int64))
+    runs = read_only(np.empty((0, n_planes, n_words, TILE), dtype=np.uint64))
+    centres = CellCentres(read_only(np.empty((0, n_planes, n_words), dtype=np.uint64)), 0)
+    rows = read_only(np.empty(0, dtype=np.uint32))
+    return CellTables(0, centres, RunArrays(runs, nothing, nothing, rows))
+
+
+def cell_tables(
+    segment: Segment, centres: CellCentres, spec: CodeSpec, seed: int, *, split: bool = True
+) -> CellTables:
+    """Put the rows of a segment into cells; those of cells that it was in before stay there."""
+    members = members_of(segment)
+    cells = np.empty(len(members), dtype=np.uint32)
+    new = np.ones(len(members), dtype=bool)
+    if isinstance(segment.tables, CellTables) and segment.tables.centres is centres:
+        rows, known = segment.tables.cells_of_rows()
+        at = np.searchsorted(rows, members)
+        at[at == len(rows)] = 0
+        new = rows[at] != members if len(rows) else new
+        cells[~new] = known[at[~new]]
+    unknown = np.flatnonzero(new)
+    for first in range(0, len(unknown), _ROWS_PER_PIECE):
+        some = unknown[first : first + _ROWS_PER_PIECE]
+        cells[some] = nearest_centres(segment.words(members[some]), centres)
+    if split:
+        centres = _split_large(segment, members, cells, centres, spec, seed)
+    return group_rows(segment, members, cells, centres)
+
+
+def members_of(segment: Segment) -> Ids:
+    """Return the rows of a segment that can be found."""
+    return np.flatnonzero(bitmap.unpack(segment.searchable, 0, segment.n))
+
+
+def group_rows(segment: Segment, members: Ids, cells: Cells, centres: CellCentres) -> CellTables:
+    """Copy some rows of a segment, ascending, into runs by their cells."""
+    counts = np.bincount(cells, minlength=len(centres))
+    n_tiles = -(-counts // TILE)
+    starts = np.cumsum(n_tiles) - n_tiles
+    total = int(n_tiles.sum())
+    runs = np.zeros((total, *segment.tiles.shape[1:3], TILE), dtype=np.uint64)
+    rows = np.zeros(total * TILE, dtype=np.uint32)
+    following = TILE * starts
+    tiles, members, cells = read_only(segment.tiles), read_only(members), read_only(cells)
+
+    def fill(first: int) -> None:
+        some = slice(first, first + _ROWS_PER_PIECE)
+        fill_runs_into(tiles, members[some], cells[some], following, runs, rows)
+
+    for first in range(0, len(members), _ROWS_PER_PIECE):
+        threads.run(fill, [first])  # one after the other, and interrupts come in between
+    arrays = RunArrays(read_only(runs), read_only(starts), read_only(counts), read_only(rows))
+    return CellTables(segment.n, centres, arrays)
+
+
+def _split_large(
+    segment: Segment, members: Ids, cells: Cells, centres: CellCentres, spec: CodeSpec, seed: int
+) -> CellCentres:
+    """Split the cells that are far larger than the usual; `cells` are changed to those after."""
+    counts = np.bincount(cells, minlength=len(centres))
+    usual = max(_FEWEST_TO_SPLIT // _SPLIT_FROM, len(members) // len(centres))
+    added, words = len(centres), [centres.words]
+    changed = centres.words.copy()
+    for cell in np.flatnonzero(counts > _SPLIT_FROM * usual).tolist():
+        here = np.flatnonzero(cells == cell)
+        n_parts = min(_MOST_PARTS, -(-len(here) // usual))
+        some = here[sample_rows(len(here), n_parts * ROWS_PER_CELL, seed)]
+        parts = find_centres(segment.words(members[some]), n_parts, len(here), spec, seed)
+        if len(parts) == 1:  # all rows are equal
+            continue
+        numbers = np.arange(added - 1, added - 1 + len(parts), dtype=np.uint32)
+        numbers[0] = cell  # the first takes the place of the whole
+        for first in range(0, len(here), _ROWS_PER_PIECE):
+            rows = here[first : first + _ROWS_PER_PIECE]
+            cells[rows] = numbers[nearest_centres(segment.words(members[rows]), parts)]
+        changed[cell] = parts.words[0]
+        words.append(parts.words[1:])
+        added += len(parts) - 1
+    if added == len(centres):
+        return centres
+    return CellCentres(read_only(np.concatenate([changed, *words[1:]])), centres.n_rows)
