@@ -23,6 +23,7 @@ from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.wta import WTAHash
 from bitkin.index.bands.band_index import BandIndex
 from bitkin.index.base import RowIndex
+from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.multi.multi_index import MultiIndex
 from bitkin.index.rows.growth import FEW_ROWS
@@ -58,8 +59,8 @@ def warmup(
     Parameters
     ----------
     tasks : str or list of str, optional
-        Among "search", "collection", "multi", "bands", "wta", "minhash", "stream", "dedup" and
-        "classify"; all of them if not given.
+        Among "search", "collection", "multi", "bands", "cells", "wta", "minhash", "stream", "dedup"
+        and "classify"; all of them if not given.
     bits : int or list of int, default 256
         Lengths of the codes that will be searched: kernels are made for a number of 64-bit words.
     report : callable, optional
@@ -133,6 +134,12 @@ def _warm_bands(rows: Any, lengths: list[int]) -> None:
         _search_all_ways(BandIndex(codes.spec), codes)
 
 
+def _warm_cells(rows: Any, lengths: list[int]) -> None:
+    for n_bits in lengths:
+        codes = _codes_of(n_bits, 2 * FEW_ROWS)
+        _search_all_ways(CellIndex(codes.spec, n_cells=64), codes)
+
+
 def _warm_collection(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
         wide = np.tile(rows, (1, -(-n_bits // _FEATURES)))
@@ -202,6 +209,7 @@ _TASKS: dict[str, Callable[[Any, list[int]], None]] = dict(
             _warm_collection,
             _warm_multi,
             _warm_bands,
+            _warm_cells,
             _warm_wta,
             _warm_minhash,
             _warm_stream,

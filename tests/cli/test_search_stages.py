@@ -328,13 +328,27 @@ def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
     *found, explained = run("search", "bands", *ASK[2:], "--explain", "--json").objects
     require_same(found, hits)
     assert explained["explain"]["index"] == "BandIndex"
+    few = ("--n-cells", 10, "--probes", 4)
+    assert run("index", "codes", "-o", "cells", "--kind", "cells", *few).code == 0
+    cells = bitkin.load("cells")
+    assert isinstance(cells, bitkin.CellIndex)
+    assert (cells.n_cells, cells.probes) == (10, 4)
+    *found, explained = run("search", "cells", *ASK[2:], "--explain", "--json").objects
+    require_same(found, cells.search(bitkin.load("model").encode(np.load("queries.npy")), 10))
+    assert explained["explain"]["index"] == "CellIndex"
+    (about,) = run("info", "cells", "--json").objects
+    assert about.items() >= {"class": "CellIndex", "n_cells": 10, "probes": 4}.items()
 
 
 def test_the_kind_of_an_index_and_what_goes_with_it(run: Run) -> None:
     for options, option, says in (
         (("--kind", "flatt"), "--kind", "Did you mean 'flat'?"),
         (("--band-bits", "8"), "--band-bits", "means nothing without --kind bands"),
-        (("--kind", "multi", "--probes", "8"), "--probes", "means nothing without --kind bands"),
+        (("--kind", "multi", "--probes", "8"), "--probes", "means nothing without --kind bands or"),
+        (("--kind", "bands", "--n-cells", "8"), "--n-cells", "means nothing without --kind cells"),
+        (("--kind", "cells", "--band-bits", "8"), "--band-bits", "without --kind bands"),
+        (("--kind", "cells", "--probes", "0"), "--probes", "must be at least 1"),
+        (("--kind", "cells", "--n-cells", "0"), "--n-cells", "Invalid value"),
         (("--kind", "bands", "--band-bits", "0"), "--band-bits", "Invalid value"),
         (("--budget", "8"), "--budget", "means nothing without --kind bands"),
         (("--score", "hits"), "--score", "means nothing without --kind bands"),

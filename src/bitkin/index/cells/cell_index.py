@@ -37,7 +37,7 @@ FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
 _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
 _MOST_CELLS = 1 << 20
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
-_CELLS_PER_ROOT = 6  # of the number of rows
+_CELLS_PER_ROOT = 4  # of the number of rows
 _GROWTH = 4  # times as many rows: centres are found again
 # Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
 # than the cells hold is answered by a scan of them, which misses none.
@@ -68,7 +68,7 @@ class CellIndex(RowIndex):
         The shape of the codes.
     n_cells : int or "auto"
         Cells wanted; some may be split later, and there are fewer where many rows are equal. "auto"
-        takes six times the square root of the number of rows, from 16,384 rows on, and scans fewer
+        takes four times the square root of the number of rows, from 16,384 rows on, and scans fewer
         rows than that. A number takes effect from four rows per cell on.
     probes : int
         Cells that a query looks into; `search` may be given another number.

@@ -55,8 +55,8 @@ def _cells_in_order(snapshot: Snapshot, centres: CellCentres) -> Cells:
         own = np.empty(segment.n, dtype=np.uint32)
         known = np.zeros(segment.n, dtype=bool)
         if isinstance(segment.tables, CellTables) and segment.tables.centres is centres:
-            in_cells, numbers = segment.tables.cells_of_rows()
-            own[in_cells], known[in_cells] = numbers, True
+            covered = slice(segment.tables.n)
+            known[covered], own[covered] = segment.tables.cells_of_rows()
         unknown = rows[~known[rows]]
         for first in range(0, len(unknown), _ROWS_PER_PIECE):
             some = unknown[first : first + _ROWS_PER_PIECE]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bitkin import threads
-from bitkin.arrays import Ids, Words
+from bitkin.arrays import Flags, Ids, Words
 from bitkin.code_spec import CodeSpec
 from bitkin.index.cells.centres import (
     ROWS_PER_CELL,
@@ -59,16 +59,17 @@ class CellTables:
         """Bytes held, centres included, though segments may share them."""
         return sum(array.nbytes for array in self.arrays) + self.centres.nbytes
 
-    def cells_of_rows(self) -> tuple[Ids, Cells]:
-        """Return the rows that are in cells, ascending, and the cell of each."""
+    def cells_of_rows(self) -> tuple[Flags, Cells]:
+        """Return for each of the first `n` rows whether it is in a cell, and in which."""
         counts = self.arrays.counts
         cells = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
         # place of every member: 64 · first tile of its cell, and its number in the cell
         before = np.cumsum(counts) - counts
         places = np.repeat(TILE * self.arrays.starts - before, counts) + np.arange(len(cells))
-        rows = self.arrays.rows[places].astype(np.int64)
-        order = np.argsort(rows)
-        return rows[order], cells[order]
+        rows = self.arrays.rows[places]
+        known, by_row = np.zeros(self.n, dtype=bool), np.zeros(self.n, dtype=np.uint32)
+        known[rows], by_row[rows] = True, cells
+        return known, by_row
 
 
 @cache
@@ -89,11 +90,10 @@ def cell_tables(
     cells = np.empty(len(members), dtype=np.uint32)
     new = np.ones(len(members), dtype=bool)
     if isinstance(segment.tables, CellTables) and segment.tables.centres is centres:
-        rows, known = segment.tables.cells_of_rows()
-        at = np.searchsorted(rows, members)
-        at[at == len(rows)] = 0
-        new = rows[at] != members if len(rows) else new
-        cells[~new] = known[at[~new]]
+        known, before = segment.tables.cells_of_rows()
+        covered = int(np.searchsorted(members, segment.tables.n))
+        new[:covered] = ~known[members[:covered]]
+        cells[:covered] = before[members[:covered]]
     unknown = np.flatnonzero(new)
     for first in range(0, len(unknown), _ROWS_PER_PIECE):
         some = unknown[first : first + _ROWS_PER_PIECE]
