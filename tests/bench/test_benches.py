@@ -21,6 +21,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 # File -> the arguments of each mode.
 MODES: dict[str, list[str]] = {
+    "cells.py": ["", "64 --keep {folder}"],
     "dedup.py": ["--quick"],
     "dwta.py": ["", "alphabets", "classify", "windows"],
     "encode.py": [""],
@@ -63,6 +64,7 @@ MODES: dict[str, list[str]] = {
 }
 ELSEWHERE = {"walks.py"}  # test_walks.py
 PEERS = {
+    "cells.py": ["faiss"],
     "dedup.py": ["datasketch"],
     "figures/winner_ranks.py": ["matplotlib"],
     "figures/wta_choices.py": ["matplotlib"],
