@@ -10,5 +10,6 @@ STAGES = ("codes", "estimate", "exact")  # of a search, each better than the one
 FIRST_STAGES = ("codes", "estimate")  # that look at all rows
 MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them: int32 counts them
 WARMUP_TASKS = (
-    "search", "collection", "multi", "bands", "cells", "wta", "minhash", "stream", "dedup", "classify",
+    "search", "collection", "multi", "bands", "cells", "wta", "minhash", "stream", "dedup",
+    "classify",
 )  # fmt: skip
