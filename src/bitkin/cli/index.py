@@ -83,7 +83,7 @@ def index(
     flat scans all codes at the speed of memory. multi finds the same without looking at most of
     them, which pays among millions. bands looks at codes that share a run of bits with the query,
     and may miss some. cells looks at the codes around the nearest of many centres, may miss some
-    too, and is the fastest among hundreds of thousands and more.
+    too, and is the fastest among millions.
 
     Example: bitkin index codes.bitkin -o index.bitkin
 
