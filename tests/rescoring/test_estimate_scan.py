@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, FlatIndex
 from bitkin.index import scan_parts
+from bitkin.kernels._shared import NO_ID, collect_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate_scan import scan_estimates_into
 from bitkin.rescoring.estimate import PreparedQueries
@@ -122,6 +123,29 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
     expected = best_of(truth_of(queries, signs[there], corrections[there]), ids[there], k)
     assert found.ids.tolist() == expected[0]
     assert found.distances.tolist() == expected[1]
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_rows_that_all_tie_fill_the_pool_once(falling: bool) -> None:
+    k, n = 10, 1000
+    ids = np.arange(n)[::-1].copy() if falling else np.arange(n)
+    kept_scores, kept_ids, _, _, _ = (part[0] for part in candidate_pool(1, k))
+    none = read_only(np.empty(0, dtype=np.uint64))
+    room, scores = len(kept_ids), np.full(n, 2.5)
+    state: Any = (0, np.inf, NO_ID)
+    largest = 0
+    for start in range(0, n, 64):
+        size, limit, last_id = state
+        state = collect_rows(
+            scores[start : start + 64], start, none, read_only(ids), k, limit, last_id,
+            kept_scores, kept_ids, size,
+        )  # fmt: skip
+        largest = max(largest, state[0])
+    assert state[1] == 2.5
+    assert k < largest <= room
+    # what comes later has a higher id and is passed over, or a lower one and may not be
+    assert (state[0] == k) != falling
+    assert set(range(k)) <= set(kept_ids[: state[0]].tolist())
 
 
 @pytest.mark.parametrize("n_queries", [1, 7])

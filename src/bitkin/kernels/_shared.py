@@ -13,6 +13,7 @@ from bitkin.kernels._kernel import kernel
 
 L2, COSINE, IP = 0, 1, 2  # how a kernel is told the metric
 
+NO_ID = np.int64(2**63 - 1)  # above every id
 NARROW = 16  # rows of a narrow tile, see `bitkin.kernels.blocks`
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
@@ -124,7 +125,7 @@ def sort_candidates(distances, ids, size):
 @kernel
 def cut_back(scores, ids, size, k):
     """Bring the best k of the first `size` candidates, more than k, to the first k places, in any
-    order, ties by lower id; return the score of the last of them.
+    order, ties by lower id; the last of them is at place k − 1, and its score and id are returned.
 
     Quickselect: the part that holds place k − 1 is split again and again. Pivots are drawn, so that
     no order of rows makes it slow, by a generator that begins with `size`: always the same ones.
@@ -151,7 +152,7 @@ def cut_back(scores, ids, size, k):
             high = place - 1
         else:
             low = place + 1
-    return scores[k - 1]
+    return scores[k - 1], ids[k - 1]
 
 
 @kernel
@@ -164,16 +165,29 @@ def _mark_at_most(numbers, limit):
 
 
 @kernel
-def collect_rows(scores, start, mask, ids, k, limit, kept_scores, kept_ids, size):
+def _mark_better(numbers, ids, limit, last_id):
+    """Up to 64 numbers and their ids -> a bit for each that comes before `limit` and `last_id`,
+    made by vectors.
+    """
+    bits = _0
+    for i in range(len(numbers)):
+        is_better = (numbers[i] < limit) | ((numbers[i] == limit) & (ids[i] < last_id))
+        bits |= np.uint64(is_better) << np.uint64(i)
+    return bits
+
+
+@kernel
+def collect_rows(scores, start, mask, ids, k, limit, last_id, kept_scores, kept_ids, size):
     """Offer the rows `start` … `start + len(scores)` of a segment to the k best of a query.
 
     Scores are of any number type, the smaller the nearer; mask is uint64[8·B] or [0] for all rows,
     ids int64[≥ start + len(scores)], `start` a multiple of 64. Candidates go to a pool of at least
     k + 64 and, for speed, 2·k + 64 places, which is cut back to the best k when it is full, ties by
-    lower id: neither the order in which rows come nor a cut into pieces matters. Rows whose score
-    is above `limit` are no candidates; it falls with every cut, and 64 rows of which none is near
-    enough take a comparison by vectors and nothing else. Returns the new `size` and `limit`, which
-    begin as 0 and as what no score exceeds. `write_best_into` ends it.
+    lower id: neither the order in which rows come nor a cut into pieces matters. Rows that come
+    after the k-th best at the last cut, whose score is `limit` and whose id is `last_id`, are no
+    candidates: so rows that all have one score fill the pool once. 64 rows of which none is near
+    enough take a comparison by vectors and nothing else. Returns the new `size`, `limit` and
+    `last_id`, which begin as 0, as what no score exceeds and as `NO_ID`. `write_best_into` ends it.
     """
     for first in range(0, len(scores), 64):
         bits = _mark_at_most(scores[first : first + 64], limit)
@@ -182,14 +196,19 @@ def collect_rows(scores, start, mask, ids, k, limit, kept_scores, kept_ids, size
         if bits == _0:
             continue
         if size + 64 > len(kept_ids):
-            limit, size = cut_back(kept_scores, kept_ids, size, k), k
+            limit, last_id = cut_back(kept_scores, kept_ids, size, k)
+            size = k
+        if last_id != NO_ID:
+            some = scores[first : first + 64]
+            at = start + first
+            bits &= _mark_better(some, ids[at : at + len(some)], limit, last_id)
         while bits != _0:
             lowest = bits & (~bits + _1)
             bits ^= lowest
             i = first + np.int64(popcount(lowest - _1))
             kept_scores[size], kept_ids[size] = scores[i], ids[start + i]
             size += 1
-    return size, limit
+    return size, limit, last_id
 
 
 @kernel

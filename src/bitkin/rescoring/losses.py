@@ -34,7 +34,7 @@ from bitkin.kernels.search.losses import (
 )
 from bitkin.rescoring.estimate import CodedRows
 from bitkin.rescoring.estimate_scan import EstimateRows, EstimateStretch
-from bitkin.rescoring.scan_parts import pool_room, scan_best
+from bitkin.rescoring.scan_parts import candidate_pool, scan_best
 
 LEVEL_BITS = 3  # of a loss: within 0.004 of the recall of losses that are not rounded
 MOST_LEVEL_BITS = 8
@@ -190,10 +190,7 @@ def _scan_part(
         wide,
         read_only(wide),
         np.empty(n_lanes, dtype=np.int32),
-        np.empty((n_queries, pool_room(k)), dtype=np.int32),
-        np.empty((n_queries, pool_room(k)), dtype=np.int64),
-        np.empty(n_queries, dtype=np.int32),
-        np.empty(n_queries, dtype=np.int64),
+        *candidate_pool(n_queries, k, np.int32),
     )
     widths = _widths(n_planes, n_words, n_bits)
     for i, stretch in enumerate(stretches):

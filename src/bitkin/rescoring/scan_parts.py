@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from bitkin.arrays import Floats, Ids
+from bitkin.arrays import Ids
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.index.scan_parts import CACHE_BYTES, ScanPart, cut_scan, nearest_of_parts
 
@@ -45,15 +46,18 @@ def pool_room(k: int) -> int:
     return 2 * k + 128
 
 
-def candidate_pool(n_queries: int, k: int) -> tuple[Floats, Ids, Floats, Ids]:
-    """Return the room of `collect_rows` in kernels: scores and ids of candidates, limits and
-    sizes.
+def candidate_pool(
+    n_queries: int, k: int, dtype: npt.DTypeLike = np.float64
+) -> tuple[npt.NDArray[Any], Ids, npt.NDArray[Any], Ids, Ids]:
+    """Return the room of `collect_rows` in kernels: scores and ids of candidates, then the limit of
+    every query, the id at it, and the number of its candidates.
     """
     room = pool_room(k)
     return (
-        np.empty((n_queries, room)),
+        np.empty((n_queries, room), dtype=dtype),
         np.empty((n_queries, room), dtype=np.int64),
-        np.empty(n_queries),
+        np.empty(n_queries, dtype=dtype),
+        np.empty(n_queries, dtype=np.int64),
         np.empty(n_queries, dtype=np.int64),
     )
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
+    NO_ID,
     collect_rows,
     cut_back,
     is_allowed,
@@ -208,6 +209,7 @@ def _collect_few(
     ws,
     k,
     limit,
+    last_id,
     kept_scores,
     kept_ids,
     size,
@@ -227,12 +229,13 @@ def _collect_few(
         root_of_a = math.sqrt(a) if terms[2] != 0.0 else 0.0
         f = np.float64(corrections[slot, 1])
         score = _score(weight, a, root_of_a, f, total, terms[0], terms[1], terms[2], terms[3])
-        if score <= limit:
+        if score < limit or (score == limit and ids[row] < last_id):
             if size == len(kept_ids):
-                limit, size = cut_back(kept_scores, kept_ids, size, k), k
+                limit, last_id = cut_back(kept_scores, kept_ids, size, k)
+                size = k
             kept_scores[size], kept_ids[size] = score, ids[row]
             size += 1
-    return size, limit
+    return size, limit, last_id
 
 
 @kernel
@@ -261,6 +264,7 @@ def scan_estimates_into(
     kept_scores,
     kept_ids,
     limits,
+    last_ids,
     sizes,
     best_scores,
     best_ids,
@@ -273,9 +277,9 @@ def scan_estimates_into(
     `has_small` those below 0 stand for their squares; queries as `quantize_queries_into` makes
     them, uint64[Q, B, W], int64[Q], with terms float64[Q, 4], whose last contains the step. Work:
     uint64[1, 1, W, U] and a read-only view of it, as tiles are, so that helpers are compiled once;
-    int32[U], float64[3, U], float64[U]; and a pool of candidates, float64[Q,
-    R], int64[Q, R], float64[Q], int64[Q], R ≥ k + 64. The `first` of several calls clears the pool,
-    the `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
+    int32[U], float64[3, U], float64[U]; and a pool of `collect_rows`: float64[Q, R], int64[Q, R],
+    float64[Q], int64[Q], int64[Q], R ≥ k + 64. The `first` of several calls clears the pool, the
+    `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
     where there is nothing more.
     """
     n_queries, k = best_ids.shape
@@ -287,7 +291,7 @@ def scan_estimates_into(
         has_roots |= terms[q, 2] != 0.0
     if first:
         for q in range(n_queries):
-            sizes[q], limits[q] = 0, math.inf
+            sizes[q], limits[q], last_ids[q] = 0, math.inf, NO_ID
     for start in range(first_block * 512, min(last_block * 512, n), n_lanes):
         stop = min(n_lanes, n - start)
         allowed = _count_allowed(mask, start, stop)
@@ -300,7 +304,7 @@ def scan_estimates_into(
             widen_tiles_into(tiles, start // tiles.shape[3], wide)
         for q in range(n_queries):
             if few:
-                sizes[q], limits[q] = _collect_few(
+                sizes[q], limits[q], last_ids[q] = _collect_few(
                     tiles,
                     ids,
                     start,
@@ -316,6 +320,7 @@ def scan_estimates_into(
                     ws,
                     k,
                     limits[q],
+                    last_ids[q],
                     kept_scores[q],
                     kept_ids[q],
                     sizes[q],
@@ -323,13 +328,14 @@ def scan_estimates_into(
                 continue
             _weights_into(source[0 if narrow else start // n_lanes], planes[q], bs, ws, weights)
             if _scores_into(weights, near, totals[q], terms[q], limits[q], scores) > 0:
-                sizes[q], limits[q] = collect_rows(
+                sizes[q], limits[q], last_ids[q] = collect_rows(
                     scores[:stop],
                     start,
                     mask,
                     ids,
                     k,
                     limits[q],
+                    last_ids[q],
                     kept_scores[q],
                     kept_ids[q],
                     sizes[q],

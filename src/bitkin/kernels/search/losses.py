@@ -23,6 +23,7 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
+    NO_ID,
     collect_rows,
     is_worse,
     popcount,
@@ -236,6 +237,7 @@ def scan_losses_into(
     kept_scores,
     kept_ids,
     limits,
+    last_ids,
     sizes,
     best_scores,
     best_ids,
@@ -247,16 +249,16 @@ def scan_losses_into(
     polynomials uint64[Q, W, B, 2**P] and anything, or the terms uint64[Q, W, T, P] and their gains
     uint64[Q, W, T, B]; bases int64[Q]; `n_bits` is B, a multiple of the bits of one step. Work:
     uint64[1, P, W, U] and a read-only view of it, as tiles are, so that helpers are compiled once;
-    int32[U]; and pools of `collect_rows`: int32[Q, R], int64[Q, R], int32[Q],
-    int64[Q]. The `first` of several calls clears what is kept, the `last` one puts it in order:
-    int32[Q, k], int64[Q, k], with `farther`, above every score, and −1 where there is nothing more.
+    int32[U]; and pools of `collect_rows`: int32[Q, R], int64[Q, R], int32[Q], int64[Q], int64[Q].
+    The `first` of several calls clears what is kept, the `last` one puts it in order: int32[Q, k],
+    int64[Q, k], with `farther`, above every score, and −1 where there is nothing more.
     """
     (n_queries, k), n_lanes = best_ids.shape, len(scores)
     narrow = tiles.shape[3] < n_lanes
     source = wide_view if narrow else tiles
     if first:
         for q in range(n_queries):
-            sizes[q], limits[q] = 0, farther
+            sizes[q], limits[q], last_ids[q] = 0, farther, NO_ID
     for start in range(first_block * 512, min(last_block * 512, n), n_lanes):
         stop = min(n_lanes, n - start)
         if not _any_allowed(mask, start, stop):
@@ -267,13 +269,14 @@ def scan_losses_into(
             query = tables[0][q], tables[1][q]
             tile = source[0 if narrow else start // n_lanes]
             _scores_into(tile, query, bases[q], n_bits, ps, ws, bs, ts, scores)
-            sizes[q], limits[q] = collect_rows(
+            sizes[q], limits[q], last_ids[q] = collect_rows(
                 scores[:stop],
                 start,
                 mask,
                 ids,
                 k,
                 limits[q],
+                last_ids[q],
                 kept_scores[q],
                 kept_ids[q],
                 sizes[q],
