@@ -75,9 +75,9 @@ def search(
     first: Annotated[
         str | None,
         typer.Option(
-            help="The stage that looks at all rows: codes, or estimate, which needs --corrections, "
-            "keeps k · oversample rows and loses less; if absent, the one that pays (--explain "
-            "says why).",
+            help="The stage that looks at all rows: codes, or estimate, which needs --corrections "
+            "or a WTA model, keeps k · oversample rows and loses less; if absent, the one that "
+            "pays (--explain says why).",
             autocompletion=complete_from("codes", "estimate"),
         ),
     ] = None,
@@ -88,9 +88,9 @@ def search(
     corrections: Annotated[
         Path | None,
         typer.Option(
-            help="What bitkin encode --corrections wrote, for estimate. An .npy array of them is "
-            "taken as it is: for "
-            "which metric and model it was made is not known."
+            help="What bitkin encode --corrections wrote, for estimate; a WTA model needs none. An "
+            ".npy array of them is taken as it is: for which metric and model it was made is not "
+            "known."
         ),
     ] = None,
     metric: Annotated[
@@ -132,7 +132,8 @@ def search(
     better distances.
 
     codes counts the symbols that differ. estimate, of the metric, needs --corrections and a
-    projection; exact measures --vectors. Both score only what the stage before kept. Ties go to the
+    projection; with a WTA model it needs nothing, and ranks rows by what the query loses at their
+    symbols. exact measures --vectors. Both score only what the stage before kept. Ties go to the
     lower id.
 
     Codes of a stream, and an EpochIndex, have their models with them: queries are vectors without
@@ -141,7 +142,6 @@ def search(
     Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
     --explain
     """
-    from bitkin.file_search.epochs import holds_epochs
     from bitkin.file_search.request import SearchRequest
     from bitkin.file_search.search import open_search
     from bitkin.input_files import VectorFileOptions
@@ -168,8 +168,6 @@ def search(
         first=first,
     )
     with usage_errors():
-        if not holds_epochs(index):
-            request.last_stage(OPTIONS)
         if out is not None:
             if out.suffix != ".npz":
                 raise typer.BadParameter(f"{out} must end in .npz.", param_hint="'--out'")

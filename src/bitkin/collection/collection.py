@@ -34,7 +34,7 @@ from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
 from bitkin.notices import warn_caller
 from bitkin.rescoring.estimate_scan import QUERY_BITS
-from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
+from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
 from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, Timings, steps_to
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
@@ -404,9 +404,7 @@ class Collection(Closes):
         scorer = self._encoder.row_scorer
         if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
             n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
-            if last == "exact" and n_rows <= keep * CODES_PER_ESTIMATE:
-                return FirstStage("codes", f"codes keep all of {n_rows:,} rows")
-            return FirstStage("estimate", "what the query loses ranks rows better than counting")
+            return choose_by_losses(n_rows, last, keep * CODES_PER_ESTIMATE)
         if self._chooser is None:
             return FirstStage("codes", "there is no estimate of all rows in this collection")
         return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE, n_allowed)

@@ -17,8 +17,8 @@ from bitkin.arrays import Batch
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.collection.rows import Pieces
 from bitkin.collection.vectors import Parts, StagedVectors
-from bitkin.errors import EnvironmentVariableError, InvalidInputError
-from bitkin.hashers.base import Hasher, error_in_batch
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -29,7 +29,12 @@ from bitkin.rescoring.estimate import Scorer
 from bitkin.rescoring.estimate_scan import QUERY_BITS
 from bitkin.rescoring.losses import LEVEL_BITS, LossScorer
 from bitkin.rescoring.row_lengths import LengthGuard
-from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer, ScoredQueries
+from bitkin.rescoring.row_scorer import (
+    EstimateScorer,
+    RowScorer,
+    ScoredQueries,
+    encode_queries,
+)
 from bitkin.sets.members import is_matrix
 
 Accept = Callable[[Batch, str, int], Parts]
@@ -163,15 +168,8 @@ class Encoder:
         self, batch: Batch, name: str, first: int, *, prepare: bool
     ) -> tuple[Codes, ScoredQueries | None]:
         """Return the codes of a batch of queries and, to `prepare` estimates, what those need."""
-        if self.row_scorer is None or not prepare:
-            return self.hasher.encode_batch(batch, name, first), None
-        try:
-            prepared = self.row_scorer.prepare_queries(batch, name)
-        except EnvironmentVariableError:
-            raise  # which is about no vectors
-        except InvalidInputError as error:
-            raise error_in_batch(error, name, first) from error
-        return prepared.codes, prepared
+        scorer = self.row_scorer if prepare else None
+        return encode_queries(self.hasher, scorer, batch, name, first)
 
     def _no_codes(self) -> Codes:
         spec = self.hasher.spec_

@@ -17,6 +17,7 @@ from bitkin.input_files import VectorFileOptions, open_queries
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.rescoring.funnel import Timings
+from bitkin.rescoring.row_scorer import RowScorer, ScoredQueries, encode_queries
 
 
 def load_index(path: Path) -> RowIndex:
@@ -29,10 +30,20 @@ def load_index(path: Path) -> RowIndex:
     return opened
 
 
-class QueryBatches(NamedTuple):
-    """Queries to come: a batch of vectors, or None where they are codes, and their codes."""
+class QueryBatch(NamedTuple):
+    """Some queries."""
 
-    batches: Iterator[tuple[Any, Codes]]
+    vectors: Any
+    """None where all that is known of queries is their codes."""
+    codes: Codes
+    prepared: ScoredQueries | None = None
+    """What scores are computed from, where there will be any."""
+
+
+class QueryBatches(NamedTuple):
+    """Queries to come."""
+
+    batches: Iterator[QueryBatch]
     total: int
 
 
@@ -49,23 +60,30 @@ def read_codes(
             f"{path} holds no codes. Give the model that encodes the queries with "
             f"{spelling.name('model')}."
         )
-    parts = ((None, codes[i : i + rows]) for i in range(0, len(codes), rows))
+    parts = (QueryBatch(None, codes[i : i + rows]) for i in range(0, len(codes), rows))
     return QueryBatches(parts, len(codes))
 
 
 def encode_vectors(
-    path: Path, options: VectorFileOptions, hasher: Hasher, rows: int, timings: Timings
+    path: Path,
+    options: VectorFileOptions,
+    hasher: Hasher,
+    scorer: RowScorer | None,
+    rows: int,
+    timings: Timings,
 ) -> QueryBatches:
-    """Return queries that are vectors, encoded so many at a time."""
+    """Return queries that are vectors, encoded and, with a scorer, prepared for it, so many at a
+    time.
+    """
     source = open_queries(path, options, hasher)
     hasher.require_features(source)
 
-    def encode_batches() -> Iterator[tuple[Any, Codes]]:
+    def encode_batches() -> Iterator[QueryBatch]:
         for first, batch in source.batches(rows=rows):
             start = time.perf_counter()
-            codes = hasher.encode_batch(batch, source.name, first)
+            codes, prepared = encode_queries(hasher, scorer, batch, source.name, first)
             timings.add("encode", start, len(codes), len(codes))
-            yield batch, codes
+            yield QueryBatch(batch, codes, prepared)
 
     return QueryBatches(encode_batches(), len(source))
 

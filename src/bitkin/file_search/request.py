@@ -48,9 +48,17 @@ class SearchRequest:
         """The metric of the estimate and of exact distances."""
         return "l2" if self.metric is None else self.metric
 
-    def steps(self, spelling: ArgumentSpelling = PYTHON, first: str = "codes") -> tuple[Step, ...]:
-        """Return the stages of the search and how many rows each keeps."""
-        last = self.last_stage(spelling)
+    def steps(
+        self,
+        spelling: ArgumentSpelling = PYTHON,
+        first: str = "codes",
+        *,
+        by_losses: bool = False,
+    ) -> tuple[Step, ...]:
+        """Return the stages of the search and how many rows each keeps; see `last_stage` for
+        `by_losses`.
+        """
+        last = self.last_stage(spelling, by_losses=by_losses)
         k = DEFAULT_K if self.k is None else whole_number(self.k, "k", low=1, high=MOST_NEIGHBORS)
         oversample = (
             DEFAULT_OVERSAMPLE
@@ -58,21 +66,28 @@ class SearchRequest:
             else whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         )
         possible = {"codes", last} | (set() if self.corrections is None else {"estimate"})
-        return steps_to(last, frozenset(possible), k, oversample, first)
+        return steps_to(last, frozenset(possible), k, oversample, first, ranks_only=by_losses)
 
-    def last_stage(self, spelling: ArgumentSpelling = PYTHON) -> str:
+    def last_stage(self, spelling: ArgumentSpelling = PYTHON, *, by_losses: bool = False) -> str:
         """Return the stage asked for, or the best that the files given make possible; raise for
         arguments that contradict each other.
+
+        `by_losses` where the model is a WTAHash: its codes are scored without corrections.
         """
         stage = None if self.stage is None else one_of(self.stage, "stage", STAGES)
         if self.radius is not None:
             self._require_codes_alone(spelling)
             return "codes"
+        if by_losses and self.corrections is not None:
+            _refuse(
+                "means nothing for a WTAHash: its codes are scored by themselves.", "corrections"
+            )
+        can_estimate = by_losses or self.corrections is not None
         if stage is None:
-            stage = "exact" if self.vectors else "codes" if self.corrections is None else "estimate"
+            stage = "exact" if self.vectors else "estimate" if can_estimate else "codes"
         if stage == "exact" and not self.vectors:
             _refuse(f"exact needs {spelling.name('vectors')}, the rows that were encoded.", "stage")
-        if stage == "estimate" and self.corrections is None:
+        if stage == "estimate" and not can_estimate:
             writer = spelling.command("save_corrections")
             _refuse(
                 f"estimate needs {spelling.name('corrections')}, which {writer} writes.", "stage"
@@ -89,13 +104,21 @@ class SearchRequest:
                 "codes.",
                 "model",
             )
+        if stage == "estimate" and by_losses:
+            for argument in ("metric", "ids"):
+                if getattr(self, argument) is not None:
+                    _refuse(
+                        f"means nothing for {spelling.given('stage', stage)} of a WTAHash, whose "
+                        "codes are scored by themselves.",
+                        argument,
+                    )
         if self.metric is not None:
             one_of(self.metric, "metric", METRICS)
         if self.first is not None:
             one_of(self.first, "first", FIRST_STAGES)
         if self.first == "estimate" and self.stage == "codes":
             _refuse(f"means nothing for {spelling.given('stage', stage)}.", "first")
-        if self.first == "estimate" and self.corrections is None:
+        if self.first == "estimate" and not can_estimate:
             writer = spelling.command("save_corrections")
             _refuse(
                 f"estimate needs {spelling.name('corrections')}, which {writer} writes.", "first"
@@ -121,10 +144,12 @@ class SearchRequest:
                 _refuse(f"means nothing with {radius}, which counts symbols of codes.", argument)
 
 
-def describe_distances(stage: str, metric: str) -> str:
+def describe_distances(stage: str, metric: str, *, by_losses: bool = False) -> str:
     """Return what the distances of a stage are, for people."""
     if stage == "codes":
         return "symbols of the codes that differ"
+    if stage == "estimate" and by_losses:
+        return "loss of the query, as a share of a random code's"
     return f"{metric} as estimated from codes" if stage == "estimate" else f"exact {metric}"
 
 

@@ -205,13 +205,14 @@ class FileRows:
 
     def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
-        if self._corrections is None:
-            raise InvalidInputError("corrections must be given for stage estimate.")
         snapshot, allowed = self._index.check_queries(queries, allow)
+        rows = snapshot.whole if allowed is None else snapshot.allowed(allowed, len(queries))
+        if self._corrections is None:  # codes that are scored by themselves
+            return EstimateRows.without_corrections(rows)
         if allowed is not None:
-            return self._corrections.join(snapshot.allowed(allowed, len(queries)))
+            return self._corrections.join(rows)
         if self._all_rows is None:
-            self._all_rows = self._corrections.join_all(snapshot.whole)
+            self._all_rows = self._corrections.join_all(rows)
         return self._all_rows
 
     def words(self, row_ids: Ids) -> Words:

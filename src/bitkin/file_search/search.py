@@ -17,6 +17,7 @@ from bitkin.codes import Codes
 from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.file_search.epochs import EpochFileSearch, holds_epochs
 from bitkin.file_search.queries import (
+    QueryBatch,
     encode_vectors,
     load_index,
     open_encoded_vectors,
@@ -26,17 +27,17 @@ from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.lengths import NO_LENGTHS
+from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
-from bitkin.rescoring.estimate import Scorer
-from bitkin.rescoring.estimate_scan import QUERY_BITS
-from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser
+from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
+from bitkin.rescoring.losses import LossScorer
 from bitkin.rescoring.row_lengths import LengthGuard
-from bitkin.rescoring.row_scorer import EstimateScorer
+from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
@@ -68,7 +69,9 @@ def search_files(
 
     By codes, which count the symbols that differ; then, of the best, by an estimate of the metric,
     which needs `corrections`; then, of the best of those, exactly, which needs `vectors`. Codes
-    keep k · `oversample` · 10 rows for the stages after them, the estimate k · `oversample`.
+    keep k · `oversample` · 10 rows for the stages after them, the estimate k · `oversample`. Under
+    a WTAHash the estimate is what the query loses, which needs no corrections and ranks rows
+    without being a distance of vectors; it keeps as many rows as codes (see `Collection.search`).
     Queries are read a batch at a time, and of vectors and corrections only the rows that are asked
     for. `FileSearch` gives results a batch at a time, too.
 
@@ -93,8 +96,8 @@ def search_files(
     vectors : path or list of paths, optional
         The vectors that were encoded, for "exact".
     corrections : path, optional
-        What `save_corrections` or `bitkin encode --corrections` wrote, for "estimate"; an .npy
-        array of them is taken as it is.
+        What `save_corrections` or `bitkin encode --corrections` wrote, for "estimate" unless the
+        model is a WTAHash; an .npy array of them is taken as it is.
     metric : {"l2", "cosine", "ip"}, default "l2"
         Of the estimate and of exact distances.
     ids : path, optional
@@ -106,9 +109,9 @@ def search_files(
         How to read files of vectors, as for `bitkin.io.open_vectors`; meant for `vectors`, too,
         where their format is that of queries.
     first : {"codes", "estimate"}, optional
-        The stage that looks at all rows. "estimate" needs `corrections` and an index that goes over
-        all rows (FlatIndex, EpochIndex, a stream), keeps k · `oversample` rows for the last stage
-        and loses less than codes do; by default it is the one that pays, as for
+        The stage that looks at all rows. "estimate" needs `corrections`, or a WTAHash, and an index
+        that goes over all rows (FlatIndex, EpochIndex, a stream), keeps k · `oversample` rows for
+        the last stage and loses less than codes do; by default it is the one that pays, as for
         `Collection.search`.
 
     Returns
@@ -195,20 +198,25 @@ class FileSearch:
         spelling: ArgumentSpelling = PYTHON,
     ) -> None:
         options = VectorFileOptions() if options is None else options
-        self._steps = request.steps(spelling)
+        hasher = None if request.model is None else load_hasher(request.model)
+        losses = _loss_scorer(hasher, request)
+        self._by_losses = by_losses = losses is not None
+        self._steps = request.steps(spelling, by_losses=by_losses)
         radius = request.radius
         self._radius = None if radius is None else whole_number(radius, "radius", low=0)
         self.index = load_index(request.index)
         self._allowed = None if request.allow is None else read_ids(request.allow)
-        hasher = None if request.model is None else load_hasher(request.model)
         self._metric = metric = request.metric_or_default
-        estimates = any(step.stage == "estimate" for step in self._steps)
-        scorer = scorer_for(hasher, metric) if estimates else None
+        scorer: RowScorer | None = losses
+        if any(step.stage == "estimate" for step in self._steps) and losses is None:
+            scorer = EstimateScorer(scorer_for(hasher, metric))
         self._rows = self._open_rows(request, options, hasher, metric, spelling)
         self.first = self._choose_first(request, scorer, spelling)
-        self._steps = request.steps(spelling, self.first.stage)
-        row_scorer = None if scorer is None else EstimateScorer(scorer)
-        self._funnel = Funnel(self._steps, row_scorer, metric)
+        self._steps = request.steps(spelling, self.first.stage, by_losses=by_losses)
+        # a search by codes and exact distances alone prepares no estimates
+        if not any(step.stage in ("scan", "estimate") for step in self._steps):
+            scorer = None
+        self._funnel = Funnel(self._steps, scorer, metric)
         self.timings = Timings()
         self.seconds = 0.0
         # few enough that the shortlists of a batch stay small
@@ -216,7 +224,9 @@ class FileSearch:
         if hasher is None:
             queries = read_codes(request.queries, options, at_once, spelling)
         else:
-            queries = encode_vectors(request.queries, options, hasher, at_once, self.timings)
+            queries = encode_vectors(
+                request.queries, options, hasher, scorer, at_once, self.timings
+            )
         self._queries = queries.batches
         self.n_queries = queries.total
         if hasher is not None and self._steps[-1].stage != "codes":
@@ -225,20 +235,22 @@ class FileSearch:
     def batches(self) -> Iterator[Neighbors | RaggedNeighbors]:
         """Yield what was found for one batch of queries after another, once."""
         is_first = True
-        for batch, codes in self._queries:
+        for batch in self._queries:
             if is_first:
                 # compiles kernels, outside the clock
-                self._find(None if batch is None else batch[:1], codes[:1], Timings())
+                alone = None if batch.vectors is None else batch.vectors[:1]
+                self._find(QueryBatch(alone, batch.codes[:1]), Timings())
                 is_first = False
             start = time.perf_counter()
-            found = self._find(batch, codes, self.timings)
+            found = self._find(batch, self.timings)
             self.seconds += time.perf_counter() - start
             yield found
 
     @property
     def distance_name(self) -> str:
         """What distances are: the stage that they come from, and the metric."""
-        return describe_distances(self._steps[-1].stage, self._metric)
+        last = self._steps[-1].stage
+        return describe_distances(last, self._metric, by_losses=self._by_losses)
 
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""
@@ -259,9 +271,12 @@ class FileSearch:
             np.concatenate([no_distances, *(part.distances for part in parts)]),
         )
 
-    def _find(self, batch: Any, codes: Codes, timings: Timings) -> Neighbors | RaggedNeighbors:
+    def _find(self, batch: QueryBatch, timings: Timings) -> Neighbors | RaggedNeighbors:
+        vectors, codes, prepared = batch
         if self._radius is None:
-            return self._funnel.nearest(self._rows, batch, codes, self._allowed, timings=timings)
+            return self._funnel.nearest(
+                self._rows, vectors, codes, self._allowed, prepared=prepared, timings=timings
+            )
         start = time.perf_counter()
         found = self.index.search_radius(codes, self._radius, allow=self._allowed)
         timings.add("codes", start, len(codes) * len(self.index), len(found.ids))
@@ -285,7 +300,7 @@ class FileSearch:
         guard.require(NO_LENGTHS.with_rows(source.gather(some)), source.name)
 
     def _choose_first(
-        self, request: SearchRequest, scorer: Scorer | None, spelling: ArgumentSpelling
+        self, request: SearchRequest, scorer: RowScorer | None, spelling: ArgumentSpelling
     ) -> FirstStage:
         """Return the stage that looks at all rows: the one asked for, or the one that pays."""
         if len(self._steps) == 1:
@@ -304,14 +319,16 @@ class FileSearch:
             return FirstStage(request.first, "asked for")
         if not is_flat:
             return FirstStage("codes", f"a {type(self.index).__name__} looks rows up by them")
-        model = scorer.model
-        no_words = np.empty((0, 1, model.spec.plane_words), dtype=np.uint64)
-        self.index.check_queries(
-            Codes.from_parts(no_words, model.spec, None, model.fingerprint), None
-        )
-        chooser = FirstStageChooser(scorer, QUERY_BITS, bool(request.vectors))
+        spec = scorer.spec
+        no_words = np.empty((0, spec.bits_per_symbol, spec.plane_words), dtype=np.uint64)
+        self.index.check_queries(Codes.from_parts(no_words, spec, None, scorer.fingerprint), None)
         n_allowed = None if self._allowed is None else len(self._allowed)
-        return chooser.choose(self.index.snapshot, self._rows, self._steps[0].keep, n_allowed)
+        by_codes = self._steps[0].keep
+        if isinstance(scorer, EstimateScorer):
+            chooser = FirstStageChooser(scorer.scorer, scorer.query_bits, bool(request.vectors))
+            return chooser.choose(self.index.snapshot, self._rows, by_codes, n_allowed)
+        n_rows = len(self.index) if n_allowed is None else min(len(self.index), n_allowed)
+        return choose_by_losses(n_rows, self._steps[-1].stage, by_codes)
 
     def _open_rows(
         self,
@@ -334,6 +351,20 @@ class FileSearch:
             name = str(request.corrections)
             corrections = FileCorrections(kept, ids, self.index, name, metric, spelling)
         return FileRows(self.index, vectors, corrections)
+
+
+def _loss_scorer(hasher: Hasher | None, request: SearchRequest) -> LossScorer | None:
+    """Return what scores codes of a WTAHash; None for other hashers, and where that is neither
+    possible nor asked for.
+    """
+    if not isinstance(hasher, WTAHash):
+        return None
+    try:
+        return LossScorer(hasher)
+    except InvalidInputError:
+        if "estimate" in (request.stage, request.first):
+            raise
+        return None
 
 
 def _as_path(value: Any, argument: str) -> Path:

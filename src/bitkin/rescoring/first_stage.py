@@ -48,6 +48,15 @@ class FirstStage(NamedTuple):
     why: str
 
 
+def choose_by_losses(n_rows: int, last: str, by_codes: int) -> FirstStage:
+    """Return the first stage of a search in codes that are scored by losses, which need nothing
+    beside the codes; codes would keep `by_codes` of `n_rows` rows.
+    """
+    if last == "exact" and n_rows <= by_codes:
+        return FirstStage("codes", f"codes keep all of {n_rows:,} rows")
+    return FirstStage("estimate", "what the query loses ranks rows better than counting")
+
+
 class RowsToSample(Protocol):
     """Rows of which a sample can be taken: some of `SearchedRows`."""
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from bitkin import threads
 from bitkin.arrays import Batch, Floats, Ids, Words
+from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.wta.wta_hash import WTAHash
@@ -85,6 +86,16 @@ class LossScorer:
                 f"hasher must have an alphabet of at most {MOST_SYMBOLS:,} symbols for losses, got "
                 f"alphabet_size_ = {self.hasher.alphabet_size_:,}. Give it a smaller alphabet_size."
             )
+
+    @property
+    def spec(self) -> CodeSpec:
+        """Of the codes that it scores."""
+        return self.hasher.spec_
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the hasher that made them."""
+        return self.hasher.fingerprint_
 
     def prepare_queries(self, batch: Batch, name: str = "queries") -> LossQueries:
         """Return the codes of a batch of queries, and what they lose at every symbol."""

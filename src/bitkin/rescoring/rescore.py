@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
-from bitkin.arrays import Ids
+from bitkin.arrays import Batch, Ids
 from bitkin.checks import one_of, whole_number
 from bitkin.choices import METRICS
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.sign_hash.sign_hash import SignHash
+from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.io.vectors import open_vectors
@@ -26,11 +29,16 @@ from bitkin.rescoring.corrections import (
     require_two_per_row,
     scorer_for,
 )
-from bitkin.rescoring.estimate import CodedRows, Corrections, Scorer, distances_from_scores
+from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.exact import nearest_by_vectors, require_scale
+from bitkin.rescoring.losses import LossScorer
+from bitkin.rescoring.row_scorer import EstimateScorer
 from bitkin.rescoring.shortlist import Shortlist, rows_of
 
 _STAGES = {"estimate": ("hasher", "codes", "corrections"), "exact": ("vectors",)}
+_BY_LOSSES = ("hasher", "codes")  # what the estimate takes of a WTAHash
+
+AnyScorer = EstimateScorer | LossScorer
 
 
 def rescore(
@@ -40,7 +48,7 @@ def rescore(
     stage: str,
     k: int | None = None,
     metric: str = "l2",
-    hasher: ProjectionHash | None = None,
+    hasher: ProjectionHash | SignHash | WTAHash | None = None,
     codes: Codes | RowIndex | None = None,
     corrections: Corrections | None = None,
     vectors: Any = None,
@@ -57,15 +65,18 @@ def rescore(
     queries : array, CSR matrix or data frame (q, n_features)
         The queries themselves, not their codes.
     stage : {"estimate", "exact"}
-        "estimate" scores codes with the real-valued query and needs `hasher`, `codes` and
-        `corrections`. "exact" measures stored `vectors`; only shortlisted rows are read.
+        "estimate" scores codes with the real-valued query and needs `hasher`, `codes` and, unless
+        it is a WTAHash, `corrections`. "exact" measures stored `vectors`; only shortlisted rows are
+        read.
     k : int, optional
         How many to keep; by default all of the shortlist.
     metric : {"l2", "cosine", "ip"}
         l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer. For "estimate" it
-        must be the one that the corrections were made for.
-    hasher : ProjectionHash
-        The fitted hasher that made the codes.
+        must be the one that the corrections were made for; under a WTAHash it does not matter.
+    hasher : ProjectionHash, SignHash or WTAHash
+        The fitted hasher that made the codes. Under a WTAHash the estimate is what the query loses
+        at the winners of a row, as a share of what a random code would lose (see
+        `Collection.search`): it ranks rows and is no distance between vectors.
     codes : Codes or index
         n rows; empty ones are never returned. Of an index, such as FlatIndex, the codes of one
         moment are taken, all at once: ids that it no longer has drop out, as −1, whatever a writer
@@ -113,12 +124,16 @@ def rescore(
     stage = one_of(stage, "stage", tuple(_STAGES))
     metric = one_of(metric, "metric", METRICS)
     # An argument that the stage does not use is an error, not ignored.
+    by_losses = stage == "estimate" and isinstance(hasher, WTAHash)
+    needed = _BY_LOSSES if by_losses else _STAGES[stage]
     given = {"hasher": hasher, "codes": codes, "corrections": corrections, "vectors": vectors}
     for name, value in given.items():
-        if (value is not None) != (name in _STAGES[stage]):
+        if (value is not None) != (name in needed):
             must = "be given" if value is None else "be left out"
+            of_hasher = " of a WTAHash" if by_losses else ""
             raise InvalidInputError(
-                f"{name} must {must} for stage={stage!r}, which takes {', '.join(_STAGES[stage])}."
+                f"{name} must {must} for stage={stage!r}{of_hasher}, which takes "
+                f"{', '.join(needed)}."
             )
     if stage != "exact" and scale is not None:
         raise InvalidInputError(
@@ -130,9 +145,13 @@ def rescore(
     require_fitting(len(shortlist.ids), k, pair_bytes=16)
     if stage == "exact":
         return _rescore_by_vectors(shortlist, queries, k, metric, vectors, scale, ids)
-    return _rescore_by_estimate(
-        shortlist, queries, k, scorer_for(hasher, metric), codes, corrections, ids
-    )
+    scorer: AnyScorer
+    if isinstance(hasher, WTAHash):
+        check_is_fitted(hasher)
+        scorer = LossScorer(hasher)
+    else:
+        scorer = EstimateScorer(scorer_for(hasher, metric))
+    return _rescore_by_estimate(shortlist, queries, k, scorer, codes, corrections, ids)
 
 
 def _rescore_by_vectors(
@@ -165,35 +184,44 @@ def _rescore_by_estimate(
     shortlist: Shortlist,
     queries: Any,
     k: int,
-    scorer: Scorer,
+    scorer: AnyScorer,
     codes: Any,
     corrections: Any,
     ids: npt.ArrayLike | None,
 ) -> Neighbors:
-    batches = [batch for _, batch in batches_for(scorer, lone_as_row(queries), "queries")]
-    prepared = scorer.prepare_queries(stack(batches)) if batches else None
+    batches = [batch for _, batch in _open_queries(scorer, queries)]
+    prepared: Any = scorer.prepare_queries(stack(batches)) if batches else None
     _require_rows(sum(batch.shape[0] for batch in batches), len(shortlist.ids))
     taken, kept, row_of = _shortlisted_rows(shortlist, codes, corrections, ids, scorer)
     if prepared is None:
-        return distances_from_scores(no_neighbors(0, k), scorer.metric)
+        return scorer.reported(no_neighbors(0, k))
     places = shortlist.places if row_of is None else shortlist.spread(row_of)
     # an id whose row is gone or empty becomes padding
     known_ids = shortlist.ids if row_of is None else np.where(places < 0, -1, shortlist.ids)
-    rows = CodedRows.gathered(taken.words[:, 0], kept, places)
-    found = scorer.nearest(prepared, rows, known_ids, k)
-    return distances_from_scores(found, scorer.metric)
+    if prepared.codes.empty is not None:  # queries with nothing to hash find nothing
+        known_ids = np.where(prepared.codes.empty[:, None], -1, known_ids)
+        places = np.where(prepared.codes.empty[:, None], -1, places)
+    rows = CodedRows(taken.words[:, :, :, None], kept, places, places)
+    return scorer.reported(scorer.nearest(prepared, rows, known_ids, k))
+
+
+def _open_queries(scorer: AnyScorer, queries: Any) -> Iterator[tuple[int, Batch]]:
+    """Yield batches of queries whose columns are those of the scorer's hasher."""
+    if isinstance(scorer, LossScorer):
+        return scorer.hasher.open_rows(lone_as_row(queries), "queries").batches()
+    return batches_for(scorer.scorer, lone_as_row(queries), "queries")
 
 
 def _shortlisted_rows(
-    shortlist: Shortlist, codes: Any, corrections: Any, ids: npt.ArrayLike | None, scorer: Scorer
+    shortlist: Shortlist, codes: Any, corrections: Any, ids: npt.ArrayLike | None, scorer: AnyScorer
 ) -> tuple[Codes, Corrections, Ids | None]:
     """Return codes and corrections of shortlisted rows, and which of them each id in
     `shortlist.wanted` has.
 
     Empty rows have none, −1, nor have ids that an index no longer holds; None stands for 0, 1, 2, …
     """
-    given = as_corrections(corrections)
-    wanted, model = shortlist.wanted, scorer.model
+    given = as_corrections(corrections) if scorer.needs_corrections else None
+    wanted = shortlist.wanted
     known = np.ones(len(wanted), dtype=bool)
     if isinstance(codes, RowIndex):
         snapshot = codes.snapshot  # once: what a writer does from here on is not seen
@@ -201,23 +229,32 @@ def _shortlisted_rows(
             (0, snapshot.spec.bits_per_symbol, snapshot.spec.plane_words), dtype=np.uint64
         )
         require_comparable(
-            model.spec,
-            model.fingerprint,
+            scorer.spec,
+            scorer.fingerprint,
             Codes(no_words, snapshot.spec, fingerprint=snapshot.fingerprint),
             "codes",
         )
-        require_two_per_row(given, len(given))
         known = snapshot.present(wanted)
-        rows = rows_of(wanted[known], ids, len(given), "corrections")
+        if given is not None:
+            require_two_per_row(given, len(given))
+            rows = rows_of(wanted[known], ids, len(given), "corrections")
+        elif ids is not None:
+            raise InvalidInputError(
+                "ids must be left out beside an index, which knows its own, where there are no "
+                "corrections that they would name."
+            )
         taken = snapshot.codes(wanted[known])
     else:
         all_codes = require_codes(codes, "codes")
-        require_comparable(model.spec, model.fingerprint, all_codes, "codes")
-        require_two_per_row(given, len(all_codes))
+        require_comparable(scorer.spec, scorer.fingerprint, all_codes, "codes")
+        if given is not None:
+            require_two_per_row(given, len(all_codes))
         rows = rows_of(wanted, ids, len(all_codes), "codes")
         taken = all_codes if _are_all(rows, all_codes) else all_codes[rows]
-    kept = given if _are_all(rows, given) else given[rows]
-    kept = require_sound(kept, taken, scorer.metric, rows)
+    kept = NO_CORRECTIONS
+    if given is not None and isinstance(scorer, EstimateScorer):
+        kept = given if _are_all(rows, given) else given[rows]
+        kept = require_sound(kept, taken, scorer.scorer.metric, rows)
     if known.all() and taken.empty is None:
         return taken, kept, None
     row_of = np.full(len(wanted), -1, dtype=np.int64)

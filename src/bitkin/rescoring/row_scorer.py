@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bitkin.arrays import Batch, Ids
+from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
+from bitkin.errors import EnvironmentVariableError, InvalidInputError
+from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.index.results import Neighbors
 from bitkin.rescoring.estimate import (
     CodedRows,
@@ -34,6 +37,14 @@ class RowScorer(Protocol):
     """Scores rows for queries whose vectors are known: estimates of distances (`EstimateScorer`),
     or losses of winner-take-all codes (`LossScorer`). Smaller is nearer, ties go to the lower id.
     """
+
+    @property
+    def spec(self) -> CodeSpec:
+        """Of the codes that it scores."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the hasher that made them."""
 
     @property
     def needs_corrections(self) -> bool:
@@ -68,6 +79,16 @@ class EstimateScorer:
     needs_corrections = True
     ranks_only = False
 
+    @property
+    def spec(self) -> CodeSpec:
+        """Of the codes that it scores."""
+        return self.scorer.model.spec
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that made them."""
+        return self.scorer.model.fingerprint
+
     def prepare_queries(self, batch: Batch, name: str = "queries") -> PreparedQueries:
         """Return the codes of a batch of queries, and what estimates are computed from."""
         return self.scorer.prepare_queries(batch, name)
@@ -85,3 +106,20 @@ class EstimateScorer:
     def reported(self, found: Neighbors) -> Neighbors:
         """Return scores as distances."""
         return distances_from_scores(found, self.scorer.metric)
+
+
+def encode_queries(
+    hasher: Hasher, scorer: RowScorer | None, batch: Batch, name: str, first: int
+) -> tuple[Codes, ScoredQueries | None]:
+    """Return the codes of a batch of queries and, with a scorer, what scores are computed from;
+    `first` is the number of its first row in the source called `name`.
+    """
+    if scorer is None:
+        return hasher.encode_batch(batch, name, first), None
+    try:
+        prepared = scorer.prepare_queries(batch, name)
+    except EnvironmentVariableError:
+        raise  # which is about no vectors
+    except InvalidInputError as error:
+        raise error_in_batch(error, name, first) from error
+    return prepared.codes, prepared
