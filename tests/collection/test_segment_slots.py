@@ -120,3 +120,11 @@ def test_slots_are_looked_up_once_and_then_for_new_rows_alone(
         assert joined(rows.store.snapshot) == rows.expected
         assert len(joined(rows.store.snapshot, allow)) == len(allow)
     assert sum(looked_up) < 500  # of 40 versions with 2000 rows each
+
+
+def test_slots_that_are_kept_count_as_memory() -> None:
+    rows = NumberedRows()
+    rows.put(np.random.default_rng(0).choice(10_000, 2000, replace=False))
+    before = rows.store.snapshot.nbytes
+    joined(rows.store.snapshot)
+    assert rows.store.snapshot.nbytes == before + 8 * 2000

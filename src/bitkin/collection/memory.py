@@ -18,13 +18,13 @@ from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.rows import Column, Pieces, RowSlots
-from bitkin.collection.segment_slots import SegmentSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
+from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import Stretches
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
@@ -67,7 +67,7 @@ class KeptRows:
         """Bytes held, room for more rows included."""
         of_vectors = 0 if self.vectors is None else self.vectors.nbytes
         of_corrections = 0 if self.corrections is None else self.corrections.array.nbytes
-        return of_vectors + of_corrections + self.slots.nbytes
+        return of_vectors + of_corrections + self.slots.nbytes + self.by_segment.nbytes
 
     def with_rows(self, rows: NewRows, coded: Snapshot) -> KeptRows:
         """Return these rows and new ones; what was under the same ids is out of reach then.

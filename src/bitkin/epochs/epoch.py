@@ -7,7 +7,7 @@ common.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bitkin.codes import Codes
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
+from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.rescoring.estimate import Corrections, PreparedQueries, Scorer
 from bitkin.rescoring.estimate_scan import (
@@ -54,14 +55,24 @@ class EpochCorrections:
         here = self.ids[: self.n]
         return self.values[ids - here[0] if _consecutive(here) else np.searchsorted(here, ids)]
 
-    def slots_in_order(self, ids: Ids) -> Ids | int:
-        """Return where the corrections of ascending ids stand; where those stand one behind the
-        other, the first place alone. Ids that are not here get the place of another.
+    def first_in_order(self, ids: Ids) -> int | None:
+        """Return the place of the corrections of the first of ascending ids where ids, here and
+        there, are numbers without a gap; else None.
         """
         here = self.ids[: self.n]
         if _consecutive(here) and _consecutive(ids) and here[0] <= ids[0] and ids[-1] <= here[-1]:
             return int(ids[0] - here[0])
-        return np.minimum(np.searchsorted(here, ids), self.n - 1)
+        return None
+
+    def slots_in_order(self, ids: Ids) -> Ids:
+        """Return where the corrections of ascending ids stand; ids that are not here get the place
+        of another.
+        """
+        return np.minimum(np.searchsorted(self.ids[: self.n], ids), self.n - 1)
+
+    def stays_in_place(self, ids: Ids) -> bool:
+        """Whether rows with these ids would come behind all that are here."""
+        return self.n == 0 or len(ids) == 0 or bool(self.ids[self.n - 1] < ids.min())
 
     def with_rows(self, ids: Ids, numbers: Corrections) -> EpochCorrections:
         """Return a table with these rows too; what it had under the same ids is replaced."""
@@ -99,6 +110,8 @@ class Epoch:
     scorer: Scorer
     rows: Snapshot
     corrections: EpochCorrections
+    by_segment: SegmentSlots = field(default_factory=SegmentSlots)
+    """Where the corrections of rows stand, as far as searches have looked it up."""
 
     @classmethod
     def without_rows(cls, scorer: Scorer) -> Epoch:
@@ -123,22 +136,26 @@ class Epoch:
         return (
             sum(segment.nbytes for segment in self.rows.segments)
             + self.corrections.nbytes
+            + self.by_segment.nbytes
             + of_model
         )
 
     def with_codes(self, codes: Codes, numbers: Corrections, ids: Ids) -> Epoch:
         """Return the epoch with new rows, whose ids are not among those alive."""
-        return replace(
-            self,
-            rows=with_rows(self.rows, codes, ids),
-            corrections=self.corrections.with_rows(ids, numbers),
-        )
+        rows = with_rows(self.rows, codes, ids)
+        corrections = self.corrections.with_rows(ids, numbers)
+        by_segment = SegmentSlots()
+        if self.corrections.stays_in_place(ids):
+            by_segment = self.by_segment.after(rows.segments, corrections)
+        return replace(self, rows=rows, corrections=corrections, by_segment=by_segment)
 
     def without(self, ids: Ids) -> Epoch:
         """Return the epoch without those of the ids that are in it."""
         if not self.rows.present(ids).any():
             return self
-        fewer = replace(self, rows=compact_if_sparse(without_ids(self.rows, ids)))
+        rows = compact_if_sparse(without_ids(self.rows, ids))
+        by_segment = self.by_segment.after(rows.segments, self.corrections)
+        fewer = replace(self, rows=rows, by_segment=by_segment)
         # corrections of removed rows stay until they outnumber the others
         return fewer.compact() if fewer.corrections.n > 2 * len(fewer) + 1024 else fewer
 
@@ -149,6 +166,7 @@ class Epoch:
             self,
             rows=in_one_segment(self.rows),
             corrections=EpochCorrections(ids.copy(), self.corrections.lookup(ids), len(ids)),
+            by_segment=SegmentSlots(),
         )
 
     def without_room(self) -> Epoch:
@@ -158,7 +176,8 @@ class Epoch:
         )
         ids = self.corrections.ids[: self.corrections.n]
         ids.flags.writeable = False
-        return replace(self, rows=rows, corrections=replace(self.corrections, ids=ids))
+        corrections = replace(self.corrections, ids=ids)
+        return replace(self, rows=rows, corrections=corrections, by_segment=SegmentSlots())
 
     def nearest(
         self, queries: Batch, n_candidates: int, allow: Ids | None, first: str | None
@@ -190,16 +209,22 @@ class Epoch:
 
     def _scan_estimates(self, queries: PreparedQueries, k: int, allow: Ids | None) -> Ids:
         """Return the ids of the best k of all rows by the estimate, queries in a few bits."""
-        rows = self.rows.whole
-        if allow is not None:
-            rows = self.rows.allowed(allow, len(queries.terms))
-        kept = self.corrections
-        with_corrections = EstimateRows.from_stretches(
-            rows, kept.values[: kept.n], kept.slots_in_order
-        )
+        rows = self.rows_to_estimate(len(queries.terms), allow)
         rounded = QuantizedQueries.from_prepared(queries, QUERY_BITS)
         has_small = self.scorer.metric == "l2"
-        return scan_estimates(with_corrections, rounded, k, has_small=has_small).ids
+        return scan_estimates(rows, rounded, k, has_small=has_small).ids
+
+    def rows_to_estimate(self, n_queries: int, allow: Ids | None) -> EstimateRows:
+        """Return all rows, or those allowed, as a scan of so many queries by the estimate takes
+        them.
+        """
+        rows = self.rows.whole if allow is None else self.rows.allowed(allow, n_queries)
+        kept, segments = self.corrections, self.rows.segments
+        return EstimateRows.from_stretches(
+            rows,
+            kept.values[: kept.n],
+            lambda ids: self.by_segment.find(ids, segments, kept),
+        )
 
     def _words(self, ids: Ids) -> Words:
         """Return the packed codes of ids that are here: uint64 (n, words per row)."""

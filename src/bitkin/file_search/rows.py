@@ -13,13 +13,17 @@ from bitkin.checks import some_of
 from bitkin.codes import Codes
 from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows import bitmap
+from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.rescoring.corrections import require_squares
 from bitkin.rescoring.estimate_scan import EstimateRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bitkin.arrays import Batch, Ids, Words
     from bitkin.index.base import RowIndex
     from bitkin.index.results import Neighbors
+    from bitkin.index.rows.segment import Segment
     from bitkin.index.rows.stretches import Stretches
     from bitkin.io.vectors import VectorSource
     from bitkin.rescoring.estimate import Corrections
@@ -81,6 +85,8 @@ class RowsById:
                 "the index was built with."
             )
 
+        self._n_rows = n_rows
+
     def __call__(self, ids: Ids) -> Ids:
         """Return the rows of ids that are there."""
         if self._order is None or self._sorted is None:
@@ -88,15 +94,20 @@ class RowsById:
         rows: Ids = self._order[np.searchsorted(self._sorted, ids)]
         return rows
 
-    def in_order(self, ids: Ids, n_rows: int) -> Ids | int:
-        """Return the rows of ascending ids, or the first alone where all stand one behind the
-        other; ids that are not there get the row of another.
+    def first_in_order(self, ids: Ids) -> int | None:
+        """Return the row of the first of ascending ids where all are row numbers without a gap;
+        else None.
         """
+        if self._order is not None or len(ids) == 0:
+            return None
+        stand_together = ids[-1] < self._n_rows and ids[-1] - ids[0] == len(ids) - 1
+        return int(ids[0]) if stand_together else None
+
+    def slots_in_order(self, ids: Ids) -> Ids:
+        """Return the rows of ascending ids; ids that are not there get the row of another."""
         if self._order is None or self._sorted is None:
-            if len(ids) and ids[-1] < n_rows and ids[-1] - ids[0] == len(ids) - 1:
-                return int(ids[0])
-            return np.minimum(ids, n_rows - 1)
-        return self._order[np.minimum(np.searchsorted(self._sorted, ids), n_rows - 1)]
+            return np.minimum(ids, self._n_rows - 1)
+        return self._order[np.minimum(np.searchsorted(self._sorted, ids), self._n_rows - 1)]
 
 
 class FileVectors:
@@ -131,6 +142,7 @@ class FileCorrections:
         self._kept = corrections
         self._name = name
         self._are_checked = False
+        self._by_segment = SegmentSlots()
 
     def corrections(self, ids: Ids) -> Corrections:
         """Return the corrections of ids that are there, in that order; all must be finite and, for
@@ -149,9 +161,10 @@ class FileCorrections:
             require_squares(some, rows)
         return some
 
-    def join(self, rows: Stretches) -> EstimateRows:
+    def join(self, rows: Stretches, segments: Sequence[Segment]) -> EstimateRows:
         """Return rows with their corrections, as a scan by the estimate takes them; those of all
-        rows that can be found are checked before the first scan.
+        rows that can be found are checked before the first scan. Which rows of the file are those
+        of one of `segments` is looked up once.
         """
         if not self._are_checked:
             for stretch in rows.parts:
@@ -160,12 +173,14 @@ class FileCorrections:
                     mask = stretch.mask if len(stretch.mask) else None
                     self.corrections(stretch.ids[first:last][bitmap.unpack(mask, first, last)])
         return EstimateRows.from_stretches(
-            rows, self._kept, lambda ids: self._rows_by_id.in_order(ids, len(self._kept))
+            rows,
+            self._kept,
+            lambda ids: self._by_segment.find(ids, segments, self._rows_by_id),
         )
 
-    def join_all(self, rows: Stretches) -> EstimateRows:
+    def join_all(self, rows: Stretches, segments: Sequence[Segment]) -> EstimateRows:
         """Do as `join` with all rows: no later scan checks any of them again."""
-        joined = self.join(rows)
+        joined = self.join(rows, segments)
         self._are_checked = True
         return joined
 
@@ -210,9 +225,9 @@ class FileRows:
         if self._corrections is None:  # codes that are scored by themselves
             return EstimateRows.without_corrections(rows)
         if allowed is not None:
-            return self._corrections.join(rows)
+            return self._corrections.join(rows, snapshot.segments)
         if self._all_rows is None:
-            self._all_rows = self._corrections.join_all(rows)
+            self._all_rows = self._corrections.join_all(rows, snapshot.segments)
         return self._all_rows
 
     def words(self, row_ids: Ids) -> Words:
