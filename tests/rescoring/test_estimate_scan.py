@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes, FlatIndex
 from bitkin.index import scan_parts
-from bitkin.kernels._shared import NO_ID, collect_rows
+from bitkin.kernels._shared import NO_ID, SPARE_CANDIDATES, collect_rows, thin_out
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate_scan import scan_estimates_into
 from bitkin.rescoring.estimate import PreparedQueries
@@ -123,6 +123,32 @@ def test_the_best_rows_are_those_of_numpy(data: st.DataObject) -> None:
     expected = best_of(truth_of(queries, signs[there], corrections[there]), ids[there], k)
     assert found.ids.tolist() == expected[0]
     assert found.distances.tolist() == expected[1]
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(["normal", "few values", "one value", "far apart", "infinite"]),
+    st.sampled_from([1, 9, 70, 199]),
+)
+@settings(max_examples=40)
+def test_a_pool_that_is_thinned_out_keeps_the_best(seed: int, kind: str, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds: dict[str, npt.NDArray[Any]] = {
+        "normal": rng.standard_normal(200),
+        "few values": rng.integers(0, 12, 200).astype(np.int32),
+        "one value": np.full(200, -3.0),
+        "far apart": np.exp(rng.uniform(-600, 600, 200)),
+        "infinite": np.where(rng.random(200) < 0.7, np.inf, rng.random(200)),
+    }
+    scores, ids = kinds[kind], rng.permutation(200)
+    kept_scores, kept_ids = scores.copy(), ids.copy()
+    size, limit, last_id = thin_out(kept_scores, kept_ids, 200, k)
+    best = np.lexsort((ids, scores))[:k]
+    assert k <= size <= k + SPARE_CANDIDATES
+    assert set(ids[best]) <= set(kept_ids[:size])
+    assert limit == kept_scores[:size].max() >= scores[best[-1]]
+    # nothing that is passed over from now on is among the best
+    assert last_id == NO_ID or (limit, last_id) == (scores[best[-1]], ids[best[-1]])
 
 
 @pytest.mark.parametrize("falling", [False, True])

@@ -14,6 +14,10 @@ from bitkin.kernels._kernel import kernel
 L2, COSINE, IP = 0, 1, 2  # how a kernel is told the metric
 
 NO_ID = np.int64(2**63 - 1)  # above every id
+SPARE_CANDIDATES = 64  # that a pool may keep beside the best k
+_HALVINGS = 24  # steps to a limit between candidates
+_SAMPLE = 32  # candidates, to begin with
+_MANY = np.uint64(8)  # rows of 64 that are no worse than the k-th: perhaps all tie with it
 NARROW = 16  # rows of a narrow tile, see `bitkin.kernels.blocks`
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
 _8, _16, _32, _56 = np.uint64(8), np.uint64(16), np.uint64(32), np.uint64(56)
@@ -156,6 +160,52 @@ def cut_back(scores, ids, size, k):
 
 
 @kernel
+def _count_at_most(numbers, limit):
+    """How many numbers are `limit` or less."""
+    count = 0
+    for i in range(len(numbers)):
+        count += numbers[i] <= limit
+    return count
+
+
+@kernel
+def thin_out(scores, ids, size, k):
+    """Bring some of the first `size` candidates, all that are among the best k and hardly more, to
+    the front, in the order in which they are; return how many, what the worst of them scores, and
+    its id, where others of that score and a higher id are out, else `NO_ID`.
+
+    A limit between is looked for by halving what a sample spans: to count what is below it takes a
+    comparison by vectors, and candidates are moved once. Where many of them share a score, no limit
+    is good enough: then ids decide.
+    """
+    low, high = np.float64(scores[0]), np.float64(scores[0])
+    for i in range(0, size, max(1, size // _SAMPLE)):
+        low = min(low, np.float64(scores[i]))
+        high = max(high, np.float64(scores[i]))
+    most = k + min(k, SPARE_CANDIDATES)
+    for _ in range(_HALVINGS):
+        middle = low + (high - low) * 0.5
+        count = _count_at_most(scores[:size], middle)
+        if count < k:
+            low = middle
+        elif count > most:
+            high = middle
+        else:
+            count = 0
+            for i in range(size):
+                # written always, counted only where it is near enough: no branch to mispredict
+                score = scores[i]
+                scores[count], ids[count] = score, ids[i]
+                count += np.int64(score <= middle)
+            limit = scores[0]
+            for i in range(1, count):
+                limit = max(limit, scores[i])
+            return count, limit, NO_ID
+    limit, last_id = cut_back(scores, ids, size, k)
+    return k, limit, last_id
+
+
+@kernel
 def _mark_at_most(numbers, limit):
     """Up to 64 numbers -> a bit for each that is `limit` or less, made by vectors."""
     bits = _0
@@ -181,13 +231,13 @@ def collect_rows(scores, start, mask, ids, k, limit, last_id, kept_scores, kept_
     """Offer the rows `start` … `start + len(scores)` of a segment to the k best of a query.
 
     Scores are of any number type, the smaller the nearer; mask is uint64[8·B] or [0] for all rows,
-    ids int64[≥ start + len(scores)], `start` a multiple of 64. Candidates go to a pool of at least
-    k + 64 and, for speed, 2·k + 64 places, which is cut back to the best k when it is full, ties by
-    lower id: neither the order in which rows come nor a cut into pieces matters. Rows that come
-    after the k-th best at the last cut, whose score is `limit` and whose id is `last_id`, are no
-    candidates: so rows that all have one score fill the pool once. 64 rows of which none is near
-    enough take a comparison by vectors and nothing else. Returns the new `size`, `limit` and
-    `last_id`, which begin as 0, as what no score exceeds and as `NO_ID`. `write_best_into` ends it.
+    ids int64[≥ start + len(scores)], `start` a multiple of 64. Candidates go to a pool of 2 · (k +
+    `SPARE_CANDIDATES`) places, which is thinned out to little more than the best k when it is full,
+    ties by lower id: neither the order in which rows come nor a cut into pieces matters. Rows above
+    `limit`, or at it and behind `last_id`, were behind the k-th best then and are no candidates:
+    rows that all have one score fill the pool once. 64 rows of which none is near enough take a
+    comparison by vectors and nothing else. Returns the new `size`, `limit` and `last_id`, which
+    begin as 0, as what no score exceeds and as `NO_ID`. `write_best_into` ends it.
     """
     for first in range(0, len(scores), 64):
         bits = _mark_at_most(scores[first : first + 64], limit)
@@ -196,9 +246,8 @@ def collect_rows(scores, start, mask, ids, k, limit, last_id, kept_scores, kept_
         if bits == _0:
             continue
         if size + 64 > len(kept_ids):
-            limit, last_id = cut_back(kept_scores, kept_ids, size, k)
-            size = k
-        if last_id != NO_ID:
+            size, limit, last_id = thin_out(kept_scores, kept_ids, size, k)
+        if last_id != NO_ID and popcount(bits) > _MANY:
             some = scores[first : first + 64]
             at = start + first
             bits &= _mark_better(some, ids[at : at + len(some)], limit, last_id)
@@ -217,6 +266,8 @@ def write_best_into(kept_scores, kept_ids, size, farther, best_scores, best_ids)
     int64[k], with `farther` and −1 where there is nothing more.
     """
     k = len(best_ids)
+    if size > k + SPARE_CANDIDATES:
+        size, _, _ = thin_out(kept_scores, kept_ids, size, k)
     if size > k:
         cut_back(kept_scores, kept_ids, size, k)
         size = k

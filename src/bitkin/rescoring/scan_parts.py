@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bitkin.arrays import Ids
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.index.scan_parts import CACHE_BYTES, ScanPart, cut_scan, nearest_of_parts
+from bitkin.kernels._shared import SPARE_CANDIDATES
 
 
 def scan_best(
@@ -43,7 +44,7 @@ def scan_best(
 
 def pool_room(k: int) -> int:
     """Return how many candidates of a query there is room for where k are kept."""
-    return 2 * k + 128
+    return 2 * (k + SPARE_CANDIDATES)
 
 
 def candidate_pool(

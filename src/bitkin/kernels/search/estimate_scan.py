@@ -26,9 +26,9 @@ from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
     NO_ID,
     collect_rows,
-    cut_back,
     is_allowed,
     popcount,
+    thin_out,
     widen_tiles_into,
     write_best_into,
 )
@@ -231,8 +231,7 @@ def _collect_few(
         score = _score(weight, a, root_of_a, f, total, terms[0], terms[1], terms[2], terms[3])
         if score < limit or (score == limit and ids[row] < last_id):
             if size == len(kept_ids):
-                limit, last_id = cut_back(kept_scores, kept_ids, size, k)
-                size = k
+                size, limit, last_id = thin_out(kept_scores, kept_ids, size, k)
             kept_scores[size], kept_ids[size] = score, ids[row]
             size += 1
     return size, limit, last_id
@@ -278,8 +277,8 @@ def scan_estimates_into(
     them, uint64[Q, B, W], int64[Q], with terms float64[Q, 4], whose last contains the step. Work:
     uint64[1, 1, W, U] and a read-only view of it, as tiles are, so that helpers are compiled once;
     int32[U], float64[3, U], float64[U]; and a pool of `collect_rows`: float64[Q, R], int64[Q, R],
-    float64[Q], int64[Q], int64[Q], R ≥ k + 64. The `first` of several calls clears the pool, the
-    `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
+    float64[Q], int64[Q], int64[Q], R ≥ 2 · k + 128. The `first` of several calls clears the pool,
+    the `last` one writes the best of it in order: float64[Q, k], int64[Q, k], with infinity and −1
     where there is nothing more.
     """
     n_queries, k = best_ids.shape
