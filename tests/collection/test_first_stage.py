@@ -91,10 +91,18 @@ def test_few_rows_and_cheap_estimates_need_no_sample() -> None:
     assert list(explained.stages) == ["encode", "codes", "estimate", "exact"]
     explained = collection.explain(Q, 6)
     assert explained.first == "estimate"
-    assert "700 rows costs 0." in explained.why
+    says = (
+        r"estimating all 700 rows is 0\.\d\d of the work of comparing codes and estimating .* 600"
+    )
+    assert re.fullmatch(says, explained.why)
     rows = {name: (did.rows_in, did.rows_out) for name, did in explained.stages.items()}
-    assert rows == {"encode": (4, 4), "scan": (2800, 240), "exact": (240, 24)}
-    assert "first stage: estimate (the estimate of" in str(explained)
+    assert rows == {"encode": (4, 4), "estimate of all rows": (2800, 240), "exact": (240, 24)}
+    lines = str(explained).splitlines()
+    assert lines[0].startswith("first stage: estimate (estimating all 700 rows is 0.")
+    assert lines[2] == "FlatIndex, 4 queries; all numbers are per query"
+    assert lines[3].split("   ")[0] == "stage"
+    assert [line.split()[-2:] for line in lines[4:]] == [["1", "1"], ["700", "60"], ["60", "6"]]
+    assert max(map(len, lines)) <= 80
     assert explained.hits.ids.tolist() == collection.search(Q, 6).ids.tolist()
     assert collection.explain(Q, 6, first="codes").why == "asked for"
     assert collection.explain(Q, 6, stage="codes").why == "codes are the last stage too"
@@ -121,15 +129,16 @@ def test_where_codes_are_cheaper_a_sample_says_what_they_lose(
     explained = collection.explain(rows[:2], 1, oversample=2)
     assert explained.first == "estimate"
     assert "codes lose 0." in explained.why
-    assert explained.why.endswith("nearest by the estimate, more than 0.01")
+    assert explained.why.endswith("nearest by the estimate in a sample, more than 0.01")
     # nearly all rows are kept: nothing is lost
     explained = collection.explain(rows[:2], 1, oversample=109)
     assert explained.first == "codes"
     assert "codes lose 0.000" in explained.why
-    assert re.search(r"at 1/\d+\.\d of the cost$", explained.why)
+    assert re.search(r"in a sample, and are 1/\d+\.\d of the work$", explained.why)
     # so few may be found that codes keep them all
     explained = collection.explain(rows[:2], 1, oversample=2, allow=range(20))
     assert (explained.first, explained.why) == ("codes", "codes keep all of 20 rows")
+    assert explained.stages["codes"].rows_in == 2 * 20  # those that may be found, not all
     bare = Collection.create(None, hasher, vectors=None)
     bare.add(rows)
     explained = bare.explain(rows[:2], 1, oversample=2)

@@ -72,7 +72,7 @@ def test_the_exact_stage_measures_as_many_rows_as_codes_would_keep() -> None:
     for first, kept in (("estimate", 20), ("codes", 20), (None, 20)):
         explained = collection.explain(Q, 2, oversample=1, first=first)
         stages = {name: (did.rows_in, did.rows_out) for name, did in explained.stages.items()}
-        scan = "codes" if first == "codes" else "scan"
+        scan = "codes" if first == "codes" else "estimate of all rows"
         assert stages == {"encode": (4, 4), scan: (2800, 4 * kept), "exact": (4 * kept, 8)}
     hits = collection.search(Q, 2, oversample=1)
     for query, row, near in zip(Q, hits.ids, best_by_loss(np.arange(700), 20)[0], strict=True):

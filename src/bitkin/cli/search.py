@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,7 @@ from bitkin.cli.arguments import (
     usage_errors,
 )
 from bitkin.cli.help import complete_from
-from bitkin.cli.output import print_json, print_table, progress_bar
+from bitkin.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
     from bitkin.file_search import EpochFileSearch, FileSearch
@@ -253,6 +252,8 @@ def _explain(searching: FileSearch | EpochFileSearch, n_queries: int, json: bool
     """Print what every stage took, and why the first one came first: a table, or one JSON
     object.
     """
+    from bitkin.timings import describe_stages
+
     index, first = type(searching.index).__name__, searching.first
     each = max(1, n_queries)
     stages = {
@@ -268,20 +269,10 @@ def _explain(searching: FileSearch | EpochFileSearch, n_queries: int, json: bool
         chosen = {"first": first.stage, "why": first.why}
         print_json(explain={"index": index, "queries": n_queries, **chosen, "stages": stages})
         return
-    columns = ("stage", "seconds", "µs per query", "rows in", "rows out")
-    rows = [
-        (
-            name,
-            f"{stage['seconds']:.3f}",
-            f"{stage['microseconds_a_query']:,.0f}",
-            f"{stage['rows_in_a_query']:,.0f}",
-            f"{stage['rows_out_a_query']:,.0f}",
-        )
-        for name, stage in stages.items()
-    ]
     width = shutil.get_terminal_size().columns
-    print(textwrap.fill(f"first stage: {first.stage} ({first.why})", width))
-    print_table(f"{index}, {n_queries:,} queries; rows are per query", columns, rows)
+    print()
+    timings = searching.timings.stages
+    print(describe_stages(index, n_queries, first.stage, first.why, timings, max(60, width)))
 
 
 def _short(distance: float) -> str:

@@ -35,7 +35,8 @@ from bitkin.locks import WriterLock
 from bitkin.notices import warn_caller
 from bitkin.rescoring.estimate_scan import QUERY_BITS
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
-from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, Timings, steps_to
+from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, steps_to
+from bitkin.timings import Timings
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
@@ -343,15 +344,22 @@ class Collection(Closes):
         >>> collection = bitkin.Collection.create(None, hasher)
         >>> _ = collection.add(X)
         >>> explained = collection.explain(X[:5], k=10)
-        >>> explained.first, explained.why
-        ('estimate', 'the estimate of 3,000 rows costs 0.05 times what codes do')
-        >>> [(name, did.rows_in, did.rows_out) for name, did in explained.stages.items()]
-        [('encode', 5, 5), ('scan', 15000, 500), ('exact', 500, 50)]
+        >>> print(explained)  # doctest: +ELLIPSIS
+        first stage: estimate (estimating all 3,000 rows is 0.05 of the work of
+        comparing codes and estimating the best 1,000)
+        FlatIndex, 5 queries; all numbers are per query
+        stage                  µs per query   rows in   rows out
+        encode                 ...                  1          1
+        estimate of all rows   ...              3,000        100
+        exact                  ...                100         10
+        >>> explained.hits.ids[:, 0].tolist()
+        [0, 1, 2, 3, 4]
         """
         now, funnel, allowed, chosen = self._plan(k, stage, oversample, where, allow, first)
         timings = Timings()
         hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings)
-        return SearchExplanation(hits, chosen.stage, chosen.why, timings.stages)
+        index = type(now.index).__name__
+        return SearchExplanation(hits, chosen.stage, chosen.why, timings.stages, index)
 
     def _plan(
         self, k: Any, stage: Any, oversample: Any, where: Any, allow: Any, first: Any

@@ -130,6 +130,10 @@ class CollectionSnapshot:
         """
         return self.kept.n_slots
 
+    def count_present(self, row_ids: Ids) -> int:
+        """Return how many rows have one of these row ids."""
+        return int(self.coded.present(np.unique(row_ids)).sum())
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
         are.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
 from bitkin.index.results import Hit, found_by_query, found_to_pandas
-from bitkin.rescoring.funnel import Timing
+from bitkin.timings import Timing, describe_stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +104,9 @@ def _short(vectors: Any) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchExplanation:
-    """What a search did: printed, a line per stage."""
+    """What a search did: printed, it is the table that `bitkin search --explain` prints, a line per
+    stage with times and rows per query.
+    """
 
     hits: Hits
     """What was found."""
@@ -113,14 +115,14 @@ class SearchExplanation:
     why: str
     """Why it was that one."""
     stages: dict[str, Timing]
-    """Seconds, rows in and rows out of every stage, for all queries together. "scan" is the
-    estimate of all rows, with the query in a few bits.
+    """Seconds, rows in and rows out of every stage, for all queries together: "encode", "codes" or
+    "estimate of all rows" (with the query in a few bits), "estimate", "exact".
     """
+    index: str
+    """The class of the index, such as "FlatIndex"."""
 
     def __str__(self) -> str:
-        lines = [f"first stage: {self.first} ({self.why})"]
-        lines += [
-            f"{name:10}{1e3 * did.seconds:10.3f} ms{did.rows_in:14,} rows in{did.rows_out:12,} out"
-            for name, did in self.stages.items()
-        ]
-        return "\n".join(lines)
+        return describe_stages(self.index, len(self.hits), self.first, self.why, self.stages)
+
+    def __repr__(self) -> str:
+        return f"SearchExplanation({self.hits!r}, first stage {self.first!r})"

@@ -13,8 +13,9 @@ from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import require_fitting
 from bitkin.io.vectors.rows import lone_as_row
-from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.sets.members import is_matrix
+from bitkin.timings import Timings
 
 
 def find_nearest(

@@ -26,9 +26,10 @@ from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.rescoring.first_stage import FirstStage
-from bitkin.rescoring.funnel import BYTES_PER_HIT, Timings
+from bitkin.rescoring.funnel import BYTES_PER_HIT
 from bitkin.rescoring.rescore import rescore
 from bitkin.stream_files.written import is_stream
+from bitkin.timings import ALL_ROWS, Timings
 
 _QUERIES_AT_ONCE = 1024
 _CODES_PER_ESTIMATE = 10  # that codes keep for each row that the estimate keeps
@@ -95,6 +96,11 @@ class EpochFileSearch:
         self.n_queries = len(self._queries)
         self.timings = Timings()
         self.seconds = 0.0
+        self._n_rows = len(self.index)
+        if self._allowed is not None:
+            self._n_rows = int(np.isin(self.index.ids, self._allowed).sum())
+        # the index does both where codes come first
+        self._stage = ALL_ROWS if self.first.stage == "estimate" else "codes and estimate"
 
     def batches(self) -> Iterator[Neighbors]:
         """Yield what was found for one batch of queries after another."""
@@ -119,7 +125,7 @@ class EpochFileSearch:
             batch, keep, oversample=oversample, allow=self._allowed, first=self._first
         )
         n_found = int((found.ids >= 0).sum())
-        timings.add("estimate", start, batch.shape[0] * len(self.index), n_found)
+        timings.add(self._stage, start, batch.shape[0] * self._n_rows, n_found)
         if not self._is_exact:
             return found
         then = time.perf_counter()

@@ -213,6 +213,10 @@ class FileRows:
         """How many rows there are: those of files are written once."""
         return len(self._index)
 
+    def count_present(self, row_ids: Ids) -> int:
+        """Return how many rows have one of these ids."""
+        return int(self._index.snapshot.present(np.unique(row_ids)).sum())
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""
         snapshot, allowed = self._index.check_queries(queries, allow)

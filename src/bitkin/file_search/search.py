@@ -34,10 +34,11 @@ from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
-from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, Timings, join_parts
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.losses import LossScorer
 from bitkin.rescoring.row_lengths import LengthGuard
 from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer
+from bitkin.timings import Timings
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
@@ -279,7 +280,10 @@ class FileSearch:
             )
         start = time.perf_counter()
         found = self.index.search_radius(codes, self._radius, allow=self._allowed)
-        timings.add("codes", start, len(codes) * len(self.index), len(found.ids))
+        n_rows = len(self.index)
+        if self._allowed is not None:
+            n_rows = self._rows.count_present(self._allowed)
+        timings.add("codes", start, len(codes) * n_rows, len(found.ids))
         return found
 
     def _require_like_lengths(

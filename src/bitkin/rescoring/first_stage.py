@@ -130,15 +130,17 @@ class FirstStageChooser:
         times = self._cost_of_estimate(n_rows) / self._cost_of_codes(n_rows, by_codes)
         if times <= 1.0:
             return FirstStage(
-                "estimate", f"the estimate of {n_rows:,} rows costs {times:.2f} times what codes do"
+                "estimate",
+                f"estimating all {n_rows:,} rows is {times:.2f} of the work of comparing codes and "
+                f"estimating the best {by_codes:,}",
             )
         if rows is None or not self.has_vectors:
             return FirstStage("estimate", "there are no vectors to sample what codes would lose")
         lost = self._share_lost(snapshot, rows, by_codes)
-        found = f"codes lose {lost:.3f} of the {_NEAREST} nearest by the estimate"
+        found = f"codes lose {lost:.3f} of the {_NEAREST} nearest by the estimate in a sample"
         if lost > MOST_LOST:
             return FirstStage("estimate", f"{found}, more than {MOST_LOST}")
-        return FirstStage("codes", f"{found}, at 1/{times:.1f} of the cost")
+        return FirstStage("codes", f"{found}, and are 1/{times:.1f} of the work")
 
     def _cost_of_codes(self, n_rows: int, by_codes: int) -> float:
         n_words = self.scorer.model.spec.plane_words

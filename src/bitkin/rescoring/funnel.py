@@ -8,7 +8,7 @@ as few rows as the estimate after codes would.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.row_scorer import RowScorer, ScoredQueries
 from bitkin.rescoring.shortlist import Shortlist
+from bitkin.timings import ALL_ROWS, Timings
 
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
@@ -86,6 +87,9 @@ class SearchedRows(Protocol):
     def __len__(self) -> int:
         """Return how many rows there are."""
 
+    def count_present(self, row_ids: Ids) -> int:
+        """Return how many rows have one of these ids."""
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, nearest first, ties by lower id.
 
@@ -116,31 +120,6 @@ class SearchedRows(Protocol):
         """Return vectors of rows that are there where they stand, for (n,) ids; None where they do
         not stand in one array.
         """
-
-
-@dataclass(slots=True)
-class Timing:
-    """What one stage has done, for all queries together."""
-
-    seconds: float = 0.0
-    rows_in: int = 0
-    rows_out: int = 0
-
-
-@dataclass(slots=True)
-class Timings:
-    """What every stage has done; "encode" is what makes codes of queries."""
-
-    stages: dict[str, Timing] = field(default_factory=dict)
-
-    def add(self, stage: str, since: float, rows_in: int, rows_out: int) -> float:
-        """Note that a stage ends now, and return the time."""
-        now = time.perf_counter()
-        timing = self.stages.setdefault(stage, Timing())
-        timing.seconds += now - since
-        timing.rows_in += rows_in
-        timing.rows_out += rows_out
-        return now
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +170,12 @@ class Funnel:
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            since = timings.add(first, since, len(codes) * n_rows, _count(found))
+            since = timings.add(
+                ALL_ROWS if first == "scan" else first,
+                since,
+                len(codes) * (n_rows if allow is None else rows.count_present(allow)),
+                _count(found),
+            )
         for step in self.steps[1:]:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])
