@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from bitkin.kernels import _shared
-from bitkin.kernels._kernel import kernel
+from bitkin.kernels._kernel import JIT_DISABLED, kernel
 from bitkin.kernels.search import scan
 
 
@@ -15,6 +18,26 @@ def _twice(x):  # type: ignore[no-untyped-def]
 @kernel
 def four_times(x):  # type: ignore[no-untyped-def]
     return _twice(_twice(x))
+
+
+@kernel
+def _power(x, n):  # type: ignore[no-untyped-def]
+    result = 1
+    for _ in range(n):
+        result *= x
+    return result
+
+
+@kernel
+def cube_and_powers_of_two(x, n):  # type: ignore[no-untyped-def]
+    return _power(x, 3), _power(2, 3), _power(2, n)
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="nothing is compiled")
+def test_a_helper_is_compiled_once_for_constants_and_variables() -> None:
+    assert cube_and_powers_of_two(3, 4) == (27, 8, 16)
+    helper: Any = _power
+    assert len(helper.overloads) == 1
 
 
 def test_a_helper_that_a_kernel_has_compiled_may_be_called_from_python() -> None:

@@ -20,6 +20,7 @@ with interrupts.sealed:
     import numba
     from numba.core import event
     from numba.core.cpu import CPUTargetOptions
+    from numba.core.types import unliteral
 
 from bitkin.kernels._cache import KernelCache
 
@@ -123,6 +124,7 @@ def _compile(
         fastmath=fastmath,
         **{**_LEAN, "no_cpython_wrapper": helper},
     )(function)
+    _compile_once_per_type(compiled)
     # Numba's "no locator available": neither the package folder nor a user folder is writable.
     with suppress(RuntimeError):
         compiled._cache = KernelCache(function)
@@ -131,6 +133,21 @@ def _compile(
     else:
         _shield(compiled)
     return cast(Callable[P, R], compiled)
+
+
+def _compile_once_per_type(dispatcher: Any) -> None:
+    """Let calls by other kernels with a constant run what calls with a variable run: Numba would
+    compile a function again for every whole number that stands as such in a call.
+    """
+    call_template = dispatcher.get_call_template
+
+    def without_constants(args: Any, kws: Any) -> Any:
+        return call_template(
+            tuple(unliteral(arg) for arg in args),
+            {name: unliteral(arg) for name, arg in kws.items()},
+        )
+
+    dispatcher.get_call_template = without_constants
 
 
 def _as_python(function: Callable[P, R]) -> Callable[P, R]:
