@@ -6,7 +6,8 @@ Heavy imports happen inside commands, so that `bitkin --help` answers at once.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -76,6 +77,12 @@ def options(
 app.registered_callback.help = app.info.help  # type: ignore[union-attr]
 
 
+@cache
+def _parser() -> Any:
+    """Return the parser of all commands, built once: that takes longer than many a command."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line: exit code 2 for wrong usage, 1 for a failure, with one clear line on
     stderr.
@@ -87,7 +94,7 @@ def main() -> None:
 def _run() -> None:
     try:
         with plain_warnings(spell_options):
-            app()
+            _parser()()
     except BitkinError as error:
         fail(spell_options(str(error)))
     except MemoryError:
