@@ -31,26 +31,34 @@ class _Tracer:
         self.moments: list[Moment] = []
         self._target = target
         self._times: dict[tuple[str, int], int] = {}
+        self._seen = 0
         self.sent = False
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Say how to trace what a function does: not at all where there is nothing to see."""
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith(_PACKAGE) or (self._target and file != self._target[0]):
             return None
         frame.f_trace_opcodes = self._opcodes and file in _EVERY_OPCODE
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
+        file = frame.f_code.co_filename
         if event == "line":
             self._at(file, frame.f_lineno)
         elif event == "opcode":
             self._at(file, -1 - frame.f_lasti - 10_000 * frame.f_code.co_firstlineno)
-        return self
+        return self._step
 
     def _at(self, file: str, place: int) -> None:
-        time = self._times[file, place] = self._times.get((file, place), 0) + 1
         if self._target is None:
+            time = self._times[file, place] = self._times.get((file, place), 0) + 1
             self.moments.append((file, place, time))
-        elif not self.sent and self._target == (file, place, time):
-            self.sent = True
-            signal.raise_signal(signal.SIGINT)
+        elif place == self._target[1] and not self.sent:
+            self._seen += 1
+            if self._seen == self._target[2]:
+                self.sent = True
+                signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
