@@ -5,8 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready-dev
 # Share of the long runs that `make soak` does: 1 is all of it.
 SOAK ?= 1
-# Test processes side by side.
+# Test processes side by side. The threads of matrix products would only wait for each other's
+# cores, busily; and without bytecode every process that a test starts would compile the package.
 JOBS ?= auto
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 # What `make quick` runs, to be had in a minute: rooms and style of names, saved files, one contract
 # test of every kind of thing, and for every kernel a comparison with a slow truth.
@@ -38,10 +41,10 @@ demo: $(VENV)/.ready
 	$(BIN)/bitkin demo --force
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(PYTEST)
 
 quick: $(READY)
-	$(BIN)/python -m pytest -q -n $(JOBS) -k "not ($(NOT_QUICK))" $(QUICK)
+	$(PYTEST) -k "not ($(NOT_QUICK))" $(QUICK)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -54,10 +57,10 @@ bench: $(READY)
 	@for file in bench/*.py; do case $$file in bench/_*) ;; *) echo "# $$file"; $(BIN)/python $$file || exit 1;; esac; done
 
 soak: $(READY)
-	BITKIN_SOAK=$(SOAK) $(BIN)/python -m pytest -q -p no:cacheprovider -n $(JOBS) soak
+	BITKIN_SOAK=$(SOAK) $(PYTEST) -p no:cacheprovider soak
 
 coverage: $(READY)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --cov --cov-report=term-missing:skip-covered tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) --cov --cov-report=term-missing:skip-covered tests
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
