@@ -148,7 +148,7 @@ def test_a_row_lies_beside_its_nearest_centre_and_of_equals_the_first() -> None:
 @pytest.mark.parametrize(("n_symbols", "bits"), [(BITS, 1), (33, 3)])
 def test_centres_are_the_most_frequent_symbols_of_their_rows(n_symbols: int, bits: int) -> None:
     codes = families(600, 3, n_symbols, bits)
-    centres = find_centres(codes.words, 20, 600, codes.spec, 0)
+    centres = find_centres(codes.words, 20, 600, 0)
     cells = nearest_centres(codes.words, centres)
     symbols, found = codes.symbols(), Codes(centres.words, codes.spec).symbols()
     agreeing = 0
@@ -159,7 +159,7 @@ def test_centres_are_the_most_frequent_symbols_of_their_rows(n_symbols: int, bit
             # the last iteration moved rows: nearly all symbols are still the most frequent ones
             agreeing += int((counts[centre, np.arange(n_symbols)] == counts.max(axis=0)).sum())
     assert agreeing > 0.97 * len(found) * n_symbols
-    one = find_centres(codes.words, 1, 600, codes.spec, 0)
+    one = find_centres(codes.words, 1, 600, 0)
     modes = [np.bincount(column).max() for column in symbols.T]
     chosen = Codes(one.words, codes.spec).symbols()[0]
     assert [int((symbols[:, j] == value).sum()) for j, value in enumerate(chosen)] == modes
@@ -205,14 +205,29 @@ def test_few_rows_have_no_cells_and_more_get_them() -> None:
 
 def test_auto_takes_more_cells_for_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell_index, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(cell_index, "_USUAL_ROWS", 2)
     codes = families(1600)
     index = filled(codes[:100], "auto", probes=ALL)
-    assert index.n_cells == 4 * 10
+    assert index.n_cells == 100 // 2
     index.add(codes[100:350])
-    assert index.n_cells == 4 * 10
+    assert index.n_cells == 100 // 2
     index.add(codes[350:])  # four times as many: centres are found again
-    assert 4 * 35 < index.n_cells <= 4 * 40  # a few came out equal
+    assert 8 * 35 < index.n_cells <= 8 * 40  # a few came out equal
     require_same(index.search(codes[:5], 9), truth.nearest(codes, np.arange(1600), codes[:5], 9))
+
+
+def test_of_many_groups_of_centres_the_nearest_are_looked_into() -> None:
+    # more groups than are looked into: nearly always the nearest centre is in one of them
+    codes = random_codes(np.random.default_rng(0), 3000, 64, near=True)
+    centres = CellCentres(codes.words[:2000], 2000)
+    assert centres.groups_for(1) < -(-2000 // 64)
+    assert sorted(set(centres.grouped.numbers.tolist())) == list(range(2000))
+    found = nearest_centres(codes.words[2000:], centres)
+    distances = truth.symbol_distances(codes[2000:], codes[:2000])
+    chosen = distances[np.arange(1000), found]
+    assert np.mean(chosen == distances.min(axis=1)) > 0.8
+    assert np.mean(chosen - distances.min(axis=1)) < 1
+    assert centres.groups_for(64) == -(-2000 // 64)
 
 
 def test_rows_that_come_later_are_found_at_once_and_go_into_cells() -> None:
@@ -225,7 +240,7 @@ def test_rows_that_come_later_are_found_at_once_and_go_into_cells() -> None:
         queries = codes[start : start + 5]
         require_same(index.search(queries, 3), truth.nearest(*so_far, queries, 3))
     assert all(tables.centres is first.centres for tables in tables_of(index))
-    in_cells = sum(int(tables.arrays.counts.sum()) for tables in tables_of(index))
+    in_cells = sum(int(tables.arrays.bounds[:, 1].sum()) for tables in tables_of(index))
     assert in_cells > 1200
     index.add(codes[1500:])
     index.compact()
@@ -242,7 +257,7 @@ def test_a_cell_that_grows_is_split_and_equal_rows_are_not() -> None:
     rng = np.random.default_rng(1)
     crowd = spread.symbols()[:1] ^ (rng.random((6000, BITS)) < 0.05)
     index.add(Codes.from_symbols(crowd, bits_per_symbol=1))
-    largest = max(int(tables.arrays.counts.max()) for tables in tables_of(index))
+    largest = max(int(tables.arrays.bounds[:, 1].max()) for tables in tables_of(index))
     assert index.n_cells > len(before.centres)
     assert largest < 3000
     both = Codes.concatenate([spread, Codes.from_symbols(crowd, bits_per_symbol=1)])

@@ -18,7 +18,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import ROWS_PER_CELL, CellCentres, find_centres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
-from bitkin.index.cells.search import CellSearch
+from bitkin.index.cells.search import CellSearch, SegmentRows, segments_of
 from bitkin.index.cells.tables import CellTables, cell_tables, members_of
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
@@ -27,6 +27,7 @@ from bitkin.index.rows.growth import with_tables
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.io.reader import StoredFile
 from bitkin.io.writer import write_file
+from bitkin.kernels.blocks import read_only
 from bitkin.randomness import resolve_seed
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
 _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
 _MOST_CELLS = 1 << 20
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
-_CELLS_PER_ROOT = 4  # of the number of rows
+_CELLS_PER_ROOT = 8  # of the number of rows
+_USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
 # Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
 # than the cells hold is answered by a scan of them, which misses none.
@@ -48,7 +50,7 @@ class CellIndex(RowIndex):
     """The nearest codes in the `probes` cells whose centres are nearest to the query.
 
     Rows lie in cells, each beside the nearest of many centres, and the rows of a cell are one run
-    of memory. A query is compared with all centres and then with all rows of the nearest cells, so
+    of memory. A query is compared with the centres and then with all rows of the nearest cells, so
     that of a million rows some ten thousand are looked at; nearest rows in other cells are missed.
     `tune` chooses `probes` for a recall that is wanted; with as many probes as cells nothing is
     missed. A query that finds fewer than k rows is answered by a scan, and so is a filter that
@@ -68,8 +70,9 @@ class CellIndex(RowIndex):
         The shape of the codes.
     n_cells : int or "auto"
         Cells wanted; some may be split later, and there are fewer where many rows are equal. "auto"
-        takes four times the square root of the number of rows, from 16,384 rows on, and scans fewer
-        rows than that. A number takes effect from four rows per cell on.
+        takes eight times the square root of the number of rows, with 100 rows per cell at least,
+        from 16,384 rows on, and scans fewer rows than that. A number takes effect from four rows
+        per cell on.
     probes : int
         Cells that a query looks into; `search` may be given another number.
     random_state : int or None
@@ -110,6 +113,7 @@ class CellIndex(RowIndex):
         self._wanted_cells = _checked_cells(n_cells)
         self._probes = _checked_probes(probes)
         self._seed = resolve_seed(random_state)
+        self._ready: tuple[Snapshot, list[SegmentRows]] | None = None
         super().__init__(spec)
 
     @classmethod
@@ -182,7 +186,7 @@ class CellIndex(RowIndex):
         n_probes = self._probes if probes is None else _checked_probes(probes)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
-        return _nearest(snapshot, queries, k, allowed, k, n_probes)
+        return self._nearest(snapshot, queries, k, allowed, k, n_probes)
 
     def search_radius(
         self,
@@ -200,9 +204,8 @@ class CellIndex(RowIndex):
         radius = whole_number(radius, "radius", low=0)
         n_probes = self._probes if probes is None else _checked_probes(probes)
         snapshot, allowed = self.check_queries(queries, allow)
-        return _within_radius(
-            snapshot, queries, min(radius, self.spec.n_symbols), allowed, n_probes
-        )
+        reach = min(radius, self.spec.n_symbols)
+        return self._within_radius(snapshot, queries, reach, allowed, n_probes)
 
     def count_candidates(
         self, queries: Codes, *, probes: int | None = None
@@ -214,7 +217,7 @@ class CellIndex(RowIndex):
         snapshot, _ = self.check_queries(queries, None)
         asked = np.flatnonzero(~queries.empty_rows())
         counts = np.zeros(len(queries), dtype=np.int64)
-        counts[asked] = CellSearch.begin(snapshot, n_probes, queries[asked], None).count_rows()
+        counts[asked] = self._begin(snapshot, queries[asked], None, n_probes).count_rows()
         return counts
 
     def nearest_in(
@@ -223,16 +226,17 @@ class CellIndex(RowIndex):
         """Return the k nearest rows in the nearest cells of every query; the scan helps where they
         are fewer than `least`.
         """
-        return _nearest(snapshot, queries, k, allow, least, self._probes)
+        return self._nearest(snapshot, queries, k, allow, least, self._probes)
 
     def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
     ) -> RaggedNeighbors:
         """Return the rows within `radius` in the nearest cells of every query."""
-        return _within_radius(snapshot, queries, radius, allow, self._probes)
+        return self._within_radius(snapshot, queries, radius, allow, self._probes)
 
     def prepare(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with nearly all rows in cells, once there are enough for centres."""
+        self._ready = None  # of rows that will hardly be asked for again
         _require_row_numbers(snapshot)
         n_rows, fewest = len(snapshot), self._fewest_rows()
         few = min(_FEW_OUTSIDE, fewest // 2)
@@ -250,9 +254,57 @@ class CellIndex(RowIndex):
         found = centres
         return with_tables(
             snapshot,
-            lambda segment: cell_tables(segment, found, snapshot.spec, self._seed),
+            lambda segment: cell_tables(segment, found, self._seed),
             few,
         )
+
+    def _begin(
+        self, snapshot: Snapshot, queries: Codes, allow: Ids | None, probes: int
+    ) -> CellSearch:
+        """Start a search for queries of which none is empty."""
+        ready = self._ready
+        if allow is not None:
+            segments = segments_of(snapshot, allow)
+        elif ready is not None and ready[0] is snapshot:
+            segments = ready[1]
+        else:
+            segments = segments_of(snapshot)
+            self._ready = snapshot, segments
+        return CellSearch(segments, snapshot.spec, len(snapshot), probes, read_only(queries.words))
+
+    def _nearest(
+        self,
+        snapshot: Snapshot,
+        queries: Codes,
+        k: int,
+        allow: Ids | None,
+        least: int,
+        probes: int,
+    ) -> Neighbors:
+        if allow is not None and _leaves_few(snapshot, len(allow), probes):
+            return scan_nearest(snapshot, queries, k, allow)
+        if queries.empty is not None:
+            found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
+            asked = np.flatnonzero(~queries.empty)
+            found.ids[asked], found.distances[asked] = self._nearest(
+                snapshot, queries[asked], k, allow, least, probes
+            )
+            return found
+        found, fewest = self._begin(snapshot, queries, allow, probes).nearest(k)
+        if fewest < min(k, least):
+            short = np.flatnonzero(found.ids[:, min(k, least) - 1] < 0)
+            found.ids[short], found.distances[short] = scan_nearest(
+                snapshot, queries[short], k, allow
+            )
+        return found
+
+    def _within_radius(
+        self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None, probes: int
+    ) -> RaggedNeighbors:
+        asked = np.flatnonzero(~queries.empty_rows())
+        some = queries if len(asked) == len(queries) else queries[asked]
+        search = self._begin(snapshot, some, allow, probes)
+        return search.within_radius(asked, len(queries), radius)
 
     def _fewest_rows(self) -> int:
         """Return from how many rows on there are cells."""
@@ -263,7 +315,7 @@ class CellIndex(RowIndex):
     def _cells_for(self, n_rows: int) -> int:
         if self._wanted_cells != "auto":
             return int(self._wanted_cells)
-        return min(_MOST_CELLS, _CELLS_PER_ROOT * math.isqrt(n_rows))
+        return min(_MOST_CELLS, _CELLS_PER_ROOT * math.isqrt(n_rows), max(1, n_rows // _USUAL_ROWS))
 
     def _outgrown(self, centres: CellCentres, n_rows: int) -> bool:
         """Whether there are so many more rows than when centres were found that better ones, or
@@ -286,9 +338,7 @@ class CellIndex(RowIndex):
         for segment, rows, end in zip(snapshot.segments, members, ends, strict=True):
             here = drawn[(drawn >= end - len(rows)) & (drawn < end)] - (end - len(rows))
             words.append(segment.words(rows[here]))
-        return find_centres(
-            np.concatenate(words), n_cells, len(snapshot), snapshot.spec, self._seed
-        )
+        return find_centres(np.concatenate(words), n_cells, len(snapshot), self._seed)
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
@@ -314,6 +364,9 @@ class CellIndex(RowIndex):
             raise CorruptFileError(
                 f"{stored.name} has impossible settings of cells: {error}"
             ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_ready": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all codes in order of id, the centres and the cell of every row to `path`: aside
@@ -368,30 +421,6 @@ def _newest_centres(snapshot: Snapshot) -> CellCentres | None:
     return max(known, key=lambda centres: (centres.n_rows, len(centres)), default=None)
 
 
-def _nearest(
-    snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int, probes: int
-) -> Neighbors:
-    if allow is not None and _leaves_few(snapshot, len(allow), probes):
-        return scan_nearest(snapshot, queries, k, allow)
-    if queries.empty is None:
-        found = CellSearch.begin(snapshot, probes, queries, allow).nearest(k)
-        asked = None
-    else:
-        found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
-        asked = np.flatnonzero(~queries.empty)
-        found.ids[asked], found.distances[asked] = CellSearch.begin(
-            snapshot, probes, queries[asked], allow
-        ).nearest(k)
-    if least == 0:
-        return found
-    short = np.flatnonzero(found.ids[:, min(k, least) - 1] < 0)
-    if asked is not None:
-        short = np.intersect1d(short, asked)
-    if len(short):
-        found.ids[short], found.distances[short] = scan_nearest(snapshot, queries[short], k, allow)
-    return found
-
-
 def _leaves_few(snapshot: Snapshot, n_allowed: int, probes: int) -> bool:
     """Whether a scan of so many rows takes no longer than the cells do."""
     centres = _newest_centres(snapshot)
@@ -399,15 +428,6 @@ def _leaves_few(snapshot: Snapshot, n_allowed: int, probes: int) -> bool:
         return True
     probed = len(snapshot) * min(1.0, probes / len(centres))
     return n_allowed <= _ALLOWED_PER_PROBED * probed
-
-
-def _within_radius(
-    snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None, probes: int
-) -> RaggedNeighbors:
-    asked = np.flatnonzero(~queries.empty_rows())
-    some = queries if len(asked) == len(queries) else queries[asked]
-    search = CellSearch.begin(snapshot, probes, some, allow)
-    return search.within_radius(asked, len(queries), radius)
 
 
 def _require_row_numbers(snapshot: Snapshot) -> None:

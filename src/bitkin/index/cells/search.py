@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Ids, Words
-from bitkin.codes import Codes
+from bitkin.code_spec import CodeSpec
+from bitkin.index.cells.centres import CellCentres, choice_room
 from bitkin.index.cells.tables import CellTables, no_cells
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, ragged_neighbors
 from bitkin.index.rows.bitmap import Bitmap
@@ -19,13 +20,13 @@ from bitkin.index.rows.stretches import allowed_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.cells import (
     TILE,
+    choose_cells_into,
     nearest_in_cells_into,
-    probe_into,
     within_radius_in_cells_into,
 )
 from bitkin.kernels.search.scan import block_widths
 
-_QUERIES_AT_ONCE = 256
+_POOL_BYTES = 1 << 20  # of candidates, of all queries that are asked at once
 _FEW_QUERIES = 16  # are not shared out: a thread costs as much as it saves
 
 Distances = npt.NDArray[np.int32]
@@ -41,76 +42,84 @@ class SegmentRows(NamedTuple):
     mask: Bitmap
 
 
+def segments_of(snapshot: Snapshot, allow: Ids | None = None) -> list[SegmentRows]:
+    """Return all rows that can be found, or those allowed, as kernels take them."""
+    filled = [segment for segment in snapshot.segments if segment.n]
+    whole = snapshot.whole.parts
+    if allow is None:
+        masks = [part.mask for part in whole]
+    else:
+        masks = [read_only(allowed_rows(segment, allow)) for segment in filled]
+    return [
+        SegmentRows(_tables_of(segment), part.tiles, part.ids, segment.n, mask)
+        for segment, part, mask in zip(filled, whole, masks, strict=True)
+    ]
+
+
 class CellSearch(NamedTuple):
     """One search: what is asked of every segment."""
 
-    snapshot: Snapshot
+    segments: list[SegmentRows]
+    spec: CodeSpec
+    n_rows: int
+    """At least as many as can be found."""
     probes: int
     words: Words
     """uint64 (q, P, W): queries that are not empty, read-only."""
-    segments: list[SegmentRows]
 
-    @classmethod
-    def begin(
-        cls, snapshot: Snapshot, probes: int, queries: Codes, allow: Ids | None
-    ) -> CellSearch:
-        """Start a search for queries of which none is empty."""
-        filled = [segment for segment in snapshot.segments if segment.n]
-        whole = snapshot.whole.parts
-        if allow is None:
-            masks = [part.mask for part in whole]
-        else:
-            masks = [read_only(allowed_rows(segment, allow)) for segment in filled]
-        segments = [
-            SegmentRows(_tables_of(segment), part.tiles, part.ids, segment.n, mask)
-            for segment, part, mask in zip(filled, whole, masks, strict=True)
-        ]
-        return cls(snapshot, probes, read_only(queries.words), segments)
-
-    def nearest(self, k: int) -> Neighbors:
-        """Return the k nearest rows of every query in its cells and in none."""
-        n_queries, farther = len(self.words), self.snapshot.spec.n_symbols + 1
+    def nearest(self, k: int) -> tuple[Neighbors, int]:
+        """Return the k nearest rows of every query in its cells and in none, and the fewest that
+        were found for one.
+        """
+        n_queries, farther = len(self.words), self.spec.n_symbols + 1
         if n_queries == 0 or not self.segments:
-            return no_neighbors(n_queries, k, farther, np.int32)
+            return no_neighbors(n_queries, k, farther, np.int32), 0
         ids = np.empty((n_queries, k), dtype=np.int64)
         distances = np.empty((n_queries, k), dtype=np.int32)
-        reach = min(k, len(self.snapshot))
+        reach = min(k, self.n_rows)
         if n_queries <= _FEW_QUERIES:
-            self._nearest(self.words, reach, farther, ids, distances)
-            return Neighbors(ids, distances)
-        step = min(_QUERIES_AT_ONCE, -(-n_queries // threads.get_threads()))
+            return Neighbors(ids, distances), self._nearest(self.words, reach, ids, distances)
+        step = min(
+            max(1, _POOL_BYTES // (12 * _pool_room(reach))),
+            -(-n_queries // threads.get_threads()),
+        )
 
-        def search(first: int) -> None:
+        def search(first: int) -> int:
             part = slice(first, min(first + step, n_queries))
-            self._nearest(self.words[part], reach, farther, ids[part], distances[part])
+            return self._nearest(self.words[part], reach, ids[part], distances[part])
 
-        threads.run(search, range(0, n_queries, step))
-        return Neighbors(ids, distances)
+        fewest = threads.run(search, range(0, n_queries, step))
+        return Neighbors(ids, distances), min(fewest)
 
-    def _nearest(self, words: Words, k: int, farther: int, ids: Ids, distances: Distances) -> None:
-        """Offer all segments to some queries, one kernel call each; the last one sorts the best."""
-        widths = block_widths(*words.shape[1:])
-        lanes = np.empty(TILE, dtype=np.int32)
-        sizes = np.empty(len(words), dtype=np.int64)
-        asked, last = None, len(self.segments) - 1
-        cells, cell_distances = self._room(0, len(words))
+    def _nearest(self, words: Words, k: int, ids: Ids, distances: Distances) -> int:
+        """Search all segments for some queries, one kernel call each; returns the fewest rows that
+        were found for a query.
+        """
+        n_queries = len(words)
+        widths = block_widths(words.shape[1], words.shape[2])
+        shape = n_queries, _pool_room(k)
+        kept_distances, kept_ids = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.int64)
+        sizes = np.empty((n_queries, 2), dtype=np.int64)
+        room = self._room(self.segments[0].tables.centres, n_queries)
+        asked, last, farther, fewest = None, len(self.segments) - 1, self.spec.n_symbols + 1, 0
         for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
             centres, find = tables.centres, tables.centres is not asked
             if find:  # segments whose centres are the same have their cells in common
                 asked = centres
-                cells, cell_distances = self._room(len(centres), len(words))
-            nearest_in_cells_into(
-                centres.tiles, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
-                mask, words, *widths, k, number == 0, number == last, farther, lanes, cells,
-                cell_distances, sizes, ids, distances,
+                room = self._room(centres, n_queries)
+            fewest = nearest_in_cells_into(
+                *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
+                mask, words, *widths, k, number == 0, number == last, farther, *room,
+                kept_distances, kept_ids, sizes, ids, distances,
             )  # fmt: skip
+        return fewest
 
     def count_rows(self) -> Ids:
         """Return how many rows are compared with every query."""
         counts = np.zeros(len(self.words), dtype=np.int64)
         for tables, _, _, n, _ in self.segments:
             cells = self._nearest_cells(tables, self.words)
-            counts += n - tables.n + tables.arrays.counts[cells].sum(axis=1)
+            counts += n - tables.n + tables.arrays.bounds[cells, 1].sum(axis=1)
         return counts
 
     def within_radius(self, asked: Ids, n_queries: int, radius: int) -> RaggedNeighbors:
@@ -132,7 +141,7 @@ class CellSearch(NamedTuple):
         """Return ids and distances of a segment's rows within `radius` of a query."""
         tables, tiles, row_ids, n, mask = segment
         cells = self._nearest_cells(tables, query[None])[0]
-        most = int(tables.arrays.counts[cells].sum()) + n - tables.n
+        most = int(tables.arrays.bounds[cells, 1].sum()) + n - tables.n
         ids, distances = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int32)
         lanes = np.empty(TILE, dtype=np.int32)
         found = within_radius_in_cells_into(
@@ -144,16 +153,27 @@ class CellSearch(NamedTuple):
     def _nearest_cells(self, tables: CellTables, words: Words) -> Ids:
         """Return the cells that every query looks into: int64 (q, probes)."""
         centres = tables.centres
-        cells, distances = self._room(len(centres), len(words))
-        lanes = np.empty(TILE, dtype=np.int32)
+        room = self._room(centres, len(words))
         widths = block_widths(*words.shape[1:])
-        probe_into(centres.tiles, len(centres), words, *widths, lanes, cells, distances)
-        return cells
+        choose_cells_into(*centres.grouped, len(centres), words, *widths, *room)
+        return room[-2]
 
-    def _room(self, n_cells: int, n_queries: int) -> tuple[Ids, Distances]:
-        """Return room for the cells that every query looks into."""
-        shape = n_queries, min(self.probes, n_cells)
-        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int32)
+    def _room(
+        self, centres: CellCentres, n_queries: int
+    ) -> tuple[Distances, Ids, Distances, Ids, Distances]:
+        """Return what finding cells takes, and room for those that every query looks into."""
+        n_chosen = min(self.probes, len(centres))
+        shape = n_queries, n_chosen
+        return (
+            *choice_room(centres, n_chosen),
+            np.empty(shape, dtype=np.int64),
+            np.empty(shape, dtype=np.int32),
+        )
+
+
+def _pool_room(k: int) -> int:
+    """Return how many candidates of a query there is room for where k are kept."""
+    return 2 * k + TILE
 
 
 def _tables_of(segment: Segment) -> CellTables:

@@ -10,7 +10,6 @@ import numpy as np
 
 from bitkin import threads
 from bitkin.arrays import Flags, Ids, Words
-from bitkin.code_spec import CodeSpec
 from bitkin.index.cells.centres import (
     ROWS_PER_CELL,
     CellCentres,
@@ -36,10 +35,8 @@ class RunArrays(NamedTuple):
 
     runs: Words
     """uint64 (tiles, planes, words, 64)."""
-    starts: Ids
-    """int64 (n_cells,): the first tile of every cell."""
-    counts: Ids
-    """int64 (n_cells,): its rows."""
+    bounds: Ids
+    """int64 (n_cells, 2): the first tile of every cell, and how many rows it has."""
     rows: Cells
     """uint32 (64 · tiles,): which row of the segment is where."""
 
@@ -61,11 +58,11 @@ class CellTables:
 
     def cells_of_rows(self) -> tuple[Flags, Cells]:
         """Return for each of the first `n` rows whether it is in a cell, and in which."""
-        counts = self.arrays.counts
+        starts, counts = self.arrays.bounds.T
         cells = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
         # place of every member: 64 · first tile of its cell, and its number in the cell
         before = np.cumsum(counts) - counts
-        places = np.repeat(TILE * self.arrays.starts - before, counts) + np.arange(len(cells))
+        places = np.repeat(TILE * starts - before, counts) + np.arange(len(cells))
         rows = self.arrays.rows[places]
         known, by_row = np.zeros(self.n, dtype=bool), np.zeros(self.n, dtype=np.uint32)
         known[rows], by_row[rows] = True, cells
@@ -75,16 +72,14 @@ class CellTables:
 @cache
 def no_cells(n_planes: int, n_words: int) -> CellTables:
     """Return the tables of no row, for codes of so many planes and words."""
-    nothing = read_only(np.empty(0, dtype=np.int64))
+    bounds = read_only(np.empty((0, 2), dtype=np.int64))
     runs = read_only(np.empty((0, n_planes, n_words, TILE), dtype=np.uint64))
     centres = CellCentres(read_only(np.empty((0, n_planes, n_words), dtype=np.uint64)), 0)
     rows = read_only(np.empty(0, dtype=np.uint32))
-    return CellTables(0, centres, RunArrays(runs, nothing, nothing, rows))
+    return CellTables(0, centres, RunArrays(runs, bounds, rows))
 
 
-def cell_tables(
-    segment: Segment, centres: CellCentres, spec: CodeSpec, seed: int, *, split: bool = True
-) -> CellTables:
+def cell_tables(segment: Segment, centres: CellCentres, seed: int) -> CellTables:
     """Put the rows of a segment into cells; those of cells that it was in before stay there."""
     members = members_of(segment)
     cells = np.empty(len(members), dtype=np.uint32)
@@ -98,8 +93,7 @@ def cell_tables(
     for first in range(0, len(unknown), _ROWS_PER_PIECE):
         some = unknown[first : first + _ROWS_PER_PIECE]
         cells[some] = nearest_centres(segment.words(members[some]), centres)
-    if split:
-        centres = _split_large(segment, members, cells, centres, spec, seed)
+    centres = _split_large(segment, members, cells, centres, seed)
     return group_rows(segment, members, cells, centres)
 
 
@@ -125,12 +119,13 @@ def group_rows(segment: Segment, members: Ids, cells: Cells, centres: CellCentre
 
     for first in range(0, len(members), _ROWS_PER_PIECE):
         threads.run(fill, [first])  # one after the other, and interrupts come in between
-    arrays = RunArrays(read_only(runs), read_only(starts), read_only(counts), read_only(rows))
+    bounds = np.stack([starts, counts], axis=1)
+    arrays = RunArrays(read_only(runs), read_only(bounds), read_only(rows))
     return CellTables(segment.n, centres, arrays)
 
 
 def _split_large(
-    segment: Segment, members: Ids, cells: Cells, centres: CellCentres, spec: CodeSpec, seed: int
+    segment: Segment, members: Ids, cells: Cells, centres: CellCentres, seed: int
 ) -> CellCentres:
     """Split the cells that are far larger than the usual; `cells` are changed to those after."""
     counts = np.bincount(cells, minlength=len(centres))
@@ -141,7 +136,7 @@ def _split_large(
         here = np.flatnonzero(cells == cell)
         n_parts = min(_MOST_PARTS, -(-len(here) // usual))
         some = here[sample_rows(len(here), n_parts * ROWS_PER_CELL, seed)]
-        parts = find_centres(segment.words(members[some]), n_parts, len(here), spec, seed)
+        parts = find_centres(segment.words(members[some]), n_parts, len(here), seed)
         if len(parts) == 1:  # all rows are equal
             continue
         numbers = np.arange(added - 1, added - 1 + len(parts), dtype=np.uint32)

@@ -2,13 +2,15 @@
 
 A run is the rows of one cell, in tiles of 64 rows, uint64[T, P, W, 64]: word after word of 64 rows,
 so that a tile is one stretch of memory and its marks are one word. Every run begins with a tile;
-lanes behind its last row are never looked at. Centres lie in tiles like rows.
+lanes behind its last row are never looked at. Centres lie in tiles like rows, each tile a group of
+near ones: of many groups a query looks into the nearest only.
 
 The distance of two codes is popcount(OR over planes of (a ^ b)); `ps` and `ws` are tuples whose
 lengths fix the numbers of planes and of words in one step at compile time, as in `scan`.
 
-The best k of a query are a heap, the worst first: once it is full, a tile of which no row is nearer
-than the worst costs its distances and one comparison by vectors.
+Candidates of a query go to a pool, which is cut back to the best k when it is full. From then on a
+tile of which no row is as near as the worst of those costs its distances and one comparison by
+vectors.
 """
 
 from __future__ import annotations
@@ -17,20 +19,22 @@ import numpy as np
 
 from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
+    cut_back,
     is_allowed,
     is_worse,
     popcount,
     raise_candidate,
     sink_candidate,
     sort_candidates,
+    write_best_into,
 )
 
 TILE = 64  # rows of a tile of a run; not part of any file
 _U0, _U1, _U63 = np.uint64(0), np.uint64(1), np.uint64(63)
 _ALL = ~np.uint64(0)
-_FARTHEST = np.int64(2**31 - 1)
-_CELL_BITS = np.uint64(32)
-_CELL_MASK = np.uint64(2**32 - 1)
+_FARTHEST = np.int64(2**31 - 2)  # that plus 1 is an int32
+_FEW_KEPT = 32  # nearest rows of a query are held in order: a row is put among them in no time
+_FEW_CHOSEN = 64  # cells, among as many of whose tiles the nearest are put in order
 
 
 @inlined_kernel
@@ -104,29 +108,6 @@ def fill_runs_into(tiles, members, cells, following, runs, rows):
 
 
 @kernel
-def nearest_centres_into(centres, words, ps, ws, lanes, cells):
-    """The nearest row of uint64[T, P, W, 64] to each of uint64[N, P, W], the first of equals ->
-    uint32[N]. Lanes behind the last centre must repeat one, so that they never come first.
-    """
-    one_turn = len(ws) == words.shape[2]
-    for r in range(len(words)):
-        best = _ALL
-        for t in range(len(centres)):
-            if not one_turn:
-                _distances_into(centres[t], words[r], ps, ws, lanes)
-            # distance above number: the smallest is the nearest, and of equals the first
-            start = np.uint64(TILE * t)
-            for i in range(TILE):
-                if one_turn:
-                    distance = _lane_distance(centres[t], words[r], 0, i, ps, ws)
-                else:
-                    distance = np.uint64(lanes[i])
-                key = (distance << _CELL_BITS) | (start + np.uint64(i))
-                best = min(best, key)
-        cells[r] = best & _CELL_MASK
-
-
-@kernel
 def modes_into(words, order, starts, first, last, n_symbols, counts, centres):
     """The most frequent value of every symbol among the rows `order[starts[c]:starts[c + 1]]` of
     uint64[N, P, W] -> centre c of uint64[C, P, W], for the cells `first` … `last` that have rows.
@@ -164,112 +145,191 @@ def modes_into(words, order, starts, first, last, n_symbols, counts, centres):
 
 
 @kernel
-def _probe_centres(centres, n_cells, query, ps, ws, lanes, cells, distances):
-    """The `len(cells)` nearest centres of a query, nearest first, ties by lower number -> int64[M],
-    int32[M].
-    """
-    n_probes, size = len(cells), 0
-    for t in range((n_cells + TILE - 1) // TILE):
-        # of equals the lower number wins, and it came first
-        limit = np.int64(distances[0]) if size == n_probes else _FARTHEST
-        bits = _nearer_lanes(centres[t], query, limit, ps, ws, lanes)
-        if bits == _U0:
+def symbols_apart_into(words, other, distances):
+    """The symbols in which each of uint64[N, P, W] differs from uint64[P, W] -> int32[N]."""
+    for r in range(len(words)):
+        distance = _U0
+        for w in range(words.shape[2]):
+            differ = _U0
+            for p in range(words.shape[1]):
+                differ |= words[r, p, w] ^ other[p, w]
+            distance += popcount(differ)
+        distances[r] = distance
+
+
+@kernel
+def _nth_smallest(numbers, n, smallest):
+    """The n-th smallest of int32[T], T at least n; int32[n] is room for the smallest in order."""
+    size = 0
+    for t in range(len(numbers)):
+        number = numbers[t]
+        if size == n and number >= smallest[n - 1]:
             continue
-        bits &= _first_bits(n_cells - TILE * t)
+        place = size if size < n else n - 1
+        size = min(size + 1, n)
+        while place > 0 and smallest[place - 1] > number:
+            smallest[place] = smallest[place - 1]
+            place -= 1
+        smallest[place] = number
+    return smallest[n - 1]
+
+
+@kernel
+def _least_distance(tile, query, ps, ws, lanes):
+    """The least distance of all 64 lanes of uint64[P, W, 64]."""
+    if len(ws) == tile.shape[1]:  # nothing has to be stored
+        least = _ALL
+        for i in range(TILE):
+            least = min(least, _lane_distance(tile, query, 0, i, ps, ws))
+        return np.int32(least)
+    _distances_into(tile, query, ps, ws, lanes)
+    least_of_lanes = lanes[0]
+    for i in range(TILE):
+        least_of_lanes = min(least_of_lanes, lanes[i])
+    return least_of_lanes
+
+
+@kernel
+def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, distances):
+    """The `len(places)` nearest rows of uint64[T, P, W, 64] to a query, nearest first, ties by
+    lower place -> int64[M], int32[M].
+
+    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
+    from `n` on hold nothing. Room is int32[64 + T].
+    """
+    n_looked, n_chosen = len(tiles) if n_listed < 0 else n_listed, len(places)
+    lanes, minima = room[:TILE], room[TILE : TILE + n_looked]
+    for m in range(n_looked):
+        t = m if n_listed < 0 else listed[m]
+        minima[m] = _least_distance(tiles[t], query, ps, ws, lanes)
+    # as many tiles as there are rows to choose have one this near, so that none is farther
+    limit = _FARTHEST
+    if n_chosen <= min(n_looked, _FEW_CHOSEN):
+        limit = np.int64(_nth_smallest(minima, n_chosen, distances))
+    size = 0
+    for m in range(n_looked):
+        if minima[m] > limit:
+            continue
+        t = m if n_listed < 0 else listed[m]
+        bits = _nearer_lanes(tiles[t], query, limit + 1, ps, ws, lanes) & _first_bits(n - TILE * t)
         while bits != _U0:
             i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
             bits &= bits - _U1
-            cell, distance = TILE * t + i, lanes[i]
-            if size < n_probes:
-                raise_candidate(distances, cells, size, distance, cell)
+            place, distance = TILE * t + i, lanes[i]
+            if size < n_chosen:
+                raise_candidate(distances, places, size, distance, place)
                 size += 1
-            elif is_worse(distances[0], cells[0], distance, cell):
-                sink_candidate(distances, cells, n_probes, distance, cell)
-    sort_candidates(distances, cells, n_probes)
+            elif is_worse(distances[0], places[0], distance, place):
+                sink_candidate(distances, places, n_chosen, distance, place)
+    sort_candidates(distances, places, n_chosen)
 
 
 @kernel
-def probe_into(centres, n_cells, queries, ps, ws, lanes, cells, distances):
-    """The nearest centres of every query, uint64[Q, P, W] -> int64[Q, M], int32[Q, M]."""
-    for q in range(len(queries)):
-        _probe_centres(centres, n_cells, queries[q], ps, ws, lanes, cells[q], distances[q])
+def _choose_cells(
+    tiles, numbers, groups, n_cells, query, ps, ws, room, looked, looked_distances, cells, distances
+):
+    """The nearest centres of a query, nearest first, of the groups that are nearest.
 
-
-@kernel
-def _offer_tile(lanes, bits, at, rows, mask, ids, gapless, best_distances, best_ids, size):
-    """Offer the rows whose lanes are in `bits` to the best of a query; returns how many it has.
-
-    Lane i is row `rows[at + i]`, or row `at + i` itself where `rows` is empty.
+    Centres uint64[T, P, W, 64], each tile a group, of which place i is that of cell `numbers[i]`,
+    uint32[64·T]; groups uint64[G, P, W, 64] hold what is most frequent in every tile. With
+    `looked`, int64[L] and int32[L], as long as there are tiles all of them are looked into. Room is
+    int32[64 + T] -> int64[M], int32[M].
     """
-    k = len(best_ids)
+    n_looked = -1
+    if len(looked) < len(tiles):
+        n_looked = len(looked)
+        _nearest_places(
+            groups, looked, -1, len(tiles), query, ps, ws, room, looked, looked_distances
+        )
+    _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, room, cells, distances)
+    for m in range(len(cells)):
+        cells[m] = numbers[cells[m]]
+
+
+@kernel
+def choose_cells_into(
+    tiles, numbers, groups, n_cells, queries, ps, ws, room, looked, looked_distances, cells,
+    distances,
+):  # fmt: skip
+    """The nearest centres of every query, uint64[Q, P, W] -> int64[Q, M], int32[Q, M]; the rest is
+    as for `_choose_cells`.
+    """
+    for q in range(len(queries)):
+        _choose_cells(
+            tiles, numbers, groups, n_cells, queries[q], ps, ws, room, looked, looked_distances,
+            cells[q], distances[q],
+        )  # fmt: skip
+
+
+@inlined_kernel
+def _insert(distance, row_id, k, kept_distances, kept_ids, size):
+    """Put a candidate into a list of up to k in order, nearest first; returns its size."""
+    place = size
+    if size == k:
+        place = k - 1
+        if not is_worse(kept_distances[place], kept_ids[place], distance, row_id):
+            return size
+    while place > 0 and is_worse(kept_distances[place - 1], kept_ids[place - 1], distance, row_id):
+        kept_distances[place], kept_ids[place] = kept_distances[place - 1], kept_ids[place - 1]
+        place -= 1
+    kept_distances[place], kept_ids[place] = distance, row_id
+    return min(size + 1, k)
+
+
+@kernel
+def _keep_lanes(
+    lanes, bits, at, rows, mask, ids, gapless, k, limit, kept_distances, kept_ids, size
+):
+    """Put the rows whose lanes are in `bits` into the pool of a query; returns its size and limit.
+
+    Lane i is row `rows[at + i]`, or row `at + i` itself where `rows` is empty. Few candidates are
+    held in order. Of many a full pool is cut back to its best k first. The distance of the k-th is
+    the limit.
+    """
+    if k > _FEW_KEPT and size + TILE > len(kept_ids):
+        limit, size = np.int64(cut_back(kept_distances, kept_ids, size, k)), k
     while bits != _U0:
         i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
         bits &= bits - _U1
-        distance = lanes[i]
-        if size == k and distance > best_distances[0]:
+        if lanes[i] > limit:
             continue
         row = np.int64(rows[at + i]) if len(rows) else at + i
         if not is_allowed(mask, row):
             continue
         # of ids without a gap none has to be fetched from memory
         row_id = ids[0] + row if gapless else ids[row]
-        if size < k:
-            raise_candidate(best_distances, best_ids, size, distance, row_id)
+        if k <= _FEW_KEPT:
+            size = _insert(lanes[i], row_id, k, kept_distances, kept_ids, size)
+            if size == k:
+                limit = np.int64(kept_distances[k - 1])
+        else:
+            kept_distances[size], kept_ids[size] = lanes[i], row_id
             size += 1
-        elif is_worse(best_distances[0], best_ids[0], distance, row_id):
-            sink_candidate(best_distances, best_ids, k, distance, row_id)
-    return size
+    return size, limit
 
 
 @kernel
-def _offer_run(
-    runs, first_tile, count, rows, mask, ids, gapless, query, ps, ws, lanes, best_distances,
-    best_ids, size,
-):  # fmt: skip
-    """Offer `count` rows from tile `first_tile` of the runs on to the best of a query."""
-    k = len(best_ids)
-    for t in range((count + TILE - 1) // TILE):
-        # a row as far as the worst may still have a lower id
-        limit = np.int64(best_distances[0]) + 1 if size == k else _FARTHEST
-        bits = _nearer_lanes(runs[first_tile + t], query, limit, ps, ws, lanes)
-        if bits == _U0:
-            continue
-        bits &= _first_bits(count - TILE * t)
-        size = _offer_tile(
-            lanes, bits, TILE * (first_tile + t), rows, mask, ids, gapless, best_distances,
-            best_ids, size,
-        )  # fmt: skip
-    return size
-
-
-@kernel
-def _offer_tail(
-    tiles, first, last, no_rows, mask, ids, gapless, query, ps, ws, lanes, best_distances,
-    best_ids, size,
-):  # fmt: skip
-    """Offer rows `first` … `last` of a segment, uint64[T, P, W, L], to the best of a query."""
-    k, n_lanes = len(best_ids), min(TILE, tiles.shape[3])
-    for at in range(first // n_lanes * n_lanes, last, n_lanes):
-        limit = np.int64(best_distances[0]) + 1 if size == k else _FARTHEST
-        t, start = divmod(at, tiles.shape[3])
-        tile = tiles[t][:, :, start : start + n_lanes]
-        bits = _nearer_lanes(tile, query, limit, ps, ws, lanes) & _first_bits(last - at)
-        if at < first:
-            bits &= ~_first_bits(first - at)
-        size = _offer_tile(
-            lanes, bits, at, no_rows, mask, ids, gapless, best_distances, best_ids, size
-        )
-    return size
+def _write_kept(kept_distances, kept_ids, size, k, farther, distances, ids):
+    """Write the best k of a pool in order to int32[≥ k], int64[≥ k], and padding behind them."""
+    if k > _FEW_KEPT:
+        write_best_into(kept_distances, kept_ids, size, farther, distances[:k], ids[:k])
+        size = k
+    else:
+        for place in range(size):
+            distances[place], ids[place] = kept_distances[place], kept_ids[place]
+    for place in range(size, len(ids)):
+        distances[place], ids[place] = farther, -1
 
 
 @kernel
 def nearest_in_cells_into(
     centres,
+    numbers,
+    groups,
     n_cells,
     find,
     runs,
-    starts,
-    counts,
+    bounds,
     rows,
     tiles,
     ids,
@@ -283,44 +343,68 @@ def nearest_in_cells_into(
     begin,
     end,
     farther,
-    lanes,
+    room,
+    looked,
+    looked_distances,
     cells,
     cell_distances,
+    kept_distances,
+    kept_ids,
     sizes,
     best_ids,
     best_distances,
 ):
-    """Offer the runs of every query's nearest cells, and rows `first` … `last` that are in none, to
-    its k best.
+    """Put the rows of every query's nearest cells, and rows `first` … `last` that are in none, into
+    its pool of the k nearest.
 
-    With `find` the nearest cells are found first, else they are those of `cells`. Centres
-    uint64[T, P, W, 64]; runs uint64[S, P, W, 64] of which cell c has `counts[c]` rows from tile
-    `starts[c]` on, place by place the rows uint32[64·S] of a segment; its tiles uint64[T, P, W, L],
-    ids int64[N], mask uint64[8·B] or [0] for all; queries uint64[Q, P, W] -> cells int64[Q, M],
-    sizes int64[Q], ids int64[Q, ≥ k], distances int32[Q, ≥ k]. Of calls for several segments the
-    first has `begin`; the last has `end` and sorts, with −1 and `farther` where there is nothing.
+    With `find` the nearest cells are found first, as by `_choose_cells`, else they are those of
+    `cells`. Runs are uint64[S, P, W, 64] of which cell c has `bounds[c, 1]` rows from tile
+    `bounds[c, 0]` on, place by place the rows uint32[64·S] of a segment; its tiles
+    uint64[T, P, W, L], ids int64[N], mask uint64[8·B] or [0] for all; queries uint64[Q, P, W] ->
+    cells int64[Q, M]. The pool is int32[Q, R], int64[Q, R], R ≥ k + 64, and sizes
+    and limits int64[Q, 2]. Of calls for several segments the first has `begin`; the last has `end`
+    and writes ids int64[Q, ≥ k] and distances int32[Q, ≥ k], −1 and `farther` where there is
+    nothing. Returns the fewest rows found for a query.
     """
     no_rows, gapless = rows[:0], ids[last - 1] - ids[0] == last - 1
+    lanes, fewest = room[:TILE], k
     for q in range(len(queries)):
-        query, size = queries[q], 0 if begin else sizes[q]
-        own_ids, own_distances = best_ids[q][:k], best_distances[q][:k]
+        query = queries[q]
+        size, limit = (0, _FARTHEST) if begin else (sizes[q, 0], sizes[q, 1])
+        own_distances, own_ids = kept_distances[q], kept_ids[q]
         if find:
-            _probe_centres(centres, n_cells, query, ps, ws, lanes, cells[q], cell_distances[q])
-        for probe in range(cells.shape[1]):
-            c = cells[q, probe]
-            size = _offer_run(
-                runs, starts[c], counts[c], rows, mask, ids, gapless, query, ps, ws, lanes,
-                own_distances, own_ids, size,
+            _choose_cells(
+                centres, numbers, groups, n_cells, query, ps, ws, room, looked, looked_distances,
+                cells[q], cell_distances[q],
             )  # fmt: skip
-        size = _offer_tail(
-            tiles, first, last, no_rows, mask, ids, gapless, query, ps, ws, lanes, own_distances,
-            own_ids, size,
-        )  # fmt: skip
-        sizes[q] = size
+        for probe in range(cells.shape[1]):
+            at, count = bounds[cells[q, probe], 0], bounds[cells[q, probe], 1]
+            for t in range(at, at + (count + TILE - 1) // TILE):
+                # a row as far as the limit may still have a lower id
+                bits = _nearer_lanes(runs[t], query, limit + 1, ps, ws, lanes)
+                if bits != _U0:
+                    size, limit = _keep_lanes(
+                        lanes, bits & _first_bits(count - TILE * (t - at)), TILE * t, rows, mask,
+                        ids, gapless, k, limit, own_distances, own_ids, size,
+                    )  # fmt: skip
+        # rows in no cell, as far as they are in the tile of one that is
+        n_lanes = min(TILE, tiles.shape[3])
+        for at in range(first // n_lanes * n_lanes, last, n_lanes):
+            t, start = divmod(at, tiles.shape[3])
+            tile = tiles[t][:, :, start : start + n_lanes]
+            bits = _nearer_lanes(tile, query, limit + 1, ps, ws, lanes) & _first_bits(last - at)
+            if at < first:
+                bits &= ~_first_bits(first - at)
+            if bits != _U0:
+                size, limit = _keep_lanes(
+                    lanes, bits, at, no_rows, mask, ids, gapless, k, limit, own_distances, own_ids,
+                    size,
+                )  # fmt: skip
+        sizes[q, 0], sizes[q, 1] = size, limit
         if end:
-            sort_candidates(own_distances, own_ids, size)
-            for place in range(size, best_ids.shape[1]):
-                best_ids[q, place], best_distances[q, place] = -1, farther
+            fewest = min(fewest, size)
+            _write_kept(own_distances, own_ids, size, k, farther, best_distances[q], best_ids[q])
+    return fewest
 
 
 @kernel
@@ -341,8 +425,7 @@ def _collect(lanes, bits, at, rows, mask, ids, found, out_ids, out_distances):
 @kernel
 def within_radius_in_cells_into(
     runs,
-    starts,
-    counts,
+    bounds,
     rows,
     tiles,
     ids,
@@ -365,11 +448,10 @@ def within_radius_in_cells_into(
     """
     found, limit = 0, np.int64(radius) + 1
     for probe in range(len(cells)):
-        c = cells[probe]
-        for t in range((counts[c] + TILE - 1) // TILE):
-            tile = starts[c] + t
+        at, count = bounds[cells[probe], 0], bounds[cells[probe], 1]
+        for tile in range(at, at + (count + TILE - 1) // TILE):
             bits = _nearer_lanes(runs[tile], query, limit, ps, ws, lanes)
-            bits &= _first_bits(counts[c] - TILE * t)
+            bits &= _first_bits(count - TILE * (tile - at))
             found = _collect(
                 lanes, bits, TILE * tile, rows, mask, ids, found, out_ids, out_distances
             )
