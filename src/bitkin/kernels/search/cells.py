@@ -287,7 +287,7 @@ def _keep_lanes(
     the limit.
     """
     if k > _FEW_KEPT and size + TILE > len(kept_ids):
-        limit, size = np.int64(cut_back(kept_distances, kept_ids, size, k)), k
+        limit, size = np.int64(cut_back(kept_distances, kept_ids, size, k)[0]), k
     while bits != _U0:
         i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
         bits &= bits - _U1
