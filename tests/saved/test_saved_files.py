@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,9 @@ import pytest
 
 import bitkin
 from bitkin._load import _MODULES
+from tests.cli.conftest import Run
+from tests.cli.conftest import run as run  # a fixture
+from tests.cli.streams import stdin_of
 from tests.saved.make import HERE, labels, rows
 
 ANSWERS = np.load(HERE / "answers.npz")
@@ -92,43 +93,26 @@ def test_a_classifier_answers_and_continues() -> None:
     assert (classifier.predict(rows()[:30]) == ANSWERS["HeshingClassifier.labels_later"]).all()
 
 
-def run(*arguments: str, cwd: Path, stdin: bytes = b"") -> str:
-    command = [sys.executable, "-m", "bitkin", *arguments]
-    return subprocess.run(
-        command, input=stdin, cwd=cwd, check=True, capture_output=True
-    ).stdout.decode()
-
-
-def test_corrections_files_serve_a_search(tmp_path: Path) -> None:
+def test_corrections_files_serve_a_search(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
-    run("index", "rows.bitkin", "-o", "index.bitkin", cwd=tmp_path)
-    stages = [
-        "index.bitkin",
-        "rows.npy",
-        "-k",
-        "3",
-        "--model",
-        "ProjectionHash-pca.bitkin",
-        "--stage",
-        "estimate",
-        "--json",
-    ]
-    stored = run("search", *stages, "--corrections", "Corrections.bitkin", cwd=tmp_path)
-    run(
-        "encode",
-        "ProjectionHash-pca.bitkin",
-        "rows.npy",
-        "-o",
-        "now.bitkin",
-        "--corrections",
-        "c.bitkin",
-        cwd=tmp_path,
-    )
-    assert stored == run("search", *stages, "--corrections", "c.bitkin", cwd=tmp_path) != ""
+    monkeypatch.chdir(tmp_path)
+    model = "ProjectionHash-pca.bitkin"
+    stages = ["index.bitkin", "rows.npy", "-k", 3, "--model", model, "--stage", "estimate"]
+    assert run("index", "rows.bitkin", "-o", "index.bitkin").code == 0
+    stored = run("search", *stages, "--json", "--corrections", "Corrections.bitkin")
+    assert run("encode", model, "rows.npy", "-o", "now", "--corrections", "made").code == 0
+    assert stored == run("search", *stages, "--json", "--corrections", "made")
+    assert stored.code == 0
+    assert stored.out != ""
 
 
-def test_a_stream_that_was_stopped_continues(tmp_path: Path) -> None:
+def test_a_stream_that_was_stopped_continues(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     options = [
         "--dim",
         "13",
@@ -141,7 +125,8 @@ def test_a_stream_that_was_stopped_continues(tmp_path: Path) -> None:
         "--epochs",
         "50",
     ]
-    run("stream", *options, cwd=tmp_path, stdin=rows()[80:].tobytes())
+    with stdin_of(rows()[80:].tobytes()):
+        assert run("stream", *options).code == 0
     codes: npt.NDArray[np.uint8] = np.fromfile(tmp_path / "stream.codes", np.uint8)
     then = ANSWERS["stream.codes_later"]
     assert len(codes) == len(then) == 150

@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from scipy.sparse import csr_matrix
 import bitkin
 from bitkin.errors import ArgumentError, CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.stream_files import StreamPosition, StreamRun
-from tests.cli.streams import files_in, stream_in
+from tests.cli.conftest import Run
+from tests.cli.conftest import run as run  # a fixture
+from tests.cli.streams import files_in, stdin_of, stream_in
 
 X: npt.NDArray[np.float32] = (
     np.random.default_rng(7).standard_normal((503, 13)) * np.linspace(3, 1, 13)
@@ -38,20 +41,22 @@ def new_hasher(**options: Any) -> bitkin.ProjectionHash:
     return bitkin.ProjectionHash(7, **(slots | options))
 
 
-def command(*arguments: object, stdin: bytes) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "bitkin", "stream", *map(str, arguments)],
-        input=stdin,
-        check=True,
-        capture_output=True,
-    )
+@pytest.fixture
+def command(run: Run) -> Callable[..., None]:
+    """Run `bitkin stream` in this process, with these bytes on stdin."""
+
+    def call(*arguments: object, stdin: bytes) -> None:
+        with stdin_of(stdin):
+            assert run("stream", *arguments).code == 0
+
+    return call
 
 
 OPTIONS = ("--dim", 13, "--bits", 7, "--epochs", 100, "-o", "codes", "--state", "state")
 
 
 def test_python_and_the_command_write_the_same_files_and_continue_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("command", "python", "both"):
         Path(name).mkdir()
@@ -73,7 +78,7 @@ def test_python_and_the_command_write_the_same_files_and_continue_each_other(
     assert stream_in(tmp_path / "python") == stream_in(tmp_path / "both") == written
 
 
-def test_a_fitted_hasher_and_the_commands_model_are_one() -> None:
+def test_a_fitted_hasher_and_the_commands_model_are_one(command: Callable[..., None]) -> None:
     hasher = new_hasher().fit(X[:100])
     hasher.save("model")
     command("-m", "model", "-o", "codes", "--state", "state", stdin=npy(X[100:300]))
@@ -236,18 +241,18 @@ def test_where_writing_fails_the_run_must_be_opened_again() -> None:
 
 def test_an_epoch_begins_on_request_and_is_saved() -> None:
     def requesting(n_vectors: int) -> None:
-        if run.position.n_vectors == 300:
-            assert run.begin_epoch() == (True, 300, None)
-            assert run.begin_epoch() == (False, 300, "nothing learned")
+        if stream.position.n_vectors == 300:
+            assert stream.begin_epoch() == (True, 300, None)
+            assert stream.begin_epoch() == (False, 300, "nothing learned")
 
-    run = StreamRun(
+    stream = StreamRun(
         new_hasher(epochs="request"), "codes", state="state", save_every=300, progress=requesting
     )
-    assert run.begin_epoch() == (False, 0, "no vectors")
-    run.encode(X[:400])
-    assert run.saved.n_vectors == 300
-    run.close()
-    run.close()
+    assert stream.begin_epoch() == (False, 0, "no vectors")
+    stream.encode(X[:400])
+    assert stream.saved.n_vectors == 300
+    stream.close()
+    stream.close()
     hasher = new_hasher(epochs="request")
     codes = list(hasher.sketch_stream(X[:300]))
     hasher.new_epoch()
@@ -256,7 +261,7 @@ def test_an_epoch_begins_on_request_and_is_saved() -> None:
     with StreamRun(new_hasher(epochs=None), "moving") as moving:
         assert moving.begin_epoch() == (False, 0, "no epochs")
     with pytest.raises(InvalidInputError, match="is closed"):
-        run.encode(X)
+        stream.encode(X)
 
 
 def test_a_vector_that_is_not_finite_is_skipped_with_a_warning_or_an_error() -> None:
