@@ -160,6 +160,11 @@ def id_array(ids: Any, name: str = "ids", *, any_order: bool = False) -> npt.NDA
         raise InvalidInputError(
             f"{name} must be whole numbers, got NaN at position {int(np.argmax(np.isnan(array)))}."
         )
+    if array.dtype.kind == "b":
+        raise InvalidInputError(
+            f"{name} must be whole numbers, got bool. A mask says nothing about ids: give those "
+            "that it selects, ids[mask], or np.flatnonzero(mask) where ids are 0, 1, 2, …"
+        )
     if array.dtype.kind not in "iu":
         raise InvalidInputError(
             f"{name} must be whole numbers, got {array.dtype} such as {shown(array[0])}."

@@ -18,6 +18,7 @@ from bitkin.hashers.projection.rotations import AutoRotation
 from bitkin.index.base import RowIndex
 from bitkin.io.reader import StoredFile, read_file
 from bitkin.io.vectors import open_vectors
+from bitkin.io.vectors.files.zip_arrays import ZipArrays
 from bitkin.io.vectors.formats import has_vector_suffix
 from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 from bitkin.rescoring.correction_files import CLASS_NAME as CORRECTIONS
@@ -34,7 +35,7 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
     Files of ours are known by what is in them: models, codes, corrections, indexes, classifiers,
     states of streams; codes of a stream by the models beside them, its corrections by the state or
     the codes beside them, and an encoding that was interrupted by its name. Files of vectors are
-    known by their suffix.
+    known by their suffix, and results of a search by their arrays.
 
     Parameters
     ----------
@@ -64,9 +65,7 @@ def describe_file(path: str | os.PathLike[str], *, verify: bool = False) -> Fact
         return _about_vectors(path) | size
     folder = path.with_name(f"{path.name}.epochs")
     if is_begun(folder) and not is_state(path):
-        epochs = len(list_models(folder))
-        about = {"kind": "codes of a stream", "epochs": epochs, "models": str(folder)}
-        return about | size
+        return _about_stream_codes(path, folder) | size
     try:
         stored = read_file(path, mmap=not verify)  # without a map, all checksums are compared
     except BitkinError:
@@ -173,6 +172,18 @@ def _about_state(path: Path) -> Facts:
     return about
 
 
+def _about_stream_codes(path: Path, folder: Path) -> Facts:
+    about: Facts = {"kind": "codes of a stream"}
+    try:
+        written = WrittenStream(path)
+        about |= {"rows": written.n_rows, "code": str(written.spec)}
+        if written.n_skipped:
+            about["skipped_rows"] = written.n_skipped
+    except BitkinError as error:
+        about["problem"] = str(error)
+    return about | {"epochs": len(list_models(folder)), "models": str(folder)}
+
+
 def _about_stream_corrections(path: Path) -> Facts | None:
     """Describe corrections that a stream wrote, which are numbers without a header; None unless a
     state beside them names them, or codes beside them are as many.
@@ -213,7 +224,33 @@ def _about_partial(path: Path) -> Facts:
     return about
 
 
+def _about_result(path: Path) -> Facts | None:
+    """Describe what `bitkin search --out` wrote, by the headers of its arrays; None for other
+    archives.
+    """
+    with ZipArrays(path) as archive:
+        names = set(archive.keys)
+        if names not in ({"ids", "distances"}, {"offsets", "ids", "distances"}):
+            return None
+        shapes = {name: archive.header(name).shape for name in names}
+        dtype = archive.header("distances").dtype
+    ids, offsets = shapes["ids"], shapes.get("offsets")
+    if shapes["distances"] != ids or len(ids) != (2 if offsets is None else 1):
+        return None
+    about: Facts = {"kind": "search result"}
+    if offsets is None:
+        about |= {"queries": ids[0], "neighbours_per_query": ids[1]}
+    else:
+        about |= {"queries": max(0, sum(offsets) - 1), "found": ids[0]}
+    meaning = "symbols of codes that differ" if dtype.kind == "i" else "estimated or exact"
+    return about | {"distances": f"{dtype}, {meaning}"}
+
+
 def _about_vectors(path: Path) -> Facts:
+    if path.suffix == ".npz":
+        result = _about_result(path)
+        if result is not None:
+            return result
     try:
         source = open_vectors(path)
     except CorruptFileError:

@@ -108,6 +108,7 @@ def test_ids_name_lines_in_the_table_and_the_report(texts: Path, run: Run) -> No
     assert done.code == 0
     largest = max(found.clusters, key=len)
     assert f" k{largest[0]} " in done.out
+    assert "field 'text' by shingles of 3 words" in done.out
     record = json.loads(Path("dropped.jsonl").read_text().splitlines()[0])
     assert record["id"] == f"k{found.dropped[0]}"
     assert record["kept_id"] == f"k{found.cluster_of[found.dropped[0]]}"
@@ -123,6 +124,7 @@ def test_other_formats_and_standard_input(
     Path("texts.csv").write_text("n,body\n" + "".join(f"{i},{t}\n" for i, t in enumerate(TEXTS)))
     assert run("dedup", "texts.txt", "-t", 0.6, "-o", "kept.txt").code == 0
     assert Path("kept.txt").read_text() == kept
+    assert "lines by shingles of 3 words" in run("dedup", "texts.txt", "-t", 0.6).out
     done = run("dedup", "texts.csv", "-t", 0.6, "--field", "body", "--id", "n", "-o", "kept.csv")
     assert (done.code, done.err) == (0, "")
     lines = Path("texts.csv").read_text().splitlines(keepends=True)

@@ -160,3 +160,13 @@ def test_the_verdict_compares_with_reading(share: float, words: str) -> None:
     import re
 
     assert re.search(words, doctor.judge_speed({"share_of_read": share}))
+
+
+def test_a_long_path_is_shown_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = "/" + "/".join(f"folder-{i}" for i in range(12))
+    found = {"folder": folder, "bytes": 1, "writable": True}
+    monkeypatch.setattr(doctor, "find_kernel_cache", lambda: found)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("doctor", "--no-speed").out.split("kernels\n")[-1]
+    ends = [line[-40:].strip() for line in shown.splitlines()]
+    assert folder in "".join(ends)

@@ -30,7 +30,13 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "HeshingClassifier.bitkin": {"kind": "classifier", "rows_learned_from": 100},
     "stream.bitkin": {"kind": "state of a stream", "vectors": 80, "codes": "stream.codes"},
     "stream-3/stream.bitkin": {"kind": "state of a stream", "vectors": 80},
-    "stream.codes": {"kind": "codes of a stream", "epochs": 1, "bytes": 80},
+    "stream.codes": {
+        "kind": "codes of a stream",
+        "rows": 80,
+        "code": "4 × 1-bit",
+        "epochs": 1,
+        "bytes": 80,
+    },
     "stream.codes.epochs": {"kind": "models of a stream", "epochs": 1},
     "rows.npy": {"kind": "vectors", "rows": 150, "features": 13, "numbers": "float32"},
 }
@@ -167,3 +173,35 @@ def test_which_rotation_was_chosen(
     bitkin.ProjectionHash(8, rotation="itq").fit(X).save("given")
     (about,) = run("info", "given", "--json").objects
     assert "chosen_rotation" not in about
+
+
+def test_a_search_result_is_described_by_its_arrays(tmp_path: Path) -> None:
+    np.savez(tmp_path / "k.npz", ids=np.zeros((7, 3), int), distances=np.zeros((7, 3), np.float32))
+    about = bitkin.describe_file(tmp_path / "k.npz")
+    assert (
+        about.items()
+        >= {
+            "kind": "search result",
+            "queries": 7,
+            "neighbours_per_query": 3,
+            "distances": "float32, estimated or exact",
+        }.items()
+    )
+    ids, distances = np.zeros(7, int), np.zeros(7, np.int32)
+    np.savez(tmp_path / "r.npz", offsets=np.arange(8), ids=ids, distances=distances)
+    about = bitkin.describe_file(tmp_path / "r.npz")
+    assert (about["kind"], about["queries"], about["found"]) == ("search result", 7, 7)
+    assert about["distances"] == "int32, symbols of codes that differ"
+    # names alone do not make a result
+    np.savez(tmp_path / "other.npz", ids=np.zeros(7, int), distances=np.zeros((7, 3)))
+    assert bitkin.describe_file(tmp_path / "other.npz")["kind"] == "vectors"
+
+
+def test_codes_of_a_stream_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    shutil.copytree(SAVED / "stream.codes.epochs", tmp_path / "codes.epochs")
+    (tmp_path / "codes").write_bytes(b"{")
+    for model in (tmp_path / "codes.epochs").glob("*.bitkin"):
+        model.unlink()
+    about = bitkin.describe_file(tmp_path / "codes")
+    assert about["kind"] == "codes of a stream"
+    assert "cannot be read" in about["problem"]

@@ -107,10 +107,14 @@ def test_corrections_know_their_metric(run: Run) -> None:
         == 0
     )
     require_failure(
-        run(*ASK, "--corrections", "cosine"),
+        run(*ASK, "--corrections", "cosine", "--metric", "l2"),
         "cosine must hold corrections for l2, got those for cosine",
     )
-    assert run(*ASK, "--corrections", "cosine", "--metric", "cosine").code == 0
+    told = run(*ASK, "--corrections", "cosine", "--metric", "cosine", "--json")
+    assert told.code == 0
+    # without --metric it is theirs
+    assert run(*ASK, "--corrections", "cosine", "--json").out == told.out
+    assert "distance: cosine as estimated" in run(*ASK, "--corrections", "cosine").out
 
 
 def test_corrections_know_their_model(run: Run) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from bitkin import CodeSpec, Collection, FlatIndex, MinHash, ProjectionHash, SignHash, WTAHash
 from bitkin.errors import DuplicateIdError, InvalidInputError, UnknownIdError
@@ -80,6 +81,10 @@ def test_what_a_collection_cannot_be_made_with(settings: dict[str, Any], says: s
         ({"stage": "exactly"}, "stage must be one of"),
         ({"oversample": -1}, "oversample must be between 1"),
         ({"where": {"year": 1999}}, "where must be None in this version"),
+        (
+            {"allow": np.ones(len(X), dtype=bool)},
+            r"allow must be whole numbers, got bool\. A mask says nothing .*flatnonzero\(mask\)",
+        ),
     ],
     ids=lambda value: "",
 )
@@ -193,6 +198,11 @@ def test_a_hasher_in_the_place_of_the_path_is_told() -> None:
         Collection.create(hasher)
     with pytest.raises(InvalidInputError, match=r"Collection\.create\(None, hasher\)"):
         Collection.create(hasher, None)
+    for given in ((), (hasher,), (None, hasher), (hasher, "l2", "float32")):
+        with pytest.raises(InvalidInputError, match=r"made by bitkin\.Collection\.create\(None"):
+            Collection(*given)
+    with pytest.raises(InvalidInputError, match=r"made by bitkin\.Collection\.create\(None"):
+        Collection(hasher, metric="cosine", vectors=None)
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), [("int", 4, 9), ("str", "ab", "c")])
@@ -225,3 +235,27 @@ def test_records_are_shown_in_one_line() -> None:
     without = Collection.create(None, HASHER, vectors=None)
     without.add(X)
     assert "no vectors" in repr(without.get([1, 2]))
+
+
+def test_queries_of_zeros_are_warned_of_under_cosine_unless_they_find_nothing() -> None:
+    queries = X[:4].copy()
+    queries[2] = 0
+    for hasher in (HASHER, SignHash().fit(X)):
+        collection = Collection.create(None, hasher, metric="cosine")
+        collection.add(X / np.linalg.norm(X, axis=1, keepdims=True))
+        for stage in ("codes", "estimate", "exact"):
+            with pytest.warns(
+                UserWarning, match=r"not be all zeros under .* zeros in row 2: they h"
+            ):
+                collection.search(queries, 3, stage=stage)
+            with pytest.warns(UserWarning, match=r"zeros in row 0"):
+                collection.search(csr_array(queries[2:3]), 3, stage=stage)
+        with pytest.warns(UserWarning, match=r"zeros in row 0"):
+            collection.search(queries[2], 3)
+        collection.search(queries[:2], 3)  # no warning, which would be an error here
+    by_length = Collection.create(None, HASHER)
+    by_length.add(X)
+    by_length.search(queries, 3)
+    winners = Collection.create(None, WTAHash(8, 4, center=False).fit(X), metric="cosine")
+    winners.add(X)
+    assert (winners.search(queries, 3).ids[2] == -1).all()

@@ -124,6 +124,11 @@ def test_several_parquet_files_are_read_as_one(tmp_path: Path) -> None:
             b"id,body\n1,x\n",
             "a.csv, line 1: no column 'text'. It has 'id', 'body'. Name one of them by --field",
         ),
+        (
+            "a.csv",
+            b"a text without a header\n",
+            "The first line of a CSV file is its header; where it is a text already, write one",
+        ),
         ("a.csv", b"id,text\n1,x\n2\n", "a.csv, line 3: 1 values, where the header has 2 columns"),
         ("a.csv", b'text\nfine\n"open\nquote\n', "a.csv, line 3: not CSV: "),
         ("a.csv", b"text\nfine\n\xff\n", "a.csv, line 3: not UTF-8 at byte 0"),

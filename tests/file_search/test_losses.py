@@ -105,6 +105,10 @@ def test_the_command_finds_the_same_and_says_what_its_distances_are(run: Run) ->
         ({"corrections": "c"}, "^corrections: means nothing for a WTAHash: its codes are scored"),
         ({"metric": "ip"}, "^metric: means nothing for stage='estimate' of a WTAHash, whose codes"),
         ({"ids": "ids.npy"}, "^ids: means nothing for stage='estimate' of a WTAHash"),
+        (
+            {"stage": "estimate", "vectors": "vectors.npy"},
+            "^vectors: means nothing for stage='estimate' of a WTAHash",
+        ),
         ({"stage": "codes", "first": "estimate"}, "^first: means nothing for stage='codes'"),
         ({"stage": "codes", "oversample": 3}, "^oversample: means nothing for stage='codes'"),
     ],

@@ -58,6 +58,13 @@ def test_neighbours_of_indexes_are_listed_by_query() -> None:
     assert by_query[0][0] == (0, 0)
 
 
+def test_results_of_indexes_are_shown_in_one_line() -> None:
+    index, queries = flat_index(), HASHER.encode(X[:3])
+    assert repr(index.search(queries, k=45)) == "Neighbors(3 queries × 45, int32 distances)"
+    near = index.search_radius(queries, 2)
+    assert repr(near) == (f"RaggedNeighbors(3 queries, {len(near.ids):,} found, int32 distances)")
+
+
 def test_results_become_data_frames() -> None:
     pytest.importorskip("pandas")
     index, queries = flat_index(), HASHER.encode(X[:3])

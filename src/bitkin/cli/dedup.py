@@ -206,7 +206,7 @@ def dedup(
             **outputs._asdict(),
         )
         return
-    _show(finder, found, places, show, seconds)
+    _show(finder, found, places, _name_texts(source), show, seconds)
     outputs.say(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
 
 
@@ -293,8 +293,20 @@ def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
     }
 
 
+def _name_texts(source: DocumentSource) -> str:
+    """Return what was compared: whole lines, or which field or column."""
+    from bitkin.dedup.documents.text_lines import TextLines
+
+    return "lines" if isinstance(source, TextLines) else f"field {source.field!r}"
+
+
 def _show(
-    finder: DuplicateFinder, found: Duplicates, places: DocumentPlaces, show: int, seconds: float
+    finder: DuplicateFinder,
+    found: Duplicates,
+    places: DocumentPlaces,
+    texts: str,
+    show: int,
+    seconds: float,
 ) -> None:
     figures = _figures(finder, found)
     in_clusters = figures["clusters"]
@@ -310,7 +322,7 @@ def _show(
         f"  Jaccard {found.threshold:g} or more with another": figures["dropped_similar"],
     }
     unit = "words" if finder.shingle == "words" else "characters"
-    title = f"near-duplicates by shingles of {finder.size} {unit}, {seconds:.1f} s"
+    title = f"{texts} by shingles of {finder.size} {unit}, {seconds:.1f} s"
     show_counts(title, counts, len(found))
     show_clusters(found, found.jaccard, show, places.name, measure="Jaccard", digits=".2f")
     if is_quiet():

@@ -22,7 +22,8 @@ def info(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say what files hold: models, codes, corrections, indexes, classifiers, streams, vectors.
+    """Say what files hold: models, codes, corrections, indexes, classifiers, streams, vectors,
+    results of a search.
 
     Rows are not read, unless with --verify. A file that cannot be described is named on stderr, and
     the others follow; the exit code is 1 then.

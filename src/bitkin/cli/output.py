@@ -144,7 +144,10 @@ def print_table(title: str, columns: Sequence[str] | None, rows: Sequence[Sequen
     )
     for i, column in enumerate(columns or ("", "")):
         is_text = i == 0 or columns is None
-        table.add_column(Text(printable(column)), justify="left" if is_text else "right")
+        # what is too long, such as a path, goes on in the next line, and is never cut
+        table.add_column(
+            Text(printable(column)), justify="left" if is_text else "right", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # a string would be read as markup
     Console(highlight=False).print(table)

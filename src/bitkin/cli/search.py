@@ -95,7 +95,8 @@ def search(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Of estimate and exact: l2, cosine or ip; l2 if absent.",
+            help="Of estimate and exact: l2, cosine or ip; that of --corrections if absent, else "
+            "l2.",
             autocompletion=complete_from(*METRICS),
         ),
     ] = None,

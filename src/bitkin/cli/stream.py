@@ -461,7 +461,10 @@ def _say_next(run: StreamRun, places: StreamPlaces, news: News) -> None:
         )
     elif places.corrections is not None:
         named = "" if known_by_state else f" --corrections {shlex.quote(str(places.corrections))}"
-        said = f"next: {command}{named}"
+        said = (
+            f"next: {command}{named}, and with --vectors VECTORS, where the stream is in a file, "
+            "far more exact"
+        )
     else:
         said = (
             f"next: {command} --vectors VECTORS, which needs the vectors of the stream in a file "

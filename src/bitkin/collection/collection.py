@@ -89,11 +89,16 @@ class Collection(Closes):
     """
 
     def __init__(
-        self, encoder: Encoder, settings: CollectionSettings, store: MemoryStore | None = None
+        self,
+        encoder: Encoder | None = None,
+        settings: CollectionSettings | None = None,
+        store: MemoryStore | None = None,
+        **others: Any,
     ) -> None:
-        if store is None:
+        if others or encoder is None or settings is None or not isinstance(store, MemoryStore):
             raise InvalidInputError(
-                "A collection is made by bitkin.Collection.create(None, hasher, metric=...)."
+                "A collection is made by bitkin.Collection.create(None, hasher, metric=...), where "
+                "None keeps it in memory."
             )
         self._encoder = encoder
         self._settings = settings
@@ -162,7 +167,8 @@ class Collection(Closes):
         query_bits : int or None, default None
             Bits to which numbers of a query are rounded where the estimate comes first, 1 to 8, and
             its losses under a WTAHash at every stage. None: 4, and 3 for losses. More take more
-            time per row, and find hardly more.
+            time per row, and find hardly more. It is not an argument of `search`: every number of
+            bits has kernels of its own, which take seconds to compile.
         """
         if isinstance(path, Hasher):
             raise InvalidInputError(

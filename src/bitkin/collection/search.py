@@ -14,6 +14,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.results import require_fitting
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
+from bitkin.rescoring.row_lengths import warn_of_zero_queries
 from bitkin.sets.members import is_matrix
 from bitkin.timings import Timings
 
@@ -42,9 +43,11 @@ def find_nearest(
             )
             if timings is not None:
                 timings.add("encode", since, len(codes), len(codes))
-            parts.append(
-                funnel.nearest(snapshot, batch, codes, allow, prepared=prepared, timings=timings)
+            found = funnel.nearest(
+                snapshot, batch, codes, allow, prepared=prepared, timings=timings
             )
+            warn_of_zero_queries(batch, found, funnel.metric, first)
+            parts.append(found)
     # sets and codes have no vectors to measure or to estimate with
     elif len(funnel.steps) > 1:
         raise InvalidInputError(

@@ -17,6 +17,7 @@ from bitkin.io.vectors import open_vectors
 from bitkin.io.vectors.batch import row_slice
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.estimate import distances_from_scores
+from bitkin.rescoring.row_lengths import warn_of_zero_queries
 from bitkin.rescoring.shortlist import nearest_first
 
 _PAIRS_AT_ONCE = 1 << 20  # candidates of a block of queries: 30 MB of ids, words and estimates
@@ -43,11 +44,13 @@ def nearest_rows(
     parts = [Neighbors(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32))]
     epochs = [epoch for epoch in state.epochs if len(epoch)]
     step = max(1, _PAIRS_AT_ONCE // max(1, sum(min(n_candidates, len(epoch)) for epoch in epochs)))
-    for _, batch in source.batches():
+    for row, batch in source.batches():
         look_at(state, batch)
         for start in range(0, batch.shape[0], step):
             some = row_slice(batch, start, min(start + step, batch.shape[0]))
-            parts.append(_nearest(epochs, some, k, n_candidates, allow, metric, first))
+            found = _nearest(epochs, some, k, n_candidates, allow, metric, first)
+            warn_of_zero_queries(some, found, metric, row + start)
+            parts.append(found)
     ids, distances = map(np.concatenate, zip(*parts, strict=True))
     return Neighbors(ids, distances)
 

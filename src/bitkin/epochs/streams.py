@@ -61,8 +61,7 @@ def _warn_of_random_rows(parts: Sequence[StreamPart]) -> None:
             f"The first {random:,} of {n_rows:,} rows were coded by random directions, before "
             "anything was learned: their estimates are noisy, and they take places of nearer rows "
             "in answers. Give the vectors of the stream (vectors=, --vectors), and they are coded "
-            "again; or remove them from the index, ids 0 to "
-            f"{random - 1:,}."
+            f"again. Or, in Python, leave them out: index.remove(range({random}))."
         )
 
 

@@ -38,6 +38,8 @@ class QueryBatch(NamedTuple):
     codes: Codes
     prepared: ScoredQueries | None = None
     """What scores are computed from, where there will be any."""
+    first: int = 0
+    """The number of the first of them."""
 
 
 class QueryBatches(NamedTuple):
@@ -85,7 +87,7 @@ def encode_vectors(
             start = time.perf_counter()
             codes, prepared = encode_queries(hasher, scorer, batch, source.name, first)
             timings.add("encode", start, len(codes), len(codes))
-            yield QueryBatch(batch, codes, prepared)
+            yield QueryBatch(batch, codes, prepared, first)
 
     return QueryBatches(encode_batches(), len(source))
 

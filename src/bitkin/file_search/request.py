@@ -10,6 +10,7 @@ from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of, whole_number
 from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.errors import ArgumentError
+from bitkin.rescoring.correction_files import metric_of_corrections
 from bitkin.rescoring.funnel import Step, steps_to
 
 DEFAULT_K = 10
@@ -43,10 +44,14 @@ class SearchRequest:
         given = [path for path in others if path is not None]
         return [self.index, self.queries, *given, *self.vectors]
 
-    @property
     def metric_or_default(self) -> str:
-        """The metric of the estimate and of exact distances."""
-        return "l2" if self.metric is None else self.metric
+        """Return the metric of the estimate and of exact distances: that of the corrections, or l2,
+        where it was not said.
+        """
+        if self.metric is not None:
+            return self.metric
+        made_for = None if self.corrections is None else metric_of_corrections(self.corrections)
+        return "l2" if made_for is None else made_for
 
     def steps(
         self,
@@ -92,8 +97,12 @@ class SearchRequest:
             _refuse(
                 f"estimate needs {spelling.name('corrections')}, which {writer} writes.", "stage"
             )
-        if stage != "exact" and self.vectors:
-            _refuse(f"means nothing for {spelling.given('stage', stage)}.", "vectors")
+        if stage == "codes" and self.vectors:
+            _refuse(
+                f"means nothing for {spelling.given('stage', stage)}, which counts symbols of "
+                "codes and reads no vectors. Leave it out.",
+                "vectors",
+            )
         if stage == "codes":
             for argument in ("corrections", "oversample", "metric", "ids"):
                 if getattr(self, argument) is not None:
@@ -105,8 +114,8 @@ class SearchRequest:
                 "model",
             )
         if stage == "estimate" and by_losses:
-            for argument in ("metric", "ids"):
-                if getattr(self, argument) is not None:
+            for argument in ("metric", "ids", "vectors"):
+                if getattr(self, argument):
                     _refuse(
                         f"means nothing for {spelling.given('stage', stage)} of a WTAHash, whose "
                         "codes are scored by themselves.",

@@ -36,7 +36,7 @@ from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.losses import LossScorer
-from bitkin.rescoring.row_lengths import LengthGuard
+from bitkin.rescoring.row_lengths import LengthGuard, warn_of_zero_queries
 from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer
 from bitkin.timings import Timings
 
@@ -95,12 +95,13 @@ def search_files(
     oversample : int, default 10
         How many more rows than needed the stages before the last one keep.
     vectors : path or list of paths, optional
-        The vectors that were encoded, for "exact".
+        The vectors that were encoded, for "exact". Beside "estimate" some of them show, as in a
+        collection, what codes would lose, and whether rows are of like length.
     corrections : path, optional
         What `save_corrections` or `bitkin encode --corrections` wrote, for "estimate" unless the
         model is a WTAHash; an .npy array of them is taken as it is.
-    metric : {"l2", "cosine", "ip"}, default "l2"
-        Of the estimate and of exact distances.
+    metric : {"l2", "cosine", "ip"}, optional
+        Of the estimate and of exact distances; by default that of `corrections`, and l2 without.
     ids : path, optional
         The ids of the rows of `vectors` and `corrections`, if not 0, 1, 2, …: an .npy array, or
         text with one per line.
@@ -207,7 +208,7 @@ class FileSearch:
         self._radius = None if radius is None else whole_number(radius, "radius", low=0)
         self.index = load_index(request.index)
         self._allowed = None if request.allow is None else read_ids(request.allow)
-        self._metric = metric = request.metric_or_default
+        self._metric = metric = request.metric_or_default()
         scorer: RowScorer | None = losses
         if any(step.stage == "estimate" for step in self._steps) and losses is None:
             scorer = EstimateScorer(scorer_for(hasher, metric))
@@ -273,18 +274,21 @@ class FileSearch:
         )
 
     def _find(self, batch: QueryBatch, timings: Timings) -> Neighbors | RaggedNeighbors:
-        vectors, codes, prepared = batch
+        vectors, codes, prepared, first = batch
         if self._radius is None:
-            return self._funnel.nearest(
+            found = self._funnel.nearest(
                 self._rows, vectors, codes, self._allowed, prepared=prepared, timings=timings
             )
+            if vectors is not None and self._steps[-1].stage != "codes":
+                warn_of_zero_queries(vectors, found, self._metric, first)
+            return found
         start = time.perf_counter()
-        found = self.index.search_radius(codes, self._radius, allow=self._allowed)
+        within = self.index.search_radius(codes, self._radius, allow=self._allowed)
         n_rows = len(self.index)
         if self._allowed is not None:
             n_rows = self._rows.count_present(self._allowed)
-        timings.add("codes", start, len(codes) * n_rows, len(found.ids))
-        return found
+        timings.add("codes", start, len(codes) * n_rows, len(within.ids))
+        return within
 
     def _require_like_lengths(
         self, request: SearchRequest, options: VectorFileOptions, hasher: Hasher

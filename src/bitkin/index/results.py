@@ -36,6 +36,10 @@ class Neighbors(NamedTuple):
     distances: npt.NDArray[Any]
     """(n_queries, k): int32 symbol counts from an index, floats from `bitkin.evaluate.nearest`."""
 
+    def __repr__(self) -> str:
+        n_queries, k = self.ids.shape
+        return f"Neighbors({n_queries:,} queries × {k:,}, {self.distances.dtype} distances)"
+
     def by_query(self) -> Iterator[list[Hit]]:
         """Yield what was found for every query, padding left out."""
         return found_by_query(self.ids, self.distances)
@@ -59,6 +63,13 @@ class RaggedNeighbors(NamedTuple):
     """int64, all queries after one another."""
     distances: npt.NDArray[np.int32]
     """int32, beside `ids`."""
+
+    def __repr__(self) -> str:
+        n_queries, n_found = len(self.offsets) - 1, len(self.ids)
+        return (
+            f"RaggedNeighbors({n_queries:,} queries, {n_found:,} found, "
+            f"{self.distances.dtype} distances)"
+        )
 
     def by_query(self) -> Iterator[list[Hit]]:
         """Yield what was found for every query."""

@@ -17,7 +17,7 @@ import numpy as np
 from bitkin.arguments import PYTHON, ArgumentSpelling
 from bitkin.checks import one_of
 from bitkin.choices import METRICS
-from bitkin.errors import CodeMismatchError, InvalidInputError
+from bitkin.errors import BitkinError, CodeMismatchError, InvalidInputError
 from bitkin.hashers.encoding import (
     RowFile,
     RowTensors,
@@ -151,6 +151,20 @@ def load_corrections(
             f"hasher must be the fitted one that made the codes, got {type(hasher).__name__}."
         )
     return read_corrections(Path(path), metric, fingerprint)
+
+
+def metric_of_corrections(path: Path) -> str | None:
+    """Return the metric that a file of corrections says it is for; None where it says nothing, as
+    an .npy array does not, or is no such file, which reading it will say.
+    """
+    if path.suffix == ".npy":
+        return None
+    try:
+        stored = read_file(path, mmap=True)
+        metric = stored.parameter("metric") if stored.class_name == CLASS_NAME else None
+    except BitkinError:
+        return None
+    return metric if metric in METRICS else None
 
 
 def read_corrections(

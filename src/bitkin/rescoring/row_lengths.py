@@ -1,14 +1,17 @@
-"""Whether lengths of rows spoil the codes of a hasher under a metric."""
+"""Whether lengths of rows spoil the codes of a hasher under a metric, and queries without any."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.lengths import Lengths
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.wta.wta_hash import WTAHash
+from bitkin.index.results import Neighbors
+from bitkin.notices import warn_caller
 
 _FEWEST_ROWS = 32  # fewer say little about how much lengths differ
 _MOST = 0.1  # of the spread of lengths times the length of the mean; see LengthGuard
@@ -67,6 +70,27 @@ class LengthGuard:
         if self.complaint(before, name) is not None:
             return None
         return self.complaint(before.plus(new), name)
+
+
+def warn_of_zero_queries(batch: Batch, found: Neighbors, metric: str, first: int = 0) -> None:
+    """Warn of queries that are all zeros, where the metric is cosine and they found something;
+    `first` is the number of the first of them.
+    """
+    if metric != "cosine" or found.ids.size == 0:
+        return
+    suspects = found.ids[:, 0] >= 0
+    if found.distances.dtype.kind == "f":
+        suspects &= found.distances[:, 0] == 1.0  # as everything is from zeros
+    if not suspects.any():
+        return
+    rows = np.flatnonzero(suspects)
+    zeros = rows[np.asarray(abs(batch[rows]).sum(axis=1)).ravel() == 0]
+    if len(zeros):
+        warn_caller(
+            f"queries should not be all zeros under metric='cosine', got zeros in row "
+            f"{first + zeros[0]}: they have no direction, all rows are equally far from them, and "
+            "which ones are found says nothing. Leave such queries out."
+        )
 
 
 def _conflict(hasher: Hasher | SignModel, metric: str) -> tuple[str, bool, float | None]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bitkin.checks import one_of
 from bitkin.choices import METRICS
+from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.io.reader import read_file
@@ -110,6 +111,16 @@ class WrittenStream:
         """Whether the run wrote corrections."""
         return self._corrections is not None
 
+    @property
+    def spec(self) -> CodeSpec:
+        """Of the codes."""
+        return self._first_spec()
+
+    @property
+    def n_skipped(self) -> int:
+        """How many vectors have no code, since they were not finite."""
+        return sum(row < self.n_rows for row in self._empty)
+
     def parts(self) -> Iterator[StreamPart]:
         """Yield the rows of one epoch after another."""
         starts = [row for row, _ in self._models if row < self.n_rows]
@@ -129,7 +140,7 @@ class WrittenStream:
             kept = None if self._corrections is None else np.array(self._corrections[rows])
             yield StreamPart(model, first, codes, kept)
 
-    def _first_spec(self) -> Any:
+    def _first_spec(self) -> CodeSpec:
         return self._load(self._models[0][1]).spec_
 
     def _load(self, name: str) -> ProjectionHash:

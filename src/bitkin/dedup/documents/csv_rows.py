@@ -101,12 +101,16 @@ class CsvRows(LineFiles):
         if file == 0:
             self._columns = columns
             self.header = data if data.endswith(b"\n") else data + b"\n"
-        flaw = None
         wanted = [name for name in (self.field, self.id_field) if name is not None]
         try:
             self.require_fields(columns)
         except InvalidInputError as absent:
-            raise self.located(absent, file, line) from None
+            no_header = InvalidInputError(
+                f"{absent} The first line of a CSV file is its header; where it is a text already, "
+                "write one above it."
+            )
+            raise self.located(no_header, file, line) from None
+        flaw = None
         if twice := [name for name in wanted if columns.count(name) > 1]:
             flaw = (
                 f"{columns.count(twice[0])} columns {twice[0]!r}, so which one is meant is "
