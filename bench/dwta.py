@@ -227,8 +227,8 @@ def filled_windows(hasher: bitkin.WTAHash, X: Any) -> npt.NDArray[np.bool_]:
 def windows() -> None:
     X, split, y = newsgroups()
     train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
-    for n_hashes in (64, 256):
-        for window in (4, 16, 64, "auto"):
+    for n_hashes in sized((64, 256), (64,)):
+        for window in sized((4, 16, 64, "auto"), (4, "auto")):
             values, shares = [], []
             for seed in range(3):
                 hasher = bitkin.WTAHash(n_hashes, window, densify="optimal", random_state=seed)

@@ -276,15 +276,17 @@ def test_codes_and_corrections_of_batches_that_straddle_epochs_are_those_of_foll
 
 
 @pytest.mark.parametrize(
-    "hasher, message",
+    "make, message",
     [
-        pytest.param(ProjectionHash(5), "must be a ProjectionHash that goes on learning", id="pca"),
-        pytest.param(live(epochs=None), "must have epochs, got epochs=None", id="no epochs"),
-        pytest.param(live().fit(X).snapshot(), "goes on learning", id="a snapshot"),
-        pytest.param(bitkin.MinHash(), "goes on learning", id="another hasher"),
+        (lambda: ProjectionHash(5), "must be a ProjectionHash that goes on learning"),
+        (lambda: live(epochs=None), "must have epochs, got epochs=None"),
+        (lambda: live().fit(X).snapshot(), "goes on learning"),
+        (lambda: bitkin.MinHash(), "goes on learning"),
     ],
+    ids=["pca", "no epochs", "a snapshot", "another hasher"],
 )
-def test_a_hasher_that_cannot_be_followed_is_refused(hasher: Any, message: str) -> None:
+def test_a_hasher_that_cannot_be_followed_is_refused(make: Callable[[], Any], message: str) -> None:
+    hasher = make()
     with pytest.raises(InvalidInputError, match=message):
         EpochIndex().follow(hasher, X)
 

@@ -166,7 +166,7 @@ def test_rows_are_ranked_better_than_by_counting() -> None:
     rows = np.random.default_rng(1).standard_normal((3050, 100))
     X, queries = rows[50:], rows[:50]
     truth = bitkin.evaluate.nearest(X, queries, 10).ids
-    hasher = WTAHash(70, WINDOW, alphabet_size=16).fit(X)
+    hasher = WTAHash(60, WINDOW, alphabet_size=16).fit(X)
     index = FlatIndex(hasher.spec_)
     index.add(hasher.encode(X))
     scorer = LossScorer(hasher)

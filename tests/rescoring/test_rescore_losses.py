@@ -88,7 +88,7 @@ def test_ids_of_ones_own_are_those_of_codes() -> None:
         ({"codes": None}, InvalidInputError, "codes must be given for stage='estimate' of a WTAHa"),
         ({"hasher": WTAHash(8)}, NotFittedError, "not fitted"),
         ({"hasher": bitkin.MinHash(8).fit()}, InvalidInputError, "corrections must be given"),
-        ({"codes": HASHER.encode(X)[:50]}, UnknownIdError, "hits must be rows of codes, which has"),
+        ({"n_codes": 50}, UnknownIdError, "hits must be rows of codes, which has"),
         ({"queries": Q[:, :20]}, InvalidInputError, "must have 30 features|expecting 30 features"),
         ({"queries": Q[:2]}, InvalidInputError, "queries must be one a row of hits, got 2 for 4"),
     ],
@@ -96,9 +96,10 @@ def test_ids_of_ones_own_are_those_of_codes() -> None:
 def test_what_cannot_be_scored_is_named(
     arguments: dict[str, Any], kind: type[Exception], says: str
 ) -> None:
-    queries = arguments.pop("queries", Q)
+    given = {"queries": Q, "n_codes": 700} | arguments
+    queries, codes = given.pop("queries"), HASHER.encode(X)[: given.pop("n_codes")]
     with pytest.raises(kind, match=says):
-        rescored(ALL, queries, **arguments)
+        rescored(ALL, queries, **({"codes": codes} | given))
 
 
 def test_ids_beside_an_index_and_codes_of_others_are_refused() -> None:
