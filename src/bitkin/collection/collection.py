@@ -16,6 +16,7 @@ from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.encoding import EncodedRows, Encoder
 from bitkin.collection.ids import list_some_ids
+from bitkin.collection.lane import Lane
 from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
 from bitkin.collection.results import Hits, Records, SearchExplanation
 from bitkin.collection.search import find_nearest
@@ -105,15 +106,17 @@ class Collection(Closes):
         self._stages = settings.possible_stages(encoder)
         self._last_stage = settings.last_stage(None, self._stages, encoder)
         self._chooser: FirstStageChooser | None = None
+        self._lane: Lane | None = None
         self._store: MemoryStore | None = store
         self._writer = WriterLock()
         index = store.snapshot.index
         if settings.first == "estimate":
             settings.require_estimate_first(encoder, index)
         if encoder.scorer is not None and isinstance(index, FlatIndex):
-            self._chooser = FirstStageChooser(
-                encoder.scorer, settings.query_bits or QUERY_BITS, settings.vectors is not None
-            )
+            query_bits = settings.query_bits or QUERY_BITS
+            has_vectors = settings.vectors is not None
+            self._chooser = FirstStageChooser(encoder.scorer, query_bits, has_vectors)
+            self._lane = Lane(encoder.scorer, query_bits)
 
     @classmethod
     def create(
@@ -326,7 +329,7 @@ class Collection(Closes):
         as codes would, k · oversample · 10, and None begins with it.
         """
         now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
-        return find_nearest(now, self._encoder, funnel, queries, allowed)
+        return find_nearest(now, self._encoder, funnel, queries, allowed, lane=self._lane)
 
     def explain(
         self,

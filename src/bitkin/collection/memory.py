@@ -17,6 +17,7 @@ import numpy as np
 from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
 from bitkin.collection.ids import CollectionIds
+from bitkin.collection.lane import LaneRows
 from bitkin.collection.rows import Column, Pieces, RowSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
@@ -27,6 +28,7 @@ from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_row
 from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import Stretches
+from bitkin.kernels.blocks import read_only
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
@@ -113,6 +115,7 @@ class CollectionSnapshot:
     lengths: Lengths = NO_LENGTHS
     """Of all rows added since there were none, where those can spoil codes."""
     _all_rows: list[EstimateRows] = field(default_factory=list, init=False, repr=False)
+    _lane_rows: list[LaneRows | None] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.coded)
@@ -147,6 +150,28 @@ class CollectionSnapshot:
         if not self._all_rows:  # made once, since a snapshot never changes
             self._all_rows.append(self._with_corrections(self.coded.whole))
         return self._all_rows[0]
+
+    @property
+    def lane_rows(self) -> LaneRows | None:
+        """All rows as the fast lane takes them, None where it does not."""
+        if not self._lane_rows:  # made once, since a snapshot never changes
+            self._lane_rows.append(self._as_lane_rows())
+        return self._lane_rows[0]
+
+    def _as_lane_rows(self) -> LaneRows | None:
+        kept, vectors = self.kept, self.kept.vectors
+        if kept.corrections is None or len(self.coded.segments) != 1:
+            return None
+        if not isinstance(vectors, DenseVectors) or vectors.dtype != np.float32:
+            return None
+        rows = self._with_corrections(self.coded.whole)
+        if len(rows.parts) != 1:
+            return None
+        [stretch], array = rows.parts, vectors.column.array
+        first = kept.slots.first_in_order(stretch.ids[: stretch.n])
+        if first is not None:  # corrections stand in the order of rows, and so do vectors
+            array = array[first : first + stretch.n]
+        return LaneRows(stretch, read_only(array), rows.n_rows)
 
     def _with_corrections(self, rows: Stretches) -> EstimateRows:
         if self.kept.corrections is None:

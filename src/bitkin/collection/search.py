@@ -8,10 +8,11 @@ from typing import Any
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.collection.encoding import Encoder
+from bitkin.collection.lane import Lane
 from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
-from bitkin.index.results import require_fitting
+from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.row_lengths import warn_of_zero_queries
@@ -26,8 +27,11 @@ def find_nearest(
     queries: Any,
     allow: Ids | None,
     timings: Timings | None = None,
+    lane: Lane | None = None,
 ) -> Hits:
-    """Return the nearest rows of every query, k columns always."""
+    """Return the nearest rows of every query, k columns always; those of a lone one by the `lane`,
+    where that leads.
+    """
     last = funnel.steps[-1]
     ready = isinstance(queries, Codes)
     if not ready and (not encoder.takes_sets or is_matrix(queries)):
@@ -35,6 +39,10 @@ def find_nearest(
         # an iterator does not say how many queries it has, so it is checked for one here, and by
         # `join_parts` for all
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
+        if lane is not None and rows.n_rows == 1 and allow is None:
+            lone = _through_lane(snapshot, lane, funnel, rows.rows)
+            if lone is not None:
+                return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
             since = time.perf_counter()
@@ -60,3 +68,14 @@ def find_nearest(
         parts = [funnel.nearest(snapshot, None, codes, allow, timings=timings)]
     found = join_parts(parts, last, snapshot.coded.spec)
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
+
+
+def _through_lane(
+    snapshot: CollectionSnapshot, lane: Lane, funnel: Funnel, query: Any
+) -> Neighbors | None:
+    """Return the nearest rows of a lone query by the fast lane, None where it does not lead."""
+    first, last = funnel.steps[0], funnel.steps[-1]
+    if len(funnel.steps) != 2 or first.stage != "scan" or last.stage != "exact":
+        return None
+    rows = snapshot.lane_rows
+    return None if rows is None else lane.nearest(rows, query, first.keep, last.keep)

@@ -42,8 +42,7 @@ def cut_scan(
     """
     most_queries = max(2, min(MOST_QUERIES, most_queries))
     n_blocks = sum(stretch.last - stretch.first for stretch in stretches)
-    work = n_blocks * BLOCK * words_per_row * n_queries
-    workers = max(1, min(threads.get_threads(), work // _WORDS_PER_PART))
+    workers = n_workers(n_blocks, words_per_row, n_queries)
     if workers == 1 and n_queries <= most_queries:
         return [ScanPart(0, n_queries, stretches)]
     if n_queries < 2 * workers and n_queries <= most_queries:
@@ -55,6 +54,12 @@ def cut_scan(
         ScanPart(first, min(first + step, n_queries), stretches)
         for first in range(0, n_queries, step)
     ]
+
+
+def n_workers(n_blocks: int, words_per_row: int, n_queries: int) -> int:
+    """Return how many threads a scan of so many blocks is worth, for so many queries."""
+    work = n_blocks * BLOCK * words_per_row * n_queries
+    return max(1, min(threads.get_threads(), work // _WORDS_PER_PART))
 
 
 def nearest_of_parts(

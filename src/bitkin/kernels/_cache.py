@@ -35,6 +35,7 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        self._called = sorted(files_called(function))
         self._cache_file = _CheckedFiles(
             cache_path=self._cache_path,
             # Other names than Numba's own files have, which an earlier version would fail to read.
@@ -43,10 +44,11 @@ class KernelCache(FunctionCache):
         )
 
     def stamp(self) -> Any:
-        """Return what tells whether the source is the same: of the kernel's own file, and of the
-        file of helpers that any kernel may call.
+        """Return what tells whether the source is the same: of the kernel's own file, of the file
+        of helpers that any kernel may call, and of files whose kernels its own file imports.
         """
-        return self._impl.locator.get_source_stamp(), _digest_of(HELPERS)
+        others = [_digest_of(path) for path in (HELPERS, *self._called)]
+        return self._impl.locator.get_source_stamp(), *others
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature, if the disk lets us."""
@@ -54,6 +56,24 @@ class KernelCache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             _tell_once(f"{error.strerror or error}: {self.cache_path}")
+
+
+def files_called(function: Callable[..., Any]) -> set[Path]:
+    """Return the files, other than its own and `HELPERS`, of kernels that a function can call: of
+    those in its file's namespace, and of what these can call in turn.
+    """
+    found: set[Path] = set()
+    waiting = [function.__globals__]
+    while waiting:
+        for value in list(waiting.pop().values()):
+            source = getattr(value, "py_func", None)
+            if source is None or not source.__module__.startswith("bitkin.kernels."):
+                continue
+            path = Path(source.__code__.co_filename)
+            if source.__globals__ is not function.__globals__ and path not in (*found, HELPERS):
+                found.add(path)
+                waiting.append(source.__globals__)
+    return found
 
 
 @functools.cache

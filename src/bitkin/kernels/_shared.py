@@ -1,8 +1,8 @@
 """What kernels of several files use: names of metrics, bits of words, marks of rows, heaps of
 candidates, and the k best of a scan.
 
-The only file whose kernels others may call: the cache of compiled kernels covers a kernel's own
-file and this one (`bitkin.kernels._cache`), so that an edit here compiles all of them again.
+The cache of compiled kernels covers a kernel's own file, this one, and files whose kernels its own
+file imports (`bitkin.kernels._cache`): an edit here compiles all of them again.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Scorer:
 
         where the root is needed by l2 of normalized vectors alone.
         """
-        lone = self._prepare_lone(batch)
+        lone = self._prepare_lone(batch) if self.takes_lone(batch) else None
         if lone is not None:
             return lone
         model, mean = self.model, self.mean
@@ -234,13 +234,23 @@ class Scorer:
                 factor[:] = -1
         return self._finish(projected, seen, terms)
 
+    def takes_lone(self, batch: Batch) -> bool:
+        """Whether a batch is a query that one kernel can prepare: a lone dense row, short enough
+        for sums in float32.
+        """
+        return (
+            isinstance(batch, np.ndarray)
+            and batch.shape[0] == 1
+            and batch.shape[1] <= _LONG_ROW
+            and bool(batch.dtype == np.float32)
+            and not (self.model.normalize and self.metric == "l2")
+        )
+
     def _prepare_lone(self, batch: Batch) -> PreparedQueries | None:
         """Return what `prepare_queries` does of one dense row, in one call and without what only
-        batches need; None for all others, and where numbers leave the range of float32.
+        batches need; None where numbers leave the range of float32.
         """
         model = self.model
-        if not _is_lone(batch) or (model.normalize and self.metric == "l2"):
-            return None
         n_bits = model.spec.n_symbols
         terms = np.empty((1, 4))
         small = np.empty((1, n_bits), dtype=np.float32)
@@ -345,16 +355,6 @@ class Scorer:
             read_only(queries.projected[some]),
             read_only(queries.terms[some]),
         )
-
-
-def _is_lone(batch: Batch) -> bool:
-    """Whether a batch is one dense row, short enough for sums in float32."""
-    return (
-        isinstance(batch, np.ndarray)
-        and batch.shape[0] == 1
-        and batch.shape[1] <= _LONG_ROW
-        and bool(batch.dtype == np.float32)
-    )
 
 
 def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin.arrays import Floats, Ids, Words
 from bitkin.index.results import Neighbors
@@ -128,10 +129,24 @@ def _scan(
     """Search one piece."""
     n_queries, n_bits, n_words = queries.planes.shape
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
-    tile = stretches[0].tiles.shape[3]
+    work = scan_room(stretches[0], n_queries, k)
+    for i, stretch in enumerate(stretches):
+        first, last = i == 0, i == len(stretches) - 1
+        scan_estimates_into(
+            *stretch, has_small, *queries, *scan_widths(n_bits, n_words), first, last, *work,
+            found.distances, found.ids,
+        )  # fmt: skip
+    return found
+
+
+def scan_room(
+    stretch: EstimateStretch, n_queries: int, k: int
+) -> tuple[Words, Words, npt.NDArray[np.int32], Floats, Floats, Floats, Ids, Floats, Ids, Ids]:
+    """Return the room that `scan_estimates_into` works in, up to what it finds."""
+    tile, n_words = stretch.tiles.shape[3], stretch.tiles.shape[2]
     n_lanes = tile if tile == BLOCK else wide_tile_rows(1, n_words)
     wide = np.empty((1, 1, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64)
-    work = (
+    return (
         wide,
         read_only(wide),
         np.empty(n_lanes, dtype=np.int32),
@@ -139,17 +154,10 @@ def _scan(
         np.empty(n_lanes),
         *candidate_pool(n_queries, k),
     )
-    for i, stretch in enumerate(stretches):
-        first, last = i == 0, i == len(stretches) - 1
-        scan_estimates_into(
-            *stretch, has_small, *queries, *_widths(n_bits, n_words), first, last, *work,
-            found.distances, found.ids,
-        )  # fmt: skip
-    return found
 
 
 @cache
-def _widths(n_bits: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def scan_widths(n_bits: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return `bs` and `ws` for codes of `n_words` words and queries of `n_bits` bits."""
     most = max(1, _MOST_UNROLLED // n_bits)
     step = max(words for words in range(1, min(most, n_words) + 1) if n_words % words == 0)
