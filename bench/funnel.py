@@ -3,8 +3,8 @@
     python bench/funnel.py             all questions, about 20 minutes on one core
     python bench/funnel.py goal        Fashion-MNIST, 256 bits: the estimate against the scan alone
     python bench/funnel.py stages      codes, estimate, exact on four sets at 64, 128, 256 bits
-    python bench/funnel.py rabitq      recall against IndexRaBitQ at equal bytes per vector, the
-                                       estimate over all rows
+    python bench/funnel.py rabitq      recall of the estimate of all rows against IndexRaBitQ and
+                                       IndexRaBitQFastScan at equal bytes, by several seeds
     python bench/funnel.py scan        1,000,000 rows by the estimate, against codes and FAISS
     python bench/funnel.py first       a whole search at recall@10 0.95: codes or estimate first
 
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import bitkin
+from _rabitq import compare_recalls
 from _sets import METRICS, RealSet, real_set
 from _timing import interleaved, report
 from _tiny import sized
@@ -43,7 +44,6 @@ from bitkin.rescoring.estimate_scan import (
 
 BITS: tuple[int, ...] = sized((64, 128, 256), (32, 64))
 SHORTLIST = sized(1000, 200)  # rows a query that codes hand to the estimate
-MOST_ITQ = 512  # bits: beyond, its fit takes minutes
 NUMBERS = 8  # bytes a vector beside the code: two of float32, as RaBitQ's
 
 
@@ -78,15 +78,6 @@ class Ours:
             codes=self.index,
             corrections=self.numbers,
         )
-
-    def estimate_of_all(self) -> Neighbors:
-        """Return the first hundred of all rows by the estimate: 1,000 with queries of four bits,
-        the best of those with queries as they are.
-        """
-        hits = self.collection(None).search(
-            self.data.queries, 100, stage="estimate", first="estimate"
-        )
-        return Neighbors(hits.ids, hits.distances)
 
     def collection(self, vectors: str | None) -> Collection:
         """Return a collection of all rows."""
@@ -147,81 +138,6 @@ def stages() -> None:
                         us_a_query=1e6 * seconds[stage] / len(data.queries),
                         bytes_a_vector=row_bytes + (data.rows[0].nbytes if stage == "exact" else 0),
                     )
-
-
-def rabitq() -> None:
-    behind: dict[str, list[float]] = {"r10": [], "r100": []}
-    for name in METRICS:
-        data = real_set(name)
-        n_features = data.rows.shape[1]
-        for n_bits in sorted({*(b for b in BITS if b < n_features), n_features}):
-            theirs, theirs_bytes, qb = best_rabitq(data, n_bits)
-            mine = {
-                r: _ours(data, n_bits, r)
-                for r in ("random", "itq")
-                if r != "itq" or n_bits <= MOST_ITQ
-            }
-            found = {
-                rotation: recalls(ours.estimate_of_all().ids, data)
-                for rotation, ours in mine.items()
-            }
-            named = {
-                f"ours_{r}_{key}": value
-                for r, scores in found.items()
-                for key, value in scores.items()
-            }
-            best = max(found.values(), key=lambda scores: scores["r10"])
-            behind["r10"].append(best["r10"] - theirs["r10"])
-            behind["r100"].append(best["r100"] - theirs["r100"])
-            report(
-                "estimate against RaBitQ",
-                data=name,
-                n_bits=n_bits,
-                **named,
-                **{f"rabitq_{key}": value for key, value in theirs.items()},
-                rabitq_query_bits=qb,
-                ours_bytes=mine["random"].index.spec.n_bytes + NUMBERS,
-                rabitq_bytes=theirs_bytes,
-                ratio=1 + min(best[key] - theirs[key] for key in ("r10", "r100")),
-                wanted=1.0,
-            )
-    for key, differences in behind.items():
-        report(
-            f"estimate minus RaBitQ, {key}, mean",
-            mean=float(np.mean(differences)),
-            least=float(min(differences)),
-        )
-
-
-def _ours(data: RealSet, n_bits: int, rotation: str) -> Ours:
-    """Return ours at so many bits, or a few less where the data does not vary along as many
-    directions.
-    """
-    try:
-        return Ours(data, n_bits, rotation)
-    except bitkin.errors.InvalidInputError:
-        return Ours(data, n_bits - n_bits // 64, rotation)
-
-
-def best_rabitq(data: RealSet, n_bits: int) -> tuple[dict[str, float], int, int]:
-    """Return the best recalls that IndexRaBitQ gets with any precision of the query; 0 is full
-    precision.
-    """
-    n_features = data.rows.shape[1]
-    codes: Any = faiss.IndexRaBitQ(n_bits)
-    # Its codes are of rotated vectors; after PCA the rotation comes with it.
-    turn: Any = faiss.PCAMatrix(n_features, n_bits, 0, True)
-    if n_bits == n_features:
-        turn = faiss.RandomRotationMatrix(n_features, n_features)
-    index = faiss.IndexPreTransform(turn, codes)
-    index.train(data.rows)
-    index.add(data.rows)
-    scores = {}
-    for qb in (0, 4, 8):
-        codes.qb = qb
-        scores[qb] = recalls(index.search(data.queries, 100)[1], data)
-    best = max(scores, key=lambda qb: scores[qb]["r10"])
-    return scores[best], int(codes.code_size), best
 
 
 def scan() -> None:
@@ -298,7 +214,7 @@ def main() -> None:
     sections: dict[str, Callable[[], None]] = {
         "goal": goal,
         "stages": stages,
-        "rabitq": rabitq,
+        "rabitq": compare_recalls,
         "scan": scan,
         "first": first,
     }

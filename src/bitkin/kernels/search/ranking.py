@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from bitkin.kernels._kernel import kernel, summing_kernel
+from bitkin.kernels._kernel import inlined_kernel, kernel, summing_kernel
 from bitkin.kernels._shared import (
     IP,
     L2,
@@ -110,16 +110,40 @@ def _products_lost(row, query, total):
     return lost > 0
 
 
+@inlined_kernel
+def _square_of(row, query, j):
+    difference = np.float64(row[j]) - np.float64(query[j])
+    return difference * difference
+
+
+@inlined_kernel
+def _product_of(row, query, j):
+    return np.float64(row[j]) * np.float64(query[j])
+
+
 @kernel
 def _square(row, query, scaled, lanes):
     """float[D] twice, work float64[8] -> Σ (row − query)², NaN where it overflows or underflows
     unless numbers are `scaled` already.
     """
-    _clear(lanes)
-    for j in range(row.shape[0]):
-        difference = np.float64(row[j]) - np.float64(query[j])
-        # Eight sums side by side; see the top of the file for why not one.
-        lanes[j & 7] += difference * difference
+    # Eight sums side by side, see the top of the file for why not one, in variables: the compiler
+    # keeps those in vectors, and must not do so with an array that others might share.
+    sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+    sum_4, sum_5, sum_6, sum_7 = 0.0, 0.0, 0.0, 0.0
+    whole = row.shape[0] & ~7
+    for j in range(0, whole, 8):
+        sum_0 += _square_of(row, query, j)
+        sum_1 += _square_of(row, query, j + 1)
+        sum_2 += _square_of(row, query, j + 2)
+        sum_3 += _square_of(row, query, j + 3)
+        sum_4 += _square_of(row, query, j + 4)
+        sum_5 += _square_of(row, query, j + 5)
+        sum_6 += _square_of(row, query, j + 6)
+        sum_7 += _square_of(row, query, j + 7)
+    lanes[0], lanes[1], lanes[2], lanes[3] = sum_0, sum_1, sum_2, sum_3
+    lanes[4], lanes[5], lanes[6], lanes[7] = sum_4, sum_5, sum_6, sum_7
+    for j in range(whole, row.shape[0]):
+        lanes[j & 7] += _square_of(row, query, j)
     total = _total(lanes)
     if not (scaled or _in_range(total)) and _differ(row, query):
         return math.nan
@@ -129,9 +153,22 @@ def _square(row, query, scaled, lanes):
 @kernel
 def _product(row, query, scaled, lanes):
     """float[D] twice, work float64[8] -> Σ row · query, NaN as for `_square`."""
-    _clear(lanes)
-    for j in range(row.shape[0]):
-        lanes[j & 7] += np.float64(row[j]) * np.float64(query[j])
+    sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+    sum_4, sum_5, sum_6, sum_7 = 0.0, 0.0, 0.0, 0.0
+    whole = row.shape[0] & ~7
+    for j in range(0, whole, 8):
+        sum_0 += _product_of(row, query, j)
+        sum_1 += _product_of(row, query, j + 1)
+        sum_2 += _product_of(row, query, j + 2)
+        sum_3 += _product_of(row, query, j + 3)
+        sum_4 += _product_of(row, query, j + 4)
+        sum_5 += _product_of(row, query, j + 5)
+        sum_6 += _product_of(row, query, j + 6)
+        sum_7 += _product_of(row, query, j + 7)
+    lanes[0], lanes[1], lanes[2], lanes[3] = sum_0, sum_1, sum_2, sum_3
+    lanes[4], lanes[5], lanes[6], lanes[7] = sum_4, sum_5, sum_6, sum_7
+    for j in range(whole, row.shape[0]):
+        lanes[j & 7] += _product_of(row, query, j)
     total = _total(lanes)
     if not (scaled or _in_range(total)) and _products_lost(row, query, total):
         return math.nan
