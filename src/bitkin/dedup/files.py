@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin.dedup.documents.opening import DocumentSource
 from bitkin.dedup.documents.parquet_texts import ParquetTexts
-from bitkin.dedup.duplicates import Duplicates
+from bitkin.dedup.duplicates import Clustered, Duplicates
 from bitkin.dedup.finder import DuplicateFinder, text_batches
 from bitkin.dedup.read_ahead import read_ahead
 from bitkin.errors import FileAccessError
@@ -23,6 +24,8 @@ from bitkin.index.bands.bands import Rows
 from bitkin.io.writer import regular_target, write_aside
 
 Progress = Callable[[int], None]
+Describe = Callable[[int, str], dict[str, Any]]
+"""Returns where a document or row stands, as fields of a report whose names begin with a prefix."""
 
 _LINES_BETWEEN_REPORTS = 1024
 _PAIRS_AT_ONCE = 1 << 14  # that are Python objects
@@ -124,23 +127,8 @@ def write_dropped(
     `cluster` counts clusters of at least two from 0, in the order of their first documents.
     `progress` is called with the number of lines written.
     """
-    kept_instead = found.cluster_of[found.dropped]
-    clusters = np.unique(kept_instead, return_inverse=True)[1]
-    columns = (found.dropped, kept_instead, found.jaccard, found.like, found.like_jaccard, clusters)
-
-    def records() -> Iterator[dict[str, Any]]:
-        for row in zip(*(column.tolist() for column in columns), strict=True):
-            dropped, kept, jaccard, like, like_jaccard, cluster = row
-            yield {
-                **places.record(dropped),
-                "cluster": cluster,
-                **places.record(kept, "kept_"),
-                "jaccard": jaccard,
-                **places.record(like, "like_"),
-                "like_jaccard": like_jaccard,
-            }
-
-    write_records(path, records(), progress)
+    measures = found.jaccard, found.like, found.like_jaccard
+    write_dropped_members(path, found, measures, "jaccard", places.record, progress)
 
 
 def write_pairs(
@@ -150,16 +138,54 @@ def write_pairs(
     progress: Progress | None = None,
 ) -> None:
     """Write one JSON line for every pair; `progress` is called with the number of lines written."""
+    write_measured_pairs(path, found.pairs, "jaccard", places.record, progress)
+
+
+def write_dropped_members(
+    path: str | os.PathLike[str],
+    found: Clustered,
+    measures: tuple[npt.NDArray[Any], Rows, npt.NDArray[Any]],
+    name: str,
+    describe: Describe,
+    progress: Progress | None = None,
+) -> None:
+    """Write one JSON line for every dropped member of a cluster: with `measures`, per dropped one,
+    how near it is to the one kept for it, which joined it, and how near that is; `name` says what
+    is measured.
+    """
+    kept_instead = found.cluster_of[found.dropped]
+    clusters = np.unique(kept_instead, return_inverse=True)[1]
+    columns = (found.dropped, clusters, kept_instead, *measures)
 
     def records() -> Iterator[dict[str, Any]]:
-        for start in range(0, len(found.pairs.first), _PAIRS_AT_ONCE):
-            columns = (column[start : start + _PAIRS_AT_ONCE].tolist() for column in found.pairs)
-            for first, second, jaccard in zip(*columns, strict=True):
-                yield {
-                    **places.record(first),
-                    **places.record(second, "other_"),
-                    "jaccard": jaccard,
-                }
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            dropped, cluster, kept, measure, like, like_measure = row
+            yield {
+                **describe(dropped, ""),
+                "cluster": cluster,
+                **describe(kept, "kept_"),
+                name: measure,
+                **describe(like, "like_"),
+                f"like_{name}": like_measure,
+            }
+
+    write_records(path, records(), progress)
+
+
+def write_measured_pairs(
+    path: str | os.PathLike[str],
+    pairs: tuple[Rows, Rows, npt.NDArray[Any]],
+    name: str,
+    describe: Describe,
+    progress: Progress | None = None,
+) -> None:
+    """Write one JSON line for every pair: the first, the second, and how near they are."""
+
+    def records() -> Iterator[dict[str, Any]]:
+        for start in range(0, len(pairs[0]), _PAIRS_AT_ONCE):
+            columns = (column[start : start + _PAIRS_AT_ONCE].tolist() for column in pairs)
+            for first, second, measure in zip(*columns, strict=True):
+                yield {**describe(first, ""), **describe(second, "other_"), name: measure}
 
     write_records(path, records(), progress)
 

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
 
-from bitkin.dedup.files import write_records
+from bitkin.dedup.files import write_dropped_members, write_measured_pairs
 from bitkin.dedup.vectors.finding import DuplicateVectors
 from bitkin.index.bands.bands import Rows
 from bitkin.io.vectors import VectorSource
@@ -39,35 +38,15 @@ def write_dropped_rows(path: str | os.PathLike[str], found: DuplicateVectors) ->
     """Write one JSON line for every dropped row: what was kept for it, how near, and why they are
     together. Clusters and rows count from 0.
     """
-    kept_instead = found.cluster_of[found.dropped]
-    clusters = np.unique(kept_instead, return_inverse=True)[1]
-    columns = (
-        *(found.dropped, clusters, kept_instead),
-        *(found.measure, found.like, found.like_measure),
-    )
-
-    def records() -> Iterator[dict[str, Any]]:
-        for row in zip(*(column.tolist() for column in columns), strict=True):
-            dropped, cluster, kept, measure, like, like_measure = row
-            yield {
-                "row": dropped,
-                "cluster": cluster,
-                "kept_row": kept,
-                found.metric: measure,
-                "like_row": like,
-                f"like_{found.metric}": like_measure,
-            }
-
-    write_records(path, records(), None)
+    measures = found.measure, found.like, found.like_measure
+    write_dropped_members(path, found, measures, found.metric, _describe_row)
 
 
 def write_pairs_of_rows(path: str | os.PathLike[str], found: DuplicateVectors) -> None:
     """Write one JSON line for every pair of rows, counted from 0."""
+    pairs = found.first, found.second, found.pair_measure
+    write_measured_pairs(path, pairs, found.metric, _describe_row)
 
-    def records() -> Iterator[dict[str, Any]]:
-        for first, second, measure in zip(
-            found.first.tolist(), found.second.tolist(), found.pair_measure.tolist(), strict=True
-        ):
-            yield {"row": first, "other_row": second, found.metric: measure}
 
-    write_records(path, records(), None)
+def _describe_row(row: int, prefix: str) -> dict[str, Any]:
+    return {f"{prefix}row": row}
