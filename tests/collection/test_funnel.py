@@ -215,6 +215,7 @@ def test_rows_of_zeros_under_winner_take_all_are_kept_and_never_found() -> None:
     assert records.codes.empty_rows().all()
 
 
+@pytest.mark.filterwarnings("ignore:queries should not be all zeros")
 def test_rows_of_zeros_have_a_place_in_every_metric() -> None:
     rows = X.copy()
     rows[3] = 0

@@ -305,3 +305,20 @@ def test_lengths_that_spoil_codes_are_refused(
     assert result.code == 1
     assert re.search(fix, result.err)
     assert len(search().ids) == 40  # codes alone have no metric
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("asked", ["float32", "float64"])
+def test_exact_distances_of_every_type_are_those_of_numpy(dtype: str, asked: str) -> None:
+    scale = 20.0 if dtype == "int8" else 1.0
+    X = (np.load("vectors.npy") * scale).astype(dtype)
+    queries = (np.load("queries.npy") * scale).astype(asked)
+    np.save("typed.npy", X)
+    np.save("queries.npy", queries)
+    apart = X[None].astype(np.float64) - queries[:, None].astype(np.float64)
+    truth = np.sqrt((apart**2).sum(axis=2))
+    for k, oversample in ((5, 100), (203, 1), (300, 1)):  # the last with fewer rows than asked for
+        found = search(vectors="typed.npy", k=k, oversample=oversample)
+        for row, distances, far in zip(found.ids, found.distances, truth, strict=True):
+            assert row[:203].tolist() == np.argsort(far, kind="stable")[:k].tolist()
+            np.testing.assert_allclose(distances[:203], np.sort(far)[:k], rtol=1e-12)

@@ -16,6 +16,8 @@ from bitkin.index.rows import bitmap
 from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.rescoring.corrections import require_squares
 from bitkin.rescoring.estimate_scan import EstimateRows
+from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +124,15 @@ class FileVectors:
     def vectors(self, row_ids: Ids) -> Batch:
         """Return the vectors of ids that are there, in that order."""
         return self._source.gather(self._rows_by_id(row_ids))
+
+    def gathered(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return the vectors of ids that are there, each read once and in the order of the file;
+        None where they are not of a type that is measured so.
+        """
+        if self._source.sparse or self._source.dtype not in (np.float32, np.float16):
+            return None
+        wanted = Shortlist.from_ids(self._rows_by_id(row_ids)[None])
+        return VectorsInPlace(self._source.gather(wanted.wanted), wanted.places[0])
 
 
 class FileCorrections:
@@ -253,5 +264,8 @@ class FileRows:
     def coded_in_place(self, row_ids: Ids) -> None:
         """Return nothing: what files hold is checked as it is gathered."""
 
-    def vectors_in_place(self, row_ids: Ids) -> None:
-        """Return nothing: what files hold is checked as it is gathered."""
+    def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return the vectors of ids, gathered; None where they are not of a type that is measured
+        so.
+        """
+        return None if self._vectors is None else self._vectors.gathered(row_ids)

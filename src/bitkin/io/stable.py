@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -75,19 +75,33 @@ class StableFile(Closes):
 
     def read_into(self, offset: int, out: npt.NDArray[Any]) -> None:
         """Fill the C-contiguous array `out` from byte `offset` on."""
-        view = as_bytes(out)
-        done = 0
+        self.read_spans_into([(offset, out.nbytes)], out)
+
+    def read_spans_into(self, spans: Iterable[tuple[int, int]], out: npt.NDArray[Any]) -> None:
+        """Fill the C-contiguous array `out` by spans `(offset, size)` of bytes, one behind the
+        other.
+
+        Whether the file has changed is asked once behind all of them.
+        """
+        view, seek, read_into = as_bytes(out), self._raw.seek, self._raw.readinto
+        stop = missing = 0
         with unreadable_is_access_error(self.path):
-            self._raw.seek(offset)
-            while done < len(view):
-                count = self._raw.readinto(view[done:])
-                if not count:
+            for offset, size in spans:
+                done, stop = stop, stop + size
+                seek(offset)
+                while done < stop:
+                    count = read_into(view[done:stop])
+                    if not count:
+                        break
+                    done += count
+                if done < stop:
+                    missing = stop - done
                     break
-                done += count
         self.require_unchanged()
-        if done < len(view):
+        if missing:
             raise CorruptFileError(
-                f"{self.path} ends at byte {offset + done}, expected {offset + len(view)} bytes."
+                f"{self.path} ends at byte {offset + size - missing}, expected {offset + size} "
+                "bytes."
             )
 
     def read(self, offset: int, size: int) -> bytes:

@@ -64,10 +64,10 @@ def nearest_by_vectors(
         found = _nearest_in_place(ids, in_place, queries, metric, k)
     if found is not None:
         return found
-    if in_place is None or len(ids) > 1:
+    if in_place is None:
         measured = _exact_distances(rows, gather, queries, metric, scale)
     else:
-        measured = _distances_of_lone(*in_place, queries, metric)
+        measured = _distances_in_place(in_place, queries, metric)
     if measured.exponents is None:
         return nearest_first(ids, measured.values, k)
     # No power of two brings all distances of a query into the range of float64: rank them first.
@@ -160,7 +160,7 @@ def _exact_distances(
         stored = gather(shortlist.wanted)
         if scale is not None:
             stored = _scale_rows(stored, scale[shortlist.wanted], shortlist.wanted)
-        return _distances_of_lone(stored, shortlist.places[0], queries, metric)
+        return _distances_in_place(VectorsInPlace(stored, shortlist.places[0]), queries, metric)
     out = np.full(rows.shape, np.inf)
     exponents: Exponents | None = None
     # so many queries that the rows of all their shortlists fit, even if none is shared
@@ -181,11 +181,13 @@ def _exact_distances(
     return Measured(out, exponents)
 
 
-def _distances_of_lone(stored: Batch, places: Ids, query: Batch, metric: str) -> Measured:
-    """Return the distance of one query from all of these rows: (1, m)."""
-    lone = np.zeros(len(places), dtype=np.int64)
-    values, powers = measure_pairs(stored, places, query, lone, metric)
-    return Measured(values[None], None if powers is None else powers[None])
+def _distances_in_place(in_place: VectorsInPlace, queries: Batch, metric: str) -> Measured:
+    """Return the distance of every query from as many rows as there are for each: (q, m)."""
+    n_queries = queries.shape[0]
+    query_of = np.repeat(np.arange(n_queries), len(in_place.places) // n_queries)
+    values, powers = measure_pairs(*in_place, queries, query_of, metric)
+    shape = n_queries, -1
+    return Measured(values.reshape(shape), None if powers is None else powers.reshape(shape))
 
 
 def require_scale(scale: Any, source: VectorSource) -> Floats | None:

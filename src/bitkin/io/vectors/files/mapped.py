@@ -4,6 +4,7 @@ memory of the process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class MappedRows(FixedRows):
     def _blank(self, n: int) -> npt.NDArray[Any]:
         return np.empty((n, self.shape[1]), dtype=self._stored)
 
-    def _vectors(self, read: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+    def _vectors(self, read: npt.NDArray[Any], number_of: Callable[[int], int]) -> npt.NDArray[Any]:
         return read
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class NpyRows(FixedRows):
     def _blank(self, n: int) -> npt.NDArray[Any]:
         return np.empty((n, self.shape[1]), dtype=self._stored)
 
-    def _vectors(self, read: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+    def _vectors(self, read: npt.NDArray[Any], number_of: Callable[[int], int]) -> npt.NDArray[Any]:
         return read
 
 
@@ -53,6 +53,8 @@ class FortranRows(NpyRows):
     """An .npy array in Fortran order: its columns follow one another, so a batch is one short read
     per column.
     """
+
+    _has_offsets = False
 
     def __init__(
         self, path: Path, stamp: Stamp, header: NpyHeader, batch_rows: int | None = None

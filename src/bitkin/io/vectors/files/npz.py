@@ -60,6 +60,8 @@ def open_npz(path: Path, dataset: str | None = None, batch_rows: int | None = No
 class NpzRows(NpyRows):
     """A dense array of an .npz archive, unpacked as it is read."""
 
+    _has_offsets = False
+
     def __init__(
         self, path: Path, stamp: Stamp, header: NpyHeader, key: str, batch_rows: int | None = None
     ) -> None:

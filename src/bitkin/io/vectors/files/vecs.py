@@ -4,6 +4,7 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,12 @@ class VecsRows(FixedRows):
     def _blank(self, n: int) -> npt.NDArray[Any]:
         return np.empty((n, self._width), dtype=np.uint8)
 
-    def _vectors(self, read: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+    def _vectors(self, read: npt.NDArray[Any], number_of: Callable[[int], int]) -> npt.NDArray[Any]:
         # each row repeats the dimension, so a shifted or damaged file shows here
         dimensions = read[:, :4].copy().view("<i4")[:, 0]
         if (dimensions != self.shape[1]).any():
             at = int(np.argmax(dimensions != self.shape[1]))
-            got = f"{dimensions[at]} in row {first + at}"
+            got = f"{dimensions[at]} in row {number_of(at)}"
             raise CorruptFileError(
                 f"{self.name} must have dimension {self.shape[1]} in every row, got {got}."
             )
