@@ -42,7 +42,10 @@ HASHER = ProjectionHash(8).fit(X)
         ({"stage": "best"}, "stage must be one of 'codes', 'estimate', 'exact', got 'best'"),
         ({"oversample": 0}, "oversample must be between 1 and 2147483647, got 0"),
         ({"oversample": 2.5}, "oversample must be a whole number, got 2.5"),
-        ({"index": "tree"}, "index must be one of 'flat', 'multi', 'bands', got 'tree'"),
+        (
+            {"index": "tree"},
+            "index must be one of 'flat', 'multi', 'bands', 'cells', 'auto', got 'tree'",
+        ),
         (
             {"index": FlatIndex(CodeSpec(9))},
             "index must have no rows, and codes of 8 × 1-bit like the hasher, got Flat",

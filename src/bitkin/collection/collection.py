@@ -10,24 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import require_order, whole_number
+from bitkin.checks import require_order, shown, whole_number
 from bitkin.choices import MOST_NEIGHBORS
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.encoding import EncodedRows, Encoder
 from bitkin.collection.ids import list_some_ids
 from bitkin.collection.lane import Lane
-from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
+from bitkin.collection.memory import ROWS_FOR_CELLS, CollectionSnapshot, MemoryStore, NewRows
 from bitkin.collection.results import Hits, Records, SearchExplanation
 from bitkin.collection.search import find_nearest
 from bitkin.collection.settings import (
     CollectionSettings,
+    later_index,
     new_index,
     not_yet,
 )
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
+from bitkin.index.cells.cell_index import USUAL_PROBES, CellIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.ids import next_ids
@@ -159,12 +161,15 @@ class Collection(Closes):
         oversample : int, default 10
             Codes keep k · oversample · 10 rows per query for the next stage, the estimate keeps k ·
             oversample.
-        index : {"flat", "multi", "bands"} or an index without rows, default "flat"
-            How codes are searched: as FlatIndex, MultiIndex or BandIndex does. An index is taken
-            for its settings, such as `BandIndex(hasher.spec_, band_bits=8)`, and copied. BandIndex
-            may miss rows, at every stage, but k rows come back whenever there are as many: with
-            `score="hits"`, rows that no band found follow those found, nearest first, at `n_bands`
-            from "codes".
+        index : {"flat", "multi", "bands", "cells", "auto"} or an index without rows, default "flat"
+            How codes are searched: as FlatIndex, MultiIndex, BandIndex or CellIndex does. "auto" is
+            "flat", and "cells" from 200,000 rows on, with a warning that says so. An index is taken
+            for its settings, such as `CellIndex(hasher.spec_, probes=32)`, and copied. In cells,
+            rows lie around centres, by their vectors where the collection keeps those dense, else
+            by codes, and a search looks into the nearest of them by whatever stage comes first.
+            BandIndex and CellIndex may miss rows, at every stage, but k rows come back whenever
+            there are as many: with `score="hits"` of BandIndex, rows that no band found follow
+            those found, nearest first, at `n_bands` from "codes".
         first : {"codes", "estimate", None}, default None
             The stage that looks at all rows, for searches that do not name one; see `search`.
         query_bits : int or None, default None
@@ -192,6 +197,8 @@ class Collection(Closes):
             settings.new_ids(),
             settings.new_vectors(encoder),
             corrections=encoder.scorer is not None,
+            metric=settings.metric,
+            later=later_index(index, encoder.hasher.spec_),
         )
         return cls(encoder, settings, store)
 
@@ -306,6 +313,7 @@ class Collection(Closes):
         where: Any = None,
         allow: Any = None,
         first: str | None = None,
+        probes: int | None = None,
     ) -> Hits:
         """Return the k nearest rows of every query: nearest first, ties by lower id, or by the
         string that came first.
@@ -327,9 +335,16 @@ class Collection(Closes):
         `WTAHash.losses`), as a share of what a random code would lose: 0 for the query's own code.
         It ranks rows and says nothing of the metric. So it keeps as many rows for the exact stage
         as codes would, k · oversample · 10, and None begins with it.
+
+        Where rows are in cells, `probes` of those are looked into, by default as many as the index
+        says, 16; more take more time and miss less. A query that finds too few rows there, and a
+        filter that leaves few, goes over all rows.
         """
         now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
-        return find_nearest(now, self._encoder, funnel, queries, allowed, lane=self._lane)
+        n_probes = None if probes is None else _checked_probes(probes, now)
+        return find_nearest(
+            now, self._encoder, funnel, queries, allowed, lane=self._lane, probes=n_probes
+        )
 
     def explain(
         self,
@@ -341,6 +356,7 @@ class Collection(Closes):
         where: Any = None,
         allow: Any = None,
         first: str | None = None,
+        probes: int | None = None,
     ) -> SearchExplanation:
         """Search as `search` does, and return what every stage did and which one came first, and
         why.
@@ -365,8 +381,9 @@ class Collection(Closes):
         [0, 1, 2, 3, 4]
         """
         now, funnel, allowed, chosen = self._plan(k, stage, oversample, where, allow, first)
+        n_probes = None if probes is None else _checked_probes(probes, now)
         timings = Timings()
-        hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings)
+        hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings, probes=n_probes)
         index = type(now.index).__name__
         return SearchExplanation(hits, chosen.stage, chosen.why, timings.stages, index)
 
@@ -419,10 +436,12 @@ class Collection(Closes):
         if wanted is not None:
             return FirstStage(wanted, "asked for")
         scorer = self._encoder.row_scorer
+        if isinstance(now.index, CellIndex) and self._encoder.scorer is not None:
+            return FirstStage("estimate", "cells leave few rows, all of which can be estimated")
         if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
             n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
             return choose_by_losses(n_rows, last, keep * CODES_PER_ESTIMATE)
-        if self._chooser is None:
+        if self._chooser is None or not isinstance(now.index, FlatIndex):
             return FirstStage("codes", "there is no estimate of all rows in this collection")
         return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE, n_allowed)
 
@@ -521,6 +540,13 @@ class Collection(Closes):
             elif not replaces:
                 _require_absent_ids(now, given)
             store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
+            looks_into_cells = store.snapshot.later is None and now.later is not None
+        if looks_into_cells:
+            warn_caller(
+                f"{ROWS_FOR_CELLS:,} rows are there: from now on searches look into "
+                f"{USUAL_PROBES} cells of them, and may miss rows. More are found with "
+                "search(probes=...), and all with index='flat'."
+            )
         if len(now):
             warning = self._encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:
@@ -533,6 +559,16 @@ class Collection(Closes):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["encoder"], state["settings"], MemoryStore(state["rows"]))  # type: ignore[misc]
+
+
+def _checked_probes(probes: Any, now: CollectionSnapshot) -> int:
+    """Return a number of cells to look into, where there are cells, or will be."""
+    if not isinstance(now.index, CellIndex) and now.later is None:
+        raise InvalidInputError(
+            f"probes must be None in a collection without cells, got {shown(probes)}. Create it "
+            "with index='cells'."
+        )
+    return whole_number(probes, "probes", low=1, high=MOST_NEIGHBORS)
 
 
 def _require_present(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> Ids:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
+from bitkin.collection.cells import cell_maker
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.lane import LaneRows
 from bitkin.collection.rows import Column, Pieces, RowSlots
@@ -23,6 +24,7 @@ from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
+from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.segment_slots import SegmentSlots
@@ -33,6 +35,7 @@ from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
 
+ROWS_FOR_CELLS = 200_000  # from which on index="auto" looks into cells
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
 
@@ -114,6 +117,10 @@ class CollectionSnapshot:
     kept: KeptRows
     lengths: Lengths = NO_LENGTHS
     """Of all rows added since there were none, where those can spoil codes."""
+    metric: str = "l2"
+    """What distances are, which cells follow."""
+    later: RowIndex | None = None
+    """How codes are searched once there are `ROWS_FOR_CELLS` rows, if otherwise."""
     _all_rows: list[EstimateRows] = field(default_factory=list, init=False, repr=False)
     _lane_rows: list[LaneRows | None] = field(default_factory=list, init=False, repr=False)
 
@@ -136,6 +143,12 @@ class CollectionSnapshot:
     def count_present(self, row_ids: Ids) -> int:
         """Return how many rows have one of these row ids."""
         return int(self.coded.present(np.unique(row_ids)).sum())
+
+    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of so
+        many queries.
+        """
+        return "all rows", n_queries * (len(self) if allow is None else self.count_present(allow))
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
@@ -160,6 +173,8 @@ class CollectionSnapshot:
 
     def _as_lane_rows(self) -> LaneRows | None:
         kept, vectors = self.kept, self.kept.vectors
+        if isinstance(self.index, CellIndex):  # whose rows are in cells by now
+            return None
         if kept.corrections is None or len(self.coded.segments) != 1:
             return None
         if not isinstance(vectors, DenseVectors) or vectors.dtype != np.float32:
@@ -262,15 +277,19 @@ class MemoryStore:
         vectors: KeptVectors | None,
         *,
         corrections: bool,
+        metric: str = "l2",
+        later: RowIndex | None = None,
     ) -> MemoryStore:
         """Return a store without rows.
 
         `index`, which has none and is left so, says how codes are searched; `fingerprint` is of the
         hasher whose codes are to come. Without `vectors` none are kept, and without `corrections`
-        rows come without them.
+        rows come without them. Once there are `ROWS_FOR_CELLS` rows, it is `later` that says how
+        codes are searched, if that is given.
         """
         kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
-        return cls(CollectionSnapshot(index, Snapshot(index.spec, fingerprint), ids, kept))
+        coded = Snapshot(index.spec, fingerprint)
+        return cls(CollectionSnapshot(index, coded, ids, kept, metric=metric, later=later))
 
     def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
@@ -283,7 +302,7 @@ class MemoryStore:
             coded = compact_if_sparse(coded)
         lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
         kept = now.kept.with_rows(rows, coded)
-        self._commit(CollectionSnapshot(now.index, coded, now.ids, kept, lengths))
+        self._commit(replace(now, coded=coded, kept=kept, lengths=lengths))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
@@ -308,7 +327,12 @@ class MemoryStore:
         held = max(new.kept.n_slots, len(new.ids))
         if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
             new = _without_dead_rows(new)
-        prepared = new.index.prepare(new.coded)
+        if new.later is not None and len(new) >= ROWS_FOR_CELLS:
+            new = replace(new, index=new.later, later=None)
+        if isinstance(new.index, CellIndex):
+            prepared = new.index.prepare_by(new.coded, cell_maker(new, new.index))
+        else:
+            prepared = new.index.prepare(new.coded)
         self.snapshot = new if prepared is new.coded else replace(new, coded=prepared)
 
 

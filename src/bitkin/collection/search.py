@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from bitkin.arrays import Ids
+from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
+from bitkin.collection.cells import CellRows, rows_for_queries
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.lane import Lane
 from bitkin.collection.memory import CollectionSnapshot
@@ -28,9 +29,11 @@ def find_nearest(
     allow: Ids | None,
     timings: Timings | None = None,
     lane: Lane | None = None,
+    probes: int | None = None,
 ) -> Hits:
     """Return the nearest rows of every query, k columns always; those of a lone one by the `lane`,
-    where that leads.
+    where that leads, and where rows are in cells, those of `probes` cells, or of as many as the
+    index says.
     """
     last = funnel.steps[-1]
     ready = isinstance(queries, Codes)
@@ -51,8 +54,9 @@ def find_nearest(
             )
             if timings is not None:
                 timings.add("encode", since, len(codes), len(codes))
+            looked_at = _rows_for(snapshot, batch, codes, allow, timings, probes, last.keep)
             found = funnel.nearest(
-                snapshot, batch, codes, allow, prepared=prepared, timings=timings
+                looked_at, batch, codes, allow, prepared=prepared, timings=timings
             )
             warn_of_zero_queries(batch, found, funnel.metric, first)
             parts.append(found)
@@ -65,7 +69,8 @@ def find_nearest(
     else:
         codes = encoder.require_own(queries, "queries") if ready else encoder.hasher.encode(queries)
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
-        parts = [funnel.nearest(snapshot, None, codes, allow, timings=timings)]
+        looked_at = _rows_for(snapshot, None, codes, allow, timings, probes, last.keep)
+        parts = [funnel.nearest(looked_at, None, codes, allow, timings=timings)]
     found = join_parts(parts, last, snapshot.coded.spec)
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
 
@@ -79,3 +84,21 @@ def _through_lane(
         return None
     rows = snapshot.lane_rows
     return None if rows is None else lane.nearest(rows, query, first.keep, last.keep)
+
+
+def _rows_for(
+    snapshot: CollectionSnapshot,
+    batch: Batch,
+    codes: Codes,
+    allow: Ids | None,
+    timings: Timings | None,
+    probes: int | None,
+    least: int,
+) -> CollectionSnapshot | CellRows:
+    """Return the rows that a batch of queries looks at: all, or those in cells."""
+    since = time.perf_counter()
+    rows = rows_for_queries(snapshot, batch, codes, allow, probes, least)
+    if timings is not None and isinstance(rows, CellRows):
+        n_queries = len(codes)
+        timings.add("cells", since, n_queries * rows.n_cells, n_queries * rows.n_probed)
+    return rows

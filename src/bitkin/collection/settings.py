@@ -17,6 +17,7 @@ from bitkin.collection.ids import CollectionIds, IntegerIds, StringIds
 from bitkin.collection.vectors import KINDS, KeptVectors, no_vectors
 from bitkin.errors import InvalidInputError
 from bitkin.index.base import RowIndex
+from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS
 
@@ -24,6 +25,8 @@ INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
     "multi": ("bitkin.index.multi.multi_index", "MultiIndex"),
     "bands": ("bitkin.index.bands.band_index", "BandIndex"),
+    "cells": ("bitkin.index.cells.cell_index", "CellIndex"),
+    "auto": ("bitkin.index.flat", "FlatIndex"),  # to begin with: see `later_index`
 }
 
 
@@ -105,7 +108,14 @@ class CollectionSettings:
             raise InvalidInputError(
                 f"first must not be 'estimate' in this collection: {encoder.why_not}"
             )
-        if not isinstance(index, FlatIndex):
+        if isinstance(index, CellIndex):
+            if encoder.scorer is None:
+                raise InvalidInputError(
+                    "first must not be 'estimate' in a collection in cells of a "
+                    f"{type(encoder.hasher).__name__}, whose codes are compared there. Create it "
+                    "with index='flat', or search with first='codes'."
+                )
+        elif not isinstance(index, FlatIndex):
             raise InvalidInputError(
                 f"first must not be 'estimate' in a collection with a {type(index).__name__}, "
                 "which looks rows up by their codes instead of going over all. Create it with "
@@ -128,6 +138,13 @@ class CollectionSettings:
                 f"vectors={self.vectors!r}."
             )
         return no_vectors(self.vectors, n_features)
+
+
+def later_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex | None:
+    """Return the index to take once there are many rows, without any; None where it stays what it
+    is.
+    """
+    return CellIndex(spec) if isinstance(index, str) and index == "auto" else None
 
 
 def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:

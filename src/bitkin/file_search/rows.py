@@ -228,6 +228,12 @@ class FileRows:
         """Return how many rows have one of these ids."""
         return int(self._index.snapshot.present(np.unique(row_ids)).sum())
 
+    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of so
+        many queries.
+        """
+        return "all rows", n_queries * (len(self) if allow is None else self.count_present(allow))
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""
         snapshot, allowed = self._index.check_queries(queries, allow)

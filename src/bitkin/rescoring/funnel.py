@@ -21,11 +21,11 @@ from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
-from bitkin.rescoring.estimate_scan import EstimateRows
+from bitkin.rescoring.estimate_scan import EstimateCells, EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.row_scorer import RowScorer, ScoredQueries
 from bitkin.rescoring.shortlist import Shortlist
-from bitkin.timings import ALL_ROWS, Timings
+from bitkin.timings import Timings
 
 CODES_PER_ESTIMATE = 10  # rows that codes keep for every one that the estimate keeps
 PAIRS_AT_ONCE = 1 << 20  # shortlisted for a block of queries: 50 MB of ids, codes and corrections
@@ -87,8 +87,10 @@ class SearchedRows(Protocol):
     def __len__(self) -> int:
         """Return how many rows there are."""
 
-    def count_present(self, row_ids: Ids) -> int:
-        """Return how many rows have one of these ids."""
+    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of so
+        many queries.
+        """
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, nearest first, ties by lower id.
@@ -97,7 +99,7 @@ class SearchedRows(Protocol):
         are as many.
         """
 
-    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows | EstimateCells:
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
 
     def words(self, row_ids: Ids) -> Words:
@@ -170,12 +172,9 @@ class Funnel:
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            since = timings.add(
-                ALL_ROWS if first == "scan" else first,
-                since,
-                len(codes) * (n_rows if allow is None else rows.count_present(allow)),
-                _count(found),
-            )
+            what, count = rows.looked_at(len(codes), allow)
+            name = f"estimate of {what}" if first == "scan" else first
+            since = timings.add(name, since, count, _count(found))
         for step in self.steps[1:]:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])

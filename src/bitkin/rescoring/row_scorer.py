@@ -19,8 +19,10 @@ from bitkin.rescoring.estimate import (
 )
 from bitkin.rescoring.estimate_scan import (
     QUERY_BITS,
+    EstimateCells,
     EstimateRows,
     QuantizedQueries,
+    scan_cells,
     scan_estimates,
 )
 
@@ -59,8 +61,11 @@ class RowScorer(Protocol):
     def prepare_queries(self, batch: Batch, name: str = "queries") -> ScoredQueries:
         """Return the codes of a batch of queries, and what scores are computed from."""
 
-    def scan(self, rows: EstimateRows, queries: Any, k: int) -> Neighbors:
-        """Return the best k of all rows for every query, with queries in a few bits."""
+    def scan(self, rows: Any, queries: Any, k: int) -> Neighbors:
+        """Return the best k of all rows for every query, with queries in a few bits.
+
+        Rows are `EstimateRows`, or where corrections are needed also `EstimateCells`.
+        """
 
     def nearest(self, queries: Any, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
         """Return the best k of a shortlist for every query."""
@@ -93,11 +98,17 @@ class EstimateScorer:
         """Return the codes of a batch of queries, and what estimates are computed from."""
         return self.scorer.prepare_queries(batch, name)
 
-    def scan(self, rows: EstimateRows, queries: PreparedQueries, k: int) -> Neighbors:
-        """Return the best k of all rows by the estimate, with queries in a few bits."""
+    def scan(
+        self, rows: EstimateRows | EstimateCells, queries: PreparedQueries, k: int
+    ) -> Neighbors:
+        """Return the best k of all rows, or of those in cells, by the estimate, with queries in a
+        few bits.
+        """
         quantized = QuantizedQueries.from_prepared(queries, self.query_bits)
-        # l2 keeps roots of small squares
-        return scan_estimates(rows, quantized, k, has_small=self.scorer.metric == "l2")
+        has_small = self.scorer.metric == "l2"  # which keeps roots of small squares
+        if isinstance(rows, EstimateCells):
+            return scan_cells(rows, quantized, k, has_small=has_small)
+        return scan_estimates(rows, quantized, k, has_small=has_small)
 
     def nearest(self, queries: PreparedQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
         """Return the best k of a shortlist by the estimate."""

@@ -16,10 +16,18 @@ from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
-from bitkin.index.cells.centres import ROWS_PER_CELL, CellCentres, find_centres, sample_rows
+from bitkin.index.cells.centres import CellCentres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
 from bitkin.index.cells.search import CellSearch, SegmentRows, segments_of
-from bitkin.index.cells.tables import CellTables, cell_tables, members_of
+from bitkin.index.cells.tables import (
+    CellMaker,
+    CellTables,
+    Centres,
+    CodeCells,
+    cell_tables,
+    members_of,
+)
+from bitkin.index.cells.vector_centres import VectorCentres
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
 from bitkin.index.rows.files import parameters_of, rows_from
@@ -38,7 +46,6 @@ FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
 _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
 _MOST_CELLS = 1 << 20
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
-_CELLS_PER_ROOT = 8  # of the number of rows
 _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
 # Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
@@ -236,30 +243,63 @@ class CellIndex(RowIndex):
 
     def prepare(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with nearly all rows in cells, once there are enough for centres."""
+        return self.prepare_by(snapshot, CodeCells(self._seed))
+
+    def prepare_by(self, snapshot: Snapshot, maker: CellMaker) -> Snapshot:
+        """Return the snapshot with nearly all rows in cells that are made like this."""
         self._ready = None  # of rows that will hardly be asked for again
         _require_row_numbers(snapshot)
         n_rows, fewest = len(snapshot), self._fewest_rows()
         few = min(_FEW_OUTSIDE, fewest // 2)
         centres = _newest_centres(snapshot)
-        if centres is None or self._outgrown(centres, n_rows):
+        if centres is None or self._outgrown(centres, n_rows, maker):
             # rows in many small segments, which get no cells, need no centres
             if n_rows < fewest or max(segment.n for segment in snapshot.segments) <= few:
                 return snapshot
-            centres = self._find_centres(snapshot)
+            centres = self._find_centres(snapshot, maker)
             snapshot = replace(
                 snapshot, segments=tuple(replace(s, tables=None) for s in snapshot.segments)
             )
         if centres is None:
             return snapshot
         found = centres
-        return with_tables(
-            snapshot,
-            lambda segment: cell_tables(segment, found, self._seed),
-            few,
-        )
+        return with_tables(snapshot, lambda segment: cell_tables(segment, found, maker), few)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the sample and of the first centres."""
+        return self._seed
+
+    def choose_cells(
+        self, snapshot: Snapshot, queries: Codes, probes: int | None = None
+    ) -> list[Ids]:
+        """Return the cells whose centres are nearest by codes, int64 (q, probes) for each segment
+        of the snapshot that has rows.
+        """
+        return self._begin(snapshot, queries, None, probes or self._probes).choose()
+
+    def nearest_in_cells(
+        self,
+        snapshot: Snapshot,
+        queries: Codes,
+        k: int,
+        allow: Ids | None,
+        least: int,
+        cells: list[Ids],
+    ) -> Neighbors:
+        """Return the k nearest rows in cells that were chosen elsewhere; the scan helps where they
+        are fewer than `least`.
+        """
+        probes = max((some.shape[1] for some in cells), default=0)
+        return self._nearest(snapshot, queries, k, allow, least, probes, cells)
 
     def _begin(
-        self, snapshot: Snapshot, queries: Codes, allow: Ids | None, probes: int
+        self,
+        snapshot: Snapshot,
+        queries: Codes,
+        allow: Ids | None,
+        probes: int,
+        cells: list[Ids] | None = None,
     ) -> CellSearch:
         """Start a search for queries of which none is empty."""
         ready = self._ready
@@ -270,7 +310,9 @@ class CellIndex(RowIndex):
         else:
             segments = segments_of(snapshot)
             self._ready = snapshot, segments
-        return CellSearch(segments, snapshot.spec, len(snapshot), probes, read_only(queries.words))
+        return CellSearch(
+            segments, snapshot.spec, len(snapshot), probes, read_only(queries.words), cells
+        )
 
     def _nearest(
         self,
@@ -280,17 +322,22 @@ class CellIndex(RowIndex):
         allow: Ids | None,
         least: int,
         probes: int,
+        cells: list[Ids] | None = None,
     ) -> Neighbors:
         if allow is not None and _leaves_few(snapshot, len(allow), probes):
+            return scan_nearest(snapshot, queries, k, allow)
+        if cells is None and isinstance(_newest_centres(snapshot), VectorCentres):
+            # codes cannot be compared with centres that are vectors
             return scan_nearest(snapshot, queries, k, allow)
         if queries.empty is not None:
             found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
             asked = np.flatnonzero(~queries.empty)
             found.ids[asked], found.distances[asked] = self._nearest(
-                snapshot, queries[asked], k, allow, least, probes
-            )
+                snapshot, queries[asked], k, allow, least, probes,
+                None if cells is None else [some[asked] for some in cells],
+            )  # fmt: skip
             return found
-        found, fewest = self._begin(snapshot, queries, allow, probes).nearest(k)
+        found, fewest = self._begin(snapshot, queries, allow, probes, cells).nearest(k)
         if fewest < min(k, least):
             short = np.flatnonzero(found.ids[:, min(k, least) - 1] < 0)
             found.ids[short], found.distances[short] = scan_nearest(
@@ -312,33 +359,35 @@ class CellIndex(RowIndex):
             return FEWEST_ROWS
         return min(FEWEST_ROWS, 4 * int(self._wanted_cells))
 
-    def _cells_for(self, n_rows: int) -> int:
+    def _cells_for(self, n_rows: int, maker: CellMaker) -> int:
         if self._wanted_cells != "auto":
             return int(self._wanted_cells)
-        return min(_MOST_CELLS, _CELLS_PER_ROOT * math.isqrt(n_rows), max(1, n_rows // _USUAL_ROWS))
+        wanted = maker.cells_per_root * math.isqrt(n_rows)
+        return min(_MOST_CELLS, wanted, max(1, n_rows // _USUAL_ROWS))
 
-    def _outgrown(self, centres: CellCentres, n_rows: int) -> bool:
+    def _outgrown(self, centres: Centres, n_rows: int, maker: CellMaker) -> bool:
         """Whether there are so many more rows than when centres were found that better ones, or
         more, are worth their time.
         """
         if n_rows < _GROWTH * centres.n_rows:
             return False
-        wanted = self._cells_for(n_rows)
-        return wanted > self._cells_for(centres.n_rows) or centres.n_rows < ROWS_PER_CELL * wanted
+        wanted = self._cells_for(n_rows, maker)
+        few_sampled = centres.n_rows < maker.rows_per_cell * wanted
+        return few_sampled or wanted > self._cells_for(centres.n_rows, maker)
 
-    def _find_centres(self, snapshot: Snapshot) -> CellCentres | None:
+    def _find_centres(self, snapshot: Snapshot, maker: CellMaker) -> Centres | None:
         """Find centres on a sample of all rows that can be found; None where there are none."""
-        n_cells = self._cells_for(len(snapshot))
+        n_cells = self._cells_for(len(snapshot), maker)
         members = [members_of(segment) for segment in snapshot.segments]
         ends = np.cumsum([len(rows) for rows in members])
         if len(ends) == 0 or ends[-1] == 0:
             return None
-        drawn = sample_rows(int(ends[-1]), ROWS_PER_CELL * n_cells, self._seed)
-        words = []
-        for segment, rows, end in zip(snapshot.segments, members, ends, strict=True):
-            here = drawn[(drawn >= end - len(rows)) & (drawn < end)] - (end - len(rows))
-            words.append(segment.words(rows[here]))
-        return find_centres(np.concatenate(words), n_cells, len(snapshot), self._seed)
+        drawn = sample_rows(int(ends[-1]), maker.rows_per_cell * n_cells, self._seed)
+        here = []
+        for rows, end in zip(members, ends, strict=True):
+            before = end - len(rows)
+            here.append(rows[drawn[(drawn >= before) & (drawn < end)] - before])
+        return maker.find_centres(snapshot.segments, here, n_cells, len(snapshot))
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
@@ -373,7 +422,7 @@ class CellIndex(RowIndex):
         first, then in place at once.
         """
         snapshot = self._snapshot
-        centres = _newest_centres(snapshot)
+        centres = _code_centres(snapshot)
         parameters = {**parameters_of(snapshot), **self._settings()}
         parameters["trained_rows"] = 0 if centres is None else centres.n_rows
         write_file(
@@ -413,12 +462,18 @@ def _checked_probes(probes: Any) -> int:
     return whole_number(probes, "probes", low=1, high=2**31 - 1)
 
 
-def _newest_centres(snapshot: Snapshot) -> CellCentres | None:
+def _newest_centres(snapshot: Snapshot) -> Centres | None:
     """Return the centres that were found last, or None; where cells were split since, those after
     it.
     """
     known = [s.tables.centres for s in snapshot.segments if isinstance(s.tables, CellTables)]
     return max(known, key=lambda centres: (centres.n_rows, len(centres)), default=None)
+
+
+def _code_centres(snapshot: Snapshot) -> CellCentres | None:
+    """Return the newest centres, which are codes in an index of its own, or None."""
+    centres = _newest_centres(snapshot)
+    return centres if isinstance(centres, CellCentres) else None
 
 
 def _leaves_few(snapshot: Snapshot, n_allowed: int, probes: int) -> bool:

@@ -105,9 +105,8 @@ def tables_from(
 def require_sound_centres(snapshot: Snapshot) -> None:
     """Raise where a centre has bits beyond its symbols."""
     for segment in snapshot.segments:
-        if isinstance(segment.tables, CellTables) and _has_unused_bits(
-            segment.tables.centres.words, snapshot.spec
-        ):
+        centres = segment.tables.centres if isinstance(segment.tables, CellTables) else None
+        if isinstance(centres, CellCentres) and _has_unused_bits(centres.words, snapshot.spec):
             raise damaged("the index in memory", "has centres that are no codes")
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.arrays import Ids, Words
 from bitkin.code_spec import CodeSpec
+from bitkin.errors import InvalidInputError
 from bitkin.index.cells.centres import CellCentres, choice_room
 from bitkin.index.cells.tables import CellTables, no_cells
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, ragged_neighbors
@@ -66,6 +67,10 @@ class CellSearch(NamedTuple):
     probes: int
     words: Words
     """uint64 (q, P, W): queries that are not empty, read-only."""
+    chosen: list[Ids] | None = None
+    """The cells that every query looks into, int64 (q, probes) for each segment; None where those
+    are the nearest by codes.
+    """
 
     def nearest(self, k: int) -> tuple[Neighbors, int]:
         """Return the k nearest rows of every query in its cells and in none, and the fewest that
@@ -78,7 +83,8 @@ class CellSearch(NamedTuple):
         distances = np.empty((n_queries, k), dtype=np.int32)
         reach = min(k, self.n_rows)
         if n_queries <= _FEW_QUERIES:
-            return Neighbors(ids, distances), self._nearest(self.words, reach, ids, distances)
+            part = slice(0, n_queries)
+            return Neighbors(ids, distances), self._nearest(part, reach, ids, distances)
         step = min(
             max(1, _POOL_BYTES // (12 * _pool_room(reach))),
             -(-n_queries // threads.get_threads()),
@@ -86,27 +92,32 @@ class CellSearch(NamedTuple):
 
         def search(first: int) -> int:
             part = slice(first, min(first + step, n_queries))
-            return self._nearest(self.words[part], reach, ids[part], distances[part])
+            return self._nearest(part, reach, ids[part], distances[part])
 
         fewest = threads.run(search, range(0, n_queries, step))
         return Neighbors(ids, distances), min(fewest)
 
-    def _nearest(self, words: Words, k: int, ids: Ids, distances: Distances) -> int:
+    def _nearest(self, part: slice, k: int, ids: Ids, distances: Distances) -> int:
         """Search all segments for some queries, one kernel call each; returns the fewest rows that
         were found for a query.
         """
+        words = self.words[part]
         n_queries = len(words)
         widths = block_widths(words.shape[1], words.shape[2])
         shape = n_queries, _pool_room(k)
         kept_distances, kept_ids = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.int64)
         sizes = np.empty((n_queries, 2), dtype=np.int64)
-        room = self._room(self.segments[0].tables.centres, n_queries)
-        asked, last, farther, fewest = None, len(self.segments) - 1, self.spec.n_symbols + 1, 0
+        last, farther, fewest = len(self.segments) - 1, self.spec.n_symbols + 1, 0
+        asked, room = None, None
+        no_centres = _code_centres(no_cells(*words.shape[1:]))
         for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
-            centres, find = tables.centres, tables.centres is not asked
-            if find:  # segments whose centres are the same have their cells in common
-                asked = centres
-                room = self._room(centres, n_queries)
+            centres = _code_centres(tables) if self.chosen is None else no_centres
+            # segments whose centres are the same have their cells in common
+            find = self.chosen is None and centres is not asked
+            if self.chosen is not None:
+                room = _given_cells(self.chosen[number][part])
+            elif find or room is None:
+                asked, room = centres, self._room(centres, n_queries)
             fewest = nearest_in_cells_into(
                 *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
                 mask, words, *widths, k, number == 0, number == last, farther, *room,
@@ -114,11 +125,16 @@ class CellSearch(NamedTuple):
             )  # fmt: skip
         return fewest
 
+    def choose(self) -> list[Ids]:
+        """Return the cells that every query looks into, for each segment."""
+        if self.chosen is not None:
+            return self.chosen
+        return [self._nearest_cells(segment.tables, self.words) for segment in self.segments]
+
     def count_rows(self) -> Ids:
         """Return how many rows are compared with every query."""
         counts = np.zeros(len(self.words), dtype=np.int64)
-        for tables, _, _, n, _ in self.segments:
-            cells = self._nearest_cells(tables, self.words)
+        for (tables, _, _, n, _), cells in zip(self.segments, self.choose(), strict=True):
             counts += n - tables.n + tables.arrays.bounds[cells, 1].sum(axis=1)
         return counts
 
@@ -152,7 +168,7 @@ class CellSearch(NamedTuple):
 
     def _nearest_cells(self, tables: CellTables, words: Words) -> Ids:
         """Return the cells that every query looks into: int64 (q, probes)."""
-        centres = tables.centres
+        centres = _code_centres(tables)
         room = self._room(centres, len(words))
         widths = block_widths(*words.shape[1:])
         choose_cells_into(*centres.grouped, len(centres), words, *widths, *room)
@@ -169,6 +185,20 @@ class CellSearch(NamedTuple):
             np.empty(shape, dtype=np.int64),
             np.empty(shape, dtype=np.int32),
         )
+
+
+def _given_cells(cells: Ids) -> tuple[Distances, Ids, Distances, Ids, Distances]:
+    """Return what finding cells takes where these are to be taken."""
+    nothing = np.empty(0, dtype=np.int32)
+    lanes = np.empty(TILE, dtype=np.int32)
+    return lanes, np.empty(0, dtype=np.int64), nothing, cells, nothing[None]
+
+
+def _code_centres(tables: CellTables) -> CellCentres:
+    """Return centres that are codes, which queries are compared with."""
+    if not isinstance(tables.centres, CellCentres):
+        raise InvalidInputError("cells must be chosen by vectors where their centres are vectors.")
+    return tables.centres
 
 
 def _pool_room(k: int) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Flags, Ids, Words
@@ -18,6 +20,7 @@ from bitkin.index.cells.centres import (
     nearest_centres,
     sample_rows,
 )
+from bitkin.index.cells.vector_centres import VectorCentres
 from bitkin.index.rows import bitmap
 from bitkin.index.rows.segment import Segment
 from bitkin.kernels.blocks import read_only
@@ -41,6 +44,65 @@ class RunArrays(NamedTuple):
     """uint32 (64 · tiles,): which row of the segment is where."""
 
 
+Centres = CellCentres | VectorCentres
+Beside = npt.NDArray[np.float32]
+
+
+class CellMaker(Protocol):
+    """Finds centres of rows, and the cell of every row: by codes (`CodeCells`), or by more that is
+    known of rows.
+    """
+
+    cells_per_root: int
+    """Cells, as a multiple of the square root of the number of rows."""
+    rows_per_cell: int
+    """Of the sample that centres are found from."""
+
+    def find_centres(
+        self, segments: Sequence[Segment], drawn: Sequence[Ids], n_cells: int, n_rows: int
+    ) -> Centres:
+        """Find up to `n_cells` centres of the rows `drawn` from each segment, of `n_rows` rows."""
+
+    def assign(self, segment: Segment, rows: Ids, centres: Any) -> Cells:
+        """Return the cell of every one of some rows."""
+
+    def split(self, segment: Segment, rows: Ids, cells: Cells, centres: Any) -> Centres:
+        """Split cells that are far larger than the usual; `cells` are changed to those after."""
+
+    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
+        """Return what scores need of every one of some rows, float32 (n, 2), if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCells:
+    """Cells around codes, the most frequent symbols of their rows."""
+
+    seed: int
+    corrections: Callable[[Ids], Beside] | None = None
+    """Of rows by id, where they have some that scores need."""
+    cells_per_root = 8
+    rows_per_cell = ROWS_PER_CELL
+
+    def find_centres(
+        self, segments: Sequence[Segment], drawn: Sequence[Ids], n_cells: int, n_rows: int
+    ) -> CellCentres:
+        """Find up to `n_cells` centres of the rows `drawn` from each segment, of `n_rows` rows."""
+        words = [segment.words(rows) for segment, rows in zip(segments, drawn, strict=True)]
+        return find_centres(np.concatenate(words), n_cells, n_rows, self.seed)
+
+    def assign(self, segment: Segment, rows: Ids, centres: CellCentres) -> Cells:
+        """Return the cell of every one of some rows."""
+        return nearest_centres(segment.words(rows), centres)
+
+    def split(self, segment: Segment, rows: Ids, cells: Cells, centres: CellCentres) -> CellCentres:
+        """Split cells that are far larger than the usual; `cells` are changed to those after."""
+        return _split_large(segment, rows, cells, centres, self.seed)
+
+    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
+        """Return the corrections of some rows, if there are any."""
+        return None if self.corrections is None else self.corrections(segment.ids[rows])
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class CellTables:
     """The cells of the first `n` rows of a segment; rows that were dead or empty then are left
@@ -48,22 +110,22 @@ class CellTables:
     """
 
     n: int
-    centres: CellCentres
+    centres: Centres
     arrays: RunArrays
+    beside: Beside | None = None
+    """float32 (64 · tiles, 2): what scores need of every row, where they need any."""
 
     @property
     def nbytes(self) -> int:
         """Bytes held, centres included, though segments may share them."""
-        return sum(array.nbytes for array in self.arrays) + self.centres.nbytes
+        beside = 0 if self.beside is None else self.beside.nbytes
+        return sum(array.nbytes for array in self.arrays) + beside + self.centres.nbytes
 
     def cells_of_rows(self) -> tuple[Flags, Cells]:
         """Return for each of the first `n` rows whether it is in a cell, and in which."""
-        starts, counts = self.arrays.bounds.T
+        counts = self.arrays.bounds[:, 1]
         cells = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
-        # place of every member: 64 · first tile of its cell, and its number in the cell
-        before = np.cumsum(counts) - counts
-        places = np.repeat(TILE * starts - before, counts) + np.arange(len(cells))
-        rows = self.arrays.rows[places]
+        rows = self.arrays.rows[_places(self.arrays.bounds)]
         known, by_row = np.zeros(self.n, dtype=bool), np.zeros(self.n, dtype=np.uint32)
         known[rows], by_row[rows] = True, cells
         return known, by_row
@@ -79,7 +141,7 @@ def no_cells(n_planes: int, n_words: int) -> CellTables:
     return CellTables(0, centres, RunArrays(runs, bounds, rows))
 
 
-def cell_tables(segment: Segment, centres: CellCentres, seed: int) -> CellTables:
+def cell_tables(segment: Segment, centres: Centres, maker: CellMaker) -> CellTables:
     """Put the rows of a segment into cells; those of cells that it was in before stay there."""
     members = members_of(segment)
     cells = np.empty(len(members), dtype=np.uint32)
@@ -92,9 +154,24 @@ def cell_tables(segment: Segment, centres: CellCentres, seed: int) -> CellTables
     unknown = np.flatnonzero(new)
     for first in range(0, len(unknown), _ROWS_PER_PIECE):
         some = unknown[first : first + _ROWS_PER_PIECE]
-        cells[some] = nearest_centres(segment.words(members[some]), centres)
-    centres = _split_large(segment, members, cells, centres, seed)
-    return group_rows(segment, members, cells, centres)
+        cells[some] = maker.assign(segment, members[some], centres)
+    centres = maker.split(segment, members, cells, centres)
+    tables = group_rows(segment, members, cells, centres)
+    places = _places(tables.arrays.bounds)
+    beside = maker.beside(segment, tables.arrays.rows[places].astype(np.int64))
+    if beside is None:
+        return tables
+    in_runs = np.zeros((len(tables.arrays.rows), 2), dtype=np.float32)
+    in_runs[places] = beside
+    return replace(tables, beside=read_only(in_runs))
+
+
+def _places(bounds: Ids) -> Ids:
+    """Return where the rows of all cells are: 64 · first tile of the cell, and the number in it."""
+    starts, counts = bounds.T
+    before = np.cumsum(counts) - counts
+    places: Ids = np.repeat(TILE * starts - before, counts) + np.arange(int(counts.sum()))
+    return places
 
 
 def members_of(segment: Segment) -> Ids:
@@ -102,7 +179,7 @@ def members_of(segment: Segment) -> Ids:
     return np.flatnonzero(bitmap.unpack(segment.searchable, 0, segment.n))
 
 
-def group_rows(segment: Segment, members: Ids, cells: Cells, centres: CellCentres) -> CellTables:
+def group_rows(segment: Segment, members: Ids, cells: Cells, centres: Centres) -> CellTables:
     """Copy some rows of a segment, ascending, into runs by their cells."""
     counts = np.bincount(cells, minlength=len(centres))
     n_tiles = -(-counts // TILE)

@@ -37,6 +37,7 @@ _CLIPPINGS = 12  # tried per query
 _LEAST_CLIPPING = 0.4  # of the largest number; less than that would cut off what tells most
 _LARGEST_SIZE = (1 << 15) - 1
 _FRACTION = 20  # bits
+_RUN_TILE = 64  # rows of a tile of a run, as in `kernels.search.cells`
 _FEW = 16  # with fewer rows to look at in a unit, going to each beats going over all
 _U0, _U1 = np.uint64(0), np.uint64(1)
 
@@ -346,4 +347,86 @@ def scan_estimates_into(
         for q in range(n_queries):
             write_best_into(
                 kept_scores[q], kept_ids[q], sizes[q], math.inf, best_scores[q], best_ids[q]
+            )
+
+
+@kernel
+def _collect_places(
+    scores, count, at, rows, mask, ids, k, limit, last_id, kept_scores, kept_ids, size
+):
+    """Do as `collect_rows` with the rows at places `at` … `at + count` of a run, up to 64."""
+    if size + _RUN_TILE > len(kept_ids):
+        size, limit, last_id = thin_out(kept_scores, kept_ids, size, k)
+    for i in range(count):
+        if scores[i] > limit:
+            continue
+        row = np.int64(rows[at + i])
+        if is_allowed(mask, row) and (scores[i] < limit or ids[row] < last_id):
+            kept_scores[size], kept_ids[size] = scores[i], ids[row]
+            size += 1
+    return size, limit, last_id
+
+
+@kernel
+def scan_runs_into(
+    runs,
+    bounds,
+    rows,
+    corrections,
+    ids,
+    mask,
+    cells,
+    has_small,
+    planes,
+    totals,
+    terms,
+    bs,
+    ws,
+    first,
+    last,
+    weights,
+    near,
+    scores,
+    kept_scores,
+    kept_ids,
+    limits,
+    last_ids,
+    sizes,
+    best_scores,
+    best_ids,
+):
+    """Offer the rows of every query's cells, int64[Q, M], to its k best by the estimate.
+
+    Runs uint64[S, 1, W, 64], of which cell c has `bounds[c, 1]` rows from tile `bounds[c, 0]` on,
+    place by place the rows uint32[64·S] of a segment, with corrections float32[64·S, 2]; work
+    int32[64], float64[3, 64], float64[64]. The rest is as for `scan_estimates_into`, whose pool it
+    shares: of calls of both the `first` clears it and the `last` writes.
+    """
+    n_queries, k = best_ids.shape
+    no_slots = ids[:0]  # corrections stand in the order of places
+    for q in range(n_queries):
+        size, limit, last_id = sizes[q], limits[q], last_ids[q]
+        if first:
+            size, limit, last_id = 0, math.inf, NO_ID
+        has_roots = terms[q, 2] != 0.0
+        for m in range(cells.shape[1]):
+            begin, n_rows = bounds[cells[q, m], 0], bounds[cells[q, m], 1]
+            for t in range(begin, begin + (n_rows + _RUN_TILE - 1) // _RUN_TILE):
+                at = _RUN_TILE * t
+                _weights_into(runs[t], planes[q], bs, ws, weights)
+                # lanes behind the last row are zeros: scores that nobody looks at
+                _corrections_into(
+                    corrections[at : at + _RUN_TILE], no_slots, 0, _RUN_TILE, has_small,
+                    has_roots, near,
+                )  # fmt: skip
+                if _scores_into(weights, near, totals[q], terms[q], limit, scores) > 0:
+                    count = min(_RUN_TILE, n_rows - (at - _RUN_TILE * begin))
+                    size, limit, last_id = _collect_places(
+                        scores, count, at, rows, mask, ids, k, limit, last_id, kept_scores[q],
+                        kept_ids[q], size,
+                    )  # fmt: skip
+        sizes[q], limits[q], last_ids[q] = size, limit, last_id
+        if last:
+            write_best_into(
+                kept_scores[q], kept_ids[q], size, math.inf, best_scores[q], best_ids[q]
             )

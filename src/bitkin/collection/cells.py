@@ -1,0 +1,209 @@
+"""Rows of a collection in cells: around vectors where it keeps them dense, around codes otherwise.
+
+A search looks into the cells whose centres are nearest to the query, by whatever stage comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bitkin.arrays import Batch, FloatRows, Ids, Words
+from bitkin.codes import Codes
+from bitkin.index.cells.cell_index import CellIndex
+from bitkin.index.cells.centres import Cells
+from bitkin.index.cells.search import segments_of
+from bitkin.index.cells.tables import Beside, CellMaker, CellTables, CodeCells
+from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
+from bitkin.index.results import Neighbors
+from bitkin.index.rows.segment import Segment
+from bitkin.rescoring.estimate import CodedRows, Corrections
+from bitkin.rescoring.estimate_scan import EstimateCells, EstimateRuns
+from bitkin.rescoring.exact import VectorsInPlace
+
+if TYPE_CHECKING:
+    from bitkin.collection.memory import CollectionSnapshot
+
+# A scan of the rows that a filter leaves costs less than the cells where it leaves so few times as
+# many as are in the cells, and misses none.
+_ALLOWED_PER_PROBED = 4
+_SAMPLE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCells:
+    """Cells around vectors, the means of their rows."""
+
+    seed: int
+    metric: str
+    vectors: Callable[[Ids], Batch]
+    """Of rows by id."""
+    corrections: Callable[[Ids], Beside] | None
+    cells_per_root = 4
+    rows_per_cell = 24
+
+    def find_centres(
+        self, segments: Sequence[Segment], drawn: Sequence[Ids], n_cells: int, n_rows: int
+    ) -> VectorCentres:
+        """Find up to `n_cells` centres of the rows `drawn` from each segment, of `n_rows` rows."""
+        ids = np.concatenate(
+            [segment.ids[rows] for segment, rows in zip(segments, drawn, strict=True)]
+        )
+        width = self.vectors(ids[:1]).shape[1]
+        fewer = max(1, -(-4 * width * len(ids) // _SAMPLE_BYTES))
+        sample = directed(self.vectors(ids[::fewer]), self.metric)
+        by_product = self.metric == "ip"
+        return find_vector_centres(sample, n_cells, n_rows, self.seed, by_product=by_product)
+
+    def assign(self, segment: Segment, rows: Ids, centres: VectorCentres) -> Cells:
+        """Return the cell of every one of some rows."""
+        cells = np.empty(len(rows), dtype=np.uint32)
+        width = centres.vectors.shape[1]
+        step = max(1, _SAMPLE_BYTES // (8 * width))
+        for first in range(0, len(rows), step):
+            some = slice(first, first + step)
+            vectors = self.vectors(segment.ids[rows[some]])
+            cells[some] = centres.assign(directed(vectors, self.metric))
+        return cells
+
+    def split(
+        self, segment: Segment, rows: Ids, cells: Cells, centres: VectorCentres
+    ) -> VectorCentres:
+        """Split no cell: means of vectors follow where rows are many."""
+        return centres
+
+    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
+        """Return the corrections of some rows, if there are any."""
+        return None if self.corrections is None else self.corrections(segment.ids[rows])
+
+
+def directed(vectors: Batch, metric: str) -> FloatRows:
+    """Return vectors as cells are found for them: float32, of length 1 under cosine."""
+    rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    if metric == "cosine":
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+    return rows
+
+
+def cell_maker(snapshot: CollectionSnapshot, index: CellIndex) -> CellMaker:
+    """Return what makes cells of a collection's rows."""
+    kept = snapshot.kept
+    corrections = None if kept.corrections is None else snapshot.corrections
+    if kept.vectors is None or kept.vectors.sparse:
+        return CodeCells(index.seed, corrections)
+    return VectorCells(index.seed, snapshot.metric, snapshot.vectors, corrections)
+
+
+def rows_for_queries(
+    snapshot: CollectionSnapshot,
+    batch: Batch,
+    codes: Codes,
+    allow: Ids | None,
+    probes: int | None,
+    least: int,
+) -> CollectionSnapshot | CellRows:
+    """Return the rows that a batch of queries looks at: all where they are in no cells, or where
+    going over those allowed costs less. `least` of them are needed.
+    """
+    index = snapshot.index
+    if not isinstance(index, CellIndex):
+        return snapshot
+    n_probes = index.probes if probes is None else probes
+    tables = [s.tables for s in snapshot.coded.segments if isinstance(s.tables, CellTables)]
+    if not tables:
+        return snapshot
+    centres = tables[0].centres
+    if allow is not None:
+        probed = len(snapshot) * min(1.0, n_probes / len(centres))
+        if len(allow) <= _ALLOWED_PER_PROBED * probed:
+            return snapshot
+    if isinstance(centres, VectorCentres):
+        if batch is None:  # codes alone, which centres cannot be compared with
+            return snapshot
+        chosen = centres.choose(directed(_dense(batch), snapshot.metric), n_probes)
+        nothing = chosen[:, :0]
+        cells = [
+            chosen if isinstance(segment.tables, CellTables) else nothing
+            for segment in snapshot.coded.segments
+            if segment.n
+        ]
+    else:
+        cells = index.choose_cells(snapshot.coded, codes, n_probes)
+    return CellRows(snapshot, index, cells, len(centres), least)
+
+
+def _dense(batch: Any) -> Any:
+    return batch.toarray() if hasattr(batch, "toarray") else batch
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CellRows:
+    """The rows of a collection as some queries look at them: those in the cells of each."""
+
+    snapshot: CollectionSnapshot
+    index: CellIndex
+    cells: list[Ids]
+    """int64 (q, probes) for each segment that has rows."""
+    n_cells: int
+    least: int
+    """Rows that a query must find in its cells, or go over all of them."""
+
+    @property
+    def n_probed(self) -> int:
+        """Cells that each query looks into."""
+        return max(int(some.shape[1]) for some in self.cells)
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of so
+        many queries.
+        """
+        count = 0
+        for rows, cells in zip(segments_of(self.snapshot.coded), self.cells, strict=True):
+            count += int(rows.tables.arrays.bounds[cells, 1].sum())
+            count += n_queries * (rows.n - rows.tables.n)
+        return "rows in cells", count
+
+    def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
+        """Return the k nearest rows of every query by codes, in its cells."""
+        coded = self.snapshot.coded
+        return self.index.nearest_in_cells(coded, queries, k, allow, least, self.cells)
+
+    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateCells:
+        """Return the rows in cells as the estimate takes them."""
+        coded = self.snapshot.coded
+        stretches = self.snapshot.rows_to_estimate(queries, None).parts
+        parts = [
+            EstimateRuns.from_segment(rows, stretch)
+            for rows, stretch in zip(segments_of(coded, allow), stretches, strict=True)
+        ]
+        n_rows = len(self) if allow is None else min(len(self), len(allow))
+        everything = partial(self.snapshot.rows_to_estimate, queries, allow)
+        return EstimateCells(parts, self.cells, n_rows, self.least, everything)
+
+    def words(self, row_ids: Ids) -> Words:
+        """Return the codes of rows that are there."""
+        return self.snapshot.words(row_ids)
+
+    def corrections(self, row_ids: Ids) -> Corrections:
+        """Return the corrections of rows that are there."""
+        return self.snapshot.corrections(row_ids)
+
+    def vectors(self, row_ids: Ids) -> Batch:
+        """Return the vectors of rows that are there."""
+        return self.snapshot.vectors(row_ids)
+
+    def coded_in_place(self, row_ids: Ids) -> CodedRows | None:
+        """Return codes and corrections of rows where they stand."""
+        return self.snapshot.coded_in_place(row_ids)
+
+    def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return vectors of rows where they stand."""
+        return self.snapshot.vectors_in_place(row_ids)

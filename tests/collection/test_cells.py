@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bitkin
+from bitkin import CellIndex, Collection, ProjectionHash, WTAHash
+from bitkin.collection import memory
+from bitkin.errors import InvalidInputError
+from bitkin.index.cells.tables import CellTables
+from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
+
+ALL = 10_000  # more probes than there are cells
+WIDTH = 12
+Rows = npt.NDArray[np.float32]
+
+
+def made_rows(n: int, seed: int = 0) -> Rows:
+    """Rows around some 20 others."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).standard_normal((20, WIDTH))
+    made = centres[rng.integers(0, 20, n)] + 0.3 * rng.standard_normal((n, WIDTH))
+    return made.astype(np.float32)
+
+
+HASHER = ProjectionHash(24, projection="random", random_state=0).fit(made_rows(500))
+UNIT = ProjectionHash(24, projection="random", normalize=True, random_state=0).fit(made_rows(500))
+
+
+def in_cells(
+    n_cells: int = 9, probes: int = ALL, hasher: Any = HASHER, **options: Any
+) -> Collection:
+    index = CellIndex(hasher.spec_, n_cells, probes=probes)
+    return Collection.create(None, hasher, index=index, **options)
+
+
+def tables_of(collection: Collection) -> list[CellTables]:
+    store: Any = collection._open_store
+    segments = store.snapshot.coded.segments
+    return [s.tables for s in segments if isinstance(s.tables, CellTables)]
+
+
+def require_same(found: Any, expected: Any) -> None:
+    assert np.array_equal(found.ids, expected.ids)
+    assert np.array_equal(found.distances, expected.distances)
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "upsert", "remove", "compact", "pickle"]),
+        st.integers(1, 120),
+        st.integers(0, 2**32),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    _STEPS,
+    st.sampled_from(["l2", "cosine", "ip"]),
+    st.sampled_from(["float32", "int8", "csr", None]),
+    st.sampled_from(["codes", "estimate"]),
+    st.sampled_from([1, 7, 60]),
+    st.booleans(),
+)
+def test_with_all_cells_it_finds_what_a_flat_collection_finds(
+    steps: list[tuple[str, int, int]],
+    metric: str,
+    vectors: str | None,
+    first: str,
+    k: int,
+    filtered: bool,
+) -> None:
+    hasher = UNIT if metric == "cosine" else HASHER
+    options: dict[str, Any] = {"metric": metric, "vectors": vectors, "oversample": 2}
+    both = [in_cells(hasher=hasher, **options), Collection.create(None, hasher, **options)]
+    for collection in both:
+        collection.add(made_rows(80, 7))
+    for act, n, seed in steps:
+        rng = np.random.default_rng(seed)
+        rows: Any = made_rows(n, seed)
+        given_rows = sp.csr_matrix(rows) if vectors == "csr" else rows
+        ids = rng.permutation(300)[:n]
+        gone = rng.permutation(both[1].ids)[: n // 2]
+        for place, collection in enumerate(both):
+            if act == "add":
+                collection.add(given_rows)
+            elif act == "upsert":
+                collection.upsert(given_rows, ids=ids)
+            elif act == "remove":
+                collection.remove(gone)
+            elif act == "compact":
+                collection.compact()
+            else:
+                both[place] = pickle.loads(pickle.dumps(collection))
+            both[place].verify()
+    queries = made_rows(6, 1)
+    allow = both[1].ids[::2] if filtered else None
+    for some in (queries, queries[:1]):
+        require_same(
+            both[0].search(some, k, first=first, allow=allow),
+            both[1].search(some, k, first=first, allow=allow),
+        )
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+@pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
+def test_a_search_finds_the_nearest_of_the_cells_it_looks_into(metric: str, stage: str) -> None:
+    hasher = UNIT if metric == "cosine" else HASHER
+    rows, queries = made_rows(600), made_rows(8, 1)
+    collection = in_cells(20, 3, hasher, metric=metric)
+    flat = Collection.create(None, hasher, metric=metric)
+    for one in (collection, flat):
+        one.add(rows)
+    (tables,) = tables_of(collection)
+    centres = tables.centres
+    assert isinstance(centres, VectorCentres)
+
+    def unit(some: Rows) -> Rows:
+        return some / np.linalg.norm(some, axis=1, keepdims=True) if metric == "cosine" else some
+
+    def apart(some: Rows) -> Any:
+        return np.square(unit(some)[:, None] - centres.vectors[None].astype(float)).sum(axis=2)
+
+    own = apart(rows).argmin(axis=1)
+    scores = -queries @ centres.vectors.T if metric == "ip" else apart(queries)
+    cells = scores.argsort(axis=1)[:, :3]
+    for q in range(8):
+        query = queries[q : q + 1]
+        found = collection.search(query, 4, stage=stage, oversample=2)
+        allowed = np.flatnonzero(np.isin(own, cells[q]))
+        assert 4 <= len(allowed) < 600
+        first = "codes" if stage == "codes" else "estimate"
+        wanted = flat.search(query, 4, stage=stage, oversample=2, first=first, allow=allowed)
+        require_same(found, wanted)
+
+
+def test_more_probes_find_more_and_explain_says_what_was_looked_at() -> None:
+    rows, queries = made_rows(900), made_rows(20, 1)
+    collection = in_cells(30, 2)
+    collection.add(rows)
+    truth = bitkin.evaluate.nearest(rows, queries, 5).ids
+    recalls = [
+        (collection.search(queries, 5, probes=p).ids[:, :, None] == truth[:, None]).any(1).mean()
+        for p in (1, 4, 30)
+    ]
+    assert recalls[0] < recalls[1] <= recalls[2]
+    explained = collection.explain(queries, 5, probes=3)
+    assert list(explained.stages) == ["encode", "cells", "estimate of rows in cells", "exact"]
+    cells = explained.stages["cells"]
+    assert (cells.rows_in, cells.rows_out) == (20 * 30, 20 * 3)
+    assert 0 < explained.stages["estimate of rows in cells"].rows_in < 20 * 300
+    assert "CellIndex" in str(explained)
+
+
+def test_filters_and_large_k_go_over_all_rows_where_cells_hold_too_few() -> None:
+    rows, queries = made_rows(700), made_rows(5, 1)
+    collection, flat = in_cells(40, 1), Collection.create(None, HASHER)
+    for one in (collection, flat):
+        one.add(rows)
+    few = np.arange(0, 700, 31)
+    many = np.setdiff1d(np.arange(700), few)
+    for k, allow in ((3, few), (650, None), (600, many)):
+        for first in ("codes", "estimate"):
+            require_same(
+                collection.search(queries, k, allow=allow, first=first),
+                flat.search(queries, k, allow=allow, first=first),
+            )
+    assert not np.isin(collection.search(queries, 3, allow=many).ids, few).any()
+
+
+def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 500)
+    collection = Collection.create(None, HASHER, index="auto")
+    collection.add(made_rows(400))
+    assert collection.explain(made_rows(1), 3, probes=2).index == "FlatIndex"
+    with pytest.warns(UserWarning, match="look into 16 cells"):
+        collection.add(made_rows(200, 3))
+    assert collection.explain(made_rows(1), 3).index == "CellIndex"
+    collection.add(made_rows(200, 4))  # said once
+    copied = pickle.loads(pickle.dumps(collection))
+    require_same(copied.search(made_rows(4), 3), collection.search(made_rows(4), 3))
+
+
+def test_winner_take_all_codes_are_compared_in_cells() -> None:
+    rows = made_rows(600)
+    hasher = WTAHash(33, 8, random_state=0).fit(rows)
+    collection, flat = (
+        Collection.create(None, hasher, index=index)
+        for index in (CellIndex(hasher.spec_, 12, probes=ALL), "flat")
+    )
+    for one in (collection, flat):
+        one.add(rows)
+    queries = np.vstack([made_rows(4, 1), np.zeros((1, WIDTH), dtype=np.float32)])
+    require_same(collection.search(queries, 5), flat.search(queries, 5, first="codes"))
+    with pytest.raises(InvalidInputError, match="in cells of a WTAHash"):
+        collection.search(queries, 5, first="estimate")
+
+
+@pytest.mark.parametrize("probes", [0, -1, 2.5, "many", True])
+def test_impossible_probes_are_refused(probes: Any) -> None:
+    collection = in_cells()
+    collection.add(made_rows(100))
+    with pytest.raises(InvalidInputError, match="probes must be"):
+        collection.search(made_rows(1), 3, probes=probes)
+
+
+def test_probes_are_refused_where_there_will_be_no_cells() -> None:
+    collection = Collection.create(None, HASHER)
+    collection.add(made_rows(100))
+    for ask in (collection.search, collection.explain):
+        with pytest.raises(InvalidInputError, match="Create it with index='cells'"):
+            ask(made_rows(1), 3, probes=4)
+
+
+def test_queries_that_are_codes_go_over_all_rows() -> None:
+    collection, flat = in_cells(20, 1), Collection.create(None, HASHER)
+    for one in (collection, flat):
+        one.add(made_rows(300))
+    codes = HASHER.encode(made_rows(4, 1))
+    require_same(collection.search(codes, 5, stage="codes"), flat.search(codes, 5, stage="codes"))
+
+
+@pytest.mark.parametrize("n", [1, 5, 63, 64, 65, 300])
+def test_centres_of_vectors_are_means_of_their_rows(n: int) -> None:
+    rows = made_rows(2000)
+    centres = find_vector_centres(rows, n, 2000, 0)
+    own = centres.assign(rows)
+    apart = np.square(rows[:, None] - centres.vectors[None].astype(float)).sum(axis=2)
+    assert np.mean(own == apart.argmin(axis=1)) > 0.999  # but for ties in float32
+    means = np.array([rows[own == c].mean(axis=0) for c in np.unique(own)])
+    assert np.abs(means - centres.vectors[np.unique(own)]).mean() < 0.1
+    chosen = centres.choose(rows[:50], 7)
+    assert chosen.shape == (50, min(7, n))
+    assert np.mean(chosen == apart[:50].argsort(axis=1)[:, :7]) > 0.99
+
+
+def test_of_many_groups_of_vectors_the_nearest_are_looked_into() -> None:
+    rows = made_rows(3000)
+    centres = VectorCentres(rows[:2000], 2000)
+    apart = np.square(rows[2000:, None] - rows[None, :2000]).sum(axis=2)
+    assert np.mean(centres.assign(rows[2000:]) == apart.argmin(axis=1)) > 0.9
+    assert sorted(centres.choose(rows[:1], ALL)[0]) == list(range(2000))
