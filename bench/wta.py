@@ -172,11 +172,14 @@ def peak_mb() -> float:
 
 def memory() -> None:
     """Peak memory of a process that fits and encodes rows of ten million features."""
-    X = sparse_rows(sized(1000, 10), 10**7)
+    n_features = sized(10**7, 10**5)
+    X = sparse_rows(sized(1000, 10), n_features)
     before = peak_mb()
     bitkin.WTAHash(N_HASHES, "auto").fit(X).encode(X)
     peak = peak_mb()
-    report("memory for 10,000,000 features", peak_mb=peak, before_mb=before, wanted_at_most=500)
+    report(
+        f"memory for {n_features:,} features", peak_mb=peak, before_mb=before, wanted_at_most=500
+    )
 
 
 if __name__ == "__main__":
