@@ -56,6 +56,7 @@ def _collection(n_bits: int, kept: str, index: str) -> Callable[[Rows, str], Sea
             None, hasher, vectors=kept, metric=metric, index=index
         )
         collection.add(rows)
+        collection.compact()  # room for more rows, which the others' files have none of either
 
         def search(queries: Rows, oversample: int) -> Found:
             return collection.search(queries, K, oversample=oversample).ids
@@ -123,7 +124,7 @@ def _hnswlib(rows: Rows, metric: str) -> Searcher:
 def _usearch(rows: Rows, metric: str) -> Searcher:
     from usearch.index import Index
 
-    index = Index(ndim=rows.shape[1], metric="l2sq", dtype="f16", connectivity=16)
+    index: Any = Index(ndim=rows.shape[1], metric="l2sq", dtype="f16", connectivity=16)
     index.add(np.arange(len(rows)), rows, threads=1)
 
     def search(queries: Rows, ef: int) -> Found:

@@ -370,7 +370,7 @@ class Collection(Closes):
         >>> _ = collection.add(X)
         >>> explained = collection.explain(X[:5], k=10)
         >>> print(explained)  # doctest: +ELLIPSIS
-        first stage: estimate (estimating all 3,000 rows is 0.05 of the work of
+        first stage: estimate (estimating all 3,000 rows is 0.03 of the work of
         comparing codes and estimating the best 1,000)
         FlatIndex, 5 queries; all numbers are per query
         stage                  µs per query   rows in   rows out

@@ -1,8 +1,10 @@
-"""The fast lane of a collection: one dense query, in one compiled call.
+"""The fast lane of a collection: one dense query, from its vector to the rows that are to be
+measured, in one compiled call.
 
 It goes through the stages of `Funnel`, by the same kernels, and so gives the same answer to the
-last bit; what it does not cover goes through the funnel. It covers collections that keep float32
-vectors and codes in one segment, searched by the estimate first and vectors last, without a filter.
+last bit; what it does not cover goes through the funnel. It covers collections that keep dense
+vectors, and codes in one segment, searched by the estimate first and vectors last, without a
+filter.
 """
 
 from __future__ import annotations
@@ -13,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.arrays import Batch, FloatRows
-from bitkin.index.results import Neighbors
+from bitkin.arrays import Batch, Ids
 from bitkin.index.scan_parts import n_workers
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.search.lane import search_lane_into
+from bitkin.kernels.search.lane import scan_lane_into
 from bitkin.rescoring.estimate import Scorer
 from bitkin.rescoring.estimate_scan import EstimateStretch, scan_room, scan_widths
 from bitkin.rescoring.pair_distances import METRIC_CODES
@@ -27,17 +28,17 @@ class LaneRows(NamedTuple):
     """All rows of a collection as the lane takes them."""
 
     stretch: EstimateStretch
-    vectors: FloatRows
-    """float32, read-only, in the order of the corrections of the stretch."""
     n_rows: int
+    first_slot: int
+    """Of the rows, where they stand in the order of slots; else 0."""
 
 
 class _Room(NamedTuple):
     """Where one thread works on queries of which `keep` rows are measured."""
 
     keep: int
-    arrays: Any
-    """What `search_lane_into` works in."""
+    work: Any
+    """What `scan_lane_into` works in, up to what it finds."""
 
 
 class Lane:
@@ -61,26 +62,32 @@ class Lane:
         self._widths = scan_widths(query_bits, self._n_words)
         self._rooms = threading.local()
 
-    def nearest(self, rows: LaneRows, query: Batch, keep: int, k: int) -> Neighbors | None:
-        """Return the k nearest of a lone query, of the best `keep` by the estimate; None where the
-        funnel must be asked: of other queries than one row of float32, with too few rows, with so
-        many that several threads share them, and where numbers leave the range of float32.
+    def best(self, rows: LaneRows, query: Batch, keep: int) -> tuple[Ids, Ids] | None:
+        """Return the ids of the best `keep` rows of a lone query by the estimate, and their slots.
+
+        None where the funnel must be asked: of other queries than one row of float32, with too few
+        rows, with so many that several threads share them, and where numbers leave the range of
+        float32.
         """
-        if not self._scorer.takes_lone(query):
-            return None
         stretch = rows.stretch
-        n_blocks = stretch.last - stretch.first
-        if rows.n_rows < keep or n_workers(n_blocks, self._n_words * self._query_bits, 1) > 1:
+        n_blocks, n_planes = stretch.last - stretch.first, self._n_words * self._query_bits
+        if (
+            not self._scorer.takes_lone(query)
+            or rows.n_rows < keep
+            or n_workers(n_blocks, n_planes, 1) > 1
+        ):
             return None
         room: _Room | None = getattr(self._rooms, "last", None)
         if room is None or room.keep != keep:
             room = self._rooms.last = self._new_room(stretch, keep)
-        found = Neighbors(np.empty((1, k), dtype=np.int64), np.empty((1, k)))
+        ids, slots = np.empty((1, keep), dtype=np.int64), np.empty(keep, dtype=np.int64)
         arguments: Any = (
-            read_only(query)[0], *self._model, *stretch, self._has_small, rows.vectors,
-            *self._widths, *room.arrays, found.distances[0], found.ids[0],
+            read_only(query)[0], *self._model, *stretch, self._has_small, *self._widths,
+            *room.work, ids, slots,
         )  # fmt: skip
-        return found if search_lane_into(*arguments) else None
+        if scan_lane_into(*arguments) < keep:
+            return None
+        return ids[0], slots + rows.first_slot if rows.first_slot else slots
 
     def _new_room(self, stretch: EstimateStretch, keep: int) -> _Room:
         n_bits, n_words = self._n_bits, self._n_words
@@ -89,22 +96,16 @@ class Lane:
             np.empty((1, self._query_bits, n_words), dtype=np.uint64),
             np.empty(1, dtype=np.int64),
             np.empty((1, 4)),
-            np.empty(keep, dtype=np.int64),
-            np.empty((1, keep), dtype=np.int64),
         ]
-        return _Room(
-            keep,
-            (
-                np.empty(n_bits, dtype=np.float32),
-                np.empty(n_bits),
-                np.empty(n_words, dtype=np.uint64),
-                np.empty(n_bits, dtype=np.int32),
-                np.empty(1),
-                *written,
-                *map(read_only, written),
-                *scan_room(stretch, 1, keep),
-                np.empty((1, keep)),
-                np.empty(8),
-                np.empty((2, keep)),
-            ),
+        work = (
+            np.empty(n_bits, dtype=np.float32),
+            np.empty(n_bits),
+            np.empty(n_words, dtype=np.uint64),
+            np.empty(n_bits, dtype=np.int32),
+            np.empty(1),
+            *written,
+            *map(read_only, written),
+            *scan_room(stretch, 1, keep),
+            np.empty((1, keep)),
         )
+        return _Room(keep, work)

@@ -30,7 +30,6 @@ from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_row
 from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import Stretches
-from bitkin.kernels.blocks import read_only
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
@@ -172,21 +171,17 @@ class CollectionSnapshot:
         return self._lane_rows[0]
 
     def _as_lane_rows(self) -> LaneRows | None:
-        kept, vectors = self.kept, self.kept.vectors
+        kept = self.kept
         if isinstance(self.index, CellIndex):  # whose rows are in cells by now
             return None
-        if kept.corrections is None or len(self.coded.segments) != 1:
-            return None
-        if not isinstance(vectors, DenseVectors) or vectors.dtype != np.float32:
+        if kept.vectors is None or kept.vectors.sparse or kept.corrections is None:
             return None
         rows = self._with_corrections(self.coded.whole)
         if len(rows.parts) != 1:
             return None
-        [stretch], array = rows.parts, vectors.column.array
+        [stretch] = rows.parts
         first = kept.slots.first_in_order(stretch.ids[: stretch.n])
-        if first is not None:  # corrections stand in the order of rows, and so do vectors
-            array = array[first : first + stretch.n]
-        return LaneRows(stretch, read_only(array), rows.n_rows)
+        return LaneRows(stretch, rows.n_rows, first or 0)
 
     def _with_corrections(self, rows: Stretches) -> EstimateRows:
         if self.kept.corrections is None:
@@ -238,13 +233,16 @@ class CollectionSnapshot:
         """Return vectors of rows that are there where they stand, or gathered where they are kept
         in steps; None where they are sparse.
         """
-        vectors, slots = self.kept.vectors, self.kept.slots
+        return self.vectors_in_slots(self.kept.slots.slots_of(row_ids))
+
+    def vectors_in_slots(self, slots: Ids) -> VectorsInPlace | None:
+        """Return what `vectors_in_place` does, for rows of which the slots are known."""
+        vectors = self.kept.vectors
         if isinstance(vectors, DenseVectors):
-            return VectorsInPlace(vectors.column.array, slots.slots_of(row_ids))
+            return VectorsInPlace(vectors.column.array, slots)
         if vectors is None or vectors.sparse:
             return None
-        gathered = vectors.gather(slots.slots_of(row_ids))
-        return VectorsInPlace(gathered, np.arange(len(row_ids)))
+        return VectorsInPlace(vectors.gather(slots), np.arange(len(slots)))
 
 
 class MemoryStore:

@@ -15,6 +15,7 @@ from bitkin.collection.results import Hits
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors.rows import lone_as_row
+from bitkin.rescoring.exact import nearest_by_vectors
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.row_lengths import warn_of_zero_queries
 from bitkin.sets.members import is_matrix
@@ -83,7 +84,15 @@ def _through_lane(
     if len(funnel.steps) != 2 or first.stage != "scan" or last.stage != "exact":
         return None
     rows = snapshot.lane_rows
-    return None if rows is None else lane.nearest(rows, query, first.keep, last.keep)
+    best = None if rows is None else lane.best(rows, query, first.keep)
+    if best is None:
+        return None
+    ids, here = best[0][None], snapshot.vectors_in_slots(best[1])
+    found = nearest_by_vectors(
+        ids, ids, snapshot.vectors, query, funnel.metric, last.keep, in_place=here
+    )
+    warn_of_zero_queries(query, found, funnel.metric, 0)
+    return found
 
 
 def _rows_for(

@@ -35,9 +35,9 @@ _NEAREST = 10
 _FEWEST_QUERIES, _MOST_QUERIES = 8, 64
 _MOST_PAIRS = 1 << 24  # of queries and rows, as far as the fewest queries permit
 # Nanoseconds on a Xeon of 2021, one thread: a word compared; a row converted and offered; a row of
-# a shortlist fetched, each word of it looked up, and ranked. Ratios change little from machine to
-# machine.
-_COMPARE, _OFFER, _FETCH, _LOOK_UP = 0.12, 0.4, 40.0, 8.0
+# a shortlist fetched, each word of it looked up, and ranked; one more stage, whatever its rows.
+# Ratios change little from machine to machine.
+_COMPARE, _OFFER, _FETCH, _LOOK_UP, _STAGE = 0.12, 0.4, 40.0, 8.0, 30_000.0
 
 
 class FirstStage(NamedTuple):
@@ -144,7 +144,8 @@ class FirstStageChooser:
 
     def _cost_of_codes(self, n_rows: int, by_codes: int) -> float:
         n_words = self.scorer.model.spec.plane_words
-        return n_rows * n_words * _COMPARE + by_codes * (_FETCH + n_words * _LOOK_UP)
+        shortlist = by_codes * (_FETCH + n_words * _LOOK_UP) + _STAGE
+        return n_rows * n_words * _COMPARE + shortlist
 
     def _cost_of_estimate(self, n_rows: int) -> float:
         n_words = self.scorer.model.spec.plane_words

@@ -1,8 +1,10 @@
-"""The fast lane: a whole search of one query in one call, from the vector to its nearest rows.
+"""The fast lane: the first stages of a search for one query in one call, from its vector to the
+slots of the rows that are to be measured.
 
 The stages are those that `Funnel` goes through with `first="estimate"`, and the same kernels:
-encode, scan all rows by the estimate, measure the best. What is spared is the way between them:
-views, arrays, look-ups and calls from Python take as long as the stages for some ten thousand rows.
+encode, scan all rows by the estimate, look up where the vectors of the best stand. What is spared
+is the way between them: views, arrays, look-ups and calls from Python take as long as the stages
+for some ten thousand rows.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import numpy as np
 from bitkin.kernels._kernel import kernel
 from bitkin.kernels.search.estimate import prepare_query_into
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
-from bitkin.kernels.search.ranking import nearest_rows_into
 
 
 @kernel
@@ -31,7 +32,7 @@ def _place_of(id, ids, n):
 
 
 @kernel
-def search_lane_into(
+def scan_lane_into(
     row,
     components,
     offset,
@@ -49,7 +50,6 @@ def search_lane_into(
     corrections,
     slots,
     has_small,
-    vectors,
     bs,
     ws,
     projected,
@@ -61,14 +61,10 @@ def search_lane_into(
     planes,
     totals,
     terms,
-    places,
-    scan_ids,
     small_view,
     planes_view,
     totals_view,
     terms_view,
-    places_view,
-    scan_ids_view,
     wide,
     wide_view,
     weights,
@@ -79,22 +75,18 @@ def search_lane_into(
     limits,
     last_ids,
     kept_sizes,
-    scan_scores,
-    lanes,
-    bounds,
-    best,
+    best_scores,
     best_ids,
+    best_slots,
 ):
-    """The k nearest of all rows to one query: the best M by the estimate, and of those by vectors.
+    """The best M of all rows by the estimate for one query, and their slots.
 
-    The query and the model as `prepare_query_into` takes them; rows as `scan_estimates_into` does,
-    and their vectors, float32[N, D], in the order of corrections. Then the work of all stages:
-    `projected`, `seen`, `words`; `sizes`, `steps`; what one stage writes and another one reads,
-    float32[1, C], uint64[1, B, W], int64[1], float64[1, 4], int64[M], int64[1, M], once as it is
-    and once read-only, so that kernels are compiled once; from `wide` on that of the scan, with
-    float64[1, M]; `lanes`, `bounds` of `nearest_rows_into`. -> float64[k], int64[k], with infinity
-    and −1 behind the last one. Returns whether all numbers stayed in range: unless they did,
-    nothing that was written counts.
+    The query and the model as `prepare_query_into` takes them; rows as `scan_estimates_into` does.
+    Then the work of all stages: `projected`, `seen`, `words`; `sizes`, `steps`; what one stage
+    writes and another one reads, float32[1, C], uint64[1, B, W], int64[1], float64[1, 4], once as
+    it is and once read-only, so that kernels are compiled once; from `wide` on that of the scan.
+    -> float64[1, M], int64[1, M], int64[M]. Slots are those of `slots`, or places of rows where
+    there are none. Returns how many rows there are, −1 where numbers left the range of float32.
     """
     for w in range(words.shape[0]):
         words[w] = np.uint64(0)
@@ -106,21 +98,17 @@ def search_lane_into(
         seen, terms[0], small[0], words,
     )  # fmt: skip
     if not within:
-        return False
+        return -1
     quantize_queries_into(small_view, sizes, planes, totals, steps)
     terms[0, 3] *= steps[0]
     scan_estimates_into(
         tiles, ids, first_block, last_block, n, mask, corrections, slots, has_small,
         planes_view, totals_view, terms_view, bs, ws, True, True, wide, wide_view, weights, near,
-        scores, kept_scores, kept_ids, limits, last_ids, kept_sizes, scan_scores, scan_ids,
+        scores, kept_scores, kept_ids, limits, last_ids, kept_sizes, best_scores, best_ids,
     )  # fmt: skip
     found = 0
-    while found < len(places) and scan_ids[0, found] >= 0:
-        place = _place_of(scan_ids[0, found], ids, n)
-        places[found] = slots[place] if len(slots) > 0 else place
+    while found < len(best_slots) and best_ids[0, found] >= 0:
+        place = _place_of(best_ids[0, found], ids, n)
+        best_slots[found] = slots[place] if len(slots) > 0 else place
         found += 1
-    beyond = nearest_rows_into(
-        vectors, places_view[:found], scan_ids_view[0][:found], row, metric, lanes, bounds, best,
-        best_ids,
-    )  # fmt: skip
-    return beyond == 0
+    return found
