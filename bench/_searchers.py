@@ -58,13 +58,16 @@ def _collection(n_bits: int, kept: str, index: str) -> Callable[[Rows, str], Sea
         collection.add(rows)
         collection.compact()  # room for more rows, which the others' files have none of either
 
-        def search(queries: Rows, oversample: int) -> Found:
-            return collection.search(queries, K, oversample=oversample).ids
+        def search(queries: Rows, setting: int) -> Found:
+            if index == "cells":
+                return collection.search(queries, K, probes=setting, oversample=_WITH_CELLS).ids
+            return collection.search(queries, K, oversample=setting).ids
 
         n_bytes = collection.nbytes + sum(
             array.nbytes for array in vars(hasher).values() if isinstance(array, np.ndarray)
         )
-        return Searcher(search, (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100), n_bytes)
+        settings = _PROBES if index == "cells" else (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)
+        return Searcher(search, settings, n_bytes)
 
     return build
 
@@ -102,6 +105,7 @@ def _faiss(
     return build
 
 
+_WITH_CELLS = 5  # oversample, where probes are the knob
 _EFS = (10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 

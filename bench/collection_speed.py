@@ -5,9 +5,10 @@
 
 One thread, CPU microseconds per query: lone queries, one call each, and batches of 100. Every
 method is built once, with its build time and the bytes that its search needs; for each target
-recall@10 it gets the quickest setting of its own knob (oversample, efSearch, nprobe) that reaches
-it, and all of them then search in turn. hnswlib and usearch take part where they are installed
-(`pip install 'bitkin[rivals]'`); the made set, a million rows, is real ones with noise.
+recall@10 it gets the quickest setting of its own knob (oversample, or probes with `--index cells`;
+efSearch; nprobe) that reaches it, and all of them then search in turn. hnswlib and usearch take
+part where they are installed (`pip install 'bitkin[rivals]'`); the made set, a million rows, is
+real ones with noise.
 
 The last lines count: in how many settings (set, recall, lone or batch) a rival is behind the best
 of ours that needs no more bytes, and by how much the others are ahead.
