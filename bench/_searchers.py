@@ -5,6 +5,7 @@ one face, each with the knob that trades time for recall.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,9 @@ class Method:
 
 def _collection(n_bits: int, kept: str, index: str) -> Callable[[Rows, str], Searcher]:
     def build(rows: Rows, metric: str) -> Searcher:
-        hasher = bitkin.ProjectionHash(n_bits=min(n_bits, rows.shape[1]), random_state=0).fit(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # more bits than features are meant
+            hasher = bitkin.ProjectionHash(n_bits=n_bits, random_state=0).fit(rows)
         collection = bitkin.Collection.create(
             None, hasher, vectors=kept, metric=metric, index=index
         )
