@@ -138,20 +138,18 @@ def nearest_centres(words: Words, centres: CellCentres) -> Cells:
     def assign(first: int) -> None:
         some = slice(first, first + _ROWS_PER_PIECE)
         room = choice_room(centres, 1)
-        distances = np.empty((len(cells[some]), 1), dtype=np.int32)
-        choose_cells_into(
-            *centres.grouped, len(centres), words[some], *widths, *room, cells[some], distances
-        )
+        choose_cells_into(*centres.grouped, len(centres), words[some], *widths, *room, cells[some])
 
     threads.run(assign, range(0, len(words), _ROWS_PER_PIECE))
     return cells[:, 0].astype(np.uint32)
 
 
-def choice_room(centres: CellCentres, n_chosen: int) -> tuple[Distances, Ids, Distances]:
-    """Return what choosing cells takes: room, groups looked into, and their distances."""
+def choice_room(centres: CellCentres, n_chosen: int) -> tuple[Distances, Ids]:
+    """Return what choosing cells takes: room for distances, and for groups that are looked into."""
+    n_cells = len(centres)
     n_looked = centres.groups_for(n_chosen)
-    room = np.empty(TILE + -(-len(centres) // TILE), dtype=np.int32)
-    return room, np.empty(n_looked, dtype=np.int64), np.empty(n_looked, dtype=np.int32)
+    room = np.empty(TILE + n_cells // TILE + 1 + max(n_looked, n_chosen), dtype=np.int32)
+    return room, np.empty(n_looked, dtype=np.int64)
 
 
 def find_centres(sample: Words, n_cells: int, n_rows: int, seed: int) -> CellCentres:

@@ -172,26 +172,17 @@ class CellSearch(NamedTuple):
         room = self._room(centres, len(words))
         widths = block_widths(*words.shape[1:])
         choose_cells_into(*centres.grouped, len(centres), words, *widths, *room)
-        return room[-2]
+        return room[-1]
 
-    def _room(
-        self, centres: CellCentres, n_queries: int
-    ) -> tuple[Distances, Ids, Distances, Ids, Distances]:
+    def _room(self, centres: CellCentres, n_queries: int) -> tuple[Distances, Ids, Ids]:
         """Return what finding cells takes, and room for those that every query looks into."""
         n_chosen = min(self.probes, len(centres))
-        shape = n_queries, n_chosen
-        return (
-            *choice_room(centres, n_chosen),
-            np.empty(shape, dtype=np.int64),
-            np.empty(shape, dtype=np.int32),
-        )
+        return *choice_room(centres, n_chosen), np.empty((n_queries, n_chosen), dtype=np.int64)
 
 
-def _given_cells(cells: Ids) -> tuple[Distances, Ids, Distances, Ids, Distances]:
+def _given_cells(cells: Ids) -> tuple[Distances, Ids, Ids]:
     """Return what finding cells takes where these are to be taken."""
-    nothing = np.empty(0, dtype=np.int32)
-    lanes = np.empty(TILE, dtype=np.int32)
-    return lanes, np.empty(0, dtype=np.int64), nothing, cells, nothing[None]
+    return np.empty(TILE, dtype=np.int32), np.empty(0, dtype=np.int64), cells
 
 
 def _code_centres(tables: CellTables) -> CellCentres:

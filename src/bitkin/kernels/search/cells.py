@@ -225,40 +225,30 @@ def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, dis
 
 
 @kernel
-def _choose_cells(
-    tiles, numbers, groups, n_cells, query, ps, ws, room, looked, looked_distances, cells, distances
-):
+def _choose_cells(tiles, numbers, groups, n_cells, query, ps, ws, room, looked, cells):
     """The nearest centres of a query, nearest first, of the groups that are nearest.
 
     Centres uint64[T, P, W, 64], each tile a group, of which place i is that of cell `numbers[i]`,
     uint32[64·T]; groups uint64[G, P, W, 64] hold what is most frequent in every tile. With
-    `looked`, int64[L] and int32[L], as long as there are tiles all of them are looked into. Room is
-    int32[64 + T] -> int64[M], int32[M].
+    `looked`, int64[L], as long as there are tiles all of them are looked into. Room is
+    int32[64 + T + max(L, M)] -> int64[M].
     """
-    n_looked = -1
+    distances, n_looked = room[TILE + len(tiles) :], -1
     if len(looked) < len(tiles):
         n_looked = len(looked)
-        _nearest_places(
-            groups, looked, -1, len(tiles), query, ps, ws, room, looked, looked_distances
-        )
+        _nearest_places(groups, looked, -1, len(tiles), query, ps, ws, room, looked, distances)
     _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, room, cells, distances)
     for m in range(len(cells)):
         cells[m] = numbers[cells[m]]
 
 
 @kernel
-def choose_cells_into(
-    tiles, numbers, groups, n_cells, queries, ps, ws, room, looked, looked_distances, cells,
-    distances,
-):  # fmt: skip
-    """The nearest centres of every query, uint64[Q, P, W] -> int64[Q, M], int32[Q, M]; the rest is
-    as for `_choose_cells`.
+def choose_cells_into(tiles, numbers, groups, n_cells, queries, ps, ws, room, looked, cells):
+    """The nearest centres of every query, uint64[Q, P, W] -> int64[Q, M]; the rest is as for
+    `_choose_cells`.
     """
     for q in range(len(queries)):
-        _choose_cells(
-            tiles, numbers, groups, n_cells, queries[q], ps, ws, room, looked, looked_distances,
-            cells[q], distances[q],
-        )  # fmt: skip
+        _choose_cells(tiles, numbers, groups, n_cells, queries[q], ps, ws, room, looked, cells[q])
 
 
 @inlined_kernel
@@ -345,9 +335,7 @@ def nearest_in_cells_into(
     farther,
     room,
     looked,
-    looked_distances,
     cells,
-    cell_distances,
     kept_distances,
     kept_ids,
     sizes,
@@ -373,10 +361,7 @@ def nearest_in_cells_into(
         size, limit = (0, _FARTHEST) if begin else (sizes[q, 0], sizes[q, 1])
         own_distances, own_ids = kept_distances[q], kept_ids[q]
         if find:
-            _choose_cells(
-                centres, numbers, groups, n_cells, query, ps, ws, room, looked, looked_distances,
-                cells[q], cell_distances[q],
-            )  # fmt: skip
+            _choose_cells(centres, numbers, groups, n_cells, query, ps, ws, room, looked, cells[q])
         for probe in range(cells.shape[1]):
             at, count = bounds[cells[q, probe], 0], bounds[cells[q, probe], 1]
             for t in range(at, at + (count + TILE - 1) // TILE):
