@@ -53,9 +53,13 @@ def make(folder: Path) -> None:
     codes.save(folder / "Codes.bitkin")
     answers["Codes.symbols"] = codes.symbols()
 
-    for kind in (bitkin.FlatIndex, bitkin.MultiIndex, bitkin.BandIndex):
-        name = kind.__name__
-        index = kind(codes.spec)
+    for index in (
+        bitkin.FlatIndex(codes.spec),
+        bitkin.MultiIndex(codes.spec),
+        bitkin.BandIndex(codes.spec),
+        bitkin.CellIndex(codes.spec, n_cells=12, probes=3),
+    ):
+        name = type(index).__name__
         index.add(codes, ids=np.arange(len(codes)) * 3)
         index.remove([6, 30])
         index.save(folder / f"{name}.bitkin")

@@ -39,7 +39,7 @@ def test_codes(mmap: bool) -> None:
 
 
 @both_ways
-@pytest.mark.parametrize("name", ["FlatIndex", "MultiIndex", "BandIndex"])
+@pytest.mark.parametrize("name", ["FlatIndex", "MultiIndex", "BandIndex", "CellIndex"])
 def test_indexes(name: str, mmap: bool) -> None:
     found = saved(name, mmap).search(saved("Codes")[:9], 5)
     np.testing.assert_array_equal(found.ids, ANSWERS[f"{name}.ids"])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # A scan of the rows that a filter leaves costs less than the cells where it leaves so few times as
 # many as are in the cells, and misses none.
-_ALLOWED_PER_PROBED = 4
+_ALLOWED_PER_PROBED = 8
 _SAMPLE_BYTES = 1 << 28
 
 

@@ -18,7 +18,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import CellCentres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
-from bitkin.index.cells.search import CellSearch, SegmentRows, segments_of
+from bitkin.index.cells.search import CellSearch, ReadyRows
 from bitkin.index.cells.tables import (
     CellMaker,
     CellTables,
@@ -27,7 +27,6 @@ from bitkin.index.cells.tables import (
     cell_tables,
     members_of,
 )
-from bitkin.index.cells.vector_centres import VectorCentres
 from bitkin.index.flat import scan_nearest
 from bitkin.index.results import Neighbors, RaggedNeighbors, no_neighbors, require_fitting
 from bitkin.index.rows.files import parameters_of, rows_from
@@ -50,7 +49,7 @@ _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
 # Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
 # than the cells hold is answered by a scan of them, which misses none.
-_ALLOWED_PER_PROBED = 4
+_ALLOWED_PER_PROBED = 16
 
 
 class CellIndex(RowIndex):
@@ -120,7 +119,7 @@ class CellIndex(RowIndex):
         self._wanted_cells = _checked_cells(n_cells)
         self._probes = _checked_probes(probes)
         self._seed = resolve_seed(random_state)
-        self._ready: tuple[Snapshot, list[SegmentRows]] | None = None
+        self._ready: tuple[Snapshot, ReadyRows] | None = None
         super().__init__(spec)
 
     @classmethod
@@ -293,26 +292,22 @@ class CellIndex(RowIndex):
         probes = max((some.shape[1] for some in cells), default=0)
         return self._nearest(snapshot, queries, k, allow, least, probes, cells)
 
+    def _rows_of(self, snapshot: Snapshot, allow: Ids | None) -> ReadyRows:
+        """Return the rows of a snapshot as a search takes them; all of them are made ready once."""
+        if allow is not None:
+            return ReadyRows.from_snapshot(snapshot, allow)
+        ready = self._ready
+        if ready is None or ready[0] is not snapshot:
+            ready = snapshot, ReadyRows.from_snapshot(snapshot)
+            self._ready = ready
+        return ready[1]
+
     def _begin(
-        self,
-        snapshot: Snapshot,
-        queries: Codes,
-        allow: Ids | None,
-        probes: int,
-        cells: list[Ids] | None = None,
+        self, snapshot: Snapshot, queries: Codes, allow: Ids | None, probes: int
     ) -> CellSearch:
         """Start a search for queries of which none is empty."""
-        ready = self._ready
-        if allow is not None:
-            segments = segments_of(snapshot, allow)
-        elif ready is not None and ready[0] is snapshot:
-            segments = ready[1]
-        else:
-            segments = segments_of(snapshot)
-            self._ready = snapshot, segments
-        return CellSearch(
-            segments, snapshot.spec, len(snapshot), probes, read_only(queries.words), cells
-        )
+        ready, words = self._rows_of(snapshot, allow), read_only(queries.words)
+        return CellSearch(ready.segments, snapshot.spec, ready.n_rows, probes, words)
 
     def _nearest(
         self,
@@ -326,9 +321,6 @@ class CellIndex(RowIndex):
     ) -> Neighbors:
         if allow is not None and _leaves_few(snapshot, len(allow), probes):
             return scan_nearest(snapshot, queries, k, allow)
-        if cells is None and isinstance(_newest_centres(snapshot), VectorCentres):
-            # codes cannot be compared with centres that are vectors
-            return scan_nearest(snapshot, queries, k, allow)
         if queries.empty is not None:
             found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
             asked = np.flatnonzero(~queries.empty)
@@ -337,7 +329,12 @@ class CellIndex(RowIndex):
                 None if cells is None else [some[asked] for some in cells],
             )  # fmt: skip
             return found
-        found, fewest = self._begin(snapshot, queries, allow, probes, cells).nearest(k)
+        ready = self._rows_of(snapshot, allow)
+        if ready.by_vectors and cells is None:
+            return scan_nearest(snapshot, queries, k, allow)
+        words = read_only(queries.words)
+        search = CellSearch(ready.segments, snapshot.spec, ready.n_rows, probes, words, cells)
+        found, fewest = search.nearest(k)
         if fewest < min(k, least):
             short = np.flatnonzero(found.ids[:, min(k, least) - 1] < 0)
             found.ids[short], found.distances[short] = scan_nearest(

@@ -26,7 +26,7 @@ from bitkin.kernels.search.scan import block_widths
 from bitkin.randomness import Draws
 
 ROWS_PER_CELL = 32  # of the sample that centres are found from
-_FEWEST_GROUPS = 16  # of centres that are looked into, where there are as many
+_FEWEST_GROUPS = 8  # of centres that are looked into, where there are as many
 _ITERATIONS = 6
 _HALVINGS = 3  # of centres, each between better pivots
 _ROWS_PER_PIECE = 1 << 13
@@ -84,7 +84,7 @@ class CellCentres:
         few groups or many are chosen.
         """
         n_groups = -(-len(self) // TILE)
-        return min(n_groups, _FEWEST_GROUPS + n_groups // 32 + n_chosen // 2)
+        return min(n_groups, _FEWEST_GROUPS + n_groups // 32 + n_chosen)
 
 
 def _in_tiles(words: Words) -> Words:

@@ -43,6 +43,23 @@ class SegmentRows(NamedTuple):
     mask: Bitmap
 
 
+class ReadyRows(NamedTuple):
+    """The rows of a snapshot as a search takes them, made once for all searches."""
+
+    segments: list[SegmentRows]
+    n_rows: int
+    """At least as many as can be found."""
+    by_vectors: bool
+    """Whether centres are vectors, which codes cannot be compared with."""
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, allow: Ids | None = None) -> ReadyRows:
+        """Take all rows that can be found, or those allowed."""
+        segments = segments_of(snapshot, allow)
+        by_vectors = any(not isinstance(rows.tables.centres, CellCentres) for rows in segments)
+        return cls(segments, len(snapshot), by_vectors)
+
+
 def segments_of(snapshot: Snapshot, allow: Ids | None = None) -> list[SegmentRows]:
     """Return all rows that can be found, or those allowed, as kernels take them."""
     filled = [segment for segment in snapshot.segments if segment.n]
@@ -101,23 +118,24 @@ class CellSearch(NamedTuple):
         """Search all segments for some queries, one kernel call each; returns the fewest rows that
         were found for a query.
         """
-        words = self.words[part]
-        n_queries = len(words)
+        n_queries = len(ids)
+        words = self.words if n_queries == len(self.words) else self.words[part]
         widths = block_widths(words.shape[1], words.shape[2])
         shape = n_queries, _pool_room(k)
         kept_distances, kept_ids = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.int64)
         sizes = np.empty((n_queries, 2), dtype=np.int64)
         last, farther, fewest = len(self.segments) - 1, self.spec.n_symbols + 1, 0
         asked, room = None, None
-        no_centres = _code_centres(no_cells(*words.shape[1:]))
         for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
-            centres = _code_centres(tables) if self.chosen is None else no_centres
-            # segments whose centres are the same have their cells in common
-            find = self.chosen is None and centres is not asked
-            if self.chosen is not None:
+            if self.chosen is None:
+                centres = _code_centres(tables)
+                # segments whose centres are the same have their cells in common
+                find = centres is not asked
+                if find or room is None:
+                    asked, room = centres, self._room(centres, n_queries)
+            else:
+                centres, find = _code_centres(no_cells(*words.shape[1:])), False
                 room = _given_cells(self.chosen[number][part])
-            elif find or room is None:
-                asked, room = centres, self._room(centres, n_queries)
             fewest = nearest_in_cells_into(
                 *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
                 mask, words, *widths, k, number == 0, number == last, farther, *room,
