@@ -8,7 +8,7 @@ SOAK ?= 1
 # Test processes side by side. The threads of matrix products would only wait for each other's
 # cores, busily; and without bytecode every process that a test starts would compile the package.
 JOBS ?= auto
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+PYTEST := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 # What `make quick` runs, to be had in a minute: rooms and style of names, saved files, one contract
