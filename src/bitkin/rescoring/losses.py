@@ -37,7 +37,7 @@ from bitkin.rescoring.estimate import CodedRows
 from bitkin.rescoring.estimate_scan import EstimateRows, EstimateStretch
 from bitkin.rescoring.scan_parts import candidate_pool, scan_best
 
-LEVEL_BITS = 3  # of a loss: within 0.004 of the recall of losses that are not rounded
+LEVEL_BITS = 3  # of a loss: within 0.011 of the recall of losses that are not rounded
 MOST_LEVEL_BITS = 8
 N_TERMS = 4  # symbols per place that have a loss of their own, in large alphabets
 MOST_SYMBOLS = 1 << 12  # of an alphabet: a query has a loss for every symbol at every place
