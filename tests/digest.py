@@ -1,25 +1,23 @@
 """One small search of every kind, boiled down to a hash: the same everywhere, however it is run.
 
-Also a script: `python -m tests.digest`, with symbols and bits where one shape is enough.
+Also a script: `python -m tests.digest`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Sequence
 
 import numpy as np
 
 from bitkin import Codes, FlatIndex, distances
 
 
-def digest(n: int = 700, shapes: Sequence[tuple[int, int]] = ((70, 1), (20, 3))) -> str:
+def digest(n: int = 700) -> str:
     """Search `n` rows with one and several planes, in order and out of order, and hash all
     answers.
     """
     found = hashlib.sha256()
-    for n_symbols, bits in shapes:
+    for n_symbols, bits in ((70, 1), (20, 3)):
         pattern = (np.arange(n * n_symbols).reshape(n, n_symbols) * 2654435761 >> 7) % 2**bits
         codes = Codes.from_symbols(pattern, bits, empty=np.arange(n) % 50 == 49)
         index = FlatIndex(codes.spec)
@@ -37,5 +35,4 @@ def digest(n: int = 700, shapes: Sequence[tuple[int, int]] = ((70, 1), (20, 3)))
 
 
 if __name__ == "__main__":
-    shape = tuple(map(int, sys.argv[1:]))
-    print(digest(shapes=[shape]) if len(shape) == 2 else digest())
+    print(digest())

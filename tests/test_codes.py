@@ -61,7 +61,7 @@ def test_bytes_are_what_faiss_takes_and_distances_agree_with_it() -> None:
 @given(
     n=st.integers(0, 9),
     m=st.integers(0, 9),
-    n_symbols=st.integers(1, 128),  # wider ones, a second of compilation each, below
+    n_symbols=st.integers(1, 200),
     bits=st.integers(1, 5),
     seed=st.integers(0),
 )
