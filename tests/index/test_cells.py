@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin import CellIndex, Codes, CodeSpec, FlatIndex
+from bitkin import CellIndex, Codes, CodeSpec, FlatIndex, threads
 from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
 from bitkin.index.cells import cell_index
 from bitkin.index.cells.centres import CellCentres, find_centres, nearest_centres
@@ -178,6 +178,18 @@ def test_the_same_seed_gives_the_same_cells_whatever_the_threads(few_threads: No
         (tables,) = tables_of(filled(codes, random_state=seed))
         made.append((centres_of(tables).words.tobytes(), tables.arrays.rows.tobytes()))
     assert made[0] == made[1] != made[2]
+
+
+def test_a_lone_query_finds_what_it_finds_among_others(few_threads: None) -> None:
+    codes, queries = families(900), families(6, 1)
+    first, second = filled(codes, 16, probes=3), filled(codes[:300], 9, probes=2)
+
+    def search_alone(q: int) -> None:
+        for index, k in ((first, 4), (second, 4), (first, 40), (second, 1), (first, 4)):
+            found, alone = index.search(queries, k), index.search(queries[q : q + 1], k)
+            require_same(alone, (found.ids[q : q + 1], found.distances[q : q + 1]))
+
+    threads.run(search_alone, range(6))
 
 
 def test_narrow_filters_and_short_answers_are_scanned() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +100,8 @@ class CellSearch(NamedTuple):
         ids = np.empty((n_queries, k), dtype=np.int64)
         distances = np.empty((n_queries, k), dtype=np.int32)
         reach = min(k, self.n_rows)
+        if n_queries == 1 and len(self.segments) == 1 and self.chosen is None:
+            return Neighbors(ids, distances), self._nearest_of_one(reach, ids, distances)
         if n_queries <= _FEW_QUERIES:
             part = slice(0, n_queries)
             return Neighbors(ids, distances), self._nearest(part, reach, ids, distances)
@@ -114,6 +117,23 @@ class CellSearch(NamedTuple):
         fewest = threads.run(search, range(0, n_queries, step))
         return Neighbors(ids, distances), min(fewest)
 
+    def _nearest_of_one(self, k: int, ids: Ids, distances: Distances) -> int:
+        """Do as `_nearest` for a lone query and segment, in the room of this thread: making it
+        would take as long as the search.
+        """
+        tables, tiles, row_ids, n, mask = self.segments[0]
+        centres, widths = _code_centres(tables), block_widths(*self.words.shape[1:])
+        key = len(centres), self.probes, k
+        last = _lone.last
+        if last is None or last[0] != key:
+            last = _lone.last = key, (*self._room(centres, 1), *_pool(1, k))
+        arguments: Any = (
+            *centres.grouped, key[0], True, *tables.arrays, tiles, row_ids, tables.n, n, mask,
+            self.words, *widths, k, True, True, self.spec.n_symbols + 1, *last[1], ids, distances,
+        )  # fmt: skip
+        fewest: int = nearest_in_cells_into(*arguments)
+        return fewest
+
     def _nearest(self, part: slice, k: int, ids: Ids, distances: Distances) -> int:
         """Search all segments for some queries, one kernel call each; returns the fewest rows that
         were found for a query.
@@ -121,9 +141,7 @@ class CellSearch(NamedTuple):
         n_queries = len(ids)
         words = self.words if n_queries == len(self.words) else self.words[part]
         widths = block_widths(words.shape[1], words.shape[2])
-        shape = n_queries, _pool_room(k)
-        kept_distances, kept_ids = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.int64)
-        sizes = np.empty((n_queries, 2), dtype=np.int64)
+        pool = _pool(n_queries, k)
         last, farther, fewest = len(self.segments) - 1, self.spec.n_symbols + 1, 0
         asked, room = None, None
         for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
@@ -139,7 +157,7 @@ class CellSearch(NamedTuple):
             fewest = nearest_in_cells_into(
                 *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
                 mask, words, *widths, k, number == 0, number == last, farther, *room,
-                kept_distances, kept_ids, sizes, ids, distances,
+                *pool, ids, distances,
             )  # fmt: skip
         return fewest
 
@@ -208,6 +226,25 @@ def _code_centres(tables: CellTables) -> CellCentres:
     if not isinstance(tables.centres, CellCentres):
         raise InvalidInputError("cells must be chosen by vectors where their centres are vectors.")
     return tables.centres
+
+
+class _LoneRoom(threading.local):
+    """The room of a thread for lone queries, and for which searches it is."""
+
+    last: tuple[tuple[int, int, int], Any] | None = None
+
+
+_lone = _LoneRoom()
+
+
+def _pool(n_queries: int, k: int) -> tuple[Distances, Ids, Ids]:
+    """Return room for the candidates of queries, and for sizes and limits."""
+    shape = n_queries, _pool_room(k)
+    return (
+        np.empty(shape, dtype=np.int32),
+        np.empty(shape, dtype=np.int64),
+        np.empty((n_queries, 2), dtype=np.int64),
+    )
 
 
 def _pool_room(k: int) -> int:

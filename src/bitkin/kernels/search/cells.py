@@ -190,9 +190,9 @@ def _least_distance(tile, query, ps, ws, lanes):
 
 
 @kernel
-def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, distances):
-    """The `len(places)` nearest rows of uint64[T, P, W, 64] to a query, nearest first, ties by
-    lower place -> int64[M], int32[M].
+def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, distances, in_order):
+    """The `len(places)` nearest rows of uint64[T, P, W, 64] to a query, `in_order` nearest first,
+    ties by lower place -> int64[M], int32[M].
 
     Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
     from `n` on hold nothing. Room is int32[64 + T].
@@ -221,7 +221,8 @@ def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, dis
                 size += 1
             elif is_worse(distances[0], places[0], distance, place):
                 sink_candidate(distances, places, n_chosen, distance, place)
-    sort_candidates(distances, places, n_chosen)
+    if in_order:
+        sort_candidates(distances, places, n_chosen)
 
 
 @kernel
@@ -236,8 +237,10 @@ def _choose_cells(tiles, numbers, groups, n_cells, query, ps, ws, room, looked, 
     distances, n_looked = room[TILE + len(tiles) :], -1
     if len(looked) < len(tiles):
         n_looked = len(looked)
-        _nearest_places(groups, looked, -1, len(tiles), query, ps, ws, room, looked, distances)
-    _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, room, cells, distances)
+        _nearest_places(
+            groups, looked, -1, len(tiles), query, ps, ws, room, looked, distances, False
+        )
+    _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, room, cells, distances, True)
     for m in range(len(cells)):
         cells[m] = numbers[cells[m]]
 
