@@ -244,6 +244,17 @@ def test_centres_of_vectors_are_means_of_their_rows(n: int) -> None:
     assert np.mean(chosen == apart[:50].argsort(axis=1)[:, :7]) > 0.99
 
 
+@pytest.mark.parametrize("n", [5, 100, 1500])
+def test_numbers_beyond_float32_choose_each_cell_once(n: int) -> None:
+    rows = np.vstack([made_rows(n), 1e25 * made_rows(7, 1)]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        for centres in (VectorCentres(rows, 9), VectorCentres(rows, 9, by_product=True)):
+            for queries in (3e37 * made_rows(5, 2), rows[-5:]):
+                chosen = centres.choose(queries.astype(np.float32), n)
+                assert all(len(set(cells)) == n for cells in chosen.tolist())
+                assert 0 <= chosen.min() <= chosen.max() < n + 7
+
+
 def test_of_many_groups_of_vectors_the_nearest_are_looked_into() -> None:
     rows = made_rows(3000)
     centres = VectorCentres(rows[:2000], 2000)

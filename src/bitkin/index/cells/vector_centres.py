@@ -83,8 +83,7 @@ class VectorCentres:
         tiles, halves, numbers, groups, group_halves = self.grouped
         if by_product:
             halves, group_halves = (
-                read_only(np.where(np.isinf(some), some, np.float32(0.0)))
-                for some in (halves, group_halves)
+                read_only(np.zeros_like(some)) for some in (halves, group_halves)
             )
         # twice as many centres in whole groups as are chosen, at least
         n_looked = min(len(tiles), _FEWEST_GROUPS + len(tiles) // 16 + n_chosen // 8)
@@ -96,7 +95,7 @@ class VectorCentres:
         def choose(first: int) -> None:
             some = slice(first, first + _ROWS_PER_PIECE)
             nearest_vector_cells_into(
-                tiles, halves, numbers, groups, group_halves, queries[some],
+                tiles, halves, numbers, groups, group_halves, len(self), queries[some],
                 np.empty(LANES, dtype=np.float32), np.empty(n_looked, dtype=np.int64),
                 np.empty(n_looked, dtype=np.float32), np.empty(n_chosen, dtype=np.float32),
                 cells[some],
@@ -134,12 +133,12 @@ def find_vector_centres(
 
 
 def _in_tiles(vectors: FloatRows) -> tuple[FloatRows, FloatRows]:
-    """Return centres in tiles, and half their squared lengths, infinite where there is none."""
+    """Return centres in tiles, and half their squared lengths."""
     n_tiles = -(-len(vectors) // LANES)
     padded = np.zeros((n_tiles * LANES, vectors.shape[1]), dtype=np.float32)
     padded[: len(vectors)] = vectors
-    halves = np.full(len(padded), np.inf, dtype=np.float32)
-    halves[: len(vectors)] = 0.5 * np.einsum("ij,ij->i", vectors, vectors)
+    with np.errstate(over="ignore"):  # then cells are in no order, and rows may be missed
+        halves = (0.5 * np.einsum("ij,ij->i", padded, padded)).astype(np.float32)
     tiles = np.moveaxis(padded.reshape(n_tiles, LANES, -1), 1, 2)
     return read_only(tiles), read_only(halves)
 

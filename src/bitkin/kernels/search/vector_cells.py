@@ -4,12 +4,10 @@ groups.
 Centres lie in tiles of 64, float32[T, D, 64]: component after component of 64 centres, so that the
 products of a query with all of them are summed by vectors. A tile is a group of near centres. The
 distance of a centre c is half |c|² − ⟨q, c⟩, which ranks as |q − c|² does; where halves are 0 it
-ranks by the product alone, and where a half is infinite there is no centre.
+ranks by the product alone.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -41,11 +39,12 @@ def _scores_into(tile, halves, query, scores):
 
 
 @kernel
-def _nearest_places(tiles, halves, listed, n_listed, query, scores, best, best_scores):
+def _nearest_places(tiles, halves, n, listed, n_listed, query, scores, best, best_scores):
     """The `len(best)` nearest centres, nearest first, ties by lower place -> int64[M], float32[M];
     returns how many there are.
 
-    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative.
+    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
+    from `n` on hold nothing. Scores beyond float32 are in no order, but nothing comes twice.
     """
     size, most = 0, len(best)
     for m in range(len(tiles) if n_listed < 0 else n_listed):
@@ -56,9 +55,7 @@ def _nearest_places(tiles, halves, listed, n_listed, query, scores, best, best_s
             least = min(least, scores[i])
         if size == most and least > best_scores[0]:
             continue
-        for i in range(LANES):
-            if scores[i] == math.inf:
-                continue
+        for i in range(min(LANES, n - LANES * t)):
             if size < most:
                 raise_candidate(best_scores, best, size, scores[i], LANES * t + i)
                 size += 1
@@ -70,12 +67,12 @@ def _nearest_places(tiles, halves, listed, n_listed, query, scores, best, best_s
 
 @kernel
 def nearest_vector_cells_into(
-    tiles, halves, numbers, groups, group_halves, queries, scores, looked, looked_scores, room,
-    cells,
+    tiles, halves, numbers, groups, group_halves, n_cells, queries, scores, looked, looked_scores,
+    room, cells,
 ):  # fmt: skip
     """The nearest centres of every query, nearest first -> int64[Q, M].
 
-    Centres float32[T, D, 64] with halves float32[64·T], of which place i is that of cell
+    `n_cells` centres float32[T, D, 64] with halves float32[64·T], of which place i is that of cell
     `numbers[i]`, uint32[64·T]; groups float32[G, D, 64] with halves float32[64·G] are the means of
     the tiles; queries float32[Q, D]; work float32[64], int64[L], float32[L], float32[M]. There must
     be M centres in any L groups; with L as large as T all groups are looked into.
@@ -84,9 +81,12 @@ def nearest_vector_cells_into(
         n_looked = -1
         if len(looked) < len(tiles):
             n_looked = _nearest_places(
-                groups, group_halves, looked, -1, queries[q], scores, looked, looked_scores
-            )
-        _nearest_places(tiles, halves, looked, n_looked, queries[q], scores, cells[q], room)
+                groups, group_halves, len(tiles), looked, -1, queries[q], scores, looked,
+                looked_scores,
+            )  # fmt: skip
+        _nearest_places(
+            tiles, halves, n_cells, looked, n_looked, queries[q], scores, cells[q], room
+        )
         for m in range(cells.shape[1]):
             cells[q, m] = numbers[cells[q, m]]
 
