@@ -244,6 +244,18 @@ def test_centres_of_vectors_are_means_of_their_rows(n: int) -> None:
     assert np.mean(chosen == apart[:50].argsort(axis=1)[:, :7]) > 0.99
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e25])
+def test_lengths_do_not_matter_under_cosine(scale: float) -> None:
+    rows = made_rows(200)
+    rows[::2] *= np.float32(scale)
+    collection = in_cells(hasher=UNIT, metric="cosine")
+    flat = Collection.create(None, UNIT, metric="cosine")
+    for one in (collection, flat):
+        one.add(rows)
+    wanted = flat.search(rows[:6], 5, first="estimate")
+    require_same(collection.search(rows[:6], 5), wanted)
+
+
 @pytest.mark.parametrize("n", [5, 100, 1500])
 def test_numbers_beyond_float32_choose_each_cell_once(n: int) -> None:
     rows = np.vstack([made_rows(n), 1e25 * made_rows(7, 1)]).astype(np.float32)
