@@ -108,7 +108,7 @@ def _faiss(
     return build
 
 
-_WITH_CELLS = 5  # oversample, where probes are the knob
+_WITH_CELLS = 20  # oversample, where probes are the knob
 _EFS = (10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 
