@@ -110,3 +110,11 @@ def test_ids_beside_an_index_and_codes_of_others_are_refused() -> None:
     other = WTAHash(130, 20, alphabet_size=4, random_state=1).fit(X)
     with pytest.raises(CodeMismatchError):
         rescored(ALL, codes=other.encode(X))
+
+
+@pytest.mark.parametrize("stage", ["estimate", "exact"])
+def test_codes_are_no_queries(stage: str) -> None:
+    # NumPy takes codes for an array of symbols, which may have as many columns as vectors have
+    beside = {"vectors": X} if stage == "exact" else {"hasher": HASHER, "codes": HASHER.encode(X)}
+    with pytest.raises(InvalidInputError, match=r"queries must be a matrix for stage=.*got codes"):
+        bitkin.rescore(ALL, HASHER.encode(Q), stage=stage, **beside)

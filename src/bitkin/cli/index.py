@@ -60,7 +60,7 @@ def index(
     ] = None,
     n_cells: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells; four times the root of the number of rows if absent."),
+        typer.Option(min=1, help="Cells; eight times the root of the number of rows if absent."),
     ] = None,
     budget: Annotated[
         int | None,

@@ -123,6 +123,11 @@ def rescore(
     """
     stage = one_of(stage, "stage", tuple(_STAGES))
     metric = one_of(metric, "metric", METRICS)
+    if isinstance(queries, Codes):  # which NumPy would take for vectors
+        raise InvalidInputError(
+            f"queries must be a matrix for stage={stage!r}, got codes. Give the vectors that they "
+            "were made from."
+        )
     # An argument that the stage does not use is an error, not ignored.
     by_losses = stage == "estimate" and isinstance(hasher, WTAHash)
     needed = _BY_LOSSES if by_losses else _STAGES[stage]
