@@ -15,7 +15,7 @@ from bitkin import CellIndex, Collection, ProjectionHash, WTAHash
 from bitkin.collection import memory
 from bitkin.errors import InvalidInputError
 from bitkin.index.cells.tables import CellTables
-from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
+from bitkin.index.cells.vector_centres import Frame, VectorCentres, find_vector_centres
 
 ALL = 10_000  # more probes than there are cells
 WIDTH = 12
@@ -235,10 +235,11 @@ def test_centres_of_vectors_are_means_of_their_rows(n: int) -> None:
     rows = made_rows(2000)
     centres = find_vector_centres(rows, n, 2000, 0)
     own = centres.assign(rows)
-    apart = np.square(rows[:, None] - centres.vectors[None].astype(float)).sum(axis=2)
+    placed = centres.frame.spread * centres.vectors.astype(float) + centres.frame.mean
+    apart = np.square(rows[:, None] - placed[None]).sum(axis=2)
     assert np.mean(own == apart.argmin(axis=1)) > 0.999  # but for ties in float32
     means = np.array([rows[own == c].mean(axis=0) for c in np.unique(own)])
-    assert np.abs(means - centres.vectors[np.unique(own)]).mean() < 0.1
+    assert np.abs(means - placed[np.unique(own)]).mean() < 0.1
     chosen = centres.choose(rows[:50], 7)
     assert chosen.shape == (50, min(7, n))
     assert np.mean(chosen == apart[:50].argsort(axis=1)[:, :7]) > 0.99
@@ -259,8 +260,9 @@ def test_lengths_do_not_matter_under_cosine(scale: float) -> None:
 @pytest.mark.parametrize("n", [5, 100, 1500])
 def test_numbers_beyond_float32_choose_each_cell_once(n: int) -> None:
     rows = np.vstack([made_rows(n), 1e25 * made_rows(7, 1)]).astype(np.float32)
+    frame = Frame(np.zeros(WIDTH), 1.0)  # which holds nothing back
     with np.errstate(all="ignore"):
-        for centres in (VectorCentres(rows, 9), VectorCentres(rows, 9, by_product=True)):
+        for centres in (VectorCentres(rows, 9, frame), VectorCentres(rows, 9, frame, True)):
             for queries in (3e37 * made_rows(5, 2), rows[-5:]):
                 chosen = centres.choose(queries.astype(np.float32), n)
                 assert all(len(set(cells)) == n for cells in chosen.tolist())
@@ -269,7 +271,68 @@ def test_numbers_beyond_float32_choose_each_cell_once(n: int) -> None:
 
 def test_of_many_groups_of_vectors_the_nearest_are_looked_into() -> None:
     rows = made_rows(3000)
-    centres = VectorCentres(rows[:2000], 2000)
+    centres = VectorCentres(rows[:2000], 2000, Frame(np.zeros(WIDTH), 1.0))
     apart = np.square(rows[2000:, None] - rows[None, :2000]).sum(axis=2)
     assert np.mean(centres.assign(rows[2000:]) == apart.argmin(axis=1)) > 0.9
     assert sorted(centres.choose(rows[:1], ALL)[0]) == list(range(2000))
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "offset"),
+    [
+        *[(metric, scale, 0.0) for metric in ("l2", "cosine", "ip") for scale in (1, 1e18, 1e-18)],
+        ("l2", 1.0, 3e4),
+        ("l2", 1e15, 1e18),
+    ],
+)
+def test_cells_hold_what_is_near_wherever_rows_lie(
+    metric: str, scale: float, offset: float
+) -> None:
+    rng = np.random.default_rng(0)
+    middles = rng.standard_normal((40, 16))
+    rows = middles[np.arange(2000) % 40] + 0.1 * rng.standard_normal((2000, 16))
+    if metric != "l2":  # codes need rows of one length there
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = (rows * scale + offset).astype(np.float32)
+    hasher = ProjectionHash(16, rotation="random", random_state=0).fit(rows)
+    cells = CellIndex(hasher.spec_, 40, probes=4, random_state=0)
+    collection, flat = (
+        Collection.create(None, hasher, metric=metric, index=index) for index in (cells, "flat")
+    )
+    for one in (collection, flat):
+        one.add(rows)
+    found = collection.search(rows[:100], 10, oversample=20).ids
+    truth = flat.search(rows[:100], 10, oversample=20).ids
+    assert bitkin.evaluate.recall(found, truth) > 0.9
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+@pytest.mark.parametrize("size", [-3e37, 1e37, 1e-40])
+def test_queries_of_any_size_choose_cells_that_are_there(metric: str, size: float) -> None:
+    rows = made_rows(600)
+    hasher = ProjectionHash(8, rotation="random", random_state=0).fit(rows)
+    cells = CellIndex(hasher.spec_, 100, probes=70)
+    collection = Collection.create(None, hasher, metric=metric, index=cells)
+    collection.add(rows)
+    table = collection._open_store.snapshot.coded.segments[0].tables
+    assert isinstance(table, CellTables)
+    assert isinstance(table.centres, VectorCentres)
+    query = np.full((1, WIDTH), size, dtype=np.float32)
+    chosen = table.centres.choose(query, 70)[0]
+    assert len(set(chosen.tolist())) == 70
+    assert 0 <= chosen.min() <= chosen.max() < 100
+    collection.search(query, 3)
+
+
+def test_winner_take_all_codes_stay_out_of_cells_unless_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bitkin.collection.memory.ROWS_FOR_CELLS", 300)
+    rows = made_rows(600)
+    hasher = WTAHash(33, 8, random_state=0).fit(rows)
+    collection = Collection.create(None, hasher, index="auto", first="estimate")
+    collection.add(rows)
+    explained = collection.explain(rows[:2], 3)
+    assert (explained.index, explained.first) == ("FlatIndex", "estimate")
+    copied = pickle.loads(pickle.dumps(collection))
+    require_same(copied.search(rows[:4], 3), collection.search(rows[:4], 3))

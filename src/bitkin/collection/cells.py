@@ -85,11 +85,9 @@ def directed(vectors: Batch, metric: str) -> FloatRows:
     """Return vectors as cells are found for them: float32, of length 1 under cosine."""
     rows = np.ascontiguousarray(vectors, dtype=np.float32)
     if metric == "cosine":
-        # by the largest number first, so that no square leaves float32
-        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        scaled = rows / np.where(largest > 0, largest, 1.0)
-        lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-        rows = (scaled / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+        # in float64, in which squares of float32 neither overflow nor vanish
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))[:, None]
+        rows = (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return rows
 
 

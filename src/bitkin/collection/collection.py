@@ -198,7 +198,7 @@ class Collection(Closes):
             settings.new_vectors(encoder),
             corrections=encoder.scorer is not None,
             metric=settings.metric,
-            later=later_index(index, encoder.hasher.spec_),
+            later=later_index(index, encoder),
         )
         return cls(encoder, settings, store)
 

@@ -65,6 +65,11 @@ class Encoder:
     guard: LengthGuard | None = None
     """What knows rows whose lengths codes and metric see differently."""
 
+    @property
+    def ranks_only(self) -> bool:
+        """Whether scores rank rows and estimate no distance, as losses of a WTAHash do."""
+        return self.row_scorer is not None and self.row_scorer.ranks_only
+
     @classmethod
     def from_hasher(cls, hasher: Any, metric: str, query_bits: int | None = None) -> Encoder:
         """Freeze a fitted hasher: what is done to it later, such as another `fit`, does not reach

@@ -140,11 +140,13 @@ class CollectionSettings:
         return no_vectors(self.vectors, n_features)
 
 
-def later_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex | None:
+def later_index(index: str | RowIndex, encoder: Encoder) -> RowIndex | None:
     """Return the index to take once there are many rows, without any; None where it stays what it
-    is.
+    is: codes of a WTAHash are compared by counting in cells, and lose more than cells gain.
     """
-    return CellIndex(spec) if isinstance(index, str) and index == "auto" else None
+    if not isinstance(index, str) or index != "auto" or encoder.ranks_only:
+        return None
+    return CellIndex(encoder.hasher.spec_)
 
 
 def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:

@@ -84,7 +84,7 @@ def warn_of_zero_queries(batch: Batch, found: Neighbors, metric: str, first: int
     if not suspects.any():
         return
     rows = np.flatnonzero(suspects)
-    zeros = rows[np.asarray(abs(batch[rows]).sum(axis=1)).ravel() == 0]
+    zeros = rows[np.asarray((batch[rows] != 0).sum(axis=1)).ravel() == 0]
     if len(zeros):
         warn_caller(
             f"queries should not be all zeros under metric='cosine', got zeros in row "

@@ -47,8 +47,8 @@ _MOST_CELLS = 1 << 20
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
 _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
-# Rows in no cell and in probed cells cost the same; a filter that leaves so many times fewer rows
-# than the cells hold is answered by a scan of them, which misses none.
+# A filter that leaves up to so many times as many rows as the probed cells hold is answered by a
+# scan of those rows, which costs no more and misses none.
 _ALLOWED_PER_PROBED = 16
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bitkin import interrupts, threads
-from bitkin.arrays import FloatRows, Ids
+from bitkin.arrays import FloatRows, Floats, Ids
 from bitkin.index.cells.centres import Cells
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.vector_cells import LANES, add_rows_into, nearest_vector_cells_into
@@ -23,6 +23,7 @@ _ITERATIONS = 8
 _HALVINGS = 4
 _FEWEST_GROUPS = 12  # of centres that are looked into, where there are as many
 _ROWS_PER_PIECE = 1 << 11
+_FAR = 2.0**50  # beyond that a centred number says no more: squares and their sums stay finite
 
 
 class VectorTiles(NamedTuple):
@@ -35,13 +36,47 @@ class VectorTiles(NamedTuple):
     group_halves: FloatRows
 
 
+class Frame(NamedTuple):
+    """Where rows lie: a mean, and how far the farthest number is from it.
+
+    Centres are compared in float32 within it: of rows far from 0, of large and of tiny ones nothing
+    is lost to rounding, and nothing overflows.
+    """
+
+    mean: Floats
+    spread: float
+
+    @classmethod
+    def around(cls, rows: FloatRows) -> Frame:
+        """Return the frame of some rows."""
+        mean = rows.mean(axis=0, dtype=np.float64)
+        pieces = range(0, len(rows), _ROWS_PER_PIECE)
+        farthest = max(
+            float(np.abs(rows[first : first + _ROWS_PER_PIECE] - mean).max()) for first in pieces
+        )
+        return cls(mean, farthest if farthest > 0 else 1.0)
+
+    def place(self, rows: FloatRows) -> FloatRows:
+        """Return rows within the frame, as float32."""
+        inside = (rows - self.mean) / self.spread
+        return np.clip(inside, -_FAR, _FAR).astype(np.float32)
+
+    def direct(self, queries: FloatRows) -> FloatRows:
+        """Return queries of which the product with centres counts: all centres are off by the same
+        product with the mean, and lengths of queries do not matter.
+        """
+        sizes = np.abs(queries).max(axis=1, keepdims=True).astype(np.float64)
+        return (queries / np.where(sizes > 0, sizes, 1.0)).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class VectorCentres:
     """Centres, and how many rows there were when they were found."""
 
     vectors: FloatRows
-    """float32 (n_cells, n_features), read-only."""
+    """float32 (n_cells, n_features) within the frame, read-only."""
     n_rows: int
+    frame: Frame
     by_product: bool = False
     """Whether cells are chosen by the product of query and centre, as under ip; rows go to the cell
     of the nearest centre all the same.
@@ -53,7 +88,8 @@ class VectorCentres:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.vectors.nbytes + sum(array.nbytes for array in self.grouped)
+        arrays = (self.vectors, self.frame.mean, *self.grouped)
+        return sum(array.nbytes for array in arrays)
 
     @cached_property
     def grouped(self) -> VectorTiles:
@@ -89,20 +125,22 @@ class VectorCentres:
         n_looked = min(len(tiles), _FEWEST_GROUPS + len(tiles) // 16 + n_chosen // 8)
         if len(tiles) - n_looked < 4:  # groups are not worth asking for
             n_looked = len(tiles)
-        queries = read_only(queries)
+        within = self.frame.direct if by_product else self.frame.place
         cells = np.empty((len(queries), n_chosen), dtype=np.int64)
 
         def choose(first: int) -> None:
             some = slice(first, first + _ROWS_PER_PIECE)
             nearest_vector_cells_into(
-                tiles, halves, numbers, groups, group_halves, len(self), queries[some],
+                tiles, halves, numbers, groups, group_halves, len(self),
+                read_only(within(queries[some])),
                 np.empty(LANES, dtype=np.float32), np.empty(n_looked, dtype=np.int64),
                 np.empty(n_looked, dtype=np.float32), np.empty(n_chosen, dtype=np.float32),
                 cells[some],
             )  # fmt: skip
 
         if len(queries) <= _ROWS_PER_PIECE // 64:
-            choose(0)
+            if len(queries):
+                choose(0)
         else:
             threads.run(choose, range(0, len(queries), _ROWS_PER_PIECE))
         return cells
@@ -115,12 +153,20 @@ def find_vector_centres(
     where so many rows are equal. The same seed finds the same.
     """
     draws = Draws(seed, "centres of cells")
+    frame = Frame.around(sample)
+    sample = np.concatenate(
+        [
+            frame.place(sample[first : first + _ROWS_PER_PIECE])
+            for first in range(0, len(sample), _ROWS_PER_PIECE)
+        ]
+    )
+    whole = Frame(np.zeros(sample.shape[1]), 1.0)  # in which they are by now
     drawn = sample[draws.permutation(len(sample))[: 2 * n_cells]]
     first_seen = np.unique(drawn, axis=0, return_index=True)[1]
     centres = drawn[np.sort(first_seen)[:n_cells]]
     for _ in range(_ITERATIONS):
         interrupts.check()
-        cells = VectorCentres(read_only(centres), n_rows).assign(sample)
+        cells = VectorCentres(read_only(centres), n_rows, whole).assign(sample)
         sums = np.zeros(centres.shape)
         counts = np.zeros(len(centres), dtype=np.int64)
         add_rows_into(read_only(sample), read_only(cells), sums, counts)
@@ -129,7 +175,7 @@ def find_vector_centres(
         lost = np.flatnonzero(counts == 0)
         if len(lost):
             centres[lost] = sample[draws.below(len(sample), len(lost))]
-    return VectorCentres(read_only(centres), n_rows, by_product)
+    return VectorCentres(read_only(centres), n_rows, frame, by_product)
 
 
 def _in_tiles(vectors: FloatRows) -> tuple[FloatRows, FloatRows]:
@@ -137,8 +183,7 @@ def _in_tiles(vectors: FloatRows) -> tuple[FloatRows, FloatRows]:
     n_tiles = -(-len(vectors) // LANES)
     padded = np.zeros((n_tiles * LANES, vectors.shape[1]), dtype=np.float32)
     padded[: len(vectors)] = vectors
-    with np.errstate(over="ignore"):  # then cells are in no order, and rows may be missed
-        halves = (0.5 * np.einsum("ij,ij->i", padded, padded)).astype(np.float32)
+    halves = (0.5 * np.einsum("ij,ij->i", padded, padded)).astype(np.float32)
     tiles = np.moveaxis(padded.reshape(n_tiles, LANES, -1), 1, 2)
     return read_only(tiles), read_only(halves)
 
