@@ -160,6 +160,10 @@ def test_more_probes_find_more_and_explain_says_what_was_looked_at() -> None:
     assert (cells.rows_in, cells.rows_out) == (20 * 30, 20 * 3)
     assert 0 < explained.stages["estimate of rows in cells"].rows_in < 20 * 300
     assert "CellIndex" in str(explained)
+    assert explained.why.startswith("cells leave few rows")
+    few = in_cells()
+    few.add(made_rows(5))
+    assert few.explain(queries, 5).why == "there are too few rows for cells yet"
 
 
 def test_filters_and_large_k_go_over_all_rows_where_cells_hold_too_few() -> None:

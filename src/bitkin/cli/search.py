@@ -128,8 +128,8 @@ def search(
     zero_based: ZeroBased = None,
     json: Json = False,
 ) -> None:
-    """Find the nearest rows of every query: by codes, exactly, and then among the best of those by
-    better distances.
+    """Find the nearest rows of every query: by codes, as the index finds them, and then among the
+    best of those by better distances.
 
     codes counts the symbols that differ. estimate, of the metric, needs --corrections and a
     projection; with a WTA model it needs nothing, and ranks rows by what the query loses at their

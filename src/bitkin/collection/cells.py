@@ -162,14 +162,14 @@ class CellRows:
     def __len__(self) -> int:
         return len(self.snapshot)
 
-    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of so
-        many queries.
+    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of
+        these queries.
         """
         count = 0
         for rows, cells in zip(segments_of(self.snapshot.coded), self.cells, strict=True):
             count += int(rows.tables.arrays.bounds[cells, 1].sum())
-            count += n_queries * (rows.n - rows.tables.n)
+            count += len(queries) * (rows.n - rows.tables.n)
         return "rows in cells", count
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:

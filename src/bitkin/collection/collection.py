@@ -30,6 +30,7 @@ from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError,
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.cell_index import USUAL_PROBES, CellIndex
+from bitkin.index.cells.tables import CellTables
 from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.ids import next_ids
@@ -437,7 +438,9 @@ class Collection(Closes):
             return FirstStage(wanted, "asked for")
         scorer = self._encoder.row_scorer
         if isinstance(now.index, CellIndex) and self._encoder.scorer is not None:
-            return FirstStage("estimate", "cells leave few rows, all of which can be estimated")
+            if any(isinstance(segment.tables, CellTables) for segment in now.coded.segments):
+                return FirstStage("estimate", "cells leave few rows, all of which can be estimated")
+            return FirstStage("estimate", "there are too few rows for cells yet")
         if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
             n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
             return choose_by_losses(n_rows, last, keep * CODES_PER_ESTIMATE)

@@ -143,11 +143,13 @@ class CollectionSnapshot:
         """Return how many rows have one of these row ids."""
         return int(self.coded.present(np.unique(row_ids)).sum())
 
-    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of so
-        many queries.
+    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of
+        these queries.
         """
-        return "all rows", n_queries * (len(self) if allow is None else self.count_present(allow))
+        return "all rows", len(queries) * (
+            len(self) if allow is None else self.count_present(allow)
+        )
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there

@@ -228,11 +228,17 @@ class FileRows:
         """Return how many rows have one of these ids."""
         return int(self._index.snapshot.present(np.unique(row_ids)).sum())
 
-    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of so
-        many queries.
+    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of
+        these queries.
         """
-        return "all rows", n_queries * (len(self) if allow is None else self.count_present(allow))
+        # an index brings its kernels with it, which a search of another kind does not need
+        from bitkin.index.cells.cell_index import CellIndex
+
+        if isinstance(self._index, CellIndex) and allow is None:
+            return "rows in cells", int(self._index.count_candidates(queries).sum())
+        n_rows = len(self) if allow is None else self.count_present(allow)
+        return "all rows", len(queries) * n_rows
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""

@@ -87,9 +87,9 @@ class SearchedRows(Protocol):
     def __len__(self) -> int:
         """Return how many rows there are."""
 
-    def looked_at(self, n_queries: int, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of so
-        many queries.
+    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+        """Return what the first stage looks at in words, and how many rows that are for all of
+        these queries.
         """
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
@@ -172,7 +172,7 @@ class Funnel:
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            what, count = rows.looked_at(len(codes), allow)
+            what, count = rows.looked_at(codes, allow)
             name = f"estimate of {what}" if first == "scan" else first
             since = timings.add(name, since, count, _count(found))
         for step in self.steps[1:]:
