@@ -160,6 +160,18 @@ def test_bad_files_are_one_error_that_names_the_place(
     assert words in str(raised.value)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed here")
+@pytest.mark.parametrize("data", [b"title,body\na,b\n", b"id,text\n1,x\n2\n"])
+def test_an_error_leaves_no_csv_file_open(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    with pytest.raises(InvalidInputError) as raised:
+        list(open_documents([path]).documents())
+    assert raised.traceback  # which holds on to all that was being done
+    opened = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert path not in opened
+
+
 def test_columns_of_parquet_that_cannot_be_texts(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

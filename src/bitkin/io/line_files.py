@@ -11,7 +11,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +125,7 @@ class LineFiles(DocumentFiles):
 
     def numbered_lines(
         self, progress: Callable[[int], None] | None = None
-    ) -> Iterator[tuple[int, int, bytes]]:
+    ) -> Generator[tuple[int, int, bytes], None, None]:
         """Yield number of the file, number of the line and the line, blank lines only where they
         count.
         """

@@ -6,6 +6,7 @@ import codecs
 import csv
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -56,9 +57,14 @@ class CsvRows(LineFiles):
 
     def _rows(self, progress: Callable[[int], None] | None) -> Iterator[Row]:
         """Yield file, first line, values and bytes of every row; `header` is set on the way."""
+        # closed here, also by an error: it holds the file open
+        with closing(self.numbered_lines(progress)) as lines:
+            yield from self._rows_of(lines)
+
+    def _rows_of(self, lines: Iterator[Line]) -> Iterator[Row]:
         self._columns: list[str] = []
         taken: list[Line] = []  # lines of the row that is being read
-        by_file = groupby(self.numbered_lines(progress), key=itemgetter(0))
+        by_file = groupby(lines, key=itemgetter(0))
         for file, numbered in by_file:
 
             def decoded(file: int = file, numbered: Iterator[Line] = numbered) -> Iterator[str]:
