@@ -343,7 +343,7 @@ def test_an_index_of_every_kind_is_built_and_searched(run: Run) -> None:
     require_same(found, cells.search(bitkin.load("model").encode(np.load("queries.npy")), 10))
     assert explained["explain"]["index"] == "CellIndex"
     compared = cells.count_candidates(bitkin.load("model").encode(np.load("queries.npy"))).mean()
-    rows_in = explained["explain"]["stages"]["codes"]["rows_in"]
+    rows_in = explained["explain"]["stages"]["codes"]["rows_in_a_query"]
     assert rows_in == pytest.approx(compared, abs=0.1)
     assert rows_in < 203
     (about,) = run("info", "cells", "--json").objects
