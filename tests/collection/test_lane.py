@@ -162,7 +162,7 @@ def test_answers_are_not_overwritten_by_the_next_query() -> None:
 
 
 def test_threads_beside_a_writer_see_one_snapshot_each() -> None:
-    # Row i is (i, 1, 0, …), or (i, 2, 0, …) once it is replaced: all of one call at a time.
+    # Row i is (i, 1000 · version, 0, …), so that distances tell whether a search mixed versions.
     n, n_threads = 400, 8
     collection = bitkin.Collection.create(None, HASHERS[False])
 

@@ -28,8 +28,9 @@ from bitkin.rescoring.exact import VectorsInPlace
 if TYPE_CHECKING:
     from bitkin.collection.memory import CollectionSnapshot
 
-# A scan of the rows that a filter leaves costs less than the cells where it leaves so few times as
-# many as are in the cells, and misses none.
+# A filter that leaves up to so many times as many rows as the probed cells hold is answered by a
+# scan of those rows by the estimate, which costs no more and misses none. By codes alone, where a
+# row costs less, `CellIndex` scans up to twice as many.
 _ALLOWED_PER_PROBED = 8
 _SAMPLE_BYTES = 1 << 28
 
