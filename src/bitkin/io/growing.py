@@ -4,6 +4,7 @@ to be good.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,36 @@ class GrowingFile(Closes):
         self._path = os.fspath(path)
         try:
             self._target = regular_target(path)
-            self._file = os.fdopen(
-                os.open(self._target, os.O_RDWR | os.O_CREAT | _BINARY, 0o666), "r+b", buffering=0
-            )
+            while not self._open_and_lock():
+                pass  # whoever had it removed it: what is at the path now is another file, or none
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            if isinstance(error, FileAccessError):
+                raise
             raise self._cannot_write(error) from error
+        self._is_listed = False  # for sure, in its folder on disk
+
+    def _open_and_lock(self) -> bool:
+        """Open the file and lock it; return whether it is still the one at the path. Raises
+        OSError.
+        """
+        flags = os.O_RDWR | os.O_CREAT | _BINARY
+        try:
+            opened = os.open(self._target, flags | os.O_EXCL, 0o666)
+            self._is_new = True
+        except FileExistsError:
+            opened = os.open(self._target, flags, 0o666)
+            self._is_new = False
+        self._file = os.fdopen(opened, "r+b", buffering=0)
         try:
             lock(self._file, self._path)
+            if not is_at(self._target, self._file.fileno()):
+                self._file.close()
+                return False
             self.length = self._file.seek(0, os.SEEK_END)
-        except BaseException as error:
+        except BaseException:
             self._file.close()
-            if isinstance(error, OSError) and not isinstance(error, FileAccessError):
-                raise self._cannot_write(error) from error
             raise
-        self._is_listed = False  # for sure, in its folder on disk
+        return True
 
     def require_length(self, length: int) -> None:
         """Raise CorruptFileError where fewer bytes are there."""
@@ -92,6 +109,14 @@ class GrowingFile(Closes):
             sync_folder(self._target.parent)
             self._is_listed = True
 
+    def remove_if_new(self) -> None:
+        """Take the file away, whatever is in it by now, where it was made by this object: nobody
+        else has it, since it is locked.
+        """
+        if self._is_new:
+            with contextlib.suppress(OSError):  # where open files cannot be removed it stays
+                self._target.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
@@ -107,6 +132,14 @@ def has_content(path: str | os.PathLike[str]) -> bool:
         return Path(path).is_file() and Path(path).stat().st_size > 0
     except (OSError, ValueError):
         return False  # opening it will say why
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Tell whether an open file is the one at `path`, which may have been replaced or removed."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 _BINARY: Any = getattr(os, "O_BINARY", 0)  # Windows alone has it

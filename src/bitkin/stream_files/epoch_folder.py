@@ -7,10 +7,10 @@ true}` for each vector that was skipped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,8 @@ class EpochFolder:
         self.n_epochs = 0
         self._fingerprint: str | None = None
         with self._name_failures():
-            if not folder.is_dir():
+            self._is_new = not folder.is_dir()
+            if self._is_new:
                 folder.mkdir(exist_ok=True)
                 sync_folder(folder.parent)
             self._rows = GrowingFile(rows_file(folder))
@@ -109,6 +110,17 @@ class EpochFolder:
         """Make sure that all of it survives a power cut."""
         self._rows.sync()
 
+    def remove_if_new(self) -> None:
+        """Take away what was made here: the folder with its models, or `rows.jsonl` in one that
+        was there.
+        """
+        self._rows.remove_if_new()
+        if self._is_new:
+            with contextlib.suppress(OSError):  # somebody else put files there
+                for name in list_models(self._folder):
+                    (self._folder / name).unlink()
+                self._folder.rmdir()
+
     def close(self) -> None:
         """Let go of the files."""
         self._rows.close()
@@ -127,7 +139,7 @@ class EpochFolder:
             "begin again."
         )
 
-    @contextmanager
+    @contextlib.contextmanager
     def _name_failures(self) -> Iterator[None]:
         try:
             yield

@@ -33,6 +33,7 @@ from bitkin.stream_files.state import (
     SavedStream,
     StreamPosition,
     load_state,
+    remove_start,
     require_same_settings,
     save_start,
 )
@@ -40,6 +41,8 @@ from bitkin.stream_files.taken import TakenInputs
 
 if TYPE_CHECKING:
     from bitkin.hashers.projection.projection_hash import ProjectionHash
+
+_OUTPUTS = ("--out", "--epochs-to", "--corrections")
 
 
 class StreamPlaces(NamedTuple):
@@ -164,6 +167,8 @@ class OpenStream(NamedTuple):
     out: CodesOut
     epochs: EpochFolder | None
     corrections: CorrectionsOut | None
+    undo: ExitStack
+    """Closing it takes away the files that were made here, for a stream that does not begin."""
 
 
 class StreamOpener(NamedTuple):
@@ -180,22 +185,31 @@ class StreamOpener(NamedTuple):
         start is `fresh`.
 
         Nothing is cut or replaced before everything is open, ours alone, and found to be as the
-        state says. `pipe` is where codes go if not to a file.
+        state says; where anything fails, files that were made for it are taken away. `pipe` is
+        where codes go if not to a file.
         """
+        _, resumed = self._find_begin()  # what is refused leaves no files behind
+        if not resumed and self.places.state is not None:
+            _require_idle(self.places.state)
+        with ExitStack() as undo:
+            opened = self._open_files(pipe, closing, undo)
+            return opened._replace(undo=undo.pop_all())
+
+    def _open_files(self, pipe: Any, closing: ExitStack, undo: ExitStack) -> OpenStream:
         places = self.places
-        self._find_begin()  # what is refused leaves no files behind
-        if self.fresh and places.state is not None:
-            _require_idle(places.state)
         out: CodesOut = PipeOut(pipe) if places.out is None else GrowingFile(places.out)
         closing.callback(out.close)
+        undo.callback(out.remove_if_new)
         epochs = None
         if places.epochs is not None:
             epochs = EpochFolder(places.epochs)
             closing.callback(epochs.close)
+            undo.callback(epochs.remove_if_new)
         corrections = None
         if places.corrections is not None:
             corrections = CorrectionsOut(places.corrections, self.settings["--metric"])
             closing.callback(corrections.close)
+            undo.callback(corrections.remove_if_new)
         # again: a run that had the files may just have ended
         begin, resumed = self._find_begin()
         position = begin.position
@@ -206,6 +220,8 @@ class StreamOpener(NamedTuple):
             corrections.require_vectors(position.n_vectors)
         if places.state is not None:
             if not resumed:
+                if not places.state.exists():
+                    undo.callback(remove_start, places.state)
                 # before the cut: what an old one says of the output will not be so
                 save_start(places.state, self.settings)
             with contextlib.suppress(OSError):  # they are in nobody's way
@@ -215,18 +231,30 @@ class StreamOpener(NamedTuple):
             epochs.cut(position.n_epochs, position.rows_bytes)
         if corrections is not None:
             corrections.cut(position.n_vectors)
-        return OpenStream(begin, resumed, out, epochs, corrections)
+        return OpenStream(begin, resumed, out, epochs, corrections, undo)
 
     def _find_begin(self) -> tuple[SavedStream, bool]:
         """Return what a stream continues from, and whether it does."""
         state = self.places.state
         if not self.fresh and state is not None and state.exists():
             saved = load_state(state, self.spelling)
-            require_same_settings(state, saved.settings, self.settings, self.spelling)
-            return saved, True
-        if not self.fresh:
+            if saved.hasher is not None or not self._may_begin_otherwise(state, saved.settings):
+                require_same_settings(state, saved.settings, self.settings, self.spelling)
+                return saved, True
+        elif not self.fresh:
             self._require_nothing_there()
         return SavedStream(None, StreamPosition(), self.settings, TakenInputs()), False
+
+    def _may_begin_otherwise(self, state: Path, then: dict[str, Any]) -> bool:
+        """Tell whether a stream that has not begun may begin with other settings: those of the
+        outputs are the same, or nothing is in either.
+        """
+        if all(then.get(key) == self.settings.get(key) for key in _OUTPUTS):
+            return then != self.settings
+        if any(has_content(path) for path in _outputs_in(state, then)):
+            return False
+        self._require_nothing_there()
+        return True
 
     def _require_nothing_there(self) -> None:
         places = self.places
@@ -253,13 +281,18 @@ def _require_idle(state: Path) -> None:
         settings = load_state(state).settings
     except BitkinError:
         return  # none, or one that nobody continues from
-    names = [settings.get("--out"), settings.get("--corrections")]
-    if settings.get("--epochs-to") is not None:
-        names.append(rows_file(Path(str(settings["--epochs-to"]))))
-    for path in (state.resolve().parent / str(name) for name in names if name is not None):
+    for path in _outputs_in(state, settings):
         if path.is_file() and os.access(path, os.R_OK):
             with path.open("rb") as file:
                 lock(file, path)
+
+
+def _outputs_in(state: Path, settings: dict[str, Any]) -> list[Path]:
+    """Return the files that a state says are written."""
+    names = [settings.get("--out"), settings.get("--corrections")]
+    if settings.get("--epochs-to") is not None:
+        names.append(rows_file(Path(str(settings["--epochs-to"]))))
+    return [state.resolve().parent / str(name) for name in names if name is not None]
 
 
 def _path_or_none(value: Any, argument: str) -> Path | None:

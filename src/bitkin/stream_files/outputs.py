@@ -49,6 +49,9 @@ class CodesOut(Protocol):
     def sync(self) -> None:
         """Make sure that what was written survives a power cut, where that can be made sure."""
 
+    def remove_if_new(self) -> None:
+        """Take the file away where it was made here."""
+
     def close(self) -> None:
         """Let go."""
 
@@ -92,6 +95,9 @@ class PipeOut:
 
     def sync(self) -> None:
         """Do nothing: what is in a pipe is its reader's."""
+
+    def remove_if_new(self) -> None:
+        """Do nothing: the file is not ours."""
 
     def close(self) -> None:
         """Do nothing: the file is not ours to close."""
@@ -166,6 +172,10 @@ class CorrectionsOut:
     def sync(self) -> None:
         """Make sure that all of it survives a power cut."""
         self._file.sync()
+
+    def remove_if_new(self) -> None:
+        """Take the file away where it was made here."""
+        self._file.remove_if_new()
 
     def close(self) -> None:
         """Let go of the file."""

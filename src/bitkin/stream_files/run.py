@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -127,6 +127,11 @@ class StreamRun(Closes):
     whole : bool
         Whether all that was learned from was written too; where writing failed, open the run again.
 
+    Notes
+    -----
+    A run that fails before its first vector takes the files that it made away again when it is
+    closed, so that the next one may begin with other settings.
+
     Examples
     --------
     >>> import numpy as np, bitkin, tempfile, pathlib
@@ -193,6 +198,8 @@ class StreamRun(Closes):
             self._closing = closing.pop_all()
         if opened.begin.hasher is not None:
             self._settings = opened.begin.settings  # what "auto" was when the stream began
+        self._undo = opened.undo
+        self._failed = False
         begin = opened.begin
         self.hasher = copy.deepcopy(hasher) if begin.hasher is None else begin.hasher
         self.saved = replace(begin.position)
@@ -252,7 +259,8 @@ class StreamRun(Closes):
             Whether `vectors` is the stream from its beginning, so that those that the state has
             taken are skipped, or continues it. By default the first of them tell, see `StreamRun`.
         """
-        return self._take_all(array_blocks(vectors), "vectors", from_start)
+        with self._noting_failure():
+            return self._take_all(array_blocks(vectors), "vectors", from_start)
 
     def encode_file(
         self,
@@ -291,7 +299,7 @@ class StreamRun(Closes):
             field,
         )
         before = "" if from_start else self.position.form
-        with ExitStack() as closing:
+        with self._noting_failure(), ExitStack() as closing:
             opened: Any = file
             if isinstance(file, (str, os.PathLike)):
                 opened = closing.enter_context(open_bytes(file))
@@ -340,10 +348,20 @@ class StreamRun(Closes):
             return
         self._closed = True
         with self._closing:
-            if self.whole and self.saved != self.position:
+            if self._failed and self.position.n_vectors == 0 and not self.resumed:
+                self._undo.close()  # a stream that did not begin leaves nothing behind
+            elif self.whole and self.saved != self.position:
                 self._save_state()
         if self.n_awaited and sys.exc_info()[0] is None:
             warnings.warn(self.describe_awaited(), UserWarning, stacklevel=3)
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self._failed = True
+            raise
 
     @property
     def _width(self) -> int | None:

@@ -6,6 +6,7 @@ It is the hasher's own file with one parameter more, so that `bitkin.load` opens
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import asdict, dataclass, fields
@@ -105,6 +106,12 @@ def save_start(path: Path, settings: dict[str, Any]) -> None:
     be ours.
     """
     write_file(path, _START, _record(StreamPosition(), settings, TakenInputs()), None, {})
+
+
+def remove_start(path: Path) -> None:
+    """Take the state of a stream that has not begun away again."""
+    with contextlib.suppress(OSError):  # it is in nobody's way
+        path.unlink(missing_ok=True)
 
 
 def save_state(

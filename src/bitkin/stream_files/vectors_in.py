@@ -265,7 +265,8 @@ class ByteStream:
         if filled:
             raise CorruptFileError(
                 f"{self._name} ends in the middle of a vector: {filled} of {row_bytes} bytes after "
-                f"{done:,} vectors of {d} {dtype.name} numbers. Those before it are coded."
+                f"{done:,} vectors of {d} {dtype.name} numbers."
+                + (" Those before it are coded." if done else "")
             )
         if n_rows is not None and done < n_rows:
             raise CorruptFileError(

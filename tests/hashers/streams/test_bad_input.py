@@ -217,7 +217,7 @@ def test_what_is_no_vector_is_named() -> None:
         ({"epochs": "daily"}, "epochs must be .* got 'daily'"),
         (
             {"n_bits": 13},
-            "n_bits must be below n_features = 13 .*projection='pca' or 'random'",
+            "n_bits must be below n_features = 13 .*projection='pca' or projection='random'",
         ),
         ({"n_bits": 20}, "n_bits must be below n_features = 13"),
         (

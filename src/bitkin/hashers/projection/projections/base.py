@@ -135,8 +135,9 @@ def require_more_features(n_features: int, n_bits: int, method: str) -> None:
     if n_bits >= n_features:
         raise InvalidInputError(
             f"n_bits must be below n_features = {n_features} for {method}, got {n_bits}: a "
-            "subspace has fewer directions than the space. Ask for fewer bits, or, where no stream "
-            "is to be followed, fit projection='pca' or 'random'."
+            f"subspace has fewer directions than the space. Ask for at most {n_features - 1} bits. "
+            "Only models that do not follow a stream can have more: projection='pca' or "
+            "projection='random'."
         )
 
 
