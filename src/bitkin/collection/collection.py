@@ -558,7 +558,7 @@ class Collection(Closes):
         return given
 
     def __getstate__(self) -> dict[str, Any]:
-        rows = self._open_store.packed()
+        rows = self._open_store.copied()
         return {"encoder": self._encoder, "settings": self._settings, "rows": rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

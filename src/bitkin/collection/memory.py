@@ -320,6 +320,11 @@ class MemoryStore:
         now = self.snapshot
         return _without_dead_rows(replace(now, coded=in_one_segment(now.coded)))
 
+    def copied(self) -> CollectionSnapshot:
+        """Return what `packed` does for a copy, whose rows are in the same cells."""
+        now = self.snapshot
+        return _without_dead_rows(replace(now, coded=now.index.pack(now.coded)))
+
     def _commit(self, new: CollectionSnapshot) -> None:
         """Make a snapshot the current one; where more rows are dead than alive, give their space
         back first.
@@ -343,7 +348,19 @@ def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:
     ids, renumbered = snapshot.ids.keep_only(row_ids)
     # strings are numbered again from 0, so their codes have to move to the new row ids
     if not np.array_equal(renumbered, row_ids):
-        empty = Snapshot(coded.spec, coded.fingerprint)
-        coded = with_rows(empty, coded.codes(row_ids), renumbered)
+        coded = _renumber(coded, row_ids, renumbered)
     kept = snapshot.kept.keep_only(row_ids, renumbered)
     return replace(snapshot, coded=coded, ids=ids, kept=kept)
+
+
+def _renumber(coded: Snapshot, row_ids: Ids, renumbered: Ids) -> Snapshot:
+    """Return the rows with these ids, all there are, under others in the same order."""
+    if any(segment.n_alive < segment.n for segment in coded.segments):
+        empty = Snapshot(coded.spec, coded.fingerprint)
+        return with_rows(empty, coded.codes(row_ids), renumbered)
+    segments = tuple(
+        replace(segment, ids=renumbered[np.searchsorted(row_ids, segment.row_ids)])
+        for segment in coded.segments
+    )
+    next_id = int(renumbered[-1]) + 1 if len(renumbered) else 0
+    return replace(coded, segments=segments, next_id=next_id)

@@ -82,6 +82,12 @@ class RowIndex(ABC):
         """Return the snapshot with what searching it needs, such as tables over its rows."""
         return snapshot
 
+    def pack(self, snapshot: Snapshot) -> Snapshot:
+        """Return the live rows of a snapshot as a copy of the index takes them: in one segment, and
+        with what `prepare` cannot make again.
+        """
+        return in_one_segment(snapshot)
+
     def check_queries(
         self, queries: Codes, allow: npt.ArrayLike | None
     ) -> tuple[Snapshot, Ids | None]:
@@ -212,7 +218,9 @@ class RowIndex(ABC):
                     mine,
                     segments=mine.segments
                     + tuple(
-                        segment.without_room() for segment in theirs.segments if segment.n_alive
+                        replace(segment.without_room(), tables=None)  # those of another index
+                        for segment in theirs.segments
+                        if segment.n_alive
                     ),
                     fingerprint=mine.fingerprint or theirs.fingerprint,
                     next_id=max(mine.next_id, theirs.next_id),
@@ -290,7 +298,7 @@ class RowIndex(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # locks cannot be pickled, and a copy needs one of its own
         unlocked = {name: value for name, value in self.__dict__.items() if name != "_writer"}
-        return {**unlocked, "_snapshot": in_one_segment(self._snapshot)}
+        return {**unlocked, "_snapshot": self.pack(self._snapshot)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -18,6 +18,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import CellCentres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
+from bitkin.index.cells.packed import pack_cells, unpack_cells
 from bitkin.index.cells.search import CellSearch, ReadyRows
 from bitkin.index.cells.tables import (
     CellMaker,
@@ -248,6 +249,9 @@ class CellIndex(RowIndex):
         """Return the snapshot with nearly all rows in cells that are made like this."""
         self._ready = None  # of rows that will hardly be asked for again
         _require_row_numbers(snapshot)
+        unpacked = unpack_cells(snapshot, maker)
+        if unpacked is not snapshot:  # a copy, which finds what the index finds that it is of
+            return unpacked
         n_rows, fewest = len(snapshot), self._fewest_rows()
         few = min(_FEW_OUTSIDE, fewest // 2)
         centres = _newest_centres(snapshot)
@@ -263,6 +267,10 @@ class CellIndex(RowIndex):
             return snapshot
         found = centres
         return with_tables(snapshot, lambda segment: cell_tables(segment, found, maker), few)
+
+    def pack(self, snapshot: Snapshot) -> Snapshot:
+        """Return the live rows of a snapshot, each in the cell that it was in."""
+        return pack_cells(snapshot)
 
     @property
     def seed(self) -> int:

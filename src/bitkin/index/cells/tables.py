@@ -156,6 +156,13 @@ def cell_tables(segment: Segment, centres: Centres, maker: CellMaker) -> CellTab
         some = unknown[first : first + _ROWS_PER_PIECE]
         cells[some] = maker.assign(segment, members[some], centres)
     centres = maker.split(segment, members, cells, centres)
+    return tables_from_cells(segment, members, cells, centres, maker)
+
+
+def tables_from_cells(
+    segment: Segment, members: Ids, cells: Cells, centres: Centres, maker: CellMaker
+) -> CellTables:
+    """Put some rows of a segment, ascending, into the cells that are given for them."""
     tables = group_rows(segment, members, cells, centres)
     places = _places(tables.arrays.bounds)
     beside = maker.beside(segment, tables.arrays.rows[places].astype(np.int64))

@@ -193,10 +193,10 @@ class Segment:
         )
 
     def without_room(self) -> Segment:
-        """Return the same rows, without tables, over arrays that can no longer be appended to."""
+        """Return the same rows over arrays that can no longer be appended to."""
         tiles = self.tiles[: _tiles_before(bitmap.n_blocks(self.n), self.tiles)]
         tiles.flags.writeable = False
-        return replace(self, tiles=tiles, ids=self.row_ids, tables=None)
+        return replace(self, tiles=tiles, ids=self.row_ids)
 
 
 def new_segment(spec: CodeSpec, capacity: int) -> Segment:
