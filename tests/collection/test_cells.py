@@ -187,9 +187,11 @@ def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPat
     collection = Collection.create(None, HASHER, index="auto")
     collection.add(made_rows(400))
     assert collection.explain(made_rows(1), 3, probes=2).index == "FlatIndex"
+    assert "FlatIndex up to" in repr(collection)
     with pytest.warns(UserWarning, match="look into 16 cells"):
         collection.add(made_rows(200, 3))
     assert collection.explain(made_rows(1), 3).index == "CellIndex"
+    assert "up to" not in repr(collection)
     collection.add(made_rows(200, 4))  # said once
     copied = pickle.loads(pickle.dumps(collection))
     require_same(copied.search(made_rows(4), 3), collection.search(made_rows(4), 3))
@@ -340,3 +342,17 @@ def test_winner_take_all_codes_stay_out_of_cells_unless_asked(
     assert (explained.index, explained.first) == ("FlatIndex", "estimate")
     copied = pickle.loads(pickle.dumps(collection))
     require_same(copied.search(rows[:4], 3), collection.search(rows[:4], 3))
+
+
+def test_what_is_printed_names_the_index_its_cells_and_probes() -> None:
+    collection = in_cells(9, 2)
+    assert "stage 'exact', CellIndex of no cells yet, probes=2, " in repr(collection)
+    collection.add(made_rows(300))
+    assert "stage 'exact', CellIndex of 9 cells, probes=2, " in repr(collection)
+    assert "stage 'codes', BandIndex, " in repr(
+        Collection.create(None, HASHER, index="bands", stage="codes")
+    )
+    index = CellIndex(HASHER.spec_, 9, probes=2)
+    assert repr(index).endswith("no cells yet, n_cells=9, probes=2, random_state=0)")
+    index.add(HASHER.encode(made_rows(300)))
+    assert repr(index).startswith("CellIndex(300 codes, 24 × 1-bit, 9 cells, n_cells=9, ")

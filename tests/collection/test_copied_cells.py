@@ -45,8 +45,8 @@ def test_a_pickled_collection_finds_the_same_rows(
             collection.add(made_rows(n, seed), ids=named(np.arange(n_named, n_named + n)))
             n_named += n
         elif act == "upsert":
-            some = rng.choice(n_named, min(n, n_named), replace=False)
-            collection.upsert(made_rows(len(some), seed), ids=named(some))
+            again = rng.choice(n_named, min(n, n_named), replace=False)
+            collection.upsert(made_rows(len(again), seed), ids=named(again))
         else:
             collection.remove(rng.choice(there, min(n, len(there) - 20), replace=False))
     copied = pickle.loads(pickle.dumps(collection))
@@ -71,9 +71,7 @@ def test_a_copy_goes_on_as_a_collection_of_its_own() -> None:
     require_same(collection.search(made_rows(5, 1), 5), before)
     again = Collection.create(None, HASHER)
     again.add(copied.get(copied.ids).vectors, ids=copied.ids)
-    require_same(
-        copied.search(made_rows(5, 1), 5, probes=10_000), again.search(made_rows(5, 1), 5)
-    )
+    require_same(copied.search(made_rows(5, 1), 5, probes=10_000), again.search(made_rows(5, 1), 5))
 
 
 def test_what_was_removed_is_not_in_a_pickle() -> None:

@@ -139,6 +139,17 @@ def rows_for_queries(
     return CellRows(snapshot, index, cells, len(centres), least)
 
 
+def describe_index(snapshot: CollectionSnapshot) -> str:
+    """Say in a few words how codes of a collection are searched."""
+    index = snapshot.index
+    name = type(index).__name__
+    if not isinstance(index, CellIndex):
+        return name
+    tables = [s.tables for s in snapshot.coded.segments if isinstance(s.tables, CellTables)]
+    cells = f"{len(tables[0].centres):,}" if tables else "no"
+    return f"{name} of {cells} cells{'' if tables else ' yet'}, probes={index.probes}"
+
+
 def _dense(batch: Any) -> Any:
     return batch.toarray() if hasattr(batch, "toarray") else batch
 

@@ -14,6 +14,7 @@ from bitkin.checks import require_order, shown, whole_number
 from bitkin.choices import MOST_NEIGHBORS
 from bitkin.closing import Closes
 from bitkin.codes import Codes
+from bitkin.collection.cells import describe_index
 from bitkin.collection.encoding import EncodedRows, Encoder
 from bitkin.collection.ids import list_some_ids
 from bitkin.collection.lane import Lane
@@ -503,9 +504,11 @@ class Collection(Closes):
             "no vectors" if self._settings.vectors is None else f"{self._settings.vectors} vectors"
         )
         spec = self._encoder.hasher.spec_
+        now = self._store.snapshot
+        until = "" if now.later is None else f" up to {ROWS_FOR_CELLS:,} rows"
         return (
-            f"Collection({self.count():,} rows, {spec} codes, {vectors}, {self.metric}, "
-            f"stage {self.stage!r}, {self.nbytes:,} bytes)"
+            f"Collection({len(now):,} rows, {spec} codes, {vectors}, {self.metric}, "
+            f"stage {self.stage!r}, {describe_index(now)}{until}, {now.nbytes:,} bytes)"
         )
 
     @property

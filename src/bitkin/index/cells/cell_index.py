@@ -396,7 +396,8 @@ class CellIndex(RowIndex):
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
-        return f"CellIndex({len(self):,} codes, {self.spec}, {settings})"
+        cells = f"{self.n_cells:,} cells" if self.n_cells else "no cells yet"
+        return f"CellIndex({len(self):,} codes, {self.spec}, {cells}, {settings})"
 
     def _settings(self) -> dict[str, Any]:
         return {
