@@ -17,6 +17,7 @@ from bitkin.index.cells.centres import CellCentres, find_centres, nearest_centre
 from bitkin.index.cells.tables import CellTables
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
+from bitkin.kernels.search.cells import TILES_AT_ONCE
 from tests import truth
 from tests.truth import random_codes
 
@@ -141,6 +142,27 @@ def test_with_all_cells_it_finds_what_a_scan_finds(
     require_same(
         index.search_radius(queries, 15, allow=allow), scan.search_radius(queries, 15, allow=allow)
     )
+
+
+@pytest.mark.parametrize("k", [1, 12, 32, 33, 150])
+def test_rows_beyond_the_tiles_that_are_compared_at_once_are_found_too(k: int) -> None:
+    # 90 cells, some with several tiles, and ties everywhere; rows near to the queries are gone
+    codes = random_codes(np.random.default_rng(0), 7000, 12, near=True)
+    queries, ids = codes[:5], np.arange(7000)
+    index = filled(codes, 90, probes=ALL)
+    (tables,) = tables_of(index)
+    assert len(tables.arrays.runs) > 2 * TILES_AT_ONCE
+    require_same(index.search(queries, k), truth.nearest(codes, ids, queries, k))
+    by_distance = np.argsort(truth.symbol_distances(queries[:1], codes)[0], kind="stable")
+    left = np.sort(by_distance[3000:])
+    index.remove(by_distance[:3000])
+    assert tables_of(index)[0] is tables
+    expected = truth.nearest(codes[left], left, queries, k)
+    require_same(index.search(queries, k), expected)
+    index.add(codes[:1500], 10_000 + ids[:1500])  # in no cell yet
+    both = Codes.concatenate([codes[left], codes[:1500]])
+    ids = np.concatenate([left, 10_000 + np.arange(1500)])
+    require_same(index.search(queries, k), truth.nearest(both, ids, queries, k))
 
 
 def test_a_row_lies_beside_its_nearest_centre_and_of_equals_the_first() -> None:

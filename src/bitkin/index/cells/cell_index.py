@@ -280,8 +280,8 @@ class CellIndex(RowIndex):
     def choose_cells(
         self, snapshot: Snapshot, queries: Codes, probes: int | None = None
     ) -> list[Ids]:
-        """Return the cells whose centres are nearest by codes, int64 (q, probes) for each segment
-        of the snapshot that has rows.
+        """Return the cells whose centres are nearest by codes, in no order, int64 (q, probes) for
+        each segment of the snapshot that has rows.
         """
         return self._begin(snapshot, queries, None, probes or self._probes).choose()
 

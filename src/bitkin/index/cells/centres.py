@@ -146,10 +146,9 @@ def nearest_centres(words: Words, centres: CellCentres) -> Cells:
 
 def choice_room(centres: CellCentres, n_chosen: int) -> tuple[Distances, Ids]:
     """Return what choosing cells takes: room for distances, and for groups that are looked into."""
-    n_cells = len(centres)
     n_looked = centres.groups_for(n_chosen)
-    room = np.empty(TILE + n_cells // TILE + 1 + max(n_looked, n_chosen), dtype=np.int32)
-    return room, np.empty(n_looked, dtype=np.int64)
+    n_tiles = max(n_looked, len(centres.grouped.groups))
+    return np.empty(TILE * n_tiles, dtype=np.int32), np.empty(n_looked, dtype=np.int64)
 
 
 def find_centres(sample: Words, n_cells: int, n_rows: int, seed: int) -> CellCentres:

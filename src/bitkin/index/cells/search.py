@@ -21,7 +21,9 @@ from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import allowed_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.cells import (
+    LEAST_OF_TILE,
     TILE,
+    TILES_AT_ONCE,
     choose_cells_into,
     nearest_in_cells_into,
     within_radius_in_cells_into,
@@ -153,7 +155,7 @@ class CellSearch(NamedTuple):
                     asked, room = centres, self._room(centres, n_queries)
             else:
                 centres, find = _code_centres(no_cells(*words.shape[1:])), False
-                room = _given_cells(self.chosen[number][part])
+                room = *_room_for(0, 0), self.chosen[number][part]
             fewest = nearest_in_cells_into(
                 *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
                 mask, words, *widths, k, number == 0, number == last, farther, *room,
@@ -205,20 +207,27 @@ class CellSearch(NamedTuple):
     def _nearest_cells(self, tables: CellTables, words: Words) -> Ids:
         """Return the cells that every query looks into: int64 (q, probes)."""
         centres = _code_centres(tables)
-        room = self._room(centres, len(words))
-        widths = block_widths(*words.shape[1:])
-        choose_cells_into(*centres.grouped, len(centres), words, *widths, *room)
-        return room[-1]
+        n_chosen = min(self.probes, len(centres))
+        cells = np.empty((len(words), n_chosen), dtype=np.int64)
+        widths, room = block_widths(*words.shape[1:]), choice_room(centres, n_chosen)
+        choose_cells_into(*centres.grouped, len(centres), words, *widths, *room, cells)
+        return cells
 
     def _room(self, centres: CellCentres, n_queries: int) -> tuple[Distances, Ids, Ids]:
-        """Return what finding cells takes, and room for those that every query looks into."""
+        """Return what searching takes, and room for the cells that every query looks into."""
         n_chosen = min(self.probes, len(centres))
-        return *choice_room(centres, n_chosen), np.empty((n_queries, n_chosen), dtype=np.int64)
+        n_looked = centres.groups_for(n_chosen)
+        n_tiles = max(n_looked, len(centres.grouped.groups))
+        return *_room_for(n_tiles, n_looked), np.empty((n_queries, n_chosen), dtype=np.int64)
 
 
-def _given_cells(cells: Ids) -> tuple[Distances, Ids, Ids]:
-    """Return what finding cells takes where these are to be taken."""
-    return np.empty(TILE, dtype=np.int32), np.empty(0, dtype=np.int64), cells
+def _room_for(n_tiles: int, n_looked: int) -> tuple[Distances, Ids]:
+    """Return what searching takes: room for distances of so many tiles of centres, and for places
+    of tiles and groups.
+    """
+    n_distances = LEAST_OF_TILE * TILES_AT_ONCE + TILE * max(TILES_AT_ONCE, n_tiles)
+    places = np.empty(TILES_AT_ONCE + n_looked, dtype=np.int64)
+    return np.empty(n_distances, dtype=np.int32), places
 
 
 def _code_centres(tables: CellTables) -> CellCentres:

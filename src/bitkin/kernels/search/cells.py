@@ -8,9 +8,8 @@ near ones: of many groups a query looks into the nearest only.
 The distance of two codes is popcount(OR over planes of (a ^ b)); `ps` and `ws` are tuples whose
 lengths fix the numbers of planes and of words in one step at compile time, as in `scan`.
 
-Candidates of a query go to a pool, which is cut back to the best k when it is full. From then on a
-tile of which no row is as near as the worst of those costs its distances and one comparison by
-vectors.
+The distances of many tiles are found first, without a branch. They tell how far the k-th nearest is
+at most, and only rows up to there go to the pool of a query, one by one.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from bitkin.kernels._shared import (
     is_allowed,
     is_worse,
     popcount,
-    raise_candidate,
-    sink_candidate,
-    sort_candidates,
     write_best_into,
 )
 
 TILE = 64  # rows of a tile of a run; not part of any file
-_U0, _U1, _U63 = np.uint64(0), np.uint64(1), np.uint64(63)
+TILES_AT_ONCE = 64  # whose distances are known before any row is kept
+LEAST_OF_TILE = 16  # distances of a tile: the least of lanes i, i + 16, i + 32 and i + 48
+_U0, _U1, _U32 = np.uint64(0), np.uint64(1), np.uint64(32)
+_LOW_32 = np.uint64(2**32 - 1)
 _ALL = ~np.uint64(0)
-_FARTHEST = np.int64(2**31 - 2)  # that plus 1 is an int32
+_NOTHING = np.int32(2**31 - 1)  # the distance of a lane that holds no row
 _FEW_KEPT = 32  # nearest rows of a query are held in order: a row is put among them in no time
-_FEW_CHOSEN = 64  # cells, among as many of whose tiles the nearest are put in order
 
 
 @inlined_kernel
@@ -52,41 +50,54 @@ def _lane_distance(tile, query, first, i, ps, ws):
 
 
 @kernel
-def _distances_into(tile, query, ps, ws, lanes):
-    """uint64[P, W, L], L at most 64, uint64[P, W] -> int32[64]."""
-    n_lanes = (tile.shape[2] >> 4) << 4  # whole vectors, and the compiler knows it
-    for i in range(n_lanes):
+def _distances_into(tile, n_lanes, query, ps, ws, lanes):
+    """uint64[P, W, L], uint64[P, W] -> the first `n_lanes`, at most L and 64, of int32[64]; lanes
+    behind them are farther than anything.
+    """
+    n_read = ((n_lanes + 15) >> 4) << 4  # whole vectors, and the compiler knows it
+    for i in range(n_read):
         lanes[i] = _lane_distance(tile, query, 0, i, ps, ws)
     for first in range(len(ws), tile.shape[1], len(ws)):
-        for i in range(n_lanes):
+        for i in range(n_read):
             lanes[i] += _lane_distance(tile, query, first, i, ps, ws)
+    behind = lanes[n_lanes:TILE]
+    for i in range(len(behind)):
+        behind[i] = _NOTHING
 
 
 @kernel
-def _nearer_lanes(tile, query, limit, ps, ws, lanes):
-    """Return the lanes of uint64[P, W, L], L at most 64, that are nearer than `limit`, a bit each;
-    where there is one, all distances are in int32[64].
-    """
-    n_lanes = (tile.shape[2] >> 4) << 4
-    if len(ws) == tile.shape[1]:
-        # Most tiles have none: a pass that stores nothing asks first. Negative differences wrap
-        # round and set the top bit, which no distance sets by itself.
-        signs, bound = _U0, np.uint64(limit)
-        for i in range(n_lanes):
-            signs |= _lane_distance(tile, query, 0, i, ps, ws) - bound
-        if signs >> _U63 == _U0:
-            return _U0
-    _distances_into(tile, query, ps, ws, lanes)
+def _lanes_between(lanes, low, high):
+    """Those of int32[64] that are above `low` and no larger than `high`, a bit each."""
     bits = _U0
-    for i in range(n_lanes):
-        bits |= np.uint64(lanes[i] < limit) << np.uint64(i)
+    for i in range(TILE):
+        bits |= np.uint64((lanes[i] > low) & (lanes[i] <= high)) << np.uint64(i)
     return bits
 
 
 @kernel
-def _first_bits(n):
-    """A word whose lowest `n` bits are set."""
-    return _ALL if n >= TILE else (_U1 << np.uint64(n)) - _U1
+def _lowest_bit(bits):
+    """The number of the lowest bit that is set."""
+    return np.int64(popcount((bits & (~bits + _U1)) - _U1))
+
+
+@kernel
+def _nth_smallest(numbers, n, high):
+    """The least number of which at least `n` of int32[T], none negative, are no larger; `high`
+    where they are fewer.
+
+    Counting by vectors, once per bit, takes less than putting a few in order.
+    """
+    low = np.int64(0)
+    while low < high:
+        middle, count = (low + high) >> 1, np.int32(0)
+        most = np.int32(middle)
+        for t in range(len(numbers)):
+            count = np.int32(count + np.int32(numbers[t] <= most))  # stays one of 32 bits
+        if count >= n:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @kernel
@@ -158,100 +169,87 @@ def symbols_apart_into(words, other, distances):
 
 
 @kernel
-def _nth_smallest(numbers, n, smallest):
-    """The n-th smallest of int32[T], T at least n; int32[n] is room for the smallest in order."""
-    size = 0
-    for t in range(len(numbers)):
-        number = numbers[t]
-        if size == n and number >= smallest[n - 1]:
-            continue
-        place = size if size < n else n - 1
-        size = min(size + 1, n)
-        while place > 0 and smallest[place - 1] > number:
-            smallest[place] = smallest[place - 1]
-            place -= 1
-        smallest[place] = number
-    return smallest[n - 1]
+def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, lanes, places):
+    """The `len(places)` nearest rows of uint64[T, P, W, 64] to a query, ties by lower place ->
+    int64[M], ascending.
 
-
-@kernel
-def _least_distance(tile, query, ps, ws, lanes):
-    """The least distance of all 64 lanes of uint64[P, W, 64]."""
-    if len(ws) == tile.shape[1]:  # nothing has to be stored
-        least = _ALL
-        for i in range(TILE):
-            least = min(least, _lane_distance(tile, query, 0, i, ps, ws))
-        return np.int32(least)
-    _distances_into(tile, query, ps, ws, lanes)
-    least_of_lanes = lanes[0]
-    for i in range(TILE):
-        least_of_lanes = min(least_of_lanes, lanes[i])
-    return least_of_lanes
-
-
-@kernel
-def _nearest_places(tiles, listed, n_listed, n, query, ps, ws, room, places, distances, in_order):
-    """The `len(places)` nearest rows of uint64[T, P, W, 64] to a query, `in_order` nearest first,
-    ties by lower place -> int64[M], int32[M].
-
-    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
-    from `n` on hold nothing. Room is int32[64 + T].
+    Only the first `n_listed` tiles of `listed`, ascending, are looked into, all where it is
+    negative; places from `n` on hold nothing. Room is int32[64·T].
     """
     n_looked, n_chosen = len(tiles) if n_listed < 0 else n_listed, len(places)
-    lanes, minima = room[:TILE], room[TILE : TILE + n_looked]
     for m in range(n_looked):
         t = m if n_listed < 0 else listed[m]
-        minima[m] = _least_distance(tiles[t], query, ps, ws, lanes)
-    # as many tiles as there are rows to choose have one this near, so that none is farther
-    limit = _FARTHEST
-    if n_chosen <= min(n_looked, _FEW_CHOSEN):
-        limit = np.int64(_nth_smallest(minima, n_chosen, distances))
-    size = 0
+        own = lanes[TILE * m : TILE * m + TILE]
+        _distances_into(tiles[t], min(TILE, n - TILE * t), query, ps, ws, own)
+    known = lanes[: TILE * n_looked]
+    limit = _nth_smallest(known, n_chosen, TILE * tiles.shape[2])
+    nearer = np.int32(0)
+    for i in range(len(known)):
+        nearer += np.int32(known[i] < limit)
+    size, n_ties = 0, n_chosen - nearer
     for m in range(n_looked):
-        if minima[m] > limit:
-            continue
         t = m if n_listed < 0 else listed[m]
-        bits = _nearer_lanes(tiles[t], query, limit + 1, ps, ws, lanes) & _first_bits(n - TILE * t)
+        own = lanes[TILE * m : TILE * m + TILE]
+        bits = _lanes_between(own, -1, limit)
         while bits != _U0:
-            i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
+            i = _lowest_bit(bits)
             bits &= bits - _U1
-            place, distance = TILE * t + i, lanes[i]
-            if size < n_chosen:
-                raise_candidate(distances, places, size, distance, place)
-                size += 1
-            elif is_worse(distances[0], places[0], distance, place):
-                sink_candidate(distances, places, n_chosen, distance, place)
-    if in_order:
-        sort_candidates(distances, places, n_chosen)
+            if own[i] == limit:
+                if n_ties == 0:
+                    continue
+                n_ties -= 1
+            places[size] = TILE * t + i
+            size += 1
 
 
 @kernel
-def _choose_cells(tiles, numbers, groups, n_cells, query, ps, ws, room, looked, cells):
-    """The nearest centres of a query, nearest first, of the groups that are nearest.
+def _nearest_place(tiles, listed, n_listed, query, ps, ws, lanes):
+    """The nearest row of uint64[T, P, W, 64] to a query, of equals that of the lowest place; the
+    rest is as for `_nearest_places`.
+    """
+    n_looked, best = len(tiles) if n_listed < 0 else n_listed, _ALL
+    for m in range(n_looked):
+        t = m if n_listed < 0 else listed[m]
+        tile, place = tiles[t], np.uint64(TILE * t)
+        if len(ws) == tile.shape[1]:
+            for i in range(TILE):  # nothing is stored and nothing asked
+                distance = _lane_distance(tile, query, 0, i, ps, ws)
+                best = min(best, (distance << _U32) | (place + np.uint64(i)))
+        else:
+            _distances_into(tile, TILE, query, ps, ws, lanes)
+            for i in range(TILE):
+                best = min(best, (np.uint64(lanes[i]) << _U32) | (place + np.uint64(i)))
+    return np.int64(best & _LOW_32)
+
+
+@kernel
+def _choose_cells(tiles, numbers, groups, n_cells, query, ps, ws, lanes, looked, cells):
+    """The nearest centres of a query, in no order, of the groups that are nearest.
 
     Centres uint64[T, P, W, 64], each tile a group, of which place i is that of cell `numbers[i]`,
     uint32[64·T]; groups uint64[G, P, W, 64] hold what is most frequent in every tile. With
     `looked`, int64[L], as long as there are tiles all of them are looked into. Room is
-    int32[64 + T + max(L, M)] -> int64[M].
+    int32[64·max(G, L)] -> int64[M].
     """
-    distances, n_looked = room[TILE + len(tiles) :], -1
+    n_looked = -1
     if len(looked) < len(tiles):
         n_looked = len(looked)
-        _nearest_places(
-            groups, looked, -1, len(tiles), query, ps, ws, room, looked, distances, False
-        )
-    _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, room, cells, distances, True)
+        _nearest_places(groups, looked, -1, len(tiles), query, ps, ws, lanes, looked)
+    if len(cells) == 1:
+        cells[0] = _nearest_place(tiles, looked, n_looked, query, ps, ws, lanes)
+    else:
+        _nearest_places(tiles, looked, n_looked, n_cells, query, ps, ws, lanes, cells)
     for m in range(len(cells)):
         cells[m] = numbers[cells[m]]
 
 
 @kernel
-def choose_cells_into(tiles, numbers, groups, n_cells, queries, ps, ws, room, looked, cells):
+def choose_cells_into(tiles, numbers, groups, n_cells, queries, ps, ws, lanes, looked, cells):
     """The nearest centres of every query, uint64[Q, P, W] -> int64[Q, M]; the rest is as for
     `_choose_cells`.
     """
     for q in range(len(queries)):
-        _choose_cells(tiles, numbers, groups, n_cells, queries[q], ps, ws, room, looked, cells[q])
+        _choose_cells(tiles, numbers, groups, n_cells, queries[q], ps, ws, lanes, looked, cells[q])
 
 
 @inlined_kernel
@@ -270,35 +268,76 @@ def _insert(distance, row_id, k, kept_distances, kept_ids, size):
 
 
 @kernel
-def _keep_lanes(
-    lanes, bits, at, rows, mask, ids, gapless, k, limit, kept_distances, kept_ids, size
-):
-    """Put the rows whose lanes are in `bits` into the pool of a query; returns its size and limit.
+def _keep_lanes(lanes, bits, at, rows, mask, ids, gapless, k, kept_distances, kept_ids, size):
+    """Put the rows whose lanes are in `bits` into the pool of a query; returns its size, and how
+    many of them are allowed.
 
-    Lane i is row `rows[at + i]`, or row `at + i` itself where `rows` is empty. Few candidates are
-    held in order. Of many a full pool is cut back to its best k first. The distance of the k-th is
-    the limit.
+    Lane i is row `rows[at + i]`, or row `~at + i` itself where `at` is negative. Few candidates are
+    held in order. Of many a full pool is cut back to its best k first.
     """
     if k > _FEW_KEPT and size + TILE > len(kept_ids):
-        limit, size = np.int64(cut_back(kept_distances, kept_ids, size, k)[0]), k
+        cut_back(kept_distances, kept_ids, size, k)
+        size = k
+    allowed = 0
     while bits != _U0:
-        i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
+        i = _lowest_bit(bits)
         bits &= bits - _U1
-        if lanes[i] > limit:
-            continue
-        row = np.int64(rows[at + i]) if len(rows) else at + i
+        row = np.int64(rows[at + i]) if at >= 0 else ~at + i
         if not is_allowed(mask, row):
             continue
+        allowed += 1
         # of ids without a gap none has to be fetched from memory
         row_id = ids[0] + row if gapless else ids[row]
         if k <= _FEW_KEPT:
             size = _insert(lanes[i], row_id, k, kept_distances, kept_ids, size)
-            if size == k:
-                limit = np.int64(kept_distances[k - 1])
         else:
             kept_distances[size], kept_ids[size] = lanes[i], row_id
             size += 1
-    return size, limit
+    return size, allowed
+
+
+@kernel
+def _keep_nearest(
+    lanes, starts, n_tiles, least, rows, mask, ids, gapless, k, limit, kept_distances, kept_ids,
+    size,
+):  # fmt: skip
+    """Put those of `n_tiles` tiles, int32[64·N], that may be among the k nearest into the pool of a
+    query; returns its size, and a distance that the k-th does not exceed.
+
+    The least distances of every four lanes, int32[16·N], tell which one k rows do not exceed. Where
+    some of those are not allowed, a larger one is tried.
+    """
+    n_least = LEAST_OF_TILE * n_tiles
+    for t in range(n_tiles):
+        own = lanes[TILE * t : TILE * t + TILE]
+        for i in range(LEAST_OF_TILE):
+            least[LEAST_OF_TILE * t + i] = min(
+                min(own[i], own[i + 16]), min(own[i + 32], own[i + 48])
+            )
+    low, rank, found = -1, k, 0
+    while True:
+        high = limit
+        if rank <= n_least:
+            high = _nth_smallest(least[:n_least], rank, limit)
+        for t in range(n_tiles):
+            near = False
+            for i in range(LEAST_OF_TILE * t, LEAST_OF_TILE * t + LEAST_OF_TILE):
+                near |= least[i] <= high
+            if near:
+                # a row as far as the limit may still have a lower id
+                own = lanes[TILE * t : TILE * t + TILE]
+                size, allowed = _keep_lanes(
+                    own, _lanes_between(own, low, high), starts[t], rows, mask, ids, gapless, k,
+                    kept_distances, kept_ids, size,
+                )  # fmt: skip
+                found += allowed
+        if found >= k:
+            limit = high
+        if k <= _FEW_KEPT and size == k:
+            limit = min(limit, np.int64(kept_distances[k - 1]))
+        if high >= limit:
+            return size, limit
+        low, rank = high, 4 * rank
 
 
 @kernel
@@ -337,7 +376,7 @@ def nearest_in_cells_into(
     end,
     farther,
     room,
-    looked,
+    places,
     cells,
     kept_distances,
     kept_ids,
@@ -352,42 +391,52 @@ def nearest_in_cells_into(
     `cells`. Runs are uint64[S, P, W, 64] of which cell c has `bounds[c, 1]` rows from tile
     `bounds[c, 0]` on, place by place the rows uint32[64·S] of a segment; its tiles
     uint64[T, P, W, L], ids int64[N], mask uint64[8·B] or [0] for all; queries uint64[Q, P, W] ->
-    cells int64[Q, M]. The pool is int32[Q, R], int64[Q, R], R ≥ k + 64, and sizes
-    and limits int64[Q, 2]. Of calls for several segments the first has `begin`; the last has `end`
-    and writes ids int64[Q, ≥ k] and distances int32[Q, ≥ k], −1 and `farther` where there is
-    nothing. Returns the fewest rows found for a query.
+    cells int64[Q, M]. Room is int32[1024 + 64·max(64, G, L)] and places int64[64 + L]. The pool is
+    int32[Q, R], int64[Q, R], R ≥ k + 64, and sizes and limits int64[Q, 2]. Of calls for several
+    segments the first has `begin`; the last has `end` and writes ids int64[Q, ≥ k] and distances
+    int32[Q, ≥ k], −1 and `farther` where there is nothing. Returns the fewest rows found for a
+    query.
     """
-    no_rows, gapless = rows[:0], ids[last - 1] - ids[0] == last - 1
-    lanes, fewest = room[:TILE], k
+    gapless, fewest = ids[last - 1] - ids[0] == last - 1, k
+    least, lanes = room[: LEAST_OF_TILE * TILES_AT_ONCE], room[LEAST_OF_TILE * TILES_AT_ONCE :]
+    starts, looked = places[:TILES_AT_ONCE], places[TILES_AT_ONCE:]
+    n_lanes = min(TILE, tiles.shape[3])
     for q in range(len(queries)):
-        query = queries[q]
-        size, limit = (0, _FARTHEST) if begin else (sizes[q, 0], sizes[q, 1])
-        own_distances, own_ids = kept_distances[q], kept_ids[q]
+        query, own_distances, own_ids = queries[q], kept_distances[q], kept_ids[q]
+        size, limit = (0, np.int64(farther)) if begin else (sizes[q, 0], sizes[q, 1])
         if find:
-            _choose_cells(centres, numbers, groups, n_cells, query, ps, ws, room, looked, cells[q])
-        for probe in range(cells.shape[1]):
-            at, count = bounds[cells[q, probe], 0], bounds[cells[q, probe], 1]
-            for t in range(at, at + (count + TILE - 1) // TILE):
-                # a row as far as the limit may still have a lower id
-                bits = _nearer_lanes(runs[t], query, limit + 1, ps, ws, lanes)
-                if bits != _U0:
-                    size, limit = _keep_lanes(
-                        lanes, bits & _first_bits(count - TILE * (t - at)), TILE * t, rows, mask,
-                        ids, gapless, k, limit, own_distances, own_ids, size,
-                    )  # fmt: skip
-        # rows in no cell, as far as they are in the tile of one that is
-        n_lanes = min(TILE, tiles.shape[3])
-        for at in range(first // n_lanes * n_lanes, last, n_lanes):
-            t, start = divmod(at, tiles.shape[3])
-            tile = tiles[t][:, :, start : start + n_lanes]
-            bits = _nearer_lanes(tile, query, limit + 1, ps, ws, lanes) & _first_bits(last - at)
-            if at < first:
-                bits &= ~_first_bits(first - at)
-            if bits != _U0:
-                size, limit = _keep_lanes(
-                    lanes, bits, at, no_rows, mask, ids, gapless, k, limit, own_distances, own_ids,
-                    size,
-                )  # fmt: skip
+            _choose_cells(centres, numbers, groups, n_cells, query, ps, ws, lanes, looked, cells[q])
+        probe, done, at = 0, 0, first // n_lanes * n_lanes
+        while True:
+            n_tiles = 0
+            while probe < cells.shape[1] and n_tiles < TILES_AT_ONCE:
+                count = bounds[cells[q, probe], 1]
+                if done < count:
+                    t = bounds[cells[q, probe], 0] + done // TILE
+                    own = lanes[TILE * n_tiles : TILE * n_tiles + TILE]
+                    _distances_into(runs[t], min(TILE, count - done), query, ps, ws, own)
+                    starts[n_tiles] = TILE * t
+                    n_tiles += 1
+                    done += TILE
+                if done >= count:
+                    probe, done = probe + 1, 0
+            # then rows in no cell, as far as they are in the tile of one that is
+            while at < last and n_tiles < TILES_AT_ONCE:
+                t, start = divmod(at, tiles.shape[3])
+                own = lanes[TILE * n_tiles : TILE * n_tiles + TILE]
+                tile = tiles[t][:, :, start : start + n_lanes]
+                _distances_into(tile, min(n_lanes, last - at), query, ps, ws, own)
+                for i in range(first - at):
+                    own[i] = _NOTHING
+                starts[n_tiles] = ~at
+                n_tiles += 1
+                at += n_lanes
+            if n_tiles == 0:
+                break
+            size, limit = _keep_nearest(
+                lanes, starts, n_tiles, least, rows, mask, ids, gapless, k, limit, own_distances,
+                own_ids, size,
+            )  # fmt: skip
         sizes[q, 0], sizes[q, 1] = size, limit
         if end:
             fewest = min(fewest, size)
@@ -396,14 +445,15 @@ def nearest_in_cells_into(
 
 
 @kernel
-def _collect(lanes, bits, at, rows, mask, ids, found, out_ids, out_distances):
-    """Write ids and distances of the rows whose lanes are in `bits`, from place `found` on; returns
-    the next place.
+def _collect(lanes, radius, at, rows, mask, ids, found, out_ids, out_distances):
+    """Write ids and distances of the rows within `radius`, from place `found` on; returns the next
+    place. Lane i is the row that it is for `_keep_lanes`.
     """
+    bits = _lanes_between(lanes, -1, radius)
     while bits != _U0:
-        i = np.int64(popcount((bits & (~bits + _U1)) - _U1))
+        i = _lowest_bit(bits)
         bits &= bits - _U1
-        row = np.int64(rows[at + i]) if len(rows) else at + i
+        row = np.int64(rows[at + i]) if at >= 0 else ~at + i
         if is_allowed(mask, row):
             out_ids[found], out_distances[found] = ids[row], lanes[i]
             found += 1
@@ -434,21 +484,21 @@ def within_radius_in_cells_into(
 
     The rest is as for `nearest_in_cells_into`.
     """
-    found, limit = 0, np.int64(radius) + 1
+    found = 0
     for probe in range(len(cells)):
         at, count = bounds[cells[probe], 0], bounds[cells[probe], 1]
-        for tile in range(at, at + (count + TILE - 1) // TILE):
-            bits = _nearer_lanes(runs[tile], query, limit, ps, ws, lanes)
-            bits &= _first_bits(count - TILE * (tile - at))
+        for done in range(0, count, TILE):
+            t = at + done // TILE
+            _distances_into(runs[t], min(TILE, count - done), query, ps, ws, lanes)
             found = _collect(
-                lanes, bits, TILE * tile, rows, mask, ids, found, out_ids, out_distances
+                lanes, radius, TILE * t, rows, mask, ids, found, out_ids, out_distances
             )
     n_lanes = min(TILE, tiles.shape[3])
     for at in range(first // n_lanes * n_lanes, last, n_lanes):
         t, start = divmod(at, tiles.shape[3])
         tile = tiles[t][:, :, start : start + n_lanes]
-        bits = _nearer_lanes(tile, query, limit, ps, ws, lanes) & _first_bits(last - at)
-        if at < first:
-            bits &= ~_first_bits(first - at)
-        found = _collect(lanes, bits, at, rows[:0], mask, ids, found, out_ids, out_distances)
+        _distances_into(tile, min(n_lanes, last - at), query, ps, ws, lanes)
+        for i in range(first - at):
+            lanes[i] = _NOTHING
+        found = _collect(lanes, radius, ~at, rows, mask, ids, found, out_ids, out_distances)
     return found
