@@ -20,8 +20,8 @@ from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_RO
 from tests.cli.conftest import Run
 
 COMMANDS = [
-    "demo", "fit", "encode", "index", "search", "dedup", "stream", "info", "doctor", "warmup",
-    "classify",
+    "demo", "fit", "encode", "index", "search", "dedup", "stream", "papers", "info", "doctor",
+    "warmup", "classify",
 ]  # fmt: skip
 HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 

@@ -18,7 +18,7 @@ from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
 from bitkin.cli.shared import with_shared_options
-from bitkin.cli.showing import demo
+from bitkin.cli.showing import demo, papers
 from bitkin.errors import BitkinError
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ for command in (
     search.search,
     dedup.dedup,
     stream.stream,
+    papers.papers,
     info.info,
     doctor.doctor,
     warmup.warmup,

@@ -33,6 +33,11 @@ def is_quiet() -> bool:
     return _given.quiet
 
 
+def is_forced() -> bool:
+    """Tell whether files that are there may be replaced."""
+    return _given.force
+
+
 def say(text: str) -> None:
     """Print what is said about a file that was written, unless in quiet."""
     if not _given.quiet:

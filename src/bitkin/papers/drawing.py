@@ -1,0 +1,100 @@
+"""Figures as pictures: readable at half the width of a page, lines apart without colour."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from bitkin.errors import MissingExtraError
+from bitkin.io.writer import write_aside
+from bitkin.papers.report import Curve, Panel, ResultFigure
+
+# Colours that differ for colour-blind readers too (Okabe and Ito), with a marker and a dash each.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    (0, (3, 1.5)),
+    (0, (5, 1, 1, 1)),
+    "-",
+    "--",
+    (0, (1, 1)),
+    ":",
+)
+_PANEL_INCHES = (4.6, 3.6)
+_LEGEND_INCHES = 0.3  # a line of the legend
+_DPI = 130
+
+
+def draw_figure(figure: ResultFigure, path: Path) -> None:
+    """Draw a figure to a PNG file, the same bytes for the same values."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("figures need matplotlib: pip install 'bitkin[plot]'") from None
+    columns = min(figure.n_columns, len(figure.panels))
+    rows = math.ceil(len(figure.panels) / columns)
+    labels = list(dict.fromkeys(curve.label for panel in figure.panels for curve in panel.curves))
+    per_line = max(1, int(columns * _PANEL_INCHES[0] * 9 / (max(map(len, labels)) + 7)))
+    legend_lines = math.ceil(len(labels) / per_line)
+    size = (
+        columns * _PANEL_INCHES[0],
+        rows * _PANEL_INCHES[1] + _LEGEND_INCHES * (legend_lines + 0.5),
+    )
+    with rc_context({"font.size": 12, "axes.titlesize": 12, "legend.fontsize": 12}):
+        drawn = Figure(figsize=size, layout="constrained")
+        axes = drawn.subplots(rows, columns, squeeze=False).ravel()
+        handles: dict[str, Any] = {}
+        for axis, panel in zip(axes, figure.panels, strict=False):
+            _draw_panel(axis, panel, labels, handles)
+        for axis in axes[len(figure.panels) :]:
+            axis.set_axis_off()
+        drawn.legend(
+            [handles[label] for label in labels],
+            labels,
+            loc="outside lower center",
+            ncols=min(per_line, len(labels)),
+            frameon=False,
+            handlelength=2.6,
+        )
+        write_aside(
+            path,
+            lambda file: drawn.savefig(file, format="png", dpi=_DPI, metadata={"Software": None}),
+        )
+
+
+def _draw_panel(axis: Any, panel: Panel, labels: list[str], handles: dict[str, Any]) -> None:
+    for curve in panel.curves:
+        handles[curve.label] = _draw_curve(axis, curve, labels.index(curve.label))
+    if panel.log_x:
+        axis.set_xscale("log")
+        ticks = sorted({x for curve in panel.curves if not curve.flat for x in curve.x})
+        if len(ticks) <= 8:
+            axis.set_xticks(ticks, [f"{x:g}" if x < 1e4 else f"{x:.0e}" for x in ticks])
+            axis.minorticks_off()
+    if panel.log_y:
+        axis.set_yscale("log")
+    axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25, linewidth=0.6)
+
+
+def _draw_curve(axis: Any, curve: Curve, place: int) -> Any:
+    """Draw a line and return what the legend shows of it; the same label looks the same in every
+    panel.
+    """
+    style: dict[str, Any] = {
+        "color": _COLOURS[place % len(_COLOURS)],
+        "linestyle": _DASHES[place % len(_DASHES)],
+        "linewidth": 1.8,
+    }
+    if curve.flat:
+        return axis.axhline(curve.y[0], **style)
+    if len(curve.x) <= 12:
+        style |= {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5.5}
+    if curve.errors is None:
+        return axis.plot(curve.x, curve.y, **style)[0]
+    return axis.errorbar(curve.x, curve.y, yerr=curve.errors, capsize=2.5, **style)

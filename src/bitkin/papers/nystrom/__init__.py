@@ -1,0 +1,1 @@
+"""NYSTROM: principal directions from a sample of rows and features, and ITQ."""

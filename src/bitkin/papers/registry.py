@@ -1,0 +1,25 @@
+"""The papers that `bitkin papers` runs, and where their experiments are. Loads nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Paper(NamedTuple):
+    """A paper, and the module whose `experiment(data, quick=...)` reproduces it."""
+
+    name: str
+    title: str
+    module: str
+
+
+PAPERS = {
+    paper.name: paper
+    for paper in (
+        Paper(
+            "nystrom",
+            "Hashing with Generalized Nyström Approximation (Yun, Kim, Choi, 2012)",
+            "bitkin.papers.nystrom.experiment",
+        ),
+    )
+}
