@@ -8,6 +8,7 @@ from __future__ import annotations
 METRICS = ("l2", "cosine", "ip")
 STAGES = ("codes", "estimate", "exact")  # of a search, each better than the one before
 FIRST_STAGES = ("codes", "estimate")  # that look at all rows
+MOST_CELLS = 1 << 20  # of a CellIndex
 MOST_NEIGHBORS = 2**31 - 1  # per query, and what multiplies them: int32 counts them
 WARMUP_TASKS = (
     "search", "collection", "multi", "bands", "cells", "wta", "minhash", "stream", "dedup",

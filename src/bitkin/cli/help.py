@@ -18,6 +18,18 @@ _WIDTH = 76  # of a terminal of 80 columns, less the margin of the help text
 class Command(TyperCommand):
     """A command whose examples are not wrapped like prose."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read options; an error shows the value that is wrong."""
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            # newer versions of Typer check values by pydantic, and leave them out
+            details: list[Any] = getattr(error.__cause__, "errors", list)()
+            if details:
+                error.message = f"{error.message.rstrip('.')}, got {details[0]['input']!r}."
+            raise
+        return rest
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the help text."""
         _with_examples(self, lambda: super(Command, self).format_help_text(ctx, formatter))

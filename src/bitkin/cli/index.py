@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.choices import MOST_CELLS
 from bitkin.cli.arguments import Json, one_of_choices, out_option, require_other_file
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
@@ -15,7 +16,10 @@ from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.code_spec import CodeSpec
+    from bitkin.codes import Codes
+    from bitkin.index.bands.tuning import BandTuning
     from bitkin.index.base import RowIndex
+    from bitkin.index.cells.tuning import CellTuning
 
 _KINDS = ["flat", "multi", "bands", "cells"]
 _KINDS_WITH = {
@@ -24,7 +28,9 @@ _KINDS_WITH = {
     "budget": ["bands"],
     "score": ["bands"],
     "n_cells": ["cells"],
+    "recall": ["bands", "cells"],
 }
+_CHOSEN_BY_RECALL = {"bands": ["band_bits", "probes", "budget", "score"], "cells": ["probes"]}
 _SCORES = ["distance", "hits"]
 _ROWS_AT_ONCE = 1 << 20
 
@@ -60,7 +66,20 @@ def index(
     ] = None,
     n_cells: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells; eight times the root of the number of rows if absent."),
+        typer.Option(
+            min=1,
+            max=MOST_CELLS,
+            help="Cells; eight times the root of the number of rows if absent.",
+        ),
+    ] = None,
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Choose --probes, or all settings of bands, that find this share of the 10 "
+            "nearest codes: measured with some of the rows as queries. Takes some seconds.",
+        ),
     ] = None,
     budget: Annotated[
         int | None,
@@ -89,6 +108,8 @@ def index(
 
     Example: bitkin index codes.bitkin --kind bands --budget 10000 -o index.bitkin
 
+    Example: bitkin index codes.bitkin --kind cells --recall 0.95 -o index.bitkin
+
     Example: bitkin index codes.bitkin --kind cells --probes 32 -o index.bitkin
     """
     from bitkin._load import load
@@ -104,6 +125,7 @@ def index(
             "budget": budget,
             "score": score,
             "n_cells": n_cells,
+            "recall": recall,
         },
     )
     require_other_file(out, codes if ids is None else [*codes, ids])
@@ -119,7 +141,12 @@ def index(
         raise InvalidInputError(
             f"{ids} must hold one id per row, got {len(row_ids)} for {total} rows."
         )
-    built = _new_index(kind, parts[0].spec, settings)
+    tuning = None
+    if recall is None:
+        built = _new_index(kind, parts[0].spec, settings)
+    else:
+        tuning = _tune(kind, Codes.concatenate(parts), settings)
+        built = tuning.build()
     done = 0
     with progress_bar("indexing", total) as report:
         for part in parts:
@@ -130,10 +157,20 @@ def index(
                 report(done)
     built.save(out)
     if json:
-        print_json(index=out, rows=len(built), bytes=out.stat().st_size)
+        chosen = {} if tuning is None else _about_tuning(tuning)
+        print_json(index=out, rows=len(built), bytes=out.stat().st_size, **chosen)
     else:
         say(f"{out}: {len(built):,} codes of {built.spec}, {out.stat().st_size:,} bytes")
-        say(f"next: bitkin search {shlex.quote(str(out))} queries.npy --model model.bitkin -k 10")
+        if tuning is not None:
+            low, high = tuning.interval
+            say(
+                f"{tuning.probes} probes: find {tuning.recall:.3f} ({low:.3f} to {high:.3f}) of "
+                f"the {tuning.k} nearest codes, and look at {100 * tuning.candidates:.2g} % of rows"
+            )
+        say(
+            f"next: bitkin search {shlex.quote(str(out))} queries.npy --model MODEL -k 10, with "
+            "the model that made the codes"
+        )
 
 
 def _settings(kind: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -149,6 +186,14 @@ def _settings(kind: str, given: dict[str, Any]) -> dict[str, Any]:
                 f"means nothing without --kind {' or '.join(kinds)}.",
                 param_hint=f"'--{name.replace('_', '-')}'",
             )
+    for name in _CHOSEN_BY_RECALL.get(kind, []) if "recall" in settings else []:
+        if name in settings:
+            raise typer.BadParameter(
+                "is chosen by --recall. Give one of the two.",
+                param_hint=f"'--{name.replace('_', '-')}'",
+            )
+    if settings.get("recall") == 0:
+        raise typer.BadParameter("must be above 0.", param_hint="'--recall'")
     if kind == "cells" and settings.get("probes") == 0:
         raise typer.BadParameter("must be at least 1 with --kind cells.", param_hint="'--probes'")
     if "score" in settings:
@@ -167,3 +212,19 @@ def _new_index(kind: str, spec: CodeSpec, settings: dict[str, Any]) -> RowIndex:
     if kind == "cells":
         return CellIndex(spec, **settings)
     return MultiIndex(spec) if kind == "multi" else FlatIndex(spec)
+
+
+def _tune(kind: str, codes: Codes, settings: dict[str, Any]) -> BandTuning | CellTuning:
+    """Choose settings that reach the recall wanted."""
+    from bitkin.index.bands.band_index import BandIndex
+    from bitkin.index.cells.cell_index import CellIndex
+
+    if kind == "bands":
+        return BandIndex.tune(codes, **settings)
+    return CellIndex.tune(codes, **settings)
+
+
+def _about_tuning(tuning: BandTuning | CellTuning) -> dict[str, Any]:
+    """Return what was chosen, and what to expect of it."""
+    expected = ("probes", "recall", "interval", "candidates", "k")
+    return {name: getattr(tuning, name) for name in expected}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Found = Neighbors | RaggedNeighbors
 
-_SHOWN_PER_LINE = 10  # neighbours
+_SHOWN_PER_QUERY = 10  # neighbours
 
 
 def search(
@@ -78,6 +79,15 @@ def search(
             "or a WTA model, keeps k · oversample rows and loses less; if absent, the one that "
             "pays (--explain says why).",
             autocompletion=complete_from("codes", "estimate"),
+        ),
+    ] = None,
+    probes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_NEIGHBORS,
+            help="Cells that a query looks into, in an index of --kind cells: more take more time "
+            "and miss less; those of the index if absent.",
         ),
     ] = None,
     vectors: Annotated[
@@ -166,6 +176,7 @@ def search(
         ids=ids,
         allow=allow,
         first=first,
+        probes=probes,
     )
     with usage_errors():
         if out is not None:
@@ -232,14 +243,9 @@ def _show(
         for ids, distances in _rows_of(result):
             if len(lines) == n_shown:
                 break
-            pairs = " ".join(
-                f"{i}:{_short(d)}"
-                for i, d in zip(ids[:_SHOWN_PER_LINE], distances[:_SHOWN_PER_LINE], strict=True)
-            )
-            more = f" and {len(ids) - _SHOWN_PER_LINE} more" if len(ids) > _SHOWN_PER_LINE else ""
-            lines.append(f"{len(lines):5d}  {pairs}{more}")
+            lines.append(_line(len(lines), ids, distances))
     if lines:
-        print("query  neighbours as id:distance, nearest first (all: --json or --out found.npz)")
+        print("query  neighbours as id:distance, nearest first (all: --json, --out found.npz)")
         print(f"       distance: {searching.distance_name}")
         print("\n".join(lines))
     seconds, n_rows = searching.seconds, len(searching.index)
@@ -247,6 +253,18 @@ def _show(
     print(
         f"{n_queries:,} queries among {n_rows:,} codes in {seconds:.3f} s, {each:,.0f} µs per query"
     )
+
+
+def _line(query: int, ids: list[int], distances: list[Any]) -> str:
+    """Return the nearest rows of a query: one line, or more where the terminal is narrow."""
+    some = zip(ids[:_SHOWN_PER_QUERY], distances[:_SHOWN_PER_QUERY], strict=True)
+    text = " ".join(f"{i}:{_short(d)}" for i, d in some)
+    if len(ids) > _SHOWN_PER_QUERY:
+        text += f" and {len(ids) - _SHOWN_PER_QUERY} more"
+    first, width = f"{query:5d}  ", max(60, shutil.get_terminal_size().columns)
+    indent = " " * len(first)
+    lines = textwrap.wrap(text, width - len(indent), break_on_hyphens=False)  # of numbers below 0
+    return first + f"\n{indent}".join(lines)
 
 
 def _explain(searching: FileSearch | EpochFileSearch, n_queries: int, json: bool) -> None:

@@ -179,6 +179,10 @@ def _require_possible(request: SearchRequest, spelling: ArgumentSpelling) -> Non
         raise ArgumentError("means nothing here: all models are with their codes.", "model")
     if request.radius is not None:
         raise ArgumentError("means nothing here: codes of several models have no radius.", "radius")
+    if request.probes is not None:
+        raise ArgumentError(
+            "means nothing here: codes of several models are in no cells.", "probes"
+        )
     if request.stage is not None:
         one_of(request.stage, "stage", STAGES)
     if request.first is not None:

@@ -36,6 +36,7 @@ class SearchRequest:
     ids: Path | None = None
     allow: Path | None = None
     first: str | None = None
+    probes: int | None = None
 
     @property
     def files(self) -> list[Path]:

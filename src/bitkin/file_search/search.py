@@ -28,6 +28,7 @@ from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.hashers.wta.wta_hash import WTAHash
+from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
@@ -65,6 +66,7 @@ def search_files(
     n_features: int | None = None,
     zero_based: bool | None = None,
     first: str | None = None,
+    probes: int | None = None,
 ) -> Neighbors | RaggedNeighbors:
     """Find the nearest rows of every query, all of them in files: what `bitkin search` does.
 
@@ -115,6 +117,9 @@ def search_files(
         that goes over all rows (FlatIndex, EpochIndex, a stream), keeps k · `oversample` rows for
         the last stage and loses less than codes do; by default it is the one that pays, as for
         `Collection.search`.
+    probes : int, optional
+        Cells that a query looks into, where the index is a CellIndex; by default as many as it was
+        saved with. More take more time and miss less.
 
     Returns
     -------
@@ -155,6 +160,7 @@ def search_files(
         ids=_as_path_or_none(ids, "ids"),
         allow=_as_path_or_none(allow, "allow"),
         first=first,
+        probes=probes,
     )
     search = open_search(request, VectorFileOptions(column, dataset, n_features, zero_based))
     search.require_result_fits()
@@ -207,6 +213,8 @@ class FileSearch:
         radius = request.radius
         self._radius = None if radius is None else whole_number(radius, "radius", low=0)
         self.index = load_index(request.index)
+        if request.probes is not None:
+            _set_probes(self.index, request.probes, spelling)
         self._allowed = None if request.allow is None else read_ids(request.allow)
         self._metric = metric = request.metric_or_default()
         scorer: RowScorer | None = losses
@@ -359,6 +367,20 @@ class FileSearch:
             name = str(request.corrections)
             corrections = FileCorrections(kept, ids, self.index, name, metric, spelling)
         return FileRows(self.index, vectors, corrections)
+
+
+def _set_probes(index: RowIndex, probes: int, spelling: ArgumentSpelling) -> None:
+    """Let a search look into so many cells; raise where there are none."""
+    # an index brings its kernels with it, which a search of another kind does not need
+    from bitkin.index.cells.cell_index import CellIndex
+
+    if not isinstance(index, CellIndex):
+        raise ArgumentError(
+            f"means nothing for a {type(index).__name__}, which has no cells to look into. Search "
+            f"a CellIndex, or leave out {spelling.name('probes')}.",
+            "probes",
+        )
+    index.probes = probes
 
 
 def _loss_scorer(hasher: Hasher | None, request: SearchRequest) -> LossScorer | None:

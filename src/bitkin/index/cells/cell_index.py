@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bitkin.arrays import Ids
 from bitkin.checks import whole_number
+from bitkin.choices import MOST_CELLS
 from bitkin.code_spec import CodeSpec, require_spec
 from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 USUAL_PROBES = 16
 FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
 _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
-_MOST_CELLS = 1 << 20
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
 _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
@@ -169,8 +169,12 @@ class CellIndex(RowIndex):
 
     @property
     def probes(self) -> int:
-        """Cells that a query looks into."""
+        """Cells that a query looks into; may be set, for all searches that begin later."""
         return self._probes
+
+    @probes.setter
+    def probes(self, probes: int) -> None:
+        self._probes = _checked_probes(probes)
 
     def search(
         self,
@@ -368,7 +372,7 @@ class CellIndex(RowIndex):
         if self._wanted_cells != "auto":
             return int(self._wanted_cells)
         wanted = maker.cells_per_root * math.isqrt(n_rows)
-        return min(_MOST_CELLS, wanted, max(1, n_rows // _USUAL_ROWS))
+        return min(MOST_CELLS, wanted, max(1, n_rows // _USUAL_ROWS))
 
     def _outgrown(self, centres: Centres, n_rows: int, maker: CellMaker) -> bool:
         """Whether there are so many more rows than when centres were found that better ones, or
@@ -461,7 +465,7 @@ def _checked_cells(n_cells: Any) -> int | str:
         if n_cells != "auto":
             raise InvalidInputError(f'n_cells must be a whole number or "auto", got {n_cells!r}.')
         return n_cells
-    return whole_number(n_cells, "n_cells", low=1, high=_MOST_CELLS)
+    return whole_number(n_cells, "n_cells", low=1, high=MOST_CELLS)
 
 
 def _checked_probes(probes: Any) -> int:
