@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Codes, CodeSpec, FlatIndex, threads
-from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
+from bitkin.errors import BitkinError, CodeMismatchError, CorruptFileError, InvalidInputError
 from bitkin.index.cells import cell_index
 from bitkin.index.cells.centres import CellCentres, find_centres, nearest_centres
 from bitkin.index.cells.tables import CellTables
@@ -212,6 +213,45 @@ def test_a_lone_query_finds_what_it_finds_among_others(few_threads: None) -> Non
             require_same(alone, (found.ids[q : q + 1], found.distances[q : q + 1]))
 
     threads.run(search_alone, range(6))
+
+
+def test_lone_queries_are_looked_at_like_others_also_after_the_first() -> None:
+    codes = families(900)
+    index = filled(codes, 16, probes=2)
+    query = codes[:1]
+    for _ in range(2):
+        expected = index.search(codes[:2], 1)
+        require_same(index.search(query, 1), (expected.ids[:1], expected.distances[:1]))
+    for refused in (True, 1.0, "1", None):
+        with pytest.raises(InvalidInputError, match="k must be"):
+            index.search(query, refused)  # type: ignore[arg-type]
+    for refused in (True, 2.0, 0):
+        with pytest.raises(InvalidInputError, match="probes must be"):
+            index.search(query, 1, probes=refused)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="queries must be Codes"):
+        index.search(query.words, 1)  # type: ignore[arg-type]
+    with pytest.raises(CodeMismatchError, match="queries must be"):
+        index.search(families(1, n_symbols=BITS - 1), 1)
+    empty = Codes(query.words, codes.spec, empty=[True])
+    assert index.search(empty, 1).ids.tolist() == [[-1]]
+    assert index.search(query, 1, allow=[7]).ids.tolist() == [[7]]
+    assert index.search(query, 899).ids.min() >= 0  # its cells hold fewer: a scan
+    assert index.search(query, 901).ids[0, -1] == -1
+    assert (
+        pickle.loads(pickle.dumps(index)).search(query, 1).ids.tolist() == expected.ids[:1].tolist()
+    )
+    # what is written is seen at once, also rows in other segments and under other ids
+    index.search(query, 1)
+    index.remove([0])
+    assert index.search(query, 1).ids[0, 0] != 0
+    index.upsert(query, [0])
+    assert index.search(query, 1).ids[0, 0] == 0
+    named = Codes(codes.words, codes.spec, fingerprint="a" * 16)
+    known = filled(named, 16, probes=2)
+    other = Codes(query.words, codes.spec, fingerprint="b" * 16)
+    assert known.search(query, 1).ids.tolist() == known.search(named[:1], 1).ids.tolist()
+    with pytest.raises(CodeMismatchError, match="fingerprint"):
+        known.search(other, 1)
 
 
 def test_narrow_filters_and_short_answers_are_scanned() -> None:

@@ -19,6 +19,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import CellCentres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
+from bitkin.index.cells.lone import LoneSearch
 from bitkin.index.cells.packed import pack_cells, unpack_cells
 from bitkin.index.cells.search import CellSearch, ReadyRows
 from bitkin.index.cells.tables import (
@@ -121,6 +122,7 @@ class CellIndex(RowIndex):
         self._probes = _checked_probes(probes)
         self._seed = resolve_seed(random_state)
         self._ready: tuple[Snapshot, ReadyRows] | None = None
+        self._lone: LoneSearch | None = None
         super().__init__(spec)
 
     @classmethod
@@ -193,10 +195,19 @@ class CellIndex(RowIndex):
         are not in the index are passed over. `probes` cells are looked into, by default those of
         the index.
         """
+        lone = self._lone
+        if lone and allow is None and lone.answers(self._snapshot, queries, k, probes):
+            found = lone.nearest(queries)
+            if found is not None:
+                return found
         k = whole_number(k, "k", low=1, high=2**31 - 1)
         n_probes = self._probes if probes is None else _checked_probes(probes)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
+        if len(queries) == 1 and allow is None:
+            ready = self._rows_of(snapshot, None)
+            if 0 < k <= ready.n_rows and not ready.by_vectors:
+                self._lone = LoneSearch(snapshot, ready, k, probes, n_probes)
         return self._nearest(snapshot, queries, k, allowed, k, n_probes)
 
     def search_radius(
@@ -251,7 +262,7 @@ class CellIndex(RowIndex):
 
     def prepare_by(self, snapshot: Snapshot, maker: CellMaker) -> Snapshot:
         """Return the snapshot with nearly all rows in cells that are made like this."""
-        self._ready = None  # of rows that will hardly be asked for again
+        self._ready = self._lone = None  # of rows that will hardly be asked for again
         _require_row_numbers(snapshot)
         unpacked = unpack_cells(snapshot, maker)
         if unpacked is not snapshot:  # a copy, which finds what the index finds that it is of
@@ -425,7 +436,7 @@ class CellIndex(RowIndex):
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_ready": None}
+        return {**super().__getstate__(), "_ready": None, "_lone": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all codes in order of id, the centres and the cell of every row to `path`: aside

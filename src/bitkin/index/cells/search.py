@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,8 +101,6 @@ class CellSearch(NamedTuple):
         ids = np.empty((n_queries, k), dtype=np.int64)
         distances = np.empty((n_queries, k), dtype=np.int32)
         reach = min(k, self.n_rows)
-        if n_queries == 1 and len(self.segments) == 1 and self.chosen is None:
-            return Neighbors(ids, distances), self._nearest_of_one(reach, ids, distances)
         if n_queries <= _FEW_QUERIES:
             part = slice(0, n_queries)
             return Neighbors(ids, distances), self._nearest(part, reach, ids, distances)
@@ -119,49 +116,47 @@ class CellSearch(NamedTuple):
         fewest = threads.run(search, range(0, n_queries, step))
         return Neighbors(ids, distances), min(fewest)
 
-    def _nearest_of_one(self, k: int, ids: Ids, distances: Distances) -> int:
-        """Do as `_nearest` for a lone query and segment, in the room of this thread: making it
-        would take as long as the search.
-        """
-        tables, tiles, row_ids, n, mask = self.segments[0]
-        centres, widths = _code_centres(tables), block_widths(*self.words.shape[1:])
-        key = len(centres), self.probes, k
-        last = _lone.last
-        if last is None or last[0] != key:
-            last = _lone.last = key, (*self._room(centres, 1), *_pool(1, k))
-        arguments: Any = (
-            *centres.grouped, key[0], True, *tables.arrays, tiles, row_ids, tables.n, n, mask,
-            self.words, *widths, k, True, True, self.spec.n_symbols + 1, *last[1], ids, distances,
-        )  # fmt: skip
-        fewest: int = nearest_in_cells_into(*arguments)
-        return fewest
-
     def _nearest(self, part: slice, k: int, ids: Ids, distances: Distances) -> int:
         """Search all segments for some queries, one kernel call each; returns the fewest rows that
         were found for a query.
         """
-        n_queries = len(ids)
-        words = self.words if n_queries == len(self.words) else self.words[part]
-        widths = block_widths(words.shape[1], words.shape[2])
-        pool = _pool(n_queries, k)
-        last, farther, fewest = len(self.segments) - 1, self.spec.n_symbols + 1, 0
-        asked, room = None, None
-        for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
-            if self.chosen is None:
-                centres = _code_centres(tables)
-                # segments whose centres are the same have their cells in common
-                find = centres is not asked
-                if find or room is None:
-                    asked, room = centres, self._room(centres, n_queries)
-            else:
-                centres, find = _code_centres(no_cells(*words.shape[1:])), False
-                room = *_room_for(0, 0), self.chosen[number][part]
-            fewest = nearest_in_cells_into(
-                *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
-                mask, words, *widths, k, number == 0, number == last, farther, *room,
-                *pool, ids, distances,
-            )  # fmt: skip
+        words = self.words if len(ids) == len(self.words) else self.words[part]
+        fewest = 0
+        for call, room in zip(self.calls(k), self.rooms(part, len(ids), k), strict=True):
+            arguments: Any = *call, words, *room, ids, distances
+            fewest = nearest_in_cells_into(*arguments)
         return fewest
+
+    def calls(self, k: int) -> list[tuple[Any, ...]]:
+        """Return what the kernel is told of every segment, whatever the queries are."""
+        last, farther, asked = len(self.segments) - 1, self.spec.n_symbols + 1, None
+        told: list[tuple[Any, ...]] = []
+        for number, (tables, tiles, row_ids, n, mask) in enumerate(self.segments):
+            shape = tiles.shape[1:3]
+            centres = _code_centres(tables if self.chosen is None else no_cells(*shape))
+            # segments whose centres are the same have their cells in common
+            find = self.chosen is None and centres is not asked
+            asked = centres
+            told.append((
+                *centres.grouped, len(centres), find, *tables.arrays, tiles, row_ids, tables.n, n,
+                mask, *block_widths(*shape), k, number == 0, number == last, farther,
+            ))  # fmt: skip
+        return told
+
+    def rooms(self, part: slice, n_queries: int, k: int) -> list[tuple[Any, ...]]:
+        """Return the room that the kernel takes for some queries in every segment: what is in it
+        goes from one to the next.
+        """
+        pool = _pool(n_queries, k)
+        asked, room, rooms = None, None, []
+        for number, (tables, *_) in enumerate(self.segments):
+            if self.chosen is not None:
+                room = *_room_for(0, 0), self.chosen[number][part]
+            elif room is None or tables.centres is not asked:
+                asked = tables.centres
+                room = self._room(_code_centres(tables), n_queries)
+            rooms.append((*room, *pool))
+        return rooms
 
     def choose(self) -> list[Ids]:
         """Return the cells that every query looks into, for each segment."""
@@ -235,15 +230,6 @@ def _code_centres(tables: CellTables) -> CellCentres:
     if not isinstance(tables.centres, CellCentres):
         raise InvalidInputError("cells must be chosen by vectors where their centres are vectors.")
     return tables.centres
-
-
-class _LoneRoom(threading.local):
-    """The room of a thread for lone queries, and for which searches it is."""
-
-    last: tuple[tuple[int, int, int], Any] | None = None
-
-
-_lone = _LoneRoom()
 
 
 def _pool(n_queries: int, k: int) -> tuple[Distances, Ids, Ids]:

@@ -27,7 +27,7 @@ from bitkin.kernels._shared import (
 
 TILE = 64  # rows of a tile of a run; not part of any file
 TILES_AT_ONCE = 64  # whose distances are known before any row is kept
-LEAST_OF_TILE = 16  # distances of a tile: the least of lanes i, i + 16, i + 32 and i + 48
+LEAST_OF_TILE = 8  # distances of a tile: of every eighth lane the least
 _U0, _U1, _U32 = np.uint64(0), np.uint64(1), np.uint64(32)
 _LOW_32 = np.uint64(2**32 - 1)
 _ALL = ~np.uint64(0)
@@ -304,15 +304,17 @@ def _keep_nearest(
     """Put those of `n_tiles` tiles, int32[64·N], that may be among the k nearest into the pool of a
     query; returns its size, and a distance that the k-th does not exceed.
 
-    The least distances of every four lanes, int32[16·N], tell which one k rows do not exceed. Where
+    The least distances of every eighth lane, int32[8·N], tell which one k rows do not exceed. Where
     some of those are not allowed, a larger one is tried.
     """
     n_least = LEAST_OF_TILE * n_tiles
     for t in range(n_tiles):
         own = lanes[TILE * t : TILE * t + TILE]
+        least_of_own = least[LEAST_OF_TILE * t : LEAST_OF_TILE * t + LEAST_OF_TILE]
         for i in range(LEAST_OF_TILE):
-            least[LEAST_OF_TILE * t + i] = min(
-                min(own[i], own[i + 16]), min(own[i + 32], own[i + 48])
+            least_of_own[i] = min(
+                min(min(own[i], own[i + 8]), min(own[i + 16], own[i + 24])),
+                min(min(own[i + 32], own[i + 40]), min(own[i + 48], own[i + 56])),
             )
     low, rank, found = -1, k, 0
     while True:
@@ -320,10 +322,11 @@ def _keep_nearest(
         if rank <= n_least:
             high = _nth_smallest(least[:n_least], rank, limit)
         for t in range(n_tiles):
-            near = False
-            for i in range(LEAST_OF_TILE * t, LEAST_OF_TILE * t + LEAST_OF_TILE):
-                near |= least[i] <= high
-            if near:
+            least_of_own = least[LEAST_OF_TILE * t : LEAST_OF_TILE * t + LEAST_OF_TILE]
+            near = least_of_own[0]
+            for i in range(LEAST_OF_TILE):
+                near = min(near, least_of_own[i])
+            if near <= high:
                 # a row as far as the limit may still have a lower id
                 own = lanes[TILE * t : TILE * t + TILE]
                 size, allowed = _keep_lanes(
@@ -368,13 +371,13 @@ def nearest_in_cells_into(
     first,
     last,
     mask,
-    queries,
     ps,
     ws,
     k,
     begin,
     end,
     farther,
+    queries,
     room,
     places,
     cells,
@@ -391,7 +394,7 @@ def nearest_in_cells_into(
     `cells`. Runs are uint64[S, P, W, 64] of which cell c has `bounds[c, 1]` rows from tile
     `bounds[c, 0]` on, place by place the rows uint32[64·S] of a segment; its tiles
     uint64[T, P, W, L], ids int64[N], mask uint64[8·B] or [0] for all; queries uint64[Q, P, W] ->
-    cells int64[Q, M]. Room is int32[1024 + 64·max(64, G, L)] and places int64[64 + L]. The pool is
+    cells int64[Q, M]. Room is int32[512 + 64·max(64, G, L)] and places int64[64 + L]. The pool is
     int32[Q, R], int64[Q, R], R ≥ k + 64, and sizes and limits int64[Q, 2]. Of calls for several
     segments the first has `begin`; the last has `end` and writes ids int64[Q, ≥ k] and distances
     int32[Q, ≥ k], −1 and `farther` where there is nothing. Returns the fewest rows found for a
