@@ -280,6 +280,15 @@ def test_bad_parts_are_named() -> None:
         Codes(np.zeros((1, 1, 1), dtype=np.uint64), spec, empty=[True, False])
     with pytest.raises(InvalidInputError, match="fingerprint must be a string"):
         Codes(np.zeros((1, 1, 1), dtype=np.uint64), spec, fingerprint=3)  # type: ignore[arg-type]
+    others: Any = (
+        (9, r"got 9\. Write CodeSpec\(n_symbols"),
+        (bitkin.ProjectionHash(8), r"Fit the hasher, and write hasher\.spec_"),
+        (bitkin.SignHash(8).fit(), r"Write hasher\.spec_ for codes of this hasher"),
+        (Codes.from_symbols([[0, 1]], 1), r"Write its spec: codes\.spec"),
+    )
+    for other, says in others:
+        with pytest.raises(InvalidInputError, match=f"spec must be a CodeSpec, .*{says}"):
+            bitkin.CellIndex(other)
     with pytest.raises(InvalidInputError, match="spec must be a CodeSpec, got 9"):
         Codes(np.zeros((1, 1, 1), dtype=np.uint64), 9)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="n_symbols must be"):

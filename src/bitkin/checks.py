@@ -17,21 +17,36 @@ _MOST_BITS = 200  # of a number that is written out; Python refuses to write tho
 MOST_CHARACTERS = 60  # of a value in a message
 _MOST_LISTED = 5  # values that a message names
 
-# What other libraries call our metrics.
+# What other libraries call our metrics, kinds of vectors and indexes.
 _OTHER_NAMES = {
     "angular": "cosine",
+    "brute force": "flat",
+    "bruteforce": "flat",
     "cos": "cosine",
     "cosine similarity": "cosine",
     "dot": "ip",
     "dot product": "ip",
     "dotproduct": "ip",
+    "double": "float32",
     "euclid": "l2",
     "euclidean": "l2",
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float32",
+    "float": "float32",
+    "float64": "float32",
+    "fp16": "float16",
+    "fp32": "float32",
+    "half": "float16",
     "inner": "ip",
     "inner product": "ip",
     "innerproduct": "ip",
+    "ivf": "cells",
+    "lsh": "bands",
     "mips": "ip",
     "l2sq": "l2",
+    "single": "float32",
+    "sparse": "csr",
     "sqeuclidean": "l2",
 }
 
@@ -77,14 +92,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return `value` when it is one of `choices`."""
+def one_of(value: Any, name: str, choices: tuple[str, ...], *, or_none: bool = False) -> str:
+    """Return `value` when it is one of `choices`; with `or_none` the message names None too, which
+    the caller lets pass.
+    """
     if isinstance(value, str) and value in choices:
         return value
-    hint = suggest(value, choices) if isinstance(value, str) else ""
-    raise InvalidInputError(
-        f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.{hint}"
-    )
+    # a type, such as np.float32, may stand for its name
+    word = value.__name__ if isinstance(value, type) else value
+    if or_none and word in ("none", "None", False):
+        hint = " Did you mean None?"
+    else:
+        hint = suggest(word, choices) if isinstance(word, str) else ""
+    listed = ", ".join(map(repr, choices)) + (" or None" if or_none else "")
+    raise InvalidInputError(f"{name} must be one of {listed}, got {shown(value)}.{hint}")
 
 
 def suggest(value: str, choices: Sequence[str]) -> str:

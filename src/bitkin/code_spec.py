@@ -78,10 +78,19 @@ class CodeSpec:
 def require_spec(spec: Any) -> CodeSpec:
     """Return `spec` when it is a CodeSpec."""
     if not isinstance(spec, CodeSpec):
-        raise InvalidInputError(
-            f"spec must be a CodeSpec, got {spec!r}. Write CodeSpec(n_symbols, bits_per_symbol)."
-        )
+        raise InvalidInputError(f"spec must be a CodeSpec, got {spec!r}. {_how_to_get_spec(spec)}")
     return spec
+
+
+def _how_to_get_spec(given: Any) -> str:
+    """Say what to write where something else was given in the place of a spec."""
+    if isinstance(getattr(given, "spec_", None), CodeSpec):
+        return "Write hasher.spec_ for codes of this hasher."
+    if isinstance(getattr(given, "spec", None), CodeSpec):
+        return "Write its spec: codes.spec, or index.spec."
+    if hasattr(given, "fit"):
+        return "Fit the hasher, and write hasher.spec_."
+    return "Write CodeSpec(n_symbols, bits_per_symbol)."
 
 
 def unused_bits(spec: CodeSpec) -> np.uint64:

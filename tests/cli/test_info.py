@@ -103,7 +103,10 @@ def test_an_interrupted_encoding_and_a_stream_that_has_not_begun(
     [
         ("no-such", FileAccessError, "no-such cannot be read: No such file"),
         ("folder", InvalidInputError, "folder is a folder, and not one of a stream's models"),
-        ("text", CorruptFileError, "text is not a bitkin file"),
+        ("text", CorruptFileError, "text is not a bitkin file, but text. Models come from"),
+        ("umlauts", CorruptFileError, "umlauts is not a bitkin file, but text"),
+        ("bytes", CorruptFileError, "bytes is not a bitkin file, or is cut short"),
+        ("nothing", CorruptFileError, "nothing is not a bitkin file, or is cut short"),
         ("cut", CorruptFileError, "cut has .* bytes where its header announces"),
         ("cut.npy", BitkinError, "cut.npy"),
     ],
@@ -114,6 +117,9 @@ def test_what_is_no_file_of_ours_is_said(
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
     Path("text").write_text("a text that is no file of bitkin\n")
+    Path("umlauts").write_text("ä" * 99, encoding="utf-8")
+    Path("bytes").write_bytes(bytes([200, 1, 201, 255]) * 20)
+    Path("nothing").touch()
     Path("cut").write_bytes((SAVED / "Codes.bitkin").read_bytes()[:-7])
     Path("cut.npy").write_bytes((SAVED / "rows.npy").read_bytes()[:-7])
     with pytest.raises(error, match=says):

@@ -230,7 +230,7 @@ def test_rows_that_are_gone_do_not_decide(change: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("settings", "search", "says"),
     [
-        ({"first": "exact"}, {}, "first must be one of 'codes', 'estimate', got 'exact'"),
+        ({"first": "exact"}, {}, "first must be one of 'codes', 'estimate' or None, got 'exact'"),
         ({}, {"first": "exact"}, "first must be one of 'codes', 'estimate', got 'exact'"),
         ({}, {"first": 1}, "first must be one of 'codes', 'estimate', got 1"),
         ({}, {"first": "estimate", "stage": "codes"}, "first must not be 'estimate' for stage="),

@@ -17,6 +17,12 @@ X = rows_like(60, 9)
 HASHER = ProjectionHash(8).fit(X)
 
 
+def _with_rows() -> FlatIndex:
+    index = FlatIndex(HASHER.spec_)
+    index.add(HASHER.encode(X))
+    return index
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -35,11 +41,16 @@ HASHER = ProjectionHash(8).fit(X)
         ),
         (
             {"vectors": "float64"},
-            "vectors must be one of 'float32', 'float16', 'int8', 'csr', got 'float64'",
+            "'float16', 'int8', 'csr' or None, got 'float64'. Did you mean 'float32'",
         ),
+        ({"vectors": np.float16}, "got <class 'numpy.float16'>. Did you mean 'float16'"),
+        ({"vectors": "none"}, "got 'none'. Did you mean None"),
         ({"metric": "L2"}, "metric must be one of 'l2', 'cosine', 'ip', got 'L2'"),
         ({"ids": "uuid"}, "ids must be one of 'int', 'str', got 'uuid'"),
-        ({"stage": "best"}, "stage must be one of 'codes', 'estimate', 'exact', got 'best'"),
+        (
+            {"stage": "best"},
+            "stage must be one of 'codes', 'estimate', 'exact' or None, got 'best'",
+        ),
         ({"oversample": 0}, "oversample must be between 1 and 2147483647, got 0"),
         ({"oversample": 2.5}, "oversample must be a whole number, got 2.5"),
         (
@@ -48,8 +59,16 @@ HASHER = ProjectionHash(8).fit(X)
         ),
         (
             {"index": FlatIndex(CodeSpec(9))},
-            "index must have no rows, and codes of 8 × 1-bit like the hasher, got Flat",
+            r"index must be for codes of 8 × 1-bit, .* got Flat.*Write FlatIndex\(hasher\.spec_",
         ),
+        ({"index": _with_rows()}, r"index must have no rows: .* got FlatIndex\(60 codes"),
+        ({"index": FlatIndex}, r"got the class FlatIndex\. Write FlatIndex\(hasher\.spec_\)"),
+        ({"index": "ivf"}, "got 'ivf'. Did you mean 'cells'"),
+        (
+            {"probes": 32},
+            r"probes is a setting of an index.*CellIndex\(hasher\.spec_, probes=32\), or .* search",
+        ),
+        ({"band_bits": 8}, r"Write index=bitkin\.BandIndex\(hasher\.spec_, band_bits=8\)\."),
         (
             {"vectors": None, "stage": "exact"},
             "stage must not be 'exact' in a collection with vectors=None",
@@ -262,3 +281,9 @@ def test_queries_of_zeros_are_warned_of_under_cosine_unless_they_find_nothing() 
     winners = Collection.create(None, WTAHash(8, 4, center=False).fit(X), metric="cosine")
     winners.add(X)
     assert (winners.search(queries, 3).ids[2] == -1).all()
+
+
+def test_an_argument_that_create_does_not_have_is_named() -> None:
+    others: Any = {"oversampling": 3}
+    with pytest.raises(TypeError, match=r"argument 'oversampling'\. Did you mean 'oversample'"):
+        Collection.create(None, HASHER, **others)

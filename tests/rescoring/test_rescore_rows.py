@@ -248,6 +248,13 @@ def test_what_does_not_fit_an_index_is_refused() -> None:
     other = ProjectionHash(13, random_state=0).fit(X * 2)
     with pytest.raises(CodeMismatchError, match="codes must come from the hasher with fingerprint"):
         bitkin.rescore(EVERY, Q, stage="estimate", hasher=other, codes=index, corrections=NUMBERS)
+    for wrong in (ProjectionHash(7, random_state=0).fit(X), bitkin.WTAHash(13).fit(X)):
+        with pytest.raises(
+            CodeMismatchError, match=r"hasher must be the one that made the codes, which are 13 × 1"
+        ):
+            bitkin.rescore(
+                EVERY, Q, stage="estimate", hasher=wrong, codes=index, corrections=NUMBERS
+            )
     with pytest.raises(InvalidInputError, match="scale must be left out for sparse vectors"):
         bitkin.rescore(EVERY, Q, stage="exact", vectors=csr_array(X), scale=2.0)
 

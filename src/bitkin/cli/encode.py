@@ -56,8 +56,8 @@ def encode(
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run continues where it was.
 
-    --corrections needs a projection with orthonormal or random directions; they are made in the
-    same pass, and continue in the same way.
+    --corrections needs a projection with orthonormal or random directions (a WTA model is searched
+    without any); they are made in the same pass, and continue in the same way.
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
     """
@@ -81,9 +81,16 @@ def encode(
     if corrections is None:
         encode_all = partial(encode_to_file, hasher, source, out)
     else:
+        from bitkin.hashers.wta.wta_hash import WTAHash
         from bitkin.rescoring.correction_files import encode_with_corrections_to_files
         from bitkin.rescoring.corrections import scorer_for
 
+        if isinstance(hasher, WTAHash):
+            raise typer.BadParameter(
+                f"means nothing for {model}, a WTAHash: bitkin search scores its codes without "
+                "corrections. Leave it out.",
+                param_hint="'--corrections'",
+            )
         scorer = scorer_for(hasher, metric, str(model))
         encode_all = partial(
             encode_with_corrections_to_files, hasher, scorer, source, out, corrections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from bitkin.collection.settings import (
     later_index,
     new_index,
     not_yet,
+    refuse_arguments,
 )
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
@@ -137,6 +138,7 @@ class Collection(Closes):
         index: str | RowIndex = "flat",
         first: str | None = None,
         query_bits: int | None = None,
+        **others: Never,
     ) -> Collection:
         """Make an empty collection.
 
@@ -180,7 +182,11 @@ class Collection(Closes):
             its losses under a WTAHash at every stage. None: 4, and 3 for losses. More take more
             time per row, and find hardly more. It is not an argument of `search`: every number of
             bits has kernels of its own, which take seconds to compile.
+        **others
+            Nothing: settings of an index, such as `probes`, are given with it.
         """
+        if others:
+            refuse_arguments(others)
         if isinstance(path, Hasher):
             raise InvalidInputError(
                 "path must be None, and the hasher comes second: "

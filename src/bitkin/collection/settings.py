@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from bitkin.checks import one_of, whole_number
+from bitkin.checks import one_of, shown, suggest, whole_number
 from bitkin.choices import FIRST_STAGES, METRICS, MOST_NEIGHBORS, STAGES
 from bitkin.code_spec import CodeSpec
 from bitkin.collection.encoding import Encoder
@@ -29,6 +31,13 @@ INDEXES = {
     "auto": ("bitkin.index.flat", "FlatIndex"),  # to begin with: see `later_index`
 }
 
+_SETTINGS_OF_INDEXES = {
+    "band_bits": "BandIndex",
+    "budget": "BandIndex",
+    "n_cells": "CellIndex",
+    "probes": "CellIndex",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
@@ -46,14 +55,14 @@ class CollectionSettings:
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
-            one_of(self.vectors, "vectors", KINDS)
+            one_of(self.vectors, "vectors", KINDS, or_none=True)
         one_of(self.metric, "metric", METRICS)
         one_of(self.ids, "ids", ("int", "str"))
         whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
         if self.stage is not None:
-            one_of(self.stage, "stage", STAGES)
+            one_of(self.stage, "stage", STAGES, or_none=True)
         if self.first is not None:
-            one_of(self.first, "first", FIRST_STAGES)
+            one_of(self.first, "first", FIRST_STAGES, or_none=True)
         if self.query_bits is not None:
             whole_number(self.query_bits, "query_bits", low=1, high=MOST_QUERY_BITS)
 
@@ -149,20 +158,44 @@ def later_index(index: str | RowIndex, encoder: Encoder) -> RowIndex | None:
     return CellIndex(encoder.hasher.spec_)
 
 
-def new_index(index: str | RowIndex, spec: CodeSpec) -> RowIndex:
+def new_index(index: Any, spec: CodeSpec) -> RowIndex:
     """Return an index of our own without rows: of the kind wanted, or like the one
     given.
     """
     if isinstance(index, RowIndex):
-        if len(index) or index.spec != spec:
+        if index.spec != spec:
             raise InvalidInputError(
-                f"index must have no rows, and codes of {spec} like the hasher, got {index}."
+                f"index must be for codes of {spec}, which the hasher makes, got {index}. Write "
+                f"{type(index).__name__}(hasher.spec_)."
+            )
+        if len(index):
+            raise InvalidInputError(
+                f"index must have no rows: it is taken for its settings alone, got {index}. Add "
+                "the vectors to the collection."
             )
         return copy.deepcopy(index)
+    if isinstance(index, type) and issubclass(index, RowIndex):
+        raise InvalidInputError(
+            f"index must be an index, got the class {index.__name__}. Write "
+            f"{index.__name__}(hasher.spec_)."
+        )
     # imported only when asked for: an index brings its kernels with it
     module, name = INDEXES[one_of(index, "index", tuple(INDEXES))]
     made: RowIndex = getattr(importlib.import_module(module), name)(spec)
     return made
+
+
+def refuse_arguments(others: Mapping[str, Any]) -> NoReturn:
+    """Raise for arguments that `Collection.create` does not have; settings of an index are given
+    with it.
+    """
+    name, value = next(iter(others.items()))
+    if name not in _SETTINGS_OF_INDEXES:
+        hint = suggest(name, tuple(inspect.signature(CollectionSettings).parameters))
+        raise TypeError(f"Collection.create() got an unexpected keyword argument {name!r}.{hint}")
+    made = f"index=bitkin.{_SETTINGS_OF_INDEXES[name]}(hasher.spec_, {name}={shown(value)})"
+    later = ", or give it to search" if name == "probes" else ""
+    raise InvalidInputError(f"{name} is a setting of an index, not of create. Write {made}{later}.")
 
 
 def not_yet(name: str, instead: str) -> InvalidInputError:

@@ -146,6 +146,8 @@ _OTHER_FILES = {
     b"\x89HDF": "an HDF5 file",
 }
 
+_TEXT_BYTES = 56  # that are looked at, beside the first 8
+
 
 def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
     size = os.fstat(file.fileno()).st_size
@@ -158,6 +160,11 @@ def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
                     f"{name} is {kind}, not a bitkin file. Are two arguments swapped? Models come "
                     "from bitkin fit, codes from bitkin encode, indexes from bitkin index."
                 )
+        if _is_text(length_bytes + file.read(_TEXT_BYTES)):
+            raise CorruptFileError(
+                f"{name} is not a bitkin file, but text. Models come from bitkin fit, codes from "
+                "bitkin encode, indexes from bitkin index."
+            )
         raise damaged(name, "is not a bitkin file, or is cut short")
     text = file.read(length)
     if len(text) < length:
@@ -168,6 +175,15 @@ def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
     if size != expected:
         raise damaged(name, f"has {size:,} bytes where its header announces {expected:,}")
     return header, 8 + length
+
+
+def _is_text(begin: bytes) -> bool:
+    """Tell whether a file that begins so is for people to read; one of ours has bytes of zero
+    there.
+    """
+    text = begin.decode("utf-8", errors="ignore")  # the last character may be cut
+    whole = len(text.encode()) > len(begin) - 4
+    return bool(text) and whole and all(c.isprintable() or c.isspace() for c in text)
 
 
 def _map(file: IO[bytes], start: int) -> npt.NDArray[np.uint8]:

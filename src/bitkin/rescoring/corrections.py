@@ -18,6 +18,7 @@ from bitkin.errors import InvalidInputError
 from bitkin.estimators.vector_input import fitted_names
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.sign_hash.sign_hash import SignHash
+from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.io.vectors import open_vectors
 from bitkin.rescoring.estimate import Corrections, Scorer, are_no_squares
 
@@ -66,10 +67,16 @@ def scorer_for(hasher: Any, metric: Any, name: str = "hasher") -> Scorer:
     """
     metric = one_of(metric, "metric", METRICS)
     if not isinstance(hasher, (ProjectionHash, SignHash)):
+        others = (
+            "Codes of a WTAHash need no corrections: rescore, collections and bitkin search score "
+            "them by what the query loses."
+            if isinstance(hasher, WTAHash)
+            else "Codes of other hashers are compared by the symbols that differ, or rescored "
+            "with stage='exact'."
+        )
         raise InvalidInputError(
             f"{name} must be a fitted ProjectionHash or SignHash, got {type(hasher).__name__}. "
-            "Codes of other hashers are compared by the symbols that differ, or rescored with "
-            "stage='exact'."
+            f"{others}"
         )
     check_is_fitted(hasher)
     # taken once: the model of a stream may be replaced while it learns

@@ -13,7 +13,7 @@ from bitkin.arrays import Batch, Ids
 from bitkin.checks import one_of, whole_number
 from bitkin.choices import METRICS
 from bitkin.codes import Codes, require_codes, require_comparable
-from bitkin.errors import InvalidInputError
+from bitkin.errors import CodeMismatchError, InvalidInputError
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.hashers.wta.wta_hash import WTAHash
@@ -128,6 +128,8 @@ def rescore(
             f"queries must be a matrix for stage={stage!r}, got codes. Give the vectors that they "
             "were made from."
         )
+    if stage == "estimate":
+        _require_same_shape(hasher, codes)
     # An argument that the stage does not use is an error, not ignored.
     by_losses = stage == "estimate" and isinstance(hasher, WTAHash)
     needed = _BY_LOSSES if by_losses else _STAGES[stage]
@@ -157,6 +159,18 @@ def rescore(
     else:
         scorer = EstimateScorer(scorer_for(hasher, metric))
     return _rescore_by_estimate(shortlist, queries, k, scorer, codes, corrections, ids)
+
+
+def _require_same_shape(hasher: Any, codes: Any) -> None:
+    """Raise where a hasher makes codes of another shape than those given; what is no hasher, or is
+    not fitted, is said later.
+    """
+    made, given = getattr(hasher, "spec_", None), getattr(codes, "spec", None)
+    if made is not None and given is not None and made != given:
+        raise CodeMismatchError(
+            f"hasher must be the one that made the codes, which are {given}, got a "
+            f"{type(hasher).__name__} that makes {made} codes."
+        )
 
 
 def _rescore_by_vectors(
