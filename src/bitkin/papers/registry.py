@@ -17,6 +17,12 @@ PAPERS = {
     paper.name: paper
     for paper in (
         Paper(
+            "stream",
+            "Streaming Binary Sketching based on Subspace Tracking and Diagonal Uniformization "
+            "(Morvan, Souloumiac, Gouy-Pailler, Atif, 2018)",
+            "bitkin.papers.stream.experiment",
+        ),
+        Paper(
             "nystrom",
             "Hashing with Generalized Nyström Approximation (Yun, Kim, Choi, 2012)",
             "bitkin.papers.nystrom.experiment",

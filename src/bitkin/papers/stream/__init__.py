@@ -1,0 +1,1 @@
+"""STREAM: binary sketches of a stream by subspace tracking and diagonal uniformization."""
