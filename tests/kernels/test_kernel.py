@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 from bitkin.kernels import _shared
-from bitkin.kernels._kernel import JIT_DISABLED, kernel
+from bitkin.kernels._kernel import JIT_DISABLED, count_compilations, kernel
 from bitkin.kernels.search import scan
 
 
@@ -49,3 +50,14 @@ def test_a_helper_that_a_kernel_has_compiled_may_be_called_from_python() -> None
     query = np.full((1, 1), 5, dtype=np.uint64)
     scan._distances_into(zeros, query, (0,), (0,), lanes)
     assert (lanes == 2).all()
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="nothing is compiled")
+def test_functions_of_others_that_have_no_module_are_compiled_beside_ours() -> None:
+    def one() -> int:
+        return 1
+
+    one.__module__ = None  # type: ignore[assignment]  # as of code that was made by exec
+    with count_compilations() as compiled:
+        assert numba.njit(one)() == 1
+        assert compiled() == 0

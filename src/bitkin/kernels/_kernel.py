@@ -37,14 +37,19 @@ _LEAN: dict[str, Any] = {
 JIT_DISABLED: bool = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # set while Numba is imported
 
 
+def _is_ours(event: Any) -> bool:
+    """Whether the function that is compiled is one of bitkin's; some of others have no module."""
+    module = event.data["dispatcher"].py_func.__module__
+    return isinstance(module, str) and module.startswith("bitkin.")
+
+
 class _FirstCompilation(event.Listener):
     """Say once on stderr that kernels are being compiled, so that the first call does not look
     frozen.
     """
 
     def on_start(self, event: Any) -> None:
-        function = event.data["dispatcher"].py_func
-        if self.announced or not function.__module__.startswith("bitkin."):
+        if self.announced or not _is_ours(event):
             return
         self.announced = True
         if sys.stderr is not None and not os.environ.get("BITKIN_QUIET"):
@@ -65,7 +70,7 @@ class _Counter(event.Listener):
     compiled = 0
 
     def on_start(self, event: Any) -> None:
-        self.compiled += event.data["dispatcher"].py_func.__module__.startswith("bitkin.")
+        self.compiled += _is_ours(event)
 
     def on_end(self, event: Any) -> None:
         """Counted when it began."""
