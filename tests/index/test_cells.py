@@ -490,6 +490,16 @@ def test_tuning_gives_the_probes_that_reach_a_recall() -> None:
         assert CellIndex.tune(codes[:400], k=5).recall == 1.0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_tuning_takes_as_many_probes_as_either_half_of_the_queries_needs(seed: int) -> None:
+    codes = random_codes(np.random.default_rng(5), 900, BITS)
+    tuning = CellIndex.tune(codes, recall=0.8, n_cells=40, k=5, random_state=seed)
+    assert tuning.recall >= 0.8
+    assert tuning.interval[0] < tuning.recall < tuning.interval[1]
+    assert len(repr(tuning)) < 160
+    assert repr(tuning).startswith(f"CellTuning(n_cells=40, probes={tuning.probes}: recall@5 0.")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +17,48 @@ FEWEST_CODES = 200
 _MOST_QUERIES = 1000
 _FEWEST_QUERIES = 20
 _NORMAL_95 = 1.96
+
+
+class Expectations(Protocol):
+    """What a tuning expects of its settings."""
+
+    @property
+    def recall(self) -> float:
+        """Share of the true k nearest that are found."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the recall of more queries is."""
+
+    @property
+    def candidates(self) -> float:
+        """Rows looked at, as a share of all."""
+
+    @property
+    def microseconds(self) -> float:
+        """Time per query."""
+
+    @property
+    def scan_microseconds(self) -> float:
+        """The same for a scan."""
+
+    @property
+    def k(self) -> int:
+        """Neighbours asked for."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were searched in."""
+
+
+def expectations(tuning: Expectations) -> str:
+    """Write in a line what a tuning expects, as its repr shows it."""
+    low, high = tuning.interval
+    return (
+        f"recall@{tuning.k} {tuning.recall:.3f} ({low:.3f} to {high:.3f}), "
+        f"{100 * tuning.candidates:.3g} % of {tuning.n_rows:,} rows, "
+        f"{tuning.microseconds:.3g} µs per query (a scan: {tuning.scan_microseconds:.3g})"
+    )
 
 
 def rows_and_queries(

@@ -26,6 +26,7 @@ from bitkin.index.rows.growth import with_tables
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.tuning import (
     FEWEST_CODES,
+    expectations,
     least_seconds,
     rows_and_queries,
     wilson_interval,
@@ -42,7 +43,7 @@ _MOST_PROBES = 512
 _LOOKUP = 0.5  # looking a key up takes about half as long as looking at a row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BandTuning:
     """Settings for a `BandIndex`, and what to expect of them; `build()` makes the index, still
     without rows.
@@ -69,6 +70,12 @@ class BandTuning:
     k: int
     n_rows: int
     """Rows that were searched in."""
+
+    def __repr__(self) -> str:
+        return (
+            f"BandTuning(band_bits={self.band_bits}, probes={self.probes}, budget={self.budget}: "
+            f"{expectations(self)})"
+        )
 
     def build(self) -> BandIndex:
         """Return an index with these settings and no rows."""

@@ -141,9 +141,9 @@ class CellIndex(RowIndex):
 
         An index of all `codes` is built and searched with up to 1,000 `queries`; by default, rows
         of `codes` that are then not in it. The truth comes from `FlatIndex`. The fewest probes that
-        reach the recall on one half of the queries are chosen; recall, its interval, rows scanned
-        and time are those of the other half. More rows than here mean more cells: tune again once
-        there are many times as many.
+        reach the recall on one half of the queries are chosen, and more where the other half needs
+        more; recall, its interval, rows scanned and time are those of the other half. More rows
+        than here mean more cells: tune again once there are many times as many.
 
         Examples
         --------

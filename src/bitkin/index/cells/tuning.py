@@ -13,7 +13,7 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes, require_codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.flat import FlatIndex
-from bitkin.index.tuning import least_seconds, rows_and_queries, wilson_interval
+from bitkin.index.tuning import expectations, least_seconds, rows_and_queries, wilson_interval
 from bitkin.notices import warn_caller
 from bitkin.randomness import resolve_seed
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from bitkin.index.cells.cell_index import CellIndex
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CellTuning:
     """Settings for a `CellIndex`, and what to expect of them; `build()` makes the index, still
     without rows.
 
-    Probes were chosen with one half of the queries, expectations measured with the other.
+    Probes were chosen with one half of the queries, expectations measured with the other; where
+    that half falls short of the recall, as many more probes are taken as it needs.
     """
 
     spec: CodeSpec
@@ -49,6 +50,9 @@ class CellTuning:
     n_rows: int
     """Rows that were searched in."""
     random_state: int
+
+    def __repr__(self) -> str:
+        return f"CellTuning(n_cells={self.n_cells!r}, probes={self.probes}: {expectations(self)})"
 
     def build(self) -> CellIndex:
         """Return an index with these settings and no rows."""
@@ -92,7 +96,11 @@ def tune_probes(
     half = len(asked) // 2
     first, second = asked[:half], asked[half:]
     probes = _fewest_probes(index, first, scan.search(first, k).ids, wanted)
-    found = _recall(index, second, scan.search(second, k).ids, probes)
+    truth = scan.search(second, k).ids
+    if _recall(index, second, truth, probes) < wanted:
+        # half of the time the fewest probes that do for some queries are too few for all
+        probes = max(probes, _fewest_probes(index, second, truth, wanted))
+    found = _recall(index, second, truth, probes)
     seconds = least_seconds(lambda: index.search(second, k, probes=probes))
     scan_seconds = least_seconds(lambda: scan.search(second, k))
     return CellTuning(
