@@ -59,5 +59,6 @@ def test_functions_of_others_that_have_no_module_are_compiled_beside_ours() -> N
 
     one.__module__ = None  # type: ignore[assignment]  # as of code that was made by exec
     with count_compilations() as compiled:
-        assert numba.njit(one)() == 1
+        jitted: Any = numba.njit(one)
+        assert jitted() == 1
         assert compiled() == 0
