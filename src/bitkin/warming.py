@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from bitkin.checks import one_of, whole_number
-from bitkin.choices import FIRST_STAGES, METRICS, WARMUP_TASKS
+from bitkin.choices import FIRST_STAGES, METRICS, STAGES, WARMUP_TASKS
 from bitkin.code_spec import MAX_SYMBOLS
 from bitkin.codes import Codes
 from bitkin.collection.collection import Collection
@@ -106,14 +106,16 @@ def _codes_of(n_bits: int, n: int = _ROWS) -> Codes:
 def _search_all_ways(index: RowIndex, codes: Codes) -> None:
     """A lone query, several, among some rows, for many neighbours, and within a radius."""
     index.add(codes)
-    some = np.arange(0, len(codes), 3)
-    for queries in (codes[:1], codes[:5]):
+    some, few = np.arange(0, len(codes), 3), np.arange(0, len(codes), 99)
+    for queries in (codes[:1], codes[:5], codes[:99]):
         index.search(queries, 10)
         index.search(queries, 10, allow=some)
+        index.search(queries, 10, allow=few)
     index.search(codes[:2], 500)
     index.search_radius(codes[:2], 1)
     index.remove([0])
     index.search(codes[:1], 10)
+    index.compact()
 
 
 def _warm_search(rows: Any, lengths: list[int]) -> None:
@@ -138,32 +140,61 @@ def _warm_cells(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
         codes = _codes_of(n_bits, 2 * FEW_ROWS)
         _search_all_ways(CellIndex(codes.spec, n_cells=64), codes)
+        for collection, wide in _collections(rows, n_bits, (*_STORED, None), n_cells=64):
+            _search_collection(collection, wide)
 
 
 def _warm_collection(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
-        wide = np.tile(rows, (1, -(-n_bits // _FEATURES)))
-        hasher = ProjectionHash(n_bits, projection="random", rotation=None).fit(wide)
-        normal = ProjectionHash(
-            n_bits, projection="random", rotation=None, normalize=True
-        ).fit(wide)  # fmt: skip
-        for metric in METRICS:
-            for stored in _STORED:
-                of_metric = normal if metric == "cosine" else hasher
-                collection = Collection.create(None, of_metric, metric=metric, vectors=stored)
-                collection.add(wide)
-                for queries in (wide[:1], wide[:5]):
-                    collection.search(queries, 10, stage="codes")
-                    for stage, first in product(("estimate", "exact"), FIRST_STAGES):
-                        collection.search(queries, 10, stage=stage, first=first)
-                collection.search(wide[:1], 10, allow=np.arange(0, _ROWS, 3))
+        for collection, wide in _collections(rows, n_bits, _STORED):
+            _search_collection(collection, wide)
+
+
+def _collections(
+    rows: Any, n_bits: int, stored: Sequence[str | None], n_cells: int | None = None
+) -> Iterator[tuple[Collection, Any]]:
+    """Yield an empty collection of every metric and every kind of vectors, and rows for it; with
+    `n_cells` it has cells.
+    """
+    wide = np.tile(rows, (1, -(-n_bits // _FEATURES)))
+    for metric in METRICS:
+        hasher = ProjectionHash(
+            n_bits, projection="random", rotation=None, normalize=metric == "cosine"
+        ).fit(wide)
+        for kind in stored:
+            index: Any = "flat"
+            if n_cells is not None:
+                index = CellIndex(hasher.spec_, n_cells, probes=4)
+            yield Collection.create(None, hasher, metric=metric, vectors=kind, index=index), wide
+
+
+def _search_collection(collection: Collection, rows: Any) -> None:
+    """Add rows, and search them by every stage: a lone query, several, among some rows, and for
+    many neighbours; change some and search again.
+    """
+    ids = collection.add(rows)
+    possible = STAGES[1 : STAGES.index(collection.stage) + 1]
+    for queries in (rows[:1], rows[:5]):
+        collection.search(queries, 10, stage="codes")
+        for stage, first in product(possible, FIRST_STAGES):
+            collection.search(queries, 10, stage=stage, first=first)
+        collection.search(queries, 10, allow=ids[::3])
+        collection.search(queries, 10, allow=ids[:-3])
+        collection.search(queries, 300)
+    collection.upsert(rows[:2], ids=ids[:2])
+    collection.remove(ids[3:4])
+    collection.search(rows[:5], 10)
+    collection.compact()
 
 
 def _warm_wta(rows: Any, lengths: list[int]) -> None:
     bags = np.maximum(rows, 0.0) * (np.arange(_FEATURES) % 3 == 0)  # few of them are not zero
     for X in (_lengths_alike(rows), csr_array(_lengths_alike(bags))):
-        codes = WTAHash().fit(X).encode(X)
+        hasher = WTAHash().fit(X)
+        codes = Codes.concatenate([hasher.encode(X)] * 8)  # few rows are searched in another way
         _search_all_ways(FlatIndex(codes.spec), codes)
+        vectors = "csr" if issparse(X) else "float32"
+        _search_collection(Collection.create(None, hasher, vectors=vectors), X)
 
 
 def _lengths_alike(rows: Any) -> Any:

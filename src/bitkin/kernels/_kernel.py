@@ -54,7 +54,8 @@ class _FirstCompilation(event.Listener):
         self.announced = True
         if sys.stderr is not None and not os.environ.get("BITKIN_QUIET"):
             print(
-                "bitkin: compiling kernels for this machine, up to a minute, kept for the next run",
+                "bitkin: compiling kernels for this machine, up to a minute, kept for the next run "
+                "(bitkin warmup does it beforehand)",
                 file=sys.stderr,
             )
 
