@@ -15,6 +15,7 @@ from bitkin import CellIndex, Codes, CodeSpec, FlatIndex, threads
 from bitkin.errors import BitkinError, CodeMismatchError, CorruptFileError, InvalidInputError
 from bitkin.index.cells import cell_index
 from bitkin.index.cells.centres import CellCentres, find_centres, nearest_centres
+from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.tables import CellTables
 from bitkin.io.reader import read_file
 from bitkin.io.writer import write_file
@@ -240,6 +241,11 @@ def test_lone_queries_are_looked_at_like_others_also_after_the_first() -> None:
     assert (
         pickle.loads(pickle.dumps(index)).search(query, 1).ids.tolist() == expected.ids[:1].tolist()
     )
+    index.probes = 16
+    require_same(index.search(query, 9), truth.nearest(codes, np.arange(900), query, 9))
+    index.probes = 1
+    with_one = index.search(codes[:2], 9)
+    require_same(index.search(query, 9), (with_one.ids[:1], with_one.distances[:1]))
     # what is written is seen at once, also rows in other segments and under other ids
     index.search(query, 1)
     index.remove([0])
@@ -271,6 +277,39 @@ def test_narrow_filters_and_short_answers_are_scanned() -> None:
         if len(rows) >= 4:
             expected = truth.nearest(codes[rows], rows, queries[q : q + 1], 4)
             require_same((found.ids[q : q + 1], found.distances[q : q + 1]), expected)
+
+
+def test_a_filter_keeps_the_recall_by_more_probes_or_a_scan() -> None:
+    codes = random_codes(np.random.default_rng(0), 6000, BITS)
+    queries, ids = random_codes(np.random.default_rng(1), 60, BITS), np.arange(6000)
+    index = filled(codes, 150, probes=20)
+
+    def recall(allow: npt.NDArray[np.int64]) -> float:
+        found = index.search(queries, 5, allow=allow).distances
+        expected = truth.nearest(codes, ids, queries, 5, allow)[1]
+        return float((found <= expected[:, -1:]).mean())
+
+    everything = recall(ids)
+    assert 0.5 < everything < 0.9
+    for step in (2, 4, 8, 16):
+        assert recall(ids[::step]) > everything - 0.05
+    # empty queries take no part, and what others find does not change
+    with_empty = Codes(queries.words[:9], codes.spec, empty=np.arange(9) % 3 == 0)
+    some = index.search(with_empty, 5, allow=ids[::2]).ids
+    assert (some[::3] == -1).all()
+    assert np.array_equal(some[1], index.search(queries[1:2], 5, allow=ids[::2]).ids[0])
+
+
+def test_how_many_cells_a_filter_takes_and_when_its_rows_are_scanned() -> None:
+    assert [probes_under_filter(10, n, 1000) for n in (1000, 500, 250, 10, 0, 5000)] == [
+        10, 14, 20, 100, 316, 10,
+    ]  # fmt: skip
+    # many queries share the copy of the rows that a filter leaves, a lone one pays for it
+    assert scan_pays(14_000, 1000, 1000)
+    assert not scan_pays(15_000, 1000, 1000)
+    assert scan_pays(150, 1000, 1)
+    assert not scan_pays(170, 1000, 1)
+    assert not scan_pays(1, 1000, 0)
 
 
 def test_few_rows_have_no_cells_and_more_get_them() -> None:

@@ -19,6 +19,7 @@ from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import CellCentres, sample_rows
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
+from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.lone import LoneSearch
 from bitkin.index.cells.packed import pack_cells, unpack_cells
 from bitkin.index.cells.search import CellSearch, ReadyRows
@@ -49,9 +50,6 @@ _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put int
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
 _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
-# A filter that leaves up to so many times as many rows as the probed cells hold is answered by a
-# scan of those rows, which costs no more and misses none.
-_ALLOWED_PER_PROBED = 16
 
 
 class CellIndex(RowIndex):
@@ -62,7 +60,7 @@ class CellIndex(RowIndex):
     that of a million rows some ten thousand are looked at; nearest rows in other cells are missed.
     `tune` chooses `probes` for a recall that is wanted; with as many probes as cells nothing is
     missed. A query that finds fewer than k rows is answered by a scan, and so is a filter that
-    leaves few rows.
+    leaves few rows; under one that leaves more, more cells are looked into.
 
     Centres are found on a sample of the rows once there are enough, by k-means with the most
     frequent symbols of a cell's rows as its centre. Rows added later go to the cell of the nearest
@@ -191,23 +189,23 @@ class CellIndex(RowIndex):
 
         A query that finds fewer than k there is answered by a scan of all rows. Empty rows are
         never returned and empty queries find nothing. `allow` lists the ids that may be returned:
-        others are passed over, and where it leaves few rows those are all compared; ids in it that
-        are not in the index are passed over. `probes` cells are looked into, by default those of
-        the index.
+        others are passed over; ids in it that are not in the index do no harm. `probes` cells are
+        looked into, by default those of the index. Where `allow` leaves a share s of the rows,
+        1 / √s times as many are, which keeps the recall, or its rows are all compared where that
+        takes no longer.
         """
-        lone = self._lone
-        if lone and allow is None and lone.answers(self._snapshot, queries, k, probes):
+        wanted, lone = self._probes if probes is None else probes, self._lone
+        if lone and allow is None and lone.answers(self._snapshot, queries, k, wanted):
             found = lone.nearest(queries)
             if found is not None:
                 return found
-        k = whole_number(k, "k", low=1, high=2**31 - 1)
-        n_probes = self._probes if probes is None else _checked_probes(probes)
+        k, n_probes = whole_number(k, "k", low=1, high=2**31 - 1), _checked_probes(wanted)
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         if len(queries) == 1 and allow is None:
             ready = self._rows_of(snapshot, None)
-            if 0 < k <= ready.n_rows and not ready.by_vectors:
-                self._lone = LoneSearch(snapshot, ready, k, probes, n_probes)
+            if k <= ready.n_rows and not ready.by_vectors:
+                self._lone = LoneSearch(snapshot, ready, k, n_probes)
         return self._nearest(snapshot, queries, k, allowed, k, n_probes)
 
     def search_radius(
@@ -342,8 +340,6 @@ class CellIndex(RowIndex):
         probes: int,
         cells: list[Ids] | None = None,
     ) -> Neighbors:
-        if allow is not None and _leaves_few(snapshot, len(allow), probes):
-            return scan_nearest(snapshot, queries, k, allow)
         if queries.empty is not None:
             found = no_neighbors(len(queries), k, snapshot.spec.n_symbols + 1, np.int32)
             asked = np.flatnonzero(~queries.empty)
@@ -352,6 +348,11 @@ class CellIndex(RowIndex):
                 None if cells is None else [some[asked] for some in cells],
             )  # fmt: skip
             return found
+        if allow is not None:
+            if cells is None:
+                probes = probes_under_filter(probes, len(allow), len(snapshot))
+            if scan_pays(len(allow), _probed_rows(snapshot, probes), len(queries)):
+                return scan_nearest(snapshot, queries, k, allow)
         ready = self._rows_of(snapshot, allow)
         if ready.by_vectors and cells is None:
             return scan_nearest(snapshot, queries, k, allow)
@@ -497,13 +498,10 @@ def _code_centres(snapshot: Snapshot) -> CellCentres | None:
     return centres if isinstance(centres, CellCentres) else None
 
 
-def _leaves_few(snapshot: Snapshot, n_allowed: int, probes: int) -> bool:
-    """Whether a scan of so many rows takes no longer than the cells do."""
+def _probed_rows(snapshot: Snapshot, probes: int) -> float:
+    """Return about how many rows are in so many cells, infinity where there are no cells."""
     centres = _newest_centres(snapshot)
-    if centres is None:
-        return True
-    probed = len(snapshot) * min(1.0, probes / len(centres))
-    return n_allowed <= _ALLOWED_PER_PROBED * probed
+    return math.inf if centres is None else len(snapshot) * min(1.0, probes / len(centres))
 
 
 def _require_row_numbers(snapshot: Snapshot) -> None:

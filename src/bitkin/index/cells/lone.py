@@ -25,14 +25,11 @@ class LoneSearch:
 
     __slots__ = ("_calls", "_k", "_probes", "_rooms", "_search", "_shape", "_snapshot")
 
-    def __init__(
-        self, snapshot: Snapshot, ready: ReadyRows, k: int, probes: int | None, n_probes: int
-    ) -> None:
-        """`probes` is as it was asked for, `n_probes` what is taken for it."""
+    def __init__(self, snapshot: Snapshot, ready: ReadyRows, k: int, probes: int) -> None:
         spec = snapshot.spec
         no_words = np.empty((0, spec.bits_per_symbol, spec.plane_words), dtype=np.uint64)
         self._snapshot, self._k, self._probes, self._shape = snapshot, k, probes, (1, k)
-        self._search = CellSearch(ready.segments, spec, ready.n_rows, n_probes, no_words)
+        self._search = CellSearch(ready.segments, spec, ready.n_rows, probes, no_words)
         self._calls = self._search.calls(k)
         # taken out while they are used, so that every thread has its own
         self._rooms: list[list[tuple[Any, ...]]] = []
@@ -43,9 +40,9 @@ class LoneSearch:
         """
         return (
             snapshot is self._snapshot
-            and type(k) is int
+            and type(k) is type(probes) is int
             and k == self._k
-            and (probes is self._probes or (type(probes) is int and probes == self._probes))
+            and probes == self._probes
             and type(queries) is Codes
             and len(queries.words) == 1
             and queries.empty is None
