@@ -81,7 +81,10 @@ def test_with_all_cells_it_finds_what_a_flat_collection_finds(
     filtered: bool,
 ) -> None:
     hasher = UNIT if metric == "cosine" else HASHER
-    options: dict[str, Any] = {"metric": metric, "vectors": vectors, "oversample": 2}
+    # Rows whose vectors are known are coded otherwise in cells, where other ones may be kept for
+    # the exact stage unless all are: see test_residuals.py.
+    oversample = 2 if vectors in ("csr", None) else 1000
+    options: dict[str, Any] = {"metric": metric, "vectors": vectors, "oversample": oversample}
     both = [in_cells(hasher=hasher, **options), Collection.create(None, hasher, **options)]
     for collection in both:
         collection.add(made_rows(80, 7))
@@ -113,11 +116,13 @@ def test_with_all_cells_it_finds_what_a_flat_collection_finds(
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
-@pytest.mark.parametrize("stage", ["codes", "estimate", "exact"])
+@pytest.mark.parametrize("stage", ["codes", "exact"])
 def test_a_search_finds_the_nearest_of_the_cells_it_looks_into(metric: str, stage: str) -> None:
     hasher = UNIT if metric == "cosine" else HASHER
     rows, queries = made_rows(600), made_rows(8, 1)
-    collection = in_cells(20, 3, hasher, metric=metric)
+    # codes of whole rows are in cells only where searches compare nothing else
+    made_with = "codes" if stage == "codes" else None
+    collection = in_cells(20, 3, hasher, metric=metric, stage=made_with)
     flat = Collection.create(None, hasher, metric=metric)
     for one in (collection, flat):
         one.add(rows)
@@ -136,11 +141,11 @@ def test_a_search_finds_the_nearest_of_the_cells_it_looks_into(metric: str, stag
     cells = scores.argsort(axis=1)[:, :3]
     for q in range(8):
         query = queries[q : q + 1]
-        found = collection.search(query, 4, stage=stage, oversample=2)
+        found = collection.search(query, 4, stage=stage, oversample=50)
         allowed = np.flatnonzero(np.isin(own, cells[q]))
         assert 4 <= len(allowed) < 600
         first = "codes" if stage == "codes" else "estimate"
-        wanted = flat.search(query, 4, stage=stage, oversample=2, first=first, allow=allowed)
+        wanted = flat.search(query, 4, stage=stage, oversample=50, first=first, allow=allowed)
         require_same(found, wanted)
 
 
@@ -155,7 +160,7 @@ def test_more_probes_find_more_and_explain_says_what_was_looked_at() -> None:
     ]
     assert recalls[0] < recalls[1] <= recalls[2]
     explained = collection.explain(queries, 5, probes=3)
-    assert list(explained.stages) == ["encode", "cells", "estimate of rows in cells", "exact"]
+    assert list(explained.stages) == ["cells", "estimate of rows in cells", "exact"]
     cells = explained.stages["cells"]
     assert (cells.rows_in, cells.rows_out) == (20 * 30, 20 * 3)
     assert 0 < explained.stages["estimate of rows in cells"].rows_in < 20 * 300
@@ -248,7 +253,8 @@ def test_centres_of_vectors_are_means_of_their_rows(n: int) -> None:
     assert np.abs(means - placed[np.unique(own)]).mean() < 0.1
     chosen = centres.choose(rows[:50], 7)
     assert chosen.shape == (50, min(7, n))
-    assert np.mean(chosen == apart[:50].argsort(axis=1)[:, :7]) > 0.99
+    nearest = np.sort(apart[:50].argsort(axis=1)[:, :7], axis=1)
+    assert np.mean(np.sort(chosen, axis=1) == nearest) > 0.99
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e25])

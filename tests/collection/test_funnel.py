@@ -13,7 +13,7 @@ import bitkin
 from bitkin import BandIndex, Collection, MinHash, ProjectionHash, WTAHash
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest
-from bitkin.kernels.search import ranking
+from bitkin.kernels.search.nearest_rows import nearest_rows_into
 from bitkin.rescoring import shortlist
 from bitkin.rescoring.estimate import Scorer
 from tests.collection.model import Model, require_same, rows_like
@@ -124,10 +124,8 @@ def test_shortlists_are_no_longer_than_the_rows_there_are(
         widths.append(given[-1])
         return by_estimate(*given)
 
-    nearest_rows_into = ranking.nearest_rows_into
-
     def counted_rows(*given: Any) -> Any:
-        measured.append(len(given[-1]))
+        measured.extend(len(ids) for ids in given[-1])
         return nearest_rows_into(*given)
 
     monkeypatch.setattr("bitkin.rescoring.exact.nearest_first", counted)

@@ -5,10 +5,10 @@ A search looks into the cells whose centres are nearest to the query, by whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,15 @@ from bitkin.codes import Codes
 from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.cells.centres import Cells
 from bitkin.index.cells.search import segments_of
-from bitkin.index.cells.tables import Beside, CellMaker, CellTables, CodeCells
+from bitkin.index.cells.tables import CellMaker, CellTables, Centres, CodeCells, RunContents
 from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.segment import Segment
+from bitkin.rescoring.cells.residuals import ResidualCentres
+from bitkin.rescoring.cells.scan import EstimateCells, InsideQueries
 from bitkin.rescoring.estimate import CodedRows, Corrections
-from bitkin.rescoring.estimate_scan import EstimateCells, EstimateRuns
 from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.row_scorer import EstimateScorer
 
 if TYPE_CHECKING:
     from bitkin.collection.memory import CollectionSnapshot
@@ -43,7 +45,8 @@ class VectorCells:
     metric: str
     vectors: Callable[[Ids], Batch]
     """Of rows by id."""
-    corrections: Callable[[Ids], Beside] | None
+    estimates: EstimateScorer | None
+    """What codes of residuals are made by; None where runs hold the codes of whole rows."""
     cells_per_root = 4
     rows_per_cell = 24
 
@@ -58,7 +61,11 @@ class VectorCells:
         fewer = max(1, -(-4 * width * len(ids) // _SAMPLE_BYTES))
         sample = directed(self.vectors(ids[::fewer]), self.metric)
         by_product = self.metric == "ip"
-        return find_vector_centres(sample, n_cells, n_rows, self.seed, by_product=by_product)
+        found = find_vector_centres(sample, n_cells, n_rows, self.seed, by_product=by_product)
+        if self.estimates is None:
+            return found
+        model = self.estimates.scorer.model
+        return ResidualCentres.around(found, model, self.metric, self.estimates.query_bits)
 
     def assign(self, segment: Segment, rows: Ids, centres: VectorCentres) -> Cells:
         """Return the cell of every one of some rows."""
@@ -77,9 +84,14 @@ class VectorCells:
         """Split no cell: means of vectors follow where rows are many."""
         return centres
 
-    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
-        """Return the corrections of some rows, if there are any."""
-        return None if self.corrections is None else self.corrections(segment.ids[rows])
+    def contents(
+        self, segment: Segment, rows: Ids, cells: Cells, centres: VectorCentres
+    ) -> RunContents:
+        """Return codes of what is left of some rows, where estimates can be made of them."""
+        if not isinstance(centres, ResidualCentres):
+            return RunContents(None, None)
+        vectors = directed(self.vectors(segment.ids[rows]), self.metric)
+        return RunContents(*centres.encode(vectors, cells))
 
 
 def directed(vectors: Batch, metric: str) -> FloatRows:
@@ -95,48 +107,98 @@ def directed(vectors: Batch, metric: str) -> FloatRows:
 def cell_maker(snapshot: CollectionSnapshot, index: CellIndex) -> CellMaker:
     """Return what makes cells of a collection's rows."""
     kept = snapshot.kept
-    corrections = None if kept.corrections is None else snapshot.corrections
     if kept.vectors is None or kept.vectors.sparse:
+        corrections = None if kept.corrections is None else snapshot.corrections
         return CodeCells(index.seed, corrections)
-    return VectorCells(index.seed, snapshot.metric, snapshot.vectors, corrections)
+    return VectorCells(index.seed, snapshot.metric, snapshot.vectors, snapshot.estimates)
 
 
-def rows_for_queries(
+def rows_in_cells(
     snapshot: CollectionSnapshot,
     batch: Batch,
     codes: Codes,
     allow: Ids | None,
     probes: int | None,
     least: int,
-) -> CollectionSnapshot | CellRows:
-    """Return the rows that a batch of queries looks at: all where they are in no cells, or where
-    going over those allowed costs less. `least` of them are needed.
+) -> CellRows | None:
+    """Return the rows in cells that a batch of queries looks at by codes of whole rows; None where
+    there are no such cells, or where going over all rows allowed costs less. `least` of them are
+    needed.
+    """
+    found = _cells_for(snapshot, allow, probes)
+    if found is None or isinstance(found.centres, ResidualCentres):
+        return None
+    if isinstance(found.centres, VectorCentres):
+        if batch is None:  # codes alone, which centres cannot be compared with
+            return None
+        chosen = found.centres.choose(directed(_dense(batch), snapshot.metric), found.probes)
+        cells = _by_segment(snapshot, chosen)
+    else:
+        cells = found.way.choose_cells(snapshot.coded, codes, found.probes)
+    return CellRows(snapshot, found.way, cells, len(found.centres), least)
+
+
+def rows_by_residuals(
+    snapshot: CollectionSnapshot, batch: Batch, allow: Ids | None, probes: int | None, least: int
+) -> CellRows | None:
+    """Return what `rows_in_cells` does, for rows that are coded by what is left of them; None also
+    where a query is not finite.
+    """
+    found = _cells_for(snapshot, allow, probes)
+    if found is None or not isinstance(found.centres, ResidualCentres):
+        return None
+    queries = np.ascontiguousarray(_dense(batch), dtype=np.float32)
+    asked = found.centres.ask(queries, found.probes)
+    if asked is None:
+        return None
+    cells, inside = _by_segment(snapshot, asked[0]), asked[1]
+    return CellRows(snapshot, found.way, cells, len(found.centres), least, inside)
+
+
+def probes_for(snapshot: CollectionSnapshot, allow: Ids | None, probes: int | None) -> int | None:
+    """Return how many cells a query looks into; None where it looks at all rows."""
+    found = _cells_for(snapshot, allow, probes)
+    return None if found is None else found.probes
+
+
+class _FoundCells(NamedTuple):
+    """What a search in cells begins with."""
+
+    way: CellIndex
+    centres: Centres
+    probes: int
+
+
+def _cells_for(
+    snapshot: CollectionSnapshot, allow: Ids | None, probes: int | None
+) -> _FoundCells | None:
+    """Return the cells of a collection; None where there are none yet, or where going over all rows
+    allowed costs less.
     """
     index = snapshot.index
     if not isinstance(index, CellIndex):
-        return snapshot
+        return None
+    centres = next(
+        (s.tables.centres for s in snapshot.coded.segments if isinstance(s.tables, CellTables)),
+        None,
+    )
+    if centres is None:
+        return None
     n_probes = index.probes if probes is None else probes
-    tables = [s.tables for s in snapshot.coded.segments if isinstance(s.tables, CellTables)]
-    if not tables:
-        return snapshot
-    centres = tables[0].centres
     if allow is not None:
         probed = len(snapshot) * min(1.0, n_probes / len(centres))
         if len(allow) <= _ALLOWED_PER_PROBED * probed:
-            return snapshot
-    if isinstance(centres, VectorCentres):
-        if batch is None:  # codes alone, which centres cannot be compared with
-            return snapshot
-        chosen = centres.choose(directed(_dense(batch), snapshot.metric), n_probes)
-        nothing = chosen[:, :0]
-        cells = [
-            chosen if isinstance(segment.tables, CellTables) else nothing
-            for segment in snapshot.coded.segments
-            if segment.n
-        ]
-    else:
-        cells = index.choose_cells(snapshot.coded, codes, n_probes)
-    return CellRows(snapshot, index, cells, len(centres), least)
+            return None
+    return _FoundCells(index, centres, n_probes)
+
+
+def _by_segment(snapshot: CollectionSnapshot, cells: Ids) -> list[Ids]:
+    """Return the cells of every query for each segment that has rows: none where it has none."""
+    return [
+        cells if isinstance(segment.tables, CellTables) else cells[:, :0]
+        for segment in snapshot.coded.segments
+        if segment.n
+    ]
 
 
 def describe_index(snapshot: CollectionSnapshot) -> str:
@@ -165,6 +227,8 @@ class CellRows:
     n_cells: int
     least: int
     """Rows that a query must find in its cells, or go over all of them."""
+    inside: InsideQueries | None = None
+    """The queries, where rows are coded by what is left of them."""
 
     @property
     def n_probed(self) -> int:
@@ -174,7 +238,7 @@ class CellRows:
     def __len__(self) -> int:
         return len(self.snapshot)
 
-    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+    def looked_at(self, queries: Sized, allow: Ids | None) -> tuple[str, int]:
         """Return what the first stage looks at in words, and how many rows that are for all of
         these queries.
         """
@@ -189,17 +253,12 @@ class CellRows:
         coded = self.snapshot.coded
         return self.index.nearest_in_cells(coded, queries, k, allow, least, self.cells)
 
-    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateCells:
+    def rows_to_estimate(self, queries: Sized, allow: Ids | None) -> EstimateCells:
         """Return the rows in cells as the estimate takes them."""
-        coded = self.snapshot.coded
-        stretches = self.snapshot.rows_to_estimate(queries, None).parts
-        parts = [
-            EstimateRuns.from_segment(rows, stretch)
-            for rows, stretch in zip(segments_of(coded, allow), stretches, strict=True)
-        ]
         n_rows = len(self) if allow is None else min(len(self), len(allow))
         everything = partial(self.snapshot.rows_to_estimate, queries, allow)
-        return EstimateCells(parts, self.cells, n_rows, self.least, everything)
+        parts = self.snapshot.runs_to_estimate(allow)
+        return EstimateCells(parts, self.cells, n_rows, self.least, everything, self.inside)
 
     def words(self, row_ids: Ids) -> Words:
         """Return the codes of rows that are there."""

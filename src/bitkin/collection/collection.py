@@ -208,6 +208,7 @@ class Collection(Closes):
             corrections=encoder.scorer is not None,
             metric=settings.metric,
             later=later_index(index, encoder),
+            estimates=settings.estimates_in_cells(encoder),
         )
         return cls(encoder, settings, store)
 

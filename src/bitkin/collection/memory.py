@@ -9,6 +9,7 @@ assigns, and its snapshots read vectors and corrections in a read transaction of
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,23 +17,30 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids, Words
 from bitkin.codes import Codes
+from bitkin.collection.cell_lane import CellLane
 from bitkin.collection.cells import cell_maker
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.lane import LaneRows
 from bitkin.collection.rows import Column, Pieces, RowSlots
-from bitkin.collection.vectors import DenseVectors, KeptVectors, StagedVectors
+from bitkin.collection.vectors import DenseVectors, KeptVectors, ScaledVectors, StagedVectors
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.cell_index import CellIndex
+from bitkin.index.cells.search import segments_of
+from bitkin.index.cells.tables import CellTables
 from bitkin.index.results import Neighbors
+from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
 from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
-from bitkin.index.rows.stretches import Stretches
+from bitkin.index.rows.stretches import Stretches, allowed_rows
+from bitkin.kernels.blocks import read_only
+from bitkin.rescoring.cells.scan import EstimateRuns
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
 from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.row_scorer import EstimateScorer
 
 ROWS_FOR_CELLS = 200_000  # from which on index="auto" looks into cells
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
@@ -120,7 +128,11 @@ class CollectionSnapshot:
     """What distances are, which cells follow."""
     later: RowIndex | None = None
     """How codes are searched once there are `ROWS_FOR_CELLS` rows, if otherwise."""
+    estimates: EstimateScorer | None = None
+    """What codes of residuals are made by, where rows come into cells around vectors."""
     _all_rows: list[EstimateRows] = field(default_factory=list, init=False, repr=False)
+    _all_runs: list[list[EstimateRuns]] = field(default_factory=list, init=False, repr=False)
+    _cell_lanes: list[CellLane | None] = field(default_factory=list, init=False, repr=False)
     _lane_rows: list[LaneRows | None] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -143,13 +155,12 @@ class CollectionSnapshot:
         """Return how many rows have one of these row ids."""
         return int(self.coded.present(np.unique(row_ids)).sum())
 
-    def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
+    def looked_at(self, queries: Sized, allow: Ids | None) -> tuple[str, int]:
         """Return what the first stage looks at in words, and how many rows that are for all of
         these queries.
         """
-        return "all rows", len(queries) * (
-            len(self) if allow is None else self.count_present(allow)
-        )
+        n_rows = len(self) if allow is None else self.count_present(allow)
+        return "all rows", len(queries) * n_rows
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
@@ -157,7 +168,7 @@ class CollectionSnapshot:
         """
         return self.index.nearest_in(self.coded, queries, k, allow, least)
 
-    def rows_to_estimate(self, queries: Codes, allow: Ids | None) -> EstimateRows:
+    def rows_to_estimate(self, queries: Sized, allow: Ids | None) -> EstimateRows:
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
         if allow is not None:
             return self._with_corrections(self.coded.allowed(allow, len(queries)))
@@ -165,12 +176,48 @@ class CollectionSnapshot:
             self._all_rows.append(self._with_corrections(self.coded.whole))
         return self._all_rows[0]
 
+    def runs_to_estimate(self, allow: Ids | None) -> list[EstimateRuns]:
+        """Return all rows, or those allowed, in cells and in none, as the estimate takes them."""
+        if allow is not None or not self._all_runs:
+            stretches = self.rows_to_estimate((), None).parts
+            runs = [
+                EstimateRuns.from_segment(rows, stretch)
+                for rows, stretch in zip(segments_of(self.coded, allow), stretches, strict=True)
+            ]
+            if allow is not None:
+                return runs
+            self._all_runs.append(runs)  # made once, since a snapshot never changes
+        return self._all_runs[0]
+
     @property
     def lane_rows(self) -> LaneRows | None:
         """All rows as the fast lane takes them, None where it does not."""
         if not self._lane_rows:  # made once, since a snapshot never changes
             self._lane_rows.append(self._as_lane_rows())
         return self._lane_rows[0]
+
+    @property
+    def cell_lane(self) -> CellLane | None:
+        """All rows in cells as the fast lane takes them, None where it does not."""
+        if not self._cell_lanes:  # made once, since a snapshot never changes
+            self._cell_lanes.append(self._as_cell_lane())
+        return self._cell_lanes[0]
+
+    def mask_of(self, allow: Ids) -> Bitmap:
+        """Return the rows of the lone segment that are allowed."""
+        [segment] = (segment for segment in self.coded.segments if segment.n)
+        return read_only(allowed_rows(segment, allow))
+
+    def _as_cell_lane(self) -> CellLane | None:
+        kept, segments = self.kept, [s for s in self.coded.segments if s.n]
+        if self.estimates is None or len(segments) != 1:
+            return None
+        [segment] = segments
+        if not isinstance(segment.tables, CellTables) or not segment.tables.residual:
+            return None
+        [part] = self.runs_to_estimate(None)
+        slots = kept.by_segment.find(part.ids[: part.n], self.coded.segments, kept.slots)
+        return CellLane.from_part(segment.tables.centres, part, slots)
 
     def _as_lane_rows(self) -> LaneRows | None:
         kept = self.kept
@@ -232,9 +279,7 @@ class CollectionSnapshot:
         return CodedRows(segments[0].tiles, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
-        """Return vectors of rows that are there where they stand, or gathered where they are kept
-        in steps; None where they are sparse.
-        """
+        """Return vectors of rows that are there where they stand; None where they are sparse."""
         return self.vectors_in_slots(self.kept.slots.slots_of(row_ids))
 
     def vectors_in_slots(self, slots: Ids) -> VectorsInPlace | None:
@@ -242,9 +287,9 @@ class CollectionSnapshot:
         vectors = self.kept.vectors
         if isinstance(vectors, DenseVectors):
             return VectorsInPlace(vectors.column.array, slots)
-        if vectors is None or vectors.sparse:
-            return None
-        return VectorsInPlace(vectors.gather(slots), np.arange(len(slots)))
+        if isinstance(vectors, ScaledVectors):
+            return VectorsInPlace(vectors.steps.array, slots, vectors.scales.array)
+        return None  # sparse, or none at all
 
 
 class MemoryStore:
@@ -279,17 +324,23 @@ class MemoryStore:
         corrections: bool,
         metric: str = "l2",
         later: RowIndex | None = None,
+        estimates: EstimateScorer | None = None,
     ) -> MemoryStore:
         """Return a store without rows.
 
         `index`, which has none and is left so, says how codes are searched; `fingerprint` is of the
         hasher whose codes are to come. Without `vectors` none are kept, and without `corrections`
         rows come without them. Once there are `ROWS_FOR_CELLS` rows, it is `later` that says how
-        codes are searched, if that is given.
+        codes are searched, if that is given. `estimates` make codes of residuals where rows come
+        into cells around vectors.
         """
         kept = KeptRows(vectors, Column.empty(np.float32, 2) if corrections else None)
         coded = Snapshot(index.spec, fingerprint)
-        return cls(CollectionSnapshot(index, coded, ids, kept, metric=metric, later=later))
+        return cls(
+            CollectionSnapshot(
+                index, coded, ids, kept, metric=metric, later=later, estimates=estimates
+            )
+        )
 
     def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
-from bitkin.collection.cells import CellRows, rows_for_queries
+from bitkin.collection.cell_lane import Asked
+from bitkin.collection.cells import CellRows, probes_for, rows_by_residuals, rows_in_cells
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.lane import Lane
 from bitkin.collection.memory import CollectionSnapshot
@@ -49,10 +54,14 @@ def find_nearest(
                 return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
+            encode = partial(encoder.encode_queries, batch, rows.name, first)
+            inside = _in_cells(snapshot, encode, funnel, batch, allow, timings, probes)
+            if inside is not None:
+                warn_of_zero_queries(batch, inside, funnel.metric, first)
+                parts.append(inside)
+                continue
             since = time.perf_counter()
-            codes, prepared = encoder.encode_queries(
-                batch, rows.name, first, prepare=funnel.scorer is not None
-            )
+            codes, prepared = encode(prepare=funnel.scorer is not None)
             if timings is not None:
                 timings.add("encode", since, len(codes), len(codes))
             looked_at = _rows_for(snapshot, batch, codes, allow, timings, probes, last.keep)
@@ -95,6 +104,76 @@ def _through_lane(
     return found
 
 
+def _in_cells(
+    snapshot: CollectionSnapshot,
+    encode: Callable[..., tuple[Codes, Any]],
+    funnel: Funnel,
+    batch: Batch,
+    allow: Ids | None,
+    timings: Timings | None,
+    probes: int | None,
+) -> Neighbors | None:
+    """Return the nearest rows of queries in cells where rows are coded by what is left of them;
+    None where they are not, and where a query is not finite.
+    """
+    scorer = snapshot.estimates
+    if scorer is None or funnel.steps[0].stage != "scan":
+        return None
+    if timings is None:
+        found = _through_cell_lane(snapshot, funnel, batch, allow, probes)
+        if found is not None:
+            return found
+    since = time.perf_counter()
+    rows = rows_by_residuals(snapshot, batch, allow, probes, funnel.steps[-1].keep)
+    if rows is None:
+        return None
+    queries = rows.cells[0]
+    if timings is not None:
+        _note_cells(timings, since, rows, len(queries))
+        since = time.perf_counter()
+    found = scorer.scan_cells(
+        rows.rows_to_estimate(queries, allow),
+        lambda: encode(prepare=True)[1],
+        funnel.first_keep(len(rows)),
+    )
+    if timings is not None:
+        funnel.note_first(timings, since, rows.looked_at(queries, allow), found)
+    if funnel.steps[-1].stage == "estimate":  # there is no better one
+        k = funnel.steps[-1].keep
+        return scorer.reported(Neighbors(found.ids[:, :k], found.distances[:, :k]))
+    return funnel.finish(rows, batch, found, timings=timings)
+
+
+def _through_cell_lane(
+    snapshot: CollectionSnapshot,
+    funnel: Funnel,
+    batch: Batch,
+    allow: Ids | None,
+    probes: int | None,
+) -> Neighbors | None:
+    """Return what `_in_cells` does by the fast lane, None where it does not lead for all of these
+    queries.
+    """
+    last, lane = funnel.steps[-1], snapshot.cell_lane
+    if lane is None or len(funnel.steps) != 2 or last.stage != "exact":
+        return None
+    n_probes = probes_for(snapshot, allow, probes)
+    if n_probes is None or not (isinstance(batch, np.ndarray) and batch.dtype == np.float32):
+        return None
+    keep, k = funnel.first_keep(len(snapshot)), min(last.keep, len(snapshot))
+    mask = None if allow is None else snapshot.mask_of(allow)
+    best = lane.best(batch, Asked(n_probes, keep, k), mask)
+    if best is None:
+        return None
+    ids, slots = best
+    here = snapshot.vectors_in_slots(slots.ravel())
+    return nearest_by_vectors(ids, ids, snapshot.vectors, batch, funnel.metric, k, in_place=here)
+
+
+def _note_cells(timings: Timings, since: float, rows: CellRows, n_queries: int) -> None:
+    timings.add("cells", since, n_queries * rows.n_cells, n_queries * rows.n_probed)
+
+
 def _rows_for(
     snapshot: CollectionSnapshot,
     batch: Batch,
@@ -106,8 +185,9 @@ def _rows_for(
 ) -> CollectionSnapshot | CellRows:
     """Return the rows that a batch of queries looks at: all, or those in cells."""
     since = time.perf_counter()
-    rows = rows_for_queries(snapshot, batch, codes, allow, probes, least)
-    if timings is not None and isinstance(rows, CellRows):
-        n_queries = len(codes)
-        timings.add("cells", since, n_queries * rows.n_cells, n_queries * rows.n_probed)
+    rows = rows_in_cells(snapshot, batch, codes, allow, probes, least)
+    if rows is None:
+        return snapshot
+    if timings is not None:
+        _note_cells(timings, since, rows, len(codes))
     return rows

@@ -22,6 +22,7 @@ from bitkin.index.base import RowIndex
 from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.rescoring.estimate_scan import MOST_QUERY_BITS
+from bitkin.rescoring.row_scorer import EstimateScorer
 
 INDEXES = {
     "flat": ("bitkin.index.flat", "FlatIndex"),
@@ -130,6 +131,16 @@ class CollectionSettings:
                 "which looks rows up by their codes instead of going over all. Create it with "
                 "index='flat', or search with first='codes'."
             )
+
+    def estimates_in_cells(self, encoder: Encoder) -> EstimateScorer | None:
+        """Return what makes codes of residuals for rows in cells; None where there are no vectors
+        to make them of, and where codes themselves are what searches compare.
+        """
+        scorer = encoder.row_scorer
+        dense = self.vectors is not None and self.vectors != "csr"
+        if not dense or self.stage == "codes" or not isinstance(scorer, EstimateScorer):
+            return None
+        return scorer
 
     def new_ids(self) -> CollectionIds:
         """Return an empty table of ids of the kind wanted."""

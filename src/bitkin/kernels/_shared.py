@@ -206,7 +206,7 @@ def thin_out(scores, ids, size, k):
 
 
 @kernel
-def _mark_at_most(numbers, limit):
+def mark_at_most(numbers, limit):
     """Up to 64 numbers -> a bit for each that is `limit` or less, made by vectors."""
     bits = _0
     for i in range(len(numbers)):
@@ -240,7 +240,7 @@ def collect_rows(scores, start, mask, ids, k, limit, last_id, kept_scores, kept_
     begin as 0, as what no score exceeds and as `NO_ID`. `write_best_into` ends it.
     """
     for first in range(0, len(scores), 64):
-        bits = _mark_at_most(scores[first : first + 64], limit)
+        bits = mark_at_most(scores[first : first + 64], limit)
         if len(mask) > 0:
             bits &= mask[(start + first) >> 6]
         if bits == _0:

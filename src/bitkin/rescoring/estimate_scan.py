@@ -3,8 +3,7 @@ knows.
 
 Codes alone compare signs. Here the real-valued query, rounded to some bits, and the corrections of
 every row take part, so that rows come in nearly the order of the full estimate, for a few times the
-cost of comparing codes. Or the rows in cells that were chosen for every query, and those that are
-in no cell yet.
+cost of comparing codes.
 """
 
 from __future__ import annotations
@@ -16,29 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bitkin import threads
 from bitkin.arrays import Floats, Ids, Words
-from bitkin.index.cells.search import SegmentRows
-from bitkin.index.cells.tables import RunArrays
-from bitkin.index.results import Neighbors, no_neighbors
+from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.index.rows.stretches import Stretches
 from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import BLOCK, read_only, wide_tile_rows
-from bitkin.kernels.search.cells import TILE
-from bitkin.kernels.search.estimate_scan import (
-    quantize_queries_into,
-    scan_estimates_into,
-    scan_runs_into,
-)
+from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
 from bitkin.rescoring.estimate import NO_CORRECTIONS, Corrections, PreparedQueries
-from bitkin.rescoring.scan_parts import candidate_pool, pool_room, scan_best
+from bitkin.rescoring.scan_parts import candidate_pool, scan_best
 
 QUERY_BITS = 4
 MOST_QUERY_BITS = 8
 _MOST_UNROLLED = 32  # words × bits of the query in one step; more would only slow the compiler down
-_POOL_BYTES = 1 << 20  # of candidates, of all queries that look into cells at once
-_FEW_QUERIES = 16  # are not shared out: a thread costs as much as it saves
 _IN_ORDER = read_only(np.empty(0, dtype=np.int64))
 
 
@@ -56,7 +45,7 @@ class QuantizedQueries(NamedTuple):
     def from_prepared(cls, queries: PreparedQueries, n_bits: int) -> QuantizedQueries:
         """Round queries to `n_bits` each."""
         n_queries, _, n_words = queries.codes.words.shape
-        planes = np.zeros((n_queries, n_bits, n_words), dtype=np.uint64)
+        planes = np.empty((n_queries, n_bits, n_words), dtype=np.uint64)
         totals, steps = np.empty(n_queries, dtype=np.int64), np.empty(n_queries)
         sizes = np.empty(queries.projected.shape[1], dtype=np.int32)
         quantize_queries_into(read_only(queries.projected), sizes, planes, totals, steps)
@@ -173,110 +162,3 @@ def scan_widths(n_bits: int, n_words: int) -> tuple[tuple[int, ...], tuple[int, 
     most = max(1, _MOST_UNROLLED // n_bits)
     step = max(words for words in range(1, min(most, n_words) + 1) if n_words % words == 0)
     return (0,) * n_bits, (0,) * step
-
-
-class EstimateRuns(NamedTuple):
-    """The rows of a segment in cells, and those in none: what kernels take."""
-
-    arrays: RunArrays
-    corrections: Corrections
-    """float32 (64 · tiles, 2): of the row at every place of the runs."""
-    ids: Ids
-    mask: Bitmap
-    tail: EstimateStretch | None
-    """Rows that are in no cell."""
-
-    @classmethod
-    def from_segment(cls, rows: SegmentRows, stretch: EstimateStretch) -> EstimateRuns:
-        """Join a segment in cells with its rows as a scan takes them."""
-        tables = rows.tables
-        beside = tables.beside
-        if beside is None:  # no row is in a cell
-            beside = np.empty((0, 2), dtype=np.float32)
-        tail = None
-        if tables.n < rows.n:
-            block = tables.n // BLOCK
-            mask = _from_row(rows.mask, tables.n, stretch.last)
-            tail = stretch._replace(first=block, mask=mask)
-        return cls(tables.arrays, read_only(beside), rows.ids, rows.mask, tail)
-
-
-class EstimateCells(NamedTuple):
-    """Rows in cells as the estimate takes them, and the cells of every query."""
-
-    parts: list[EstimateRuns]
-    cells: list[Ids]
-    """int64 (q, probes) for each part."""
-    n_rows: int
-    """At least as many as can be found."""
-    least: int
-    """Rows that a query must find in its cells, or go over all of them."""
-    everything: Callable[[], EstimateRows]
-    """All rows, for queries that find too few."""
-
-
-def scan_cells(
-    rows: EstimateCells, queries: QuantizedQueries, k: int, *, has_small: bool
-) -> Neighbors:
-    """Return the best k rows of every query in its cells and in none, as `scan_estimates` does of
-    all; a query that finds too few there goes over all rows.
-    """
-    n_queries = len(queries.totals)
-    found, reach = no_neighbors(n_queries, k), min(k, rows.n_rows)
-    if n_queries == 0 or reach == 0:
-        return found
-    step = max(1, _POOL_BYTES // (16 * pool_room(reach)))
-    if n_queries > _FEW_QUERIES:
-        step = min(step, -(-n_queries // threads.get_threads()))
-
-    def scan(first: int) -> None:
-        part = slice(first, min(first + step, n_queries))
-        some = queries.between(part.start, part.stop)
-        cells = [chosen[part] for chosen in rows.cells]
-        best = _scan_runs(rows.parts, cells, some, reach, has_small)
-        found.ids[part, :reach], found.distances[part, :reach] = best
-
-    threads.run(scan, range(0, n_queries, step))
-    short = np.flatnonzero(found.ids[:, min(reach, rows.least) - 1] < 0)
-    if len(short):
-        again = QuantizedQueries(*(read_only(part[short]) for part in queries))
-        found.ids[short], found.distances[short] = scan_estimates(
-            rows.everything(), again, k, has_small=has_small
-        )
-    return found
-
-
-def _scan_runs(
-    parts: list[EstimateRuns],
-    cells: list[Ids],
-    queries: QuantizedQueries,
-    k: int,
-    has_small: bool,
-) -> Neighbors:
-    """Search all parts for some queries, in one pool of candidates."""
-    n_queries, n_bits, n_words = queries.planes.shape
-    best = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
-    widths = scan_widths(n_bits, n_words)
-    pool = candidate_pool(n_queries, k)
-    work = np.empty(TILE, dtype=np.int32), np.empty((3, TILE)), np.empty(TILE)
-    for i, (part, chosen) in enumerate(zip(parts, cells, strict=True)):
-        first, last = i == 0, i == len(parts) - 1
-        scan_runs_into(
-            *part.arrays, part.corrections, part.ids, part.mask, chosen, has_small, *queries,
-            *widths, first, last and part.tail is None, *work, *pool, *best,
-        )  # fmt: skip
-        if part.tail is not None:
-            scan_estimates_into(
-                *part.tail, has_small, *queries, *widths, False, last,
-                *scan_room(part.tail, n_queries, k)[:5], *pool, *best,
-            )  # fmt: skip
-    return Neighbors(best[1], best[0])
-
-
-def _from_row(mask: Bitmap, row: int, n_blocks: int) -> Bitmap:
-    """Return a mask without the rows before one; blocks before its own are anything."""
-    words = mask.copy() if len(mask) else np.full(8 * n_blocks, ~np.uint64(0))
-    first = row // BLOCK * 8
-    words[first : row // 64] = 0
-    words[row // 64] &= ~np.uint64(0) << np.uint64(row % 64)
-    return read_only(words)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 
 from bitkin import threads
@@ -14,7 +15,8 @@ from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors import VectorSource
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.search.ranking import nearest_rows_into, widen_halves_into
+from bitkin.kernels.search.nearest_rows import ROWS_TOGETHER, nearest_rows_into
+from bitkin.kernels.search.ranking import widen_halves_into
 from bitkin.rescoring.pair_distances import METRIC_CODES, Exponents, Measured, pair_distances
 from bitkin.rescoring.shortlist import Shortlist, nearest_first
 
@@ -27,12 +29,22 @@ class VectorsInPlace(NamedTuple):
     wanted.
     """
 
-    rows: FloatRows
-    """(n, n_features), of which only the wanted ones may be read."""
+    rows: npt.NDArray[Any]
+    """(n, n_features), of which only the wanted ones may be read: floats, or int8 steps."""
     places: Ids
     """int64 (m,), or as many for each of several queries, one behind the other."""
+    scales: FloatRows | None = None
+    """float32 (n,): the step of every row, where those are what is kept."""
+
+    def gathered(self) -> VectorsInPlace:
+        """Return the rows that are wanted alone, as floats."""
+        rows, everyone = self.rows[self.places], np.arange(len(self.places))
+        if self.scales is not None:
+            rows = rows * self.scales[self.places][:, None]
+        return VectorsInPlace(rows, everyone)
 
 
+_QUERIES_PER_PIECE = 16  # measured by one thread at a time
 _LONG_ROW = 1 << 16  # whose sums in float32 say too little
 _NUMBERS_AT_ONCE = 1 << 23  # of stored rows, held at a time
 _LEAST_EXPONENT = -4096  # below the power of two of any product
@@ -55,16 +67,16 @@ def nearest_by_vectors(
 
     Id `ids[i, j]` is row `rows[i, j]`; both are −1 for no match. l2 is not squared; cosine is 1 −
     cosine, 1 from a row of zeros; ip is negated. `scale`, one per row, multiplies rows. Distances
-    beyond float64 rank by what they are, and are reported as infinity or 0. Rows, none of them −1,
-    may be given `in_place`, those of one query after those of another: then nothing is gathered,
-    nor scaled.
+    beyond float64 rank by what they are, and are reported as infinity or 0. Rows
+    may be given `in_place`, those of one query after those of another, with −1 behind the last one
+    of a query: then nothing is gathered, nor scaled.
     """
     found = None
     if in_place is not None:
         found = _nearest_in_place(ids, in_place, queries, metric, k)
     if found is not None:
         return found
-    if in_place is None:
+    if in_place is None or (in_place.places < 0).any():
         measured = _exact_distances(rows, gather, queries, metric, scale)
     else:
         measured = _distances_in_place(in_place, queries, metric)
@@ -90,39 +102,51 @@ def _nearest_in_place(
     """Return the best k of queries in float32, in one call each; None for other types, and where
     sums leave the range of float64.
     """
-    rows, places = in_place
+    rows, places, scales = in_place
     if not (
         isinstance(queries, np.ndarray)
         and queries.dtype == np.float32
         and queries.dtype.isnative
-        and rows.dtype in (np.float32, np.float16)
+        and rows.dtype.isnative
+        and rows.dtype in (np.float32, np.float16, np.int8)
         and rows.shape[1] <= _LONG_ROW
     ):
         return None
-    if rows.dtype == np.float16:
-        rows, places = _widened(rows[places], False), np.arange(len(places))
     n_queries, m = ids.shape
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
-    rows, ids, queries = read_only(rows), read_only(ids), read_only(queries)
-    places = read_only(places.reshape(ids.shape))
+    ids, queries, places = read_only(ids), read_only(queries), read_only(places.reshape(ids.shape))
+    stored = _as_kernels_take(rows, scales)
 
-    def measure(query: int) -> int:
+    def measure(first: int) -> int:
+        some = slice(first, first + _QUERIES_PER_PIECE)
+        near, lanes, lows = _room(rows.shape[1], m)
         return int(
             nearest_rows_into(
-                rows,
-                places[query],
-                ids[query],
-                queries[query],
-                METRIC_CODES[metric],
-                np.empty(8),
-                np.empty((2, m)),
-                found.distances[query],
-                found.ids[query],
+                *stored, places[some], ids[some], queries[some], METRIC_CODES[metric],
+                near, read_only(near), lanes, lows, found.distances[some], found.ids[some],
             )
-        )
+        )  # fmt: skip
 
-    n_beyond = measure(0) if n_queries == 1 else sum(threads.run(measure, range(n_queries)))
-    return None if n_beyond else found
+    if n_queries <= _QUERIES_PER_PIECE:
+        return None if n_queries and measure(0) else found
+    return None if sum(threads.run(measure, range(0, n_queries, _QUERIES_PER_PIECE))) else found
+
+
+def _as_kernels_take(
+    rows: npt.NDArray[Any], scales: FloatRows | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint16], FloatRows]:
+    """Return rows, halves and scales, of which two are empty where there are none."""
+    no_scales = np.empty(0, dtype=np.float32) if scales is None else scales
+    if rows.dtype == np.float16:
+        nothing = np.empty((0, rows.shape[1]), dtype=np.float32)
+        return read_only(nothing), read_only(rows.view(np.uint16)), read_only(no_scales)
+    no_halves = np.empty((0, rows.shape[1]), dtype=np.uint16)
+    return read_only(rows), read_only(no_halves), read_only(no_scales)
+
+
+def _room(n_features: int, m: int) -> tuple[FloatRows, Floats, Floats]:
+    """Return what `nearest_rows_into` works in."""
+    return np.empty((ROWS_TOGETHER, n_features), dtype=np.float32), np.empty(8), np.empty(m)
 
 
 def _ranks(values: Floats, exponents: Exponents) -> Floats:
@@ -185,7 +209,9 @@ def _distances_in_place(in_place: VectorsInPlace, queries: Batch, metric: str) -
     """Return the distance of every query from as many rows as there are for each: (q, m)."""
     n_queries = queries.shape[0]
     query_of = np.repeat(np.arange(n_queries), len(in_place.places) // n_queries)
-    values, powers = measure_pairs(*in_place, queries, query_of, metric)
+    if in_place.scales is not None:
+        in_place = in_place.gathered()
+    values, powers = measure_pairs(in_place.rows, in_place.places, queries, query_of, metric)
     shape = n_queries, -1
     return Measured(values.reshape(shape), None if powers is None else powers.reshape(shape))
 

@@ -20,8 +20,9 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, no_neighbors, require_fitting
+from bitkin.rescoring.cells.scan import EstimateCells
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
-from bitkin.rescoring.estimate_scan import EstimateCells, EstimateRows
+from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace, nearest_by_vectors
 from bitkin.rescoring.row_scorer import RowScorer, ScoredQueries
 from bitkin.rescoring.shortlist import Shortlist
@@ -161,20 +162,42 @@ class Funnel:
         if it is needed and not given.
         """
         since = time.perf_counter()
-        n_rows = len(rows)
-        # No more columns than rows: nothing is held for neighbours that cannot be.
-        k = max(1, min(self.steps[0].keep, n_rows))
-        first = self.steps[0].stage
-        if first == "scan":
+        k = self.first_keep(len(rows))
+        if self.steps[0].stage == "scan":
             if prepared is None:
                 prepared = self._require_scorer().prepare_queries(batch)
             found = self._scan(rows, codes, prepared, allow, k)
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            what, count = rows.looked_at(codes, allow)
-            name = f"estimate of {what}" if first == "scan" else first
-            since = timings.add(name, since, count, _count(found))
+            self.note_first(timings, since, rows.looked_at(codes, allow), found)
+        return self.finish(rows, batch, found, prepared=prepared, timings=timings)
+
+    def first_keep(self, n_rows: int) -> int:
+        """Return how many rows the first stage keeps: no more columns than rows, so that nothing is
+        held for neighbours that cannot be, but always one.
+        """
+        return max(1, min(self.steps[0].keep, n_rows))
+
+    def note_first(
+        self, timings: Timings, since: float, looked_at: tuple[str, int], found: Neighbors
+    ) -> None:
+        """Note what the first stage looked at and found, and how long it took."""
+        what, count = looked_at
+        name = f"estimate of {what}" if self.steps[0].stage == "scan" else self.steps[0].stage
+        timings.add(name, since, count, _count(found))
+
+    def finish(
+        self,
+        rows: SearchedRows,
+        batch: Batch,
+        found: Neighbors,
+        *,
+        prepared: ScoredQueries | None = None,
+        timings: Timings | None = None,
+    ) -> Neighbors:
+        """Return what comes out of the stages behind the first one, which found this."""
+        since = time.perf_counter()
         for step in self.steps[1:]:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from bitkin.codes import Codes
 from bitkin.errors import EnvironmentVariableError, InvalidInputError
 from bitkin.hashers.base import Hasher, error_in_batch
 from bitkin.index.results import Neighbors
+from bitkin.rescoring.cells.scan import EstimateCells, scan_cells
 from bitkin.rescoring.estimate import (
     CodedRows,
     PreparedQueries,
@@ -19,10 +21,8 @@ from bitkin.rescoring.estimate import (
 )
 from bitkin.rescoring.estimate_scan import (
     QUERY_BITS,
-    EstimateCells,
     EstimateRows,
     QuantizedQueries,
-    scan_cells,
     scan_estimates,
 )
 
@@ -104,11 +104,26 @@ class EstimateScorer:
         """Return the best k of all rows, or of those in cells, by the estimate, with queries in a
         few bits.
         """
-        quantized = QuantizedQueries.from_prepared(queries, self.query_bits)
-        has_small = self.scorer.metric == "l2"  # which keeps roots of small squares
         if isinstance(rows, EstimateCells):
-            return scan_cells(rows, quantized, k, has_small=has_small)
-        return scan_estimates(rows, quantized, k, has_small=has_small)
+            return self.scan_cells(rows, lambda: queries, k)
+        quantized = QuantizedQueries.from_prepared(queries, self.query_bits)
+        return scan_estimates(rows, quantized, k, has_small=self._has_small)
+
+    def scan_cells(
+        self, rows: EstimateCells, prepare: Callable[[], PreparedQueries], k: int
+    ) -> Neighbors:
+        """Return the best k of rows in cells; queries are prepared only where codes of whole rows
+        are compared with them.
+        """
+
+        def quantize() -> QuantizedQueries:
+            return QuantizedQueries.from_prepared(prepare(), self.query_bits)
+
+        return scan_cells(rows, quantize, k, has_small=self._has_small)
+
+    @property
+    def _has_small(self) -> bool:
+        return self.scorer.metric == "l2"  # which keeps roots of small squares
 
     def nearest(self, queries: PreparedQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
         """Return the best k of a shortlist by the estimate."""

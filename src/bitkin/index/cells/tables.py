@@ -48,6 +48,15 @@ Centres = CellCentres | VectorCentres
 Beside = npt.NDArray[np.float32]
 
 
+class RunContents(NamedTuple):
+    """What runs hold of some rows."""
+
+    words: Words | None
+    """uint64 (n, planes, words), None for the codes of the segment."""
+    beside: Beside | None
+    """float32 (n, 2): what scores need, if anything."""
+
+
 class CellMaker(Protocol):
     """Finds centres of rows, and the cell of every row: by codes (`CodeCells`), or by more that is
     known of rows.
@@ -69,8 +78,8 @@ class CellMaker(Protocol):
     def split(self, segment: Segment, rows: Ids, cells: Cells, centres: Any) -> Centres:
         """Split cells that are far larger than the usual; `cells` are changed to those after."""
 
-    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
-        """Return what scores need of every one of some rows, float32 (n, 2), if anything."""
+    def contents(self, segment: Segment, rows: Ids, cells: Cells, centres: Any) -> RunContents:
+        """Return what runs hold of some rows, which are in these cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +107,13 @@ class CodeCells:
         """Split cells that are far larger than the usual; `cells` are changed to those after."""
         return _split_large(segment, rows, cells, centres, self.seed)
 
-    def beside(self, segment: Segment, rows: Ids) -> Beside | None:
-        """Return the corrections of some rows, if there are any."""
-        return None if self.corrections is None else self.corrections(segment.ids[rows])
+    def contents(
+        self, segment: Segment, rows: Ids, cells: Cells, centres: CellCentres
+    ) -> RunContents:
+        """Return the corrections of some rows, if there are any, beside their own codes."""
+        if self.corrections is None:
+            return RunContents(None, None)
+        return RunContents(None, self.corrections(segment.ids[rows]))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -113,13 +126,18 @@ class CellTables:
     centres: Centres
     arrays: RunArrays
     beside: Beside | None = None
-    """float32 (64 · tiles, 2): what scores need of every row, where they need any."""
+    """float32 (tiles, 2, 64): what scores need of every row, where they need any."""
 
     @property
     def nbytes(self) -> int:
         """Bytes held, centres included, though segments may share them."""
         beside = 0 if self.beside is None else self.beside.nbytes
         return sum(array.nbytes for array in self.arrays) + beside + self.centres.nbytes
+
+    @property
+    def residual(self) -> bool:
+        """Whether runs hold codes of what is left of rows, not those of the segment."""
+        return isinstance(self.centres, VectorCentres) and self.centres.residual
 
     def cells_of_rows(self) -> tuple[Flags, Cells]:
         """Return for each of the first `n` rows whether it is in a cell, and in which."""
@@ -164,13 +182,29 @@ def tables_from_cells(
 ) -> CellTables:
     """Put some rows of a segment, ascending, into the cells that are given for them."""
     tables = group_rows(segment, members, cells, centres)
-    places = _places(tables.arrays.bounds)
-    beside = maker.beside(segment, tables.arrays.rows[places].astype(np.int64))
-    if beside is None:
-        return tables
-    in_runs = np.zeros((len(tables.arrays.rows), 2), dtype=np.float32)
-    in_runs[places] = beside
-    return replace(tables, beside=read_only(in_runs))
+    return _with_contents(tables, segment, maker)
+
+
+def _with_contents(tables: CellTables, segment: Segment, maker: CellMaker) -> CellTables:
+    """Put into runs what their maker wants them to hold."""
+    runs, bounds, rows = tables.arrays
+    places = _places(bounds)
+    cells = np.repeat(np.arange(len(bounds), dtype=np.uint32), bounds[:, 1])
+    beside = None
+    for first in range(0, len(places), _ROWS_PER_PIECE):
+        at = places[first : first + _ROWS_PER_PIECE]
+        some = rows[at].astype(np.int64), cells[first : first + _ROWS_PER_PIECE]
+        words, here = maker.contents(segment, *some, tables.centres)
+        if words is not None:
+            if not runs.flags.writeable:
+                runs = runs.copy()
+            runs[at // TILE, :, :, at % TILE] = words
+        if here is not None:
+            if beside is None:
+                beside = np.zeros((len(runs), 2, TILE), dtype=np.float32)
+            beside[at // TILE, :, at % TILE] = here
+    arrays = RunArrays(read_only(runs), bounds, rows)
+    return replace(tables, arrays=arrays, beside=None if beside is None else read_only(beside))
 
 
 def _places(bounds: Ids) -> Ids:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin import interrupts, threads
 from bitkin.arrays import FloatRows, Floats, Ids
 from bitkin.index.cells.centres import Cells
+from bitkin.kernels._shared import SPARE_CANDIDATES
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.search.vector_cells import LANES, add_rows_into, nearest_vector_cells_into
+from bitkin.kernels.vector_cells.centres import FAR, LANES, add_rows_into, nearest_vector_cells_into
 from bitkin.randomness import Draws
 
 _ITERATIONS = 8
 _HALVINGS = 4
 _FEWEST_GROUPS = 12  # of centres that are looked into, where there are as many
 _ROWS_PER_PIECE = 1 << 11
-_FAR = 2.0**50  # beyond that a centred number says no more: squares and their sums stay finite
 
 
 class VectorTiles(NamedTuple):
@@ -59,7 +60,7 @@ class Frame(NamedTuple):
     def place(self, rows: FloatRows) -> FloatRows:
         """Return rows within the frame, as float32."""
         inside = (rows - self.mean) / self.spread
-        return np.clip(inside, -_FAR, _FAR).astype(np.float32)
+        return np.clip(inside, -FAR, FAR).astype(np.float32)
 
     def direct(self, queries: FloatRows) -> FloatRows:
         """Return queries of which the product with centres counts: all centres are off by the same
@@ -81,6 +82,8 @@ class VectorCentres:
     """Whether cells are chosen by the product of query and centre, as under ip; rows go to the cell
     of the nearest centre all the same.
     """
+    residual = False
+    """Whether rows are coded by what is left of them once their centre is taken away."""
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -92,20 +95,16 @@ class VectorCentres:
         return sum(array.nbytes for array in arrays)
 
     @cached_property
+    def halves(self) -> FloatRows:
+        """Half the squared length of every centre, 0 where products are what counts."""
+        if self.by_product:
+            return read_only(np.zeros(len(self), dtype=np.float32))
+        return read_only(_halves(self.vectors))
+
+    @cached_property
     def grouped(self) -> VectorTiles:
         """The same as kernels take them."""
-        order = _by_nearness(self.vectors)
-        n_tiles = -(-len(order) // LANES)
-        means = np.stack(
-            [
-                self.vectors[order[LANES * t : LANES * t + LANES]].mean(axis=0)
-                for t in range(n_tiles)
-            ]
-        )
-        numbers = np.zeros(LANES * n_tiles, dtype=np.uint32)
-        numbers[: len(order)] = order
-        tiles, halves = _in_tiles(self.vectors[order])
-        return VectorTiles(tiles, halves, read_only(numbers), *_in_tiles(means))
+        return group_centres(self.vectors)
 
     def choose(self, queries: FloatRows, probes: int) -> Ids:
         """Return the nearest cells of every query: int64 (q, min(probes, n_cells))."""
@@ -115,28 +114,51 @@ class VectorCentres:
         """Return the cell of every row."""
         return self._nearest(rows, 1, by_product=False)[:, 0].astype(np.uint32)
 
-    def _nearest(self, queries: FloatRows, n_chosen: int, *, by_product: bool) -> Ids:
-        tiles, halves, numbers, groups, group_halves = self.grouped
-        if by_product:
-            halves, group_halves = (
-                read_only(np.zeros_like(some)) for some in (halves, group_halves)
-            )
+    @cached_property
+    def to_choose(self) -> VectorTiles:
+        """The same as `grouped`, for choosing cells of queries."""
+        grouped = self.grouped
+        if not self.by_product:
+            return grouped
+        nothing, no_group = (
+            read_only(np.zeros_like(some)) for some in (grouped.halves, grouped.group_halves)
+        )
+        return grouped._replace(halves=nothing, group_halves=no_group)
+
+    def choice_room(self, n_chosen: int) -> tuple[npt.NDArray[Any], ...]:
+        """Return what `nearest_vector_cells_into` works in where so many cells are chosen."""
+        n_tiles = len(self.grouped.tiles)
         # twice as many centres in whole groups as are chosen, at least
-        n_looked = min(len(tiles), _FEWEST_GROUPS + len(tiles) // 16 + n_chosen // 8)
-        if len(tiles) - n_looked < 4:  # groups are not worth asking for
-            n_looked = len(tiles)
+        n_looked = min(n_tiles, _FEWEST_GROUPS + n_tiles // 16 + n_chosen // 8)
+        if n_tiles - n_looked < 4:  # groups are not worth asking for
+            n_looked = n_tiles
+        n_kept = 2 * (max(n_looked, n_chosen) + SPARE_CANDIDATES)
+        return (
+            np.empty(LANES, dtype=np.float32),
+            self._places,
+            np.empty(n_looked, dtype=np.int64),
+            np.empty(n_kept, dtype=np.float32),
+            np.empty(n_kept, dtype=np.int64),
+        )
+
+    @cached_property
+    def _places(self) -> Ids:
+        """The numbers from 0 on, of all places in tiles."""
+        return read_only(np.arange(LANES * max(1, len(self.grouped.tiles))))
+
+    def _nearest(self, queries: FloatRows, n_chosen: int, *, by_product: bool) -> Ids:
+        centres = self.to_choose if by_product else self.grouped
         within = self.frame.direct if by_product else self.frame.place
         cells = np.empty((len(queries), n_chosen), dtype=np.int64)
 
         def choose(first: int) -> None:
             some = slice(first, first + _ROWS_PER_PIECE)
-            nearest_vector_cells_into(
-                tiles, halves, numbers, groups, group_halves, len(self),
-                read_only(within(queries[some])),
-                np.empty(LANES, dtype=np.float32), np.empty(n_looked, dtype=np.int64),
-                np.empty(n_looked, dtype=np.float32), np.empty(n_chosen, dtype=np.float32),
-                cells[some],
+            arguments: Any = (
+                *centres, len(self), read_only(within(queries[some])),
+                *self.choice_room(n_chosen), cells[some],
+                np.empty((len(cells[some]), n_chosen), dtype=np.float32),
             )  # fmt: skip
+            nearest_vector_cells_into(*arguments)
 
         if len(queries) <= _ROWS_PER_PIECE // 64:
             if len(queries):
@@ -178,14 +200,40 @@ def find_vector_centres(
     return VectorCentres(read_only(centres), n_rows, frame, by_product)
 
 
-def _in_tiles(vectors: FloatRows) -> tuple[FloatRows, FloatRows]:
-    """Return centres in tiles, and half their squared lengths."""
+def group_centres(vectors: FloatRows) -> VectorTiles:
+    """Return centres in tiles of near ones, and the means of the tiles."""
+    order = _by_nearness(vectors)
+    n_tiles = -(-len(order) // LANES)
+    means = np.stack(
+        [vectors[order[LANES * t : LANES * t + LANES]].mean(axis=0) for t in range(n_tiles)]
+    )
+    numbers = np.zeros(LANES * n_tiles, dtype=np.uint32)
+    numbers[: len(order)] = order
+    return VectorTiles(
+        _in_tiles(vectors[order]), _padded(_halves(vectors[order])), read_only(numbers),
+        _in_tiles(means), _padded(_halves(means)),
+    )  # fmt: skip
+
+
+def _in_tiles(vectors: FloatRows) -> FloatRows:
+    """Return centres in tiles."""
     n_tiles = -(-len(vectors) // LANES)
     padded = np.zeros((n_tiles * LANES, vectors.shape[1]), dtype=np.float32)
     padded[: len(vectors)] = vectors
-    halves = (0.5 * np.einsum("ij,ij->i", padded, padded)).astype(np.float32)
-    tiles = np.moveaxis(padded.reshape(n_tiles, LANES, -1), 1, 2)
-    return read_only(tiles), read_only(halves)
+    return read_only(np.moveaxis(padded.reshape(n_tiles, LANES, -1), 1, 2))
+
+
+def _halves(vectors: FloatRows) -> FloatRows:
+    """Return half the squared lengths."""
+    halves: FloatRows = (0.5 * np.einsum("ij,ij->i", vectors, vectors)).astype(np.float32)
+    return halves
+
+
+def _padded(halves: FloatRows) -> FloatRows:
+    """Return one number per place of whole tiles."""
+    padded = np.zeros(-(-len(halves) // LANES) * LANES, dtype=np.float32)
+    padded[: len(halves)] = halves
+    return read_only(padded)
 
 
 def _by_nearness(vectors: FloatRows) -> Ids:

@@ -59,7 +59,7 @@ def _fill_tables(query, tables):
 
 
 @kernel
-def _multiply_into(row, components, out):
+def multiply_into(row, components, out):
     """float32[D], float32[D, C] -> float32[C]. BLAS would be as fast, once it is told to use one
     thread.
     """
@@ -134,7 +134,7 @@ def prepare_query_into(
     numbers stayed well within the range of float32.
     """
     n_bits = components.shape[1]
-    _multiply_into(row, components, projected)
+    multiply_into(row, components, projected)
     apart, square, along, of_mean = 0.0, 0.0, 0.0, 0.0
     for j in range(row.shape[0]):
         number = np.float64(row[j])

@@ -36,21 +36,54 @@ from bitkin.kernels._shared import (
 _CLIPPINGS = 12  # tried per query
 _LEAST_CLIPPING = 0.4  # of the largest number; less than that would cut off what tells most
 _LARGEST_SIZE = (1 << 15) - 1
-_FRACTION = 20  # bits
+_FRACTION = np.int32(20)  # bits
+_SUMMED = 64  # products of a size and a level, up to 2⁸, whose sum has 31 bits at most
 _RUN_TILE = 64  # rows of a tile of a run, as in `kernels.search.cells`
 _FEW = 16  # with fewer rows to look at in a unit, going to each beats going over all
-_U0, _U1 = np.uint64(0), np.uint64(1)
+_U0 = np.uint64(0)
+_1, _2 = np.int32(1), np.int32(2)
 
 
 @inlined_kernel
-def _magnitude(size, scale, n_levels):
-    """int32 size · scale, of which the lowest 20 bits are a fraction; no more than the levels."""
-    return min((size * scale) >> _FRACTION, np.int32(n_levels - 1))
+def _magnitude(size, scale, highest):
+    """int32 size · scale, of which the lowest 20 bits are a fraction; no more than the highest."""
+    return np.int32(min(np.int32(np.int32(size * scale) >> _FRACTION), highest))
+
+
+@kernel
+def _sums_of_levels(sizes, scale, highest):
+    """Up to `_SUMMED` int32 sizes -> Σ size · level and Σ level², int32, made by vectors."""
+    product, squares = np.int32(0), np.int32(0)
+    for j in range(len(sizes)):
+        level = np.int32(np.int32(_2 * _magnitude(sizes[j], scale, highest)) + _1)
+        product = np.int32(product + np.int32(sizes[j] * level))
+        squares = np.int32(squares + np.int32(level * level))
+    return product, squares
+
+
+@kernel
+def _word_of_signs(numbers):
+    """Up to 64 numbers -> a bit for each that is not negative, number j in byte j // 8, bit
+    7 − j % 8; made by vectors.
+    """
+    word = _U0
+    for j in range(len(numbers)):
+        word |= np.uint64(numbers[j] >= 0.0) << np.uint64((j & 56) + 7 - (j & 7))
+    return word
+
+
+@kernel
+def _word_of_bits(numbers, bit):
+    """Up to 64 int32 -> one bit of each, placed as `_word_of_signs` does."""
+    word = _U0
+    for j in range(len(numbers)):
+        word |= np.uint64((numbers[j] >> bit) & _1) << np.uint64((j & 56) + 7 - (j & 7))
+    return word
 
 
 @kernel
 def quantize_queries_into(queries, sizes, planes, totals, steps):
-    """float32[Q, C] z -> the planes of l, uint64[Q, B, W] of zeros, signs first, then the bits of
+    """float32[Q, C] z -> the planes of l, uint64[Q, B, W], signs first, then the bits of
     the magnitudes, lowest first; int64[Q] Σ |l|; float64[Q] the step, so that z ≈ step · l.
 
     Levels reach up to a share of the largest number: of some shares the one whose rounding, with
@@ -60,6 +93,7 @@ def quantize_queries_into(queries, sizes, planes, totals, steps):
     """
     n_planes, n_bits = planes.shape[1], queries.shape[1]
     n_levels = 1 << (n_planes - 1)
+    highest = np.int32(n_levels - 1)
     for q in range(queries.shape[0]):
         largest = np.float32(0.0)
         for j in range(n_bits):
@@ -73,26 +107,26 @@ def quantize_queries_into(queries, sizes, planes, totals, steps):
             # m = size · n_levels / (share · the largest size), in fixed point
             scale = np.int32(n_levels * (1 << _FRACTION) / (share * (_LARGEST_SIZE + 1)))
             product, squares = 0, 0
-            for j in range(n_bits):
-                level = 2 * _magnitude(sizes[j], scale, n_levels) + 1
-                product += np.int64(sizes[j] * level)
-                squares += np.int64(level * level)
+            for first in range(0, n_bits, _SUMMED):
+                some = _sums_of_levels(sizes[first : min(first + _SUMMED, n_bits)], scale, highest)
+                product += np.int64(some[0])
+                squares += np.int64(some[1])
             # The best step is ⟨z, l⟩ / ⟨l, l⟩, and leaves ⟨z, z⟩ − ⟨z, l⟩² / ⟨l, l⟩.
             fit = np.float64(product) * np.float64(product) / np.float64(squares)
             if fit > best_fit:
                 best_fit, best_scale = fit, scale
         total, product_of_z, squares = 0, 0.0, 0
         for j in range(n_bits):
-            magnitude = np.int64(_magnitude(sizes[j], best_scale, n_levels))
-            level = 2 * magnitude + 1
+            sizes[j] = _magnitude(sizes[j], best_scale, highest)
+            level = 2 * np.int64(sizes[j]) + 1
             total += level
             squares += level * level
             product_of_z += np.float64(abs(queries[q, j])) * level
-            place = np.uint64((j & 56) + 7 - (j & 7))
-            if queries[q, j] >= 0.0:
-                planes[q, 0, j >> 6] |= _U1 << place
+        for w in range(planes.shape[2]):
+            last = min(64 * w + 64, n_bits)
+            planes[q, 0, w] = _word_of_signs(queries[q, 64 * w : last])
             for p in range(1, n_planes):
-                planes[q, p, j >> 6] |= np.uint64((magnitude >> (p - 1)) & 1) << place
+                planes[q, p, w] = _word_of_bits(sizes[64 * w : last], np.int32(p - 1))
         totals[q] = total
         steps[q] = product_of_z / squares
 
@@ -116,7 +150,7 @@ def _lane_weight(unit, planes, first, i, bs, ws):
 
 
 @kernel
-def _weights_into(unit, planes, bs, ws, weights):
+def weights_into(unit, planes, bs, ws, weights):
     """uint64[1, W, U], uint64[B, W] -> int32[U], written to `weights`: D of every lane."""
     for i in range(unit.shape[2]):
         weights[i] = _lane_weight(unit, planes, 0, i, bs, ws)
@@ -180,6 +214,19 @@ def _corrections_into(corrections, slots, start, stop, has_small, has_roots, nea
                 near[0, i] = _square(near[0, i], True)
     if has_roots:
         for i in range(stop):
+            near[2, i] = math.sqrt(near[0, i])
+
+
+@kernel
+def _run_corrections_into(corrections, has_small, has_roots, near):
+    """Write a, f and √a of the rows of a tile, float32[2, 64], to float64[3, 64]."""
+    for i in range(_RUN_TILE):
+        near[0, i], near[1, i] = corrections[0, i], corrections[1, i]
+    if has_small:
+        for i in range(_RUN_TILE):
+            near[0, i] = _square(near[0, i], True)
+    if has_roots:
+        for i in range(_RUN_TILE):
             near[2, i] = math.sqrt(near[0, i])
 
 
@@ -329,7 +376,7 @@ def scan_estimates_into(
                     sizes[q],
                 )
                 continue
-            _weights_into(source[0 if narrow else start // n_lanes], planes[q], bs, ws, weights)
+            weights_into(source[0 if narrow else start // n_lanes], planes[q], bs, ws, weights)
             if _scores_into(weights, near, totals[q], terms[q], limits[q], scores) > 0:
                 sizes[q], limits[q], last_ids[q] = collect_rows(
                     scores[:stop],
@@ -398,12 +445,11 @@ def scan_runs_into(
     """Offer the rows of every query's cells, int64[Q, M], to its k best by the estimate.
 
     Runs uint64[S, 1, W, 64], of which cell c has `bounds[c, 1]` rows from tile `bounds[c, 0]` on,
-    place by place the rows uint32[64·S] of a segment, with corrections float32[64·S, 2]; work
+    place by place the rows uint32[64·S] of a segment, with corrections float32[S, 2, 64]; work
     int32[64], float64[3, 64], float64[64]. The rest is as for `scan_estimates_into`, whose pool it
     shares: of calls of both the `first` clears it and the `last` writes.
     """
     n_queries, k = best_ids.shape
-    no_slots = ids[:0]  # corrections stand in the order of places
     for q in range(n_queries):
         size, limit, last_id = sizes[q], limits[q], last_ids[q]
         if first:
@@ -413,12 +459,9 @@ def scan_runs_into(
             begin, n_rows = bounds[cells[q, m], 0], bounds[cells[q, m], 1]
             for t in range(begin, begin + (n_rows + _RUN_TILE - 1) // _RUN_TILE):
                 at = _RUN_TILE * t
-                _weights_into(runs[t], planes[q], bs, ws, weights)
+                weights_into(runs[t], planes[q], bs, ws, weights)
                 # lanes behind the last row are zeros: scores that nobody looks at
-                _corrections_into(
-                    corrections[at : at + _RUN_TILE], no_slots, 0, _RUN_TILE, has_small,
-                    has_roots, near,
-                )  # fmt: skip
+                _run_corrections_into(corrections[t], has_small, has_roots, near)
                 if _scores_into(weights, near, totals[q], terms[q], limit, scores) > 0:
                     count = min(_RUN_TILE, n_rows - (at - _RUN_TILE * begin))
                     size, limit, last_id = _collect_places(

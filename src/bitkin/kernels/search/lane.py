@@ -1,10 +1,9 @@
-"""The fast lane: the first stages of a search for one query in one call, from its vector to the
-slots of the rows that are to be measured.
+"""The fast lanes: the stages of a search in one call.
 
-The stages are those that `Funnel` goes through with `first="estimate"`, and the same kernels:
-encode, scan all rows by the estimate, look up where the vectors of the best stand. What is spared
-is the way between them: views, arrays, look-ups and calls from Python take as long as the stages
-for some ten thousand rows.
+They are those that `Funnel` goes through with `first="estimate"`, and the same kernels, up to the
+slots of the rows that are to be measured: encode a query, scan all rows or choose cells and scan
+those, look up where the vectors of the best stand. What is spared is the way between the stages:
+views, arrays, look-ups and calls from Python take as long as the stages for some ten thousand rows.
 """
 
 from __future__ import annotations
@@ -12,8 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from bitkin.kernels._kernel import kernel
+from bitkin.kernels._shared import cut_back
 from bitkin.kernels.search.estimate import prepare_query_into
 from bitkin.kernels.search.estimate_scan import quantize_queries_into, scan_estimates_into
+from bitkin.kernels.vector_cells.queries import prepare_for_cells_into
+from bitkin.kernels.vector_cells.residual_scan import scan_residuals_into
 
 
 @kernel
@@ -90,9 +92,6 @@ def scan_lane_into(
     """
     for w in range(words.shape[0]):
         words[w] = np.uint64(0)
-    for p in range(planes.shape[1]):
-        for w in range(planes.shape[2]):
-            planes[0, p, w] = np.uint64(0)
     within = prepare_query_into(
         row, components, offset, mean, scaled_mean, scaled_offset, metric, normalize, projected,
         seen, terms[0], small[0], words,
@@ -112,3 +111,101 @@ def scan_lane_into(
         best_slots[found] = slots[place] if len(slots) > 0 else place
         found += 1
     return found
+
+
+@kernel
+def scan_cells_lane_into(
+    queries,
+    mean,
+    spread,
+    metric,
+    components,
+    direction,
+    seen_direction,
+    tiles,
+    halves,
+    numbers,
+    groups,
+    group_halves,
+    n_cells,
+    centres,
+    centre_halves,
+    runs,
+    bounds,
+    rows,
+    beside,
+    ids,
+    n,
+    slots,
+    first_slot,
+    mask,
+    bs,
+    ws,
+    least,
+    placed,
+    seen,
+    sizes,
+    steps,
+    centre_scores,
+    places,
+    looked,
+    near_scores,
+    near_places,
+    cell_distances,
+    planes,
+    totals,
+    terms,
+    cells,
+    constants,
+    planes_view,
+    totals_view,
+    terms_view,
+    weights,
+    scores,
+    kept_scores,
+    kept_ids,
+    limits,
+    last_ids,
+    kept_sizes,
+    no_scores,
+    undone,
+    best_ids,
+    best_slots,
+):
+    """The best M rows of queries float32[Q, D] in their cells by the estimate, in any order, and
+    their slots -> int64[Q, M] twice, with −1 behind the last one.
+
+    Queries and centres as `prepare_for_cells_into` takes them, runs of a segment of `n` rows as
+    `scan_residuals_into` does, with int64[≥ n] slots, [0] where they begin with `first_slot`; work
+    and rooms of both for one query, and views of what one writes and the other one reads,
+    read-only, so that kernels are compiled once. Queries that are not finite or find fewer than
+    `least` rows are written to `undone`, int64[Q]: nothing else of theirs counts. Returns how many.
+    """
+    n_undone = 0
+    for q in range(len(queries)):
+        n_bad = prepare_for_cells_into(
+            queries[q : q + 1], mean, spread, metric, components, direction, seen_direction, tiles,
+            halves, numbers, groups, group_halves, n_cells, centres, centre_halves, placed, seen,
+            sizes, steps, centre_scores, places, looked, near_scores, near_places, cell_distances,
+            planes, totals, terms, cells, constants,
+        )  # fmt: skip
+        found = 0
+        if n_bad == 0:
+            scan_residuals_into(
+                runs, bounds, rows, beside, ids, mask, cells, constants, planes_view, totals_view,
+                terms_view, bs, ws, True, False, weights, scores, kept_scores, kept_ids, limits,
+                last_ids, kept_sizes, no_scores, best_ids[q : q + 1],
+            )  # fmt: skip
+            found = min(kept_sizes[0], best_ids.shape[1])
+            if kept_sizes[0] > found:
+                cut_back(kept_scores[0], kept_ids[0], kept_sizes[0], found)
+        if found < least:
+            undone[n_undone] = q
+            n_undone += 1
+        for m in range(found):
+            place = _place_of(kept_ids[0, m], ids, n)
+            best_ids[q, m] = kept_ids[0, m]
+            best_slots[q, m] = slots[place] if len(slots) > 0 else first_slot + place
+        for m in range(found, best_ids.shape[1]):
+            best_ids[q, m], best_slots[q, m] = -1, -1
+    return n_undone

@@ -1,11 +1,8 @@
-"""Distances of vectors, summed in float64: for pairs, and the best rows of one query.
+"""Distances of pairs of vectors, summed in float64.
 
 A sum runs in eight lanes, column j in lane j % 8: fast, because no addition waits for the one
 before, and the same to the last bit for a sparse row and its dense copy, because a zero changes no
 lane.
-
-One query measures its rows twice. Sums in float32 are made at the speed of memory and say how far
-from the truth they can be; only rows that may be among the best k are then summed in float64.
 """
 
 from __future__ import annotations
@@ -14,15 +11,7 @@ import math
 
 import numpy as np
 
-from bitkin.kernels._kernel import inlined_kernel, kernel, summing_kernel
-from bitkin.kernels._shared import (
-    IP,
-    L2,
-    is_worse,
-    raise_candidate,
-    sink_candidate,
-    sort_candidates,
-)
+from bitkin.kernels._kernel import inlined_kernel, kernel
 
 # Squares and products below _LOST may have lost digits to underflow. A sum above _SHORT does not
 # care: what it lost is less than 2⁻⁶⁰ of it.
@@ -35,12 +24,19 @@ _HALF_SIGN, _HALF_SIZE, _HALF_EXPONENT = np.uint32(0x8000), np.uint32(0x7FFF), n
 _HALF_SHIFT, _HALF_BIAS, _NEXT_EXPONENT = np.uint32(13), np.uint32(112 << 23), np.uint32(1 << 23)
 _HALF_SMALLEST = np.float32(2.0**-14)  # that has all its digits
 _HALF_ZERO = np.uint32(0)
-# Rows of one query that are brought into cache together, and numbers in a line of the cache.
-_ROWS_TOGETHER, _LINE = 16, 16
-_ROUNDING = 2.0**-24  # of float32, relative
-_NOTHING = 2.0**-140  # what a float32 product may lose to underflow, and more
-# Sums of squares that are good to within their rounding, and can be divided by.
-_LEAST_SQUARE, _LARGEST_SQUARE = 2.0**-60, 2.0**60
+
+
+@kernel
+def widen_half_row_into(halves, out):
+    """Finite float16[D], as uint16, -> float32[D], exactly."""
+    for j in range(len(halves)):
+        bits = np.uint32(halves[j])
+        # Below 2⁻¹⁴ a float16 is m · 2⁻²⁴ without a leading 1. With exponent −14 it becomes
+        # (1 + m / 2¹⁰) · 2⁻¹⁴, which is too much by 2⁻¹⁴.
+        small = np.uint32((bits & _HALF_EXPONENT) == _HALF_ZERO)
+        size = ((bits & _HALF_SIZE) << _HALF_SHIFT) + _HALF_BIAS + small * _NEXT_EXPONENT
+        number = np.uint32(size).view(np.float32) - np.float32(small) * _HALF_SMALLEST
+        out[j] = -number if (bits & _HALF_SIGN) != _HALF_ZERO else number
 
 
 @kernel
@@ -49,14 +45,7 @@ def widen_halves_into(halves, out):
     twenty times the time.
     """
     for i in range(halves.shape[0]):
-        for j in range(halves.shape[1]):
-            bits = np.uint32(halves[i, j])
-            # Below 2⁻¹⁴ a float16 is m · 2⁻²⁴ without a leading 1. With exponent −14 it becomes
-            # (1 + m / 2¹⁰) · 2⁻¹⁴, which is too much by 2⁻¹⁴.
-            small = np.uint32((bits & _HALF_EXPONENT) == _HALF_ZERO)
-            size = ((bits & _HALF_SIZE) << _HALF_SHIFT) + _HALF_BIAS + small * _NEXT_EXPONENT
-            number = np.uint32(size).view(np.float32) - np.float32(small) * _HALF_SMALLEST
-            out[i, j] = -number if (bits & _HALF_SIGN) != _HALF_ZERO else number
+        widen_half_row_into(halves[i], out[i])
 
 
 @kernel
@@ -122,7 +111,7 @@ def _product_of(row, query, j):
 
 
 @kernel
-def _square(row, query, scaled, lanes):
+def square_sum(row, query, scaled, lanes):
     """float[D] twice, work float64[8] -> Σ (row − query)², NaN where it overflows or underflows
     unless numbers are `scaled` already.
     """
@@ -151,8 +140,8 @@ def _square(row, query, scaled, lanes):
 
 
 @kernel
-def _product(row, query, scaled, lanes):
-    """float[D] twice, work float64[8] -> Σ row · query, NaN as for `_square`."""
+def product_sum(row, query, scaled, lanes):
+    """float[D] twice, work float64[8] -> Σ row · query, NaN as for `square_sum`."""
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
     sum_4, sum_5, sum_6, sum_7 = 0.0, 0.0, 0.0, 0.0
     whole = row.shape[0] & ~7
@@ -184,7 +173,7 @@ def squared_distances_into(rows, row_of, queries, query_of, scaled, lanes, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        out[i] = _square(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
+        out[i] = square_sum(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
         n_beyond += math.isnan(out[i])
     return n_beyond
 
@@ -198,7 +187,7 @@ def dot_products_into(rows, row_of, queries, query_of, scaled, lanes, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        out[i] = _product(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
+        out[i] = product_sum(rows[row_of[i]], queries[query_of[i]], scaled, lanes)
         n_beyond += math.isnan(out[i])
     return n_beyond
 
@@ -278,7 +267,7 @@ def _can_multiply(square):
 
 
 @kernel
-def _cosine_distance(product, row, query, scaled):
+def cosine_distance(product, row, query, scaled):
     """The product of two vectors and their squared norms -> 1 − cosine, 1 where a norm is 0; NaN
     where norms are beyond what can be multiplied, unless numbers are `scaled`.
     """
@@ -300,114 +289,6 @@ def cosine_distances_into(products, of_rows, of_queries, query_of, scaled, out):
     """
     n_beyond = 0
     for i in range(out.shape[0]):
-        out[i] = _cosine_distance(products[i], of_rows[i], of_queries[query_of[i]], scaled)
+        out[i] = cosine_distance(products[i], of_rows[i], of_queries[query_of[i]], scaled)
         n_beyond += math.isnan(out[i])
     return n_beyond
-
-
-@summing_kernel
-def _rough_square(row, query):
-    """float32[D] twice -> Σ (row − query)² in float32."""
-    total = np.float32(0.0)
-    for j in range(row.shape[0]):
-        difference = row[j] - query[j]
-        total += difference * difference
-    return total
-
-
-@summing_kernel
-def _rough_products(row, query):
-    """float32[D] twice -> Σ row · query and Σ row² in float32."""
-    product, square = np.float32(0.0), np.float32(0.0)
-    for j in range(row.shape[0]):
-        product += row[j] * query[j]
-        square += row[j] * row[j]
-    return product, square
-
-
-@kernel
-def _rough_bounds(row, query, of_query, metric):
-    """float32[D] twice and Σ query² -> what the distance is at least and at most; squared for L2.
-
-    A sum of D products in float32, in whatever order, is off by less than γ = (D + 8) · 2⁻²⁴ times
-    the sum of their sizes, and for products of two vectors that is at most ‖row‖ ‖query‖.
-    """
-    gamma = (row.shape[0] + 8) * _ROUNDING
-    lost = row.shape[0] * _NOTHING
-    if metric == L2:
-        square = np.float64(_rough_square(row, query))
-        off = 2.0 * gamma * square + lost
-        low, high = square - off, square + off
-    else:
-        rough, of_row = _rough_products(row, query)
-        product, square = np.float64(rough), np.float64(of_row)
-        if metric == IP:
-            off = 2.0 * gamma * math.sqrt((square + lost) * (of_query + lost)) + lost
-            low, high = -product - off, -product + off
-        elif min(square, of_query) > _LEAST_SQUARE and max(square, of_query) < _LARGEST_SQUARE:
-            # of the product γ, of either norm γ at most, and what dividing by wrong norms adds
-            distance = 1.0 - product / math.sqrt(square * of_query)
-            low, high = distance - 4.0 * gamma, distance + 4.0 * gamma
-        else:
-            low, high = math.nan, math.nan
-    # a sum beyond float32 says nothing: not even that another one is smaller
-    return (low, high) if math.isfinite(low) else (-math.inf, math.inf)
-
-
-@kernel
-def _distance(row, query, of_query, metric, lanes):
-    """float32[D] twice, Σ query², work float64[8] -> their distance in float64, or NaN."""
-    if metric == L2:
-        return math.sqrt(_square(row, query, False, lanes))
-    product = _product(row, query, False, lanes)
-    if metric == IP:
-        return 0.0 - product  # −x would make −0.0 of a product of 0
-    return _cosine_distance(product, _product(row, row, False, lanes), of_query, False)
-
-
-@kernel
-def nearest_rows_into(rows, row_of, ids, query, metric, lanes, bounds, best, best_ids):
-    """The best k of some rows by their distance from one query, nearest first, ties by lower id.
-
-    float32[N, D], int64[M], int64[M], float32[D], `L2`, `COSINE` or `IP`; work float64[8] and
-    float64[2, M] -> float64[k], int64[k], with infinity and −1 behind the last one. Returns how
-    many sums overflow or underflow: unless that is 0, nothing that was written counts.
-    """
-    m, k = len(row_of), len(best)
-    for place in range(k):
-        best[place], best_ids[place] = math.inf, -1
-    of_query = 0.0 if metric == L2 else _product(query, query, False, lanes)
-    # First what every distance is at least and at most; the k smallest upper bounds are the heap.
-    size, touched = 0, np.float32(0.0)
-    for first in range(0, m, _ROWS_TOGETHER):
-        last = min(first + _ROWS_TOGETHER, m)
-        for i in range(first, last):
-            # one number of every line, so that many misses of the cache overlap
-            row = rows[row_of[i]]
-            for j in range(0, row.shape[0], _LINE):
-                touched += row[j]
-        for i in range(first, last):
-            low, high = _rough_bounds(rows[row_of[i]], query, of_query, metric)
-            bounds[0, i] = low
-            if size < k:
-                raise_candidate(best, best_ids, size, high, ids[i])
-                size += 1
-            elif is_worse(best[0], best_ids[0], high, ids[i]):
-                sink_candidate(best, best_ids, k, high, ids[i])
-    bounds[1, 0] = touched  # or the loop that touches would not be compiled
-    # At least k rows are as near as this, unless there are fewer: what is farther is out.
-    limit = best[0] if size == k else math.inf
-    size = 0
-    for i in range(m):
-        if bounds[0, i] > limit:
-            continue
-        distance = _distance(rows[row_of[i]], query, of_query, metric, lanes)
-        if math.isnan(distance):
-            return 1
-        if size < k:
-            raise_candidate(best, best_ids, size, distance, ids[i])
-            size += 1
-        elif is_worse(best[0], best_ids[0], distance, ids[i]):
-            sink_candidate(best, best_ids, k, distance, ids[i])
-    sort_candidates(best, best_ids, size)
-    return 0

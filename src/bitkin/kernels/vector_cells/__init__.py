@@ -1,0 +1,1 @@
+"""Kernels of cells around vectors: choosing them, and the rows in them."""
