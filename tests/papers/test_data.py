@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.papers.data import SHIPPED, PaperData
@@ -96,3 +97,53 @@ def test_a_file_that_is_another_is_named(tmp_path: Path) -> None:
     (tmp_path / "cifar10_gist960.npz").write_bytes(b"nothing of the kind")
     with pytest.raises(CorruptFileError, match="is not the data set cifar10_gist960"):
         PaperData(tmp_path).find(["cifar10_gist960"], "a paper")
+
+
+def save_bags(folder: Path) -> Path:
+    folder.mkdir()
+    X = scipy.sparse.csr_matrix(np.arange(24).reshape(8, 3) % 5)
+    for part, rows in (("train", X), ("test", X[:3])):
+        scipy.sparse.save_npz(folder / f"bow_cifar10_100_{part}.npz", rows)
+    np.savez(folder / "bow_cifar10_labels.npz", y_train=np.arange(8), y_test=np.arange(3))
+    return folder
+
+
+def test_bags_come_in_random_order_with_their_classes(tmp_path: Path) -> None:
+    data = PaperData(save_bags(tmp_path / "data"))
+    assert data.find(["bow_cifar10_100"], "a paper") == ["bow_cifar10_100"]
+    bags = data.bags("bow_cifar10_100")
+    assert bags.y.tolist() != sorted(bags.y.tolist())
+    for rows, classes in ((bags.X, bags.y), (bags.Q, bags.yq)):
+        assert (rows.toarray() == (np.arange(24).reshape(8, 3) % 5)[classes]).all()
+
+
+def test_a_set_of_several_files_needs_them_all(tmp_path: Path) -> None:
+    folder = save_bags(tmp_path / "data")
+    (folder / "bow_cifar10_labels.npz").unlink()
+    data = PaperData(folder)
+    assert data.find_some(["bow_cifar10_100"]) == []
+    assert data.left_out["bow_cifar10_100"].startswith("bow_cifar10_labels.npz: not in ")
+
+
+def test_texts_are_counted_where_they_come_from_their_public_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fetch(subset: str, remove: tuple[str, ...]) -> Any:
+        assert remove == ("headers", "quotes")
+        texts = ["ships sail", "ships float", "cats sail"] if subset == "train" else ["ships dogs"]
+        return SimpleNamespace(data=texts, target=np.arange(len(texts)))
+
+    monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups", fetch)
+    data = PaperData()
+    assert data.find_some(["newsgroups20"]) == ["newsgroups20"]
+    bags = data.bags("newsgroups20")
+    assert bags.X.shape == (3, 2)  # words of two texts at least
+    assert bags.Q.toarray().sum() == 1
+
+
+def test_bags_of_the_package_are_there_without_files() -> None:
+    data = PaperData(quick=True)
+    assert data.find_some(["bow_fashion_100", "bow_cifar10_100"]) == ["bow_fashion_100"]
+    bags = data.bags("bow_fashion_100")
+    assert (bags.X.shape, bags.Q.shape) == ((3000, 100), (600, 100))
+    assert data.left_out["bow_cifar10_100"] == "not in the package"

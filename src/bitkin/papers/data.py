@@ -11,11 +11,13 @@ import importlib.resources
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from bitkin.errors import (
     ArgumentError,
@@ -23,10 +25,13 @@ from bitkin.errors import (
     EnvironmentVariableError,
     InvalidInputError,
 )
+from bitkin.papers.visual_words import count_words
+from bitkin.randomness import Draws
 
 VARIABLE = "BITKIN_DATA"
 _BESIDE = Path("..") / "shared" / "data"
 SHIPPED = "fashion_mnist_10k"
+_BAGGED, _BAGS_ASKED = 3000, 600  # of its pictures become bags of visual words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +41,17 @@ class DenseSet:
     name: str
     X: npt.NDArray[Any]
     y: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BagSet:
+    """Sparse rows of counts with their classes, and others to ask with."""
+
+    name: str
+    X: scipy.sparse.csr_matrix
+    y: npt.NDArray[np.int64]
+    Q: scipy.sparse.csr_matrix
+    yq: npt.NDArray[np.int64]
 
 
 class PaperData:
@@ -57,7 +73,7 @@ class PaperData:
 
     def find(self, names: Sequence[str], what: str) -> list[str]:
         """Return those of some sets that can be had, loaded; raise where there is none of them."""
-        found = [name for name in names if self._try(name)]
+        found = self.find_some(names)
         if not found:
             missing = ", ".join(f"{name} ({self.left_out[name]})" for name in names)
             raise InvalidInputError(
@@ -66,10 +82,20 @@ class PaperData:
             )
         return found
 
+    def find_some(self, names: Sequence[str]) -> list[str]:
+        """Return those of some sets that can be had, loaded; there may be none."""
+        return [name for name in names if self._try(name)]
+
     def dense(self, name: str) -> DenseSet:
         """Return a set of dense vectors that `find` has found."""
         found = self._loaded[name]
         assert isinstance(found, DenseSet)
+        return found
+
+    def bags(self, name: str) -> BagSet:
+        """Return a set of sparse rows that `find` has found."""
+        found = self._loaded[name]
+        assert isinstance(found, BagSet)
         return found
 
     def _try(self, name: str) -> bool:
@@ -81,8 +107,10 @@ class PaperData:
         return name in self._loaded
 
     def _load(self, name: str) -> Any:
-        if self.quick or name == SHIPPED:
-            return _load_shipped()
+        if name in _SHIPPED:
+            return _SHIPPED[name]()
+        if self.quick:
+            raise FileNotFoundError("not in the package")
         stored = _FILES[name]
         paths = [] if self.folder is None else [self.folder / file for file in stored.files]
         if paths and all(path.is_file() for path in paths):
@@ -147,6 +175,63 @@ def _read_gist(paths: list[Path]) -> DenseSet:
     return DenseSet("cifar10_gist960", X, y.astype(np.int64))
 
 
+def _load_shipped_bags(n_words: int) -> BagSet:
+    """Return bags of visual words of the pictures that ship with the package."""
+    shipped = _load_shipped()
+    pictures = shipped.X[: _BAGGED + _BAGS_ASKED].reshape(-1, 28, 28)
+    counts = count_words(pictures, n_words)
+    return BagSet(
+        f"bow_fashion_{n_words}",
+        counts[:_BAGGED],
+        shipped.y[:_BAGGED],
+        counts[_BAGGED:],
+        shipped.y[_BAGGED : len(pictures)],
+    )
+
+
+def _read_bags(paths: list[Path]) -> BagSet:
+    X, Q = (scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) for path in paths[:2])
+    with np.load(paths[2], allow_pickle=False) as file:
+        y, yq = file["y_train"].astype(np.int64), file["y_test"].astype(np.int64)
+    name = paths[0].name.removesuffix("_train.npz")
+    return _shuffled(BagSet(name, X.astype(np.float32), y, Q.astype(np.float32), yq))
+
+
+def _read_newsgroups(paths: list[Path]) -> BagSet:
+    X = scipy.sparse.csr_matrix(scipy.sparse.load_npz(paths[0])).astype(np.float32)
+    with np.load(paths[1], allow_pickle=False) as file:
+        split, y = file["split"], file["y"].astype(np.int64)
+    train, test = split == "train", split == "test"
+    return _shuffled(BagSet("newsgroups20", X[train], y[train], X[test], y[test]))
+
+
+def _fetch_newsgroups() -> BagSet:
+    """Return the texts that scikit-learn fetches, their words counted: the same texts, cut into
+    words by other rules.
+    """
+    from sklearn.datasets import fetch_20newsgroups
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    train, test = (
+        fetch_20newsgroups(subset=part, remove=("headers", "quotes")) for part in ("train", "test")
+    )
+    counts = CountVectorizer(min_df=2, dtype=np.float32)
+    X, Q = counts.fit_transform(train.data), counts.transform(test.data)
+    y, yq = train.target.astype(np.int64), test.target.astype(np.int64)
+    return _shuffled(BagSet("newsgroups20", X, y, Q, yq))
+
+
+def _shuffled(bags: BagSet) -> BagSet:
+    """Return the rows in random order: files may have them class by class, and experiments take
+    the first ones.
+    """
+    rows, asked = (
+        Draws(0, f"{part} of {bags.name}").permutation(n)
+        for part, n in (("rows", len(bags.y)), ("queries", len(bags.yq)))
+    )
+    return BagSet(bags.name, bags.X[rows], bags.y[rows], bags.Q[asked], bags.yq[asked])
+
+
 def _flat(pictures: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return pictures.reshape(len(pictures), -1)
 
@@ -158,7 +243,25 @@ class _StoredSet:
     fetch: Callable[[], Any] | None = None
 
 
+_SHIPPED: dict[str, Callable[[], Any]] = {
+    SHIPPED: _load_shipped,
+    **{f"bow_fashion_{n}": partial(_load_shipped_bags, n) for n in (100, 300, 1000)},
+}
 _FILES = {
     "fashion_mnist": _StoredSet(("fashion_mnist.npz",), _read_fashion, _fetch_fashion),
     "cifar10_gist960": _StoredSet(("cifar10_gist960.npz",), _read_gist),
+    "newsgroups20": _StoredSet(
+        ("newsgroups20_bow.npz", "newsgroups20_labels.npz"), _read_newsgroups, _fetch_newsgroups
+    ),
+    **{
+        f"bow_cifar10_{n}": _StoredSet(
+            (
+                f"bow_cifar10_{n}_train.npz",
+                f"bow_cifar10_{n}_test.npz",
+                "bow_cifar10_labels.npz",
+            ),
+            _read_bags,
+        )
+        for n in (100, 300, 1000, 5000, 10_000)
+    },
 }

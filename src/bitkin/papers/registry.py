@@ -17,6 +17,12 @@ PAPERS = {
     paper.name: paper
     for paper in (
         Paper(
+            "dwta",
+            "Revisiting Winner Take All (WTA) Hashing for Sparse Datasets (Chen, Shrivastava, "
+            "2016)",
+            "bitkin.papers.dwta.experiment",
+        ),
+        Paper(
             "stream",
             "Streaming Binary Sketching based on Subspace Tracking and Diagonal Uniformization "
             "(Morvan, Souloumiac, Gouy-Pailler, Atif, 2018)",

@@ -1,0 +1,1 @@
+"""DWTA: winner-take-all codes of sparse vectors, with empty windows filled."""
