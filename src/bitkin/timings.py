@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+QUERIES_TO_WARM_UP = 32  # asked before the clock starts, so that it counts no compiling
 ALL_ROWS = "estimate of all rows"  # what people call a scan by scores
 _COLUMNS = ("stage", "µs per query", "rows in", "rows out")
 
@@ -26,9 +27,11 @@ class Timings:
 
     stages: dict[str, Timing] = field(default_factory=dict)
 
-    def add(self, stage: str, since: float, rows_in: int, rows_out: int) -> float:
-        """Note that a stage ends now, and return the time."""
-        now = time.perf_counter()
+    def add(
+        self, stage: str, since: float, rows_in: int, rows_out: int, until: float | None = None
+    ) -> float:
+        """Note that a stage ended `until` then, or now, and return the time."""
+        now = time.perf_counter() if until is None else until
         timing = self.stages.setdefault(stage, Timing())
         timing.seconds += now - since
         timing.rows_in += rows_in

@@ -71,7 +71,11 @@ def test_a_copy_goes_on_as_a_collection_of_its_own() -> None:
     require_same(collection.search(made_rows(5, 1), 5), before)
     again = Collection.create(None, HASHER)
     again.add(copied.get(copied.ids).vectors, ids=copied.ids)
-    require_same(copied.search(made_rows(5, 1), 5, probes=10_000), again.search(made_rows(5, 1), 5))
+    everything: Any = {"probes": 10_000, "oversample": 1000}
+    require_same(
+        copied.search(made_rows(5, 1), 5, **everything),
+        again.search(made_rows(5, 1), 5, oversample=1000),
+    )
 
 
 def test_what_was_removed_is_not_in_a_pickle() -> None:

@@ -87,7 +87,12 @@ def test_ids_of_ones_own_are_those_of_codes() -> None:
         ),
         ({"codes": None}, InvalidInputError, "codes must be given for stage='estimate' of a WTAHa"),
         ({"hasher": WTAHash(8)}, NotFittedError, "not fitted"),
-        ({"hasher": bitkin.MinHash(8).fit()}, InvalidInputError, "corrections must be given"),
+        ({"hasher": bitkin.MinHash(8).fit()}, CodeMismatchError, "hasher must be the one that ma"),
+        (
+            {"hasher": bitkin.MinHash(130, bits_per_symbol=2).fit()},
+            InvalidInputError,
+            "corrections must be given",
+        ),
         ({"n_codes": 50}, UnknownIdError, "hits must be rows of codes, which has"),
         ({"queries": Q[:, :20]}, InvalidInputError, "must have 30 features|expecting 30 features"),
         ({"queries": Q[:2]}, InvalidInputError, "queries must be one a row of hits, got 2 for 4"),

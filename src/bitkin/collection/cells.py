@@ -16,6 +16,7 @@ from bitkin.arrays import Batch, FloatRows, Ids, Words
 from bitkin.codes import Codes
 from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.cells.centres import Cells
+from bitkin.index.cells.counting import count_in_cells
 from bitkin.index.cells.search import segments_of
 from bitkin.index.cells.tables import CellMaker, CellTables, Centres, CodeCells, RunContents
 from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
@@ -242,11 +243,16 @@ class CellRows:
         """Return what the first stage looks at in words, and how many rows that are for all of
         these queries.
         """
-        count = 0
-        for rows, cells in zip(segments_of(self.snapshot.coded), self.cells, strict=True):
-            count += int(rows.tables.arrays.bounds[cells, 1].sum())
-            count += len(queries) * (rows.n - rows.tables.n)
-        return "rows in cells", count
+        counts = count_in_cells(segments_of(self.snapshot.coded, allow), self.cells)
+        n_rows = len(self) if allow is None else min(len(self), len(allow))
+        short = int((counts < min(self.least, n_rows)).sum())  # which go over all rows
+        everything = len(self) if allow is None else self.snapshot.count_present(allow)
+        return "rows in cells", int(counts.sum()) + short * everything
+
+    def count_compared(self, queries: Codes, k: int, allow: Ids | None, least: int) -> int:
+        """Return how many rows `nearest` looks at for all of these queries."""
+        coded = self.snapshot.coded
+        return self.index.count_compared(coded, queries, k, allow, least, self.cells)
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, in its cells."""

@@ -162,6 +162,10 @@ class CollectionSnapshot:
         n_rows = len(self) if allow is None else self.count_present(allow)
         return "all rows", len(queries) * n_rows
 
+    def count_compared(self, queries: Codes, k: int, allow: Ids | None, least: int) -> int:
+        """Return how many rows `nearest` looks at for all of these queries."""
+        return self.index.count_compared(self.coded, queries, k, allow, least)
+
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, as row ids; at least `least`, if there
         are.

@@ -137,7 +137,7 @@ def _in_cells(
         funnel.first_keep(len(rows)),
     )
     if timings is not None:
-        funnel.note_first(timings, since, rows.looked_at(queries, allow), found)
+        funnel.note_first(timings, since, rows, queries, allow, found)
     if funnel.steps[-1].stage == "estimate":  # there is no better one
         k = funnel.steps[-1].keep
         return scorer.reported(Neighbors(found.ids[:, :k], found.distances[:, :k]))

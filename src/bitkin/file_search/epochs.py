@@ -29,7 +29,7 @@ from bitkin.rescoring.first_stage import FirstStage
 from bitkin.rescoring.funnel import BYTES_PER_HIT
 from bitkin.rescoring.rescore import rescore
 from bitkin.stream_files.written import is_stream
-from bitkin.timings import ALL_ROWS, Timings
+from bitkin.timings import ALL_ROWS, QUERIES_TO_WARM_UP, Timings
 
 _QUERIES_AT_ONCE = 1024
 _CODES_PER_ESTIMATE = 10  # that codes keep for each row that the estimate keeps
@@ -106,7 +106,8 @@ class EpochFileSearch:
         """Yield what was found for one batch of queries after another."""
         for first, batch in self._queries.batches(rows=_QUERIES_AT_ONCE):
             if first == 0:
-                self._find(batch[:1], Timings())  # compiles kernels, outside the clock
+                # compiles kernels, outside the clock
+                self._find(batch[:QUERIES_TO_WARM_UP], Timings())
             start = time.perf_counter()
             found = self._find(batch, self.timings)
             self.seconds += time.perf_counter() - start
@@ -157,7 +158,12 @@ class EpochFileSearch:
         if not stages:
             return FirstStage("codes", "there are no epochs")
         # the largest epoch is what a search spends its time on
-        return stages[int(np.argmax(sizes))]
+        chosen = stages[int(np.argmax(sizes))]
+        if len(stages) == 1:
+            return chosen
+        same = sum(other.stage == chosen.stage for other in stages)
+        why = f"in {same} of {len(stages)} epochs; in the largest, {chosen.why}"
+        return FirstStage(chosen.stage, why)
 
     def require_result_fits(self) -> None:
         """Raise where the result of all queries together would not fit this machine's memory."""

@@ -229,16 +229,16 @@ class FileRows:
         return int(self._index.snapshot.present(np.unique(row_ids)).sum())
 
     def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of
-        these queries.
+        """Return what a scan by the estimate looks at in words, and how many rows that are for all
+        of these queries.
         """
-        # an index brings its kernels with it, which a search of another kind does not need
-        from bitkin.index.cells.cell_index import CellIndex
-
-        if isinstance(self._index, CellIndex) and allow is None:
-            return "rows in cells", int(self._index.count_candidates(queries).sum())
         n_rows = len(self) if allow is None else self.count_present(allow)
         return "all rows", len(queries) * n_rows
+
+    def count_compared(self, queries: Codes, k: int, allow: Ids | None, least: int) -> int:
+        """Return how many rows `nearest` looks at for all of these queries."""
+        snapshot, allowed = self._index.check_queries(queries, allow)
+        return self._index.count_compared(snapshot, queries, k, allowed, least)
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes; at least `least`, if there are."""

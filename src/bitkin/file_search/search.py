@@ -39,7 +39,7 @@ from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.losses import LossScorer
 from bitkin.rescoring.row_lengths import LengthGuard, warn_of_zero_queries
 from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer
-from bitkin.timings import Timings
+from bitkin.timings import QUERIES_TO_WARM_UP, Timings
 
 _QUERIES_AT_ONCE = 1024
 _ROWS_FOR_LENGTHS = 1024
@@ -248,8 +248,8 @@ class FileSearch:
         for batch in self._queries:
             if is_first:
                 # compiles kernels, outside the clock
-                alone = None if batch.vectors is None else batch.vectors[:1]
-                self._find(QueryBatch(alone, batch.codes[:1]), Timings())
+                some = None if batch.vectors is None else batch.vectors[:QUERIES_TO_WARM_UP]
+                self._find(QueryBatch(some, batch.codes[:QUERIES_TO_WARM_UP]), Timings())
                 is_first = False
             start = time.perf_counter()
             found = self._find(batch, self.timings)

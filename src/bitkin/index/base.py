@@ -82,6 +82,17 @@ class RowIndex(ABC):
         """Return the snapshot with what searching it needs, such as tables over its rows."""
         return snapshot
 
+    def count_compared(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> int:
+        """Return how many rows `nearest_in` looks at for all of these queries: every row that is
+        allowed for each, unless an index knows better.
+        """
+        n_rows = len(snapshot)
+        if allow is not None:
+            n_rows = int(snapshot.present(np.unique(allow)).sum())
+        return len(queries) * n_rows
+
     def pack(self, snapshot: Snapshot) -> Snapshot:
         """Return the live rows of a snapshot as a copy of the index takes them: in one segment, and
         with what `prepare` cannot make again.

@@ -89,9 +89,12 @@ class SearchedRows(Protocol):
         """Return how many rows there are."""
 
     def looked_at(self, queries: Codes, allow: Ids | None) -> tuple[str, int]:
-        """Return what the first stage looks at in words, and how many rows that are for all of
-        these queries.
+        """Return what a scan by the estimate looks at in words, and how many rows that are for all
+        of these queries.
         """
+
+    def count_compared(self, queries: Codes, k: int, allow: Ids | None, least: int) -> int:
+        """Return how many rows `nearest` looks at for all of these queries."""
 
     def nearest(self, queries: Codes, k: int, allow: Ids | None, least: int) -> Neighbors:
         """Return the k nearest rows of every query by codes, nearest first, ties by lower id.
@@ -170,7 +173,7 @@ class Funnel:
         else:
             found = rows.nearest(codes, k, allow, least=self.steps[-1].keep)
         if timings is not None:
-            self.note_first(timings, since, rows.looked_at(codes, allow), found)
+            self.note_first(timings, since, rows, codes, allow, found)
         return self.finish(rows, batch, found, prepared=prepared, timings=timings)
 
     def first_keep(self, n_rows: int) -> int:
@@ -180,12 +183,26 @@ class Funnel:
         return max(1, min(self.steps[0].keep, n_rows))
 
     def note_first(
-        self, timings: Timings, since: float, looked_at: tuple[str, int], found: Neighbors
+        self,
+        timings: Timings,
+        since: float,
+        rows: SearchedRows,
+        queries: Any,
+        allow: Ids | None,
+        found: Neighbors,
     ) -> None:
-        """Note what the first stage looked at and found, and how long it took."""
-        what, count = looked_at
-        name = f"estimate of {what}" if self.steps[0].stage == "scan" else self.steps[0].stage
-        timings.add(name, since, count, _count(found))
+        """Note what the first stage looked at and found, and how long it took until now. Queries
+        are codes, or anything as long where they are none.
+        """
+        until = time.perf_counter()
+        name = self.steps[0].stage
+        if name == "scan":
+            what, count = rows.looked_at(queries, allow)
+            name = f"estimate of {what}"
+        else:
+            k = self.first_keep(len(rows))
+            count = rows.count_compared(queries, k, allow, self.steps[-1].keep)
+        timings.add(name, since, count, _count(found), until)
 
     def finish(
         self,
@@ -201,6 +218,8 @@ class Funnel:
         for step in self.steps[1:]:
             before, ids = found, found.ids
             k = min(step.keep, ids.shape[1])
+            if step.stage == "estimate" and self._scan_is_estimate():
+                continue
             if step.stage == "exact":
                 found = self._measure(rows, batch, ids, k)
             else:
@@ -228,6 +247,10 @@ class Funnel:
         if len(parts) == 1:
             return parts[0]
         return Neighbors(*map(np.concatenate, zip(no_neighbors(0, k), *parts, strict=True)))
+
+    def _scan_is_estimate(self) -> bool:
+        """Whether a scan has given the scores of the estimate already, as one by losses does."""
+        return self.steps[0].stage == "scan" and self._require_scorer().ranks_only
 
     def _require_scorer(self) -> RowScorer:
         if self.scorer is None:

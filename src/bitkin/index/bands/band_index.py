@@ -244,6 +244,18 @@ class BandIndex(RowIndex):
             looked[short] += len(snapshot)
         return Neighbors(ids, distances), looked
 
+    def count_compared(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> int:
+        """Return how many rows are looked at for all of these queries, each as often as a band
+        holds it; all that there are for a query that finds too few.
+        """
+        if self._score == "hits":
+            return int(self.count_candidates(queries, allow=allow).sum())
+        outside = sum(s.n - (0 if s.tables is None else s.tables.n) for s in snapshot.segments)
+        looked = self.nearest_and_counts(snapshot, queries, k, allow, least)[1]
+        return int(looked.sum()) + outside * int((~queries.empty_rows()).sum())
+
     def _fill_up(self, ids: Ids, distances: npt.NDArray[np.int32], rows: Ids) -> None:
         """Put the nearest rows behind the candidates of a query, all of which are there: no band
         found them.

@@ -18,11 +18,12 @@ from bitkin.codes import Codes
 from bitkin.errors import CorruptFileError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.index.cells.centres import CellCentres, sample_rows
+from bitkin.index.cells.counting import count_in_cells
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
 from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.lone import LoneSearch
 from bitkin.index.cells.packed import pack_cells, unpack_cells
-from bitkin.index.cells.search import CellSearch, ReadyRows
+from bitkin.index.cells.search import CellSearch, ReadyRows, segments_of
 from bitkin.index.cells.tables import (
     CellMaker,
     CellTables,
@@ -254,6 +255,38 @@ class CellIndex(RowIndex):
         """Return the rows within `radius` in the nearest cells of every query."""
         return self._within_radius(snapshot, queries, radius, allow, self._probes)
 
+    def count_compared(
+        self,
+        snapshot: Snapshot,
+        queries: Codes,
+        k: int,
+        allow: Ids | None,
+        least: int,
+        cells: list[Ids] | None = None,
+    ) -> int:
+        """Return how many rows are compared with all of these queries: those that are allowed in
+        their cells and in none, and all that are allowed with a query that finds too few of them.
+        `cells` are those that were chosen elsewhere, if they were.
+        """
+        every = super().count_compared
+        asked = np.flatnonzero(~queries.empty_rows())
+        queries = queries[asked]
+        probes = self._probes
+        if cells is not None:
+            probes = max(some.shape[1] for some in cells)
+            cells = [some[asked] for some in cells]
+        elif allow is not None:
+            probes = probes_under_filter(probes, len(allow), len(snapshot))
+        if _is_scanned(snapshot, len(queries), allow, probes) or (
+            cells is None and _code_centres(snapshot) is None
+        ):
+            return every(snapshot, queries, k, allow, least)
+        if cells is None:
+            cells = self.choose_cells(snapshot, queries, probes)
+        counts = count_in_cells(segments_of(snapshot, allow), cells)
+        short = queries[np.flatnonzero(counts < min(k, least))]
+        return int(counts.sum()) + every(snapshot, short, k, allow, least)
+
     def prepare(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with nearly all rows in cells, once there are enough for centres."""
         return self.prepare_by(snapshot, CodeCells(self._seed))
@@ -351,7 +384,7 @@ class CellIndex(RowIndex):
         if allow is not None:
             if cells is None:
                 probes = probes_under_filter(probes, len(allow), len(snapshot))
-            if scan_pays(len(allow), _probed_rows(snapshot, probes), len(queries)):
+            if _is_scanned(snapshot, len(queries), allow, probes):
                 return scan_nearest(snapshot, queries, k, allow)
         ready = self._rows_of(snapshot, allow)
         if ready.by_vectors and cells is None:
@@ -482,6 +515,13 @@ def _checked_cells(n_cells: Any) -> int | str:
 
 def _checked_probes(probes: Any) -> int:
     return whole_number(probes, "probes", low=1, high=2**31 - 1)
+
+
+def _is_scanned(snapshot: Snapshot, n_queries: int, allow: Ids | None, probes: int) -> bool:
+    """Whether a filter leaves so few rows that all of them are compared."""
+    if allow is None:
+        return False
+    return scan_pays(len(allow), _probed_rows(snapshot, probes), n_queries)
 
 
 def _newest_centres(snapshot: Snapshot) -> Centres | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
@@ -99,6 +100,20 @@ class MultiIndex(RowIndex):
     ) -> Neighbors:
         """Return the k nearest rows of every query, by tables where that is faster than a scan."""
         return multi_search.k_nearest(snapshot, queries, k, allow, self._record)[0]
+
+    def count_compared(
+        self, snapshot: Snapshot, queries: Codes, k: int, allow: Ids | None, least: int
+    ) -> int:
+        """Return how many codes are compared for all of these queries: all that are allowed where a
+        query is scanned, and rows behind the tables for each.
+        """
+        account = multi_search.k_nearest(snapshot, queries, k, allow, self._record)[1]
+        lookups = lookups_in(account, len(queries))
+        scanned = queries[np.flatnonzero(lookups.fell_back)]
+        looked_up = int(lookups.compared[~lookups.fell_back].sum())
+        outside = sum(s.n - (0 if s.tables is None else s.tables.n) for s in snapshot.segments)
+        looked_up += outside * (len(queries) - len(scanned))
+        return looked_up + super().count_compared(snapshot, scanned, k, allow, least)
 
     def within_radius_in(
         self, snapshot: Snapshot, queries: Codes, radius: int, allow: Ids | None
