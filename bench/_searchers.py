@@ -25,10 +25,12 @@ Found = npt.NDArray[np.int64]
 class Searcher:
     """A built index."""
 
-    search: Callable[[Rows, int], Found]
-    """Queries and a setting of the knob -> ids of the ten nearest."""
-    settings: Sequence[int]
-    """From the quickest to the one that finds most."""
+    search: Callable[[Rows, Any], Found]
+    """Queries and a setting of the knobs -> ids of the ten nearest."""
+    settings: Sequence[Sequence[Any]]
+    """One series for every setting of a second knob, each from the quickest to the one that finds
+    most.
+    """
     n_bytes: int
     """Of everything that a search needs."""
 
@@ -61,16 +63,18 @@ def _collection(n_bits: int, kept: str, index: str) -> Callable[[Rows, str], Sea
         collection.add(rows)
         collection.compact()  # room for more rows, which the others' files have none of either
 
-        def search(queries: Rows, setting: int) -> Found:
+        def search(queries: Rows, setting: tuple[int, int]) -> Found:
+            oversample, probes = setting
             if index == "cells":
-                return collection.search(queries, K, probes=setting, oversample=_WITH_CELLS).ids
-            return collection.search(queries, K, oversample=setting).ids
+                return collection.search(queries, K, probes=probes, oversample=oversample).ids
+            return collection.search(queries, K, oversample=oversample).ids
 
         n_bytes = collection.nbytes + sum(
             array.nbytes for array in vars(hasher).values() if isinstance(array, np.ndarray)
         )
-        settings = _PROBES if index == "cells" else (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)
-        return Searcher(search, settings, n_bytes)
+        in_cells = [[(some, probes) for probes in _PROBES] for some in (2, 3, 4, 6, 10, 20, 40)]
+        flat = [[(some, 0) for some in (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)]]
+        return Searcher(search, in_cells if index == "cells" else flat, n_bytes)
 
     return build
 
@@ -103,12 +107,11 @@ def _faiss(
                 space.set_index_parameter(index, factor, 4)
             return np.asarray(index.search(queries, K)[1])
 
-        return Searcher(search, settings, _size(index))
+        return Searcher(search, [settings], _size(index))
 
     return build
 
 
-_WITH_CELLS = 20  # oversample, where probes are the knob
 _EFS = (10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512)
 _PROBES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 
@@ -125,7 +128,7 @@ def _hnswlib(rows: Rows, metric: str) -> Searcher:
         index.set_ef(ef)
         return np.asarray(index.knn_query(queries, K, num_threads=1)[0], dtype=np.int64)
 
-    return Searcher(search, _EFS, int(index.index_file_size()))
+    return Searcher(search, [_EFS], int(index.index_file_size()))
 
 
 def _usearch(rows: Rows, metric: str) -> Searcher:
@@ -139,14 +142,21 @@ def _usearch(rows: Rows, metric: str) -> Searcher:
         keys = np.asarray(index.search(queries, K, threads=1).keys, dtype=np.int64)
         return keys.reshape(len(queries), K)
 
-    return Searcher(search, _EFS, int(index.memory_usage))
+    return Searcher(search, [_EFS], int(index.memory_usage))
 
 
-def methods(index: str) -> list[Method]:
-    """All of them; `index` is that of our collections."""
+def methods() -> list[Method]:
+    """All of them."""
     ours = [
         Method(f"{bits} bits, {kept}, {index}", True, _collection(bits, kept, index))
-        for bits, kept in ((128, "float32"), (256, "float32"), (128, "float16"), (256, "int8"))
+        for bits, kept, index in (
+            (128, "float32", "flat"),
+            (128, "float32", "cells"),
+            (256, "float32", "cells"),
+            (128, "float16", "cells"),
+            (128, "int8", "cells"),
+            (256, "int8", "cells"),
+        )
     ]
     hnsw = [
         Method(f"faiss HNSW16, {name}", False, _faiss(spec, "efSearch", _EFS), kind="hnsw")

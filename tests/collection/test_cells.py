@@ -193,7 +193,7 @@ def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPat
     collection.add(made_rows(400))
     assert collection.explain(made_rows(1), 3, probes=2).index == "FlatIndex"
     assert "FlatIndex up to" in repr(collection)
-    with pytest.warns(UserWarning, match="look into 16 cells"):
+    with pytest.warns(UserWarning, match=r"searched by a CellIndex of .* cells"):
         collection.add(made_rows(200, 3))
     assert collection.explain(made_rows(1), 3).index == "CellIndex"
     assert "up to" not in repr(collection)
@@ -362,3 +362,38 @@ def test_what_is_printed_names_the_index_its_cells_and_probes() -> None:
     assert repr(index).endswith("no cells yet, n_cells=9, probes=2, random_state=0)")
     index.add(HASHER.encode(made_rows(300)))
     assert repr(index).startswith("CellIndex(300 codes, 24 × 1-bit, 9 cells, n_cells=9, ")
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_cells_say_how_many_of_them_hold_the_nearest(metric: str) -> None:
+    rng = np.random.default_rng(3)
+    # of no families: neighbours are in many cells
+    rows = rng.standard_normal((4000, WIDTH)).astype(np.float32)
+    queries = rng.standard_normal((100, WIDTH)).astype(np.float32)
+    if metric == "ip":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    hasher = UNIT if metric == "cosine" else HASHER
+    collection = Collection.create(
+        None, hasher, index=CellIndex(hasher.spec_, 40), metric=metric, oversample=100
+    )
+    collection.add(rows)
+    probes = tables_of(collection)[0].centres.probes  # type: ignore[union-attr]
+    assert probes is not None
+    assert 10 < probes < 40
+    assert f"40 cells, probes={probes}" in repr(collection)
+    truth = bitkin.evaluate.nearest(rows, queries, 10, metric=metric).ids
+    found = collection.search(queries, 10)
+    assert bitkin.evaluate.recall(found.ids, truth) > 0.95
+    require_same(found, collection.search(queries, 10, probes=probes))
+    fewer = collection.search(queries, 10, probes=4).ids
+    assert bitkin.evaluate.recall(fewer, truth) < 0.85
+    # families that lie apart need few
+    apart = in_cells(20, "auto", hasher, metric=metric)  # type: ignore[arg-type]
+    apart.add(made_rows(600))
+    few = tables_of(apart)[0].centres.probes  # type: ignore[union-attr]
+    assert few is not None
+    assert few < 12
+    # a number that was given counts
+    given = in_cells(20, 2, hasher, metric=metric)
+    given.add(made_rows(600))
+    assert "probes=2" in repr(given)

@@ -155,13 +155,13 @@ def test_the_lane_finds_what_the_longer_way_finds(
 
 def test_searches_take_the_lane_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    best = CellLane.best
+    nearest = CellLane.nearest
 
     def counted(self: CellLane, *given: Any) -> Any:
         calls.append(len(given[0]))
-        return best(self, *given)
+        return nearest(self, *given)
 
-    monkeypatch.setattr(CellLane, "best", counted)
+    monkeypatch.setattr(CellLane, "nearest", counted)
     collection = in_cells(10, 3)
     collection.add(made_rows(300))
     collection.search(made_rows(1, 1), 5)

@@ -1,8 +1,8 @@
-"""The fast lane through cells: dense queries, from their vectors to the rows that are to be
-measured, in one compiled call per thread.
+"""The fast lane through cells: dense queries, from their vectors to their nearest rows, in two
+compiled calls per thread: one up to the rows that are to be measured, one that measures them.
 
-It goes through the first stages of a search, by the same kernels, and so finds the same rows to the
-last one; what it does not cover goes the longer way. It covers rows that are all in cells, in one
+It goes through the stages of a search by the same kernels, and so gives the same answers to the
+last bit; what it does not cover goes the longer way. It covers rows that are all in cells, in one
 segment, coded by what is left of them.
 """
 
@@ -17,13 +17,16 @@ import numpy as np
 from bitkin import threads
 from bitkin.arrays import FloatRows, Ids
 from bitkin.index.cells.tables import Centres
+from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.cells import TILE
 from bitkin.kernels.search.lane import scan_cells_lane_into
+from bitkin.kernels.search.nearest_rows import nearest_rows_into
 from bitkin.rescoring.cells.residuals import ResidualCentres
 from bitkin.rescoring.cells.scan import EstimateRuns
 from bitkin.rescoring.estimate_scan import scan_widths
+from bitkin.rescoring.exact import VectorsInPlace, measuring_room, stored_for_kernels
 from bitkin.rescoring.scan_parts import candidate_pool
 
 _FEW_QUERIES = 16  # are not shared out: a thread costs as much as it saves
@@ -34,9 +37,9 @@ class Asked(NamedTuple):
 
     probes: int
     keep: int
-    """Rows that are to be measured."""
-    least: int
-    """Rows that must be found in cells, or the query goes elsewhere."""
+    """Rows that are measured."""
+    k: int
+    """Rows that are returned, and must be found in cells, or the query goes the longer way."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,60 +51,81 @@ class CellLane:
     """What `scan_cells_lane_into` takes of rows, up to the mask."""
     mask: Bitmap
     """Of all rows that can be found."""
+    stored: tuple[Any, ...]
+    """Vectors as `nearest_rows_into` takes them."""
+    n_features: int
 
     @classmethod
-    def from_part(cls, centres: Centres, part: EstimateRuns, slots: Ids | int) -> CellLane | None:
-        """Take the rows of a segment; None where the lane does not cover them. Slots are those of
-        rows, or the first of them where they stand in that order.
+    def from_part(
+        cls, centres: Centres, part: EstimateRuns, slots: Ids | int, vectors: VectorsInPlace
+    ) -> CellLane | None:
+        """Take the rows of a segment; None where the lane does not cover them. Slots, by which
+        `vectors` stand, are those of rows, or the first of them where they stand in that order.
         """
-        if part.tail is not None or not isinstance(centres, ResidualCentres):
+        stored = stored_for_kernels(vectors.rows, vectors.scales)
+        if stored is None or part.tail is not None or not isinstance(centres, ResidualCentres):
             return None
         first = slots if isinstance(slots, int) else 0
         given = np.empty(0, dtype=np.int64) if isinstance(slots, int) else slots
         rows = *part.arrays, part.corrections, part.ids, part.n, read_only(given), first
-        return cls(centres, rows, part.mask)
+        return cls(centres, rows, part.mask, stored, vectors.rows.shape[1])
 
-    def best(self, queries: FloatRows, asked: Asked, mask: Bitmap | None) -> tuple[Ids, Ids] | None:
-        """Return the ids of the best rows of queries by the estimate, in any order, −1 behind the
-        last one, and their slots; None where the longer way must be gone. `mask` are the rows
-        allowed, if not all are.
+    def nearest(self, queries: FloatRows, asked: Asked, mask: Bitmap | None) -> Neighbors | None:
+        """Return the nearest rows of queries, nearest first, ties by lower id; None where the
+        longer way must be gone. `mask` are the rows allowed, if not all are.
         """
-        n_queries = len(queries)
-        ids, slots = np.empty((2, n_queries, asked.keep), dtype=np.int64)
+        n_queries, k = len(queries), asked.k
+        found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
         queries, allowed = read_only(queries), self.mask if mask is None else mask
-        undone = np.empty(n_queries, dtype=np.int64)
 
         def search(first: int) -> int:
-            part = slice(first, first + step)
+            last = min(first + step, n_queries)
+            candidates = self._candidates(last - first, asked.keep)
+            ids, slots, undone, ids_view, slots_view = candidates
+            scanning, measuring = self._room(asked)
+            some = queries[first:last]
             arguments: Any = (
-                queries[part], *self.centres.for_queries, *self.rows, allowed,
-                *self._room(asked), undone[part], ids[part], slots[part],
+                some, *self.centres.for_queries, *self.rows, allowed, *scanning, undone, ids, slots,
             )  # fmt: skip
-            return int(scan_cells_lane_into(*arguments))
+            n_undone: int = scan_cells_lane_into(*arguments)
+            if n_undone:
+                return n_undone
+            arguments = (
+                *self.stored, slots_view, ids_view, some, self.centres.for_queries[2], *measuring,
+                found.distances[first:last], found.ids[first:last],
+            )  # fmt: skip
+            return int(nearest_rows_into(*arguments))
 
         if n_queries <= _FEW_QUERIES:
             step = n_queries
-            n_undone = search(0)
-        else:
-            step = -(-n_queries // threads.get_threads())
-            n_undone = sum(threads.run(search, range(0, n_queries, step)))
-        return None if n_undone else (ids, slots)
+            return None if search(0) else found
+        step = -(-n_queries // threads.get_threads())
+        return None if any(threads.run(search, range(0, n_queries, step))) else found
 
-    def _room(self, asked: Asked) -> tuple[Any, ...]:
-        """Return what the kernel works in, kept per thread for the next search."""
+    @staticmethod
+    def _candidates(n_queries: int, keep: int) -> tuple[Ids, ...]:
+        """Return room for the rows that are to be measured, ids and slots, and for queries that
+        found too few; then views of the first two.
+        """
+        ids, slots = np.empty((2, n_queries, keep), dtype=np.int64)
+        return ids, slots, np.empty(n_queries, dtype=np.int64), read_only(ids), read_only(slots)
+
+    def _room(self, asked: Asked) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return what both kernels work in, kept per thread for the next search."""
         held = _rooms.last
         if held is None or held[0] is not self.centres or held[1] != asked:
-            held = _rooms.last = self.centres, asked, self._new_room(asked)
+            room = self._scanning_room(asked), measuring_room(self.n_features, asked.keep)
+            held = _rooms.last = self.centres, asked, room
         return held[2]
 
-    def _new_room(self, asked: Asked) -> tuple[Any, ...]:
+    def _scanning_room(self, asked: Asked) -> tuple[Any, ...]:
         n_bits, n_words = self.centres.query_bits, self.rows[0].shape[2]
         n_chosen = min(asked.probes, len(self.centres))
         planes = np.empty((1, n_bits, n_words), dtype=np.uint64)
         totals, terms = np.empty(1, dtype=np.int64), np.empty((1, 4))
         return (
             *scan_widths(n_bits, n_words),
-            asked.least,
+            asked.k,
             *self.centres.room(n_chosen),
             planes, totals, terms,
             np.empty((1, n_chosen), dtype=np.int64), np.empty((1, n_chosen)),
@@ -115,7 +139,7 @@ class CellLane:
 class _Rooms(threading.local):
     """The room of a thread, for which centres and what is asked."""
 
-    last: tuple[ResidualCentres, Asked, tuple[Any, ...]] | None = None
+    last: tuple[ResidualCentres, Asked, tuple[tuple[Any, ...], tuple[Any, ...]]] | None = None
 
 
 _rooms = _Rooms()

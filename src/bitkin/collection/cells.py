@@ -6,7 +6,7 @@ A search looks into the cells whose centres are nearest to the query, by whateve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from bitkin.index.cells.centres import Cells
 from bitkin.index.cells.counting import count_in_cells
 from bitkin.index.cells.search import segments_of
 from bitkin.index.cells.tables import CellMaker, CellTables, Centres, CodeCells, RunContents
-from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres
+from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres, measure_probes
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.segment import Segment
 from bitkin.rescoring.cells.residuals import ResidualCentres
@@ -63,6 +63,7 @@ class VectorCells:
         sample = directed(self.vectors(ids[::fewer]), self.metric)
         by_product = self.metric == "ip"
         found = find_vector_centres(sample, n_cells, n_rows, self.seed, by_product=by_product)
+        found = replace(found, probes=measure_probes(found, sample, self.seed))
         if self.estimates is None:
             return found
         model = self.estimates.scorer.model
@@ -179,18 +180,28 @@ def _cells_for(
     index = snapshot.index
     if not isinstance(index, CellIndex):
         return None
-    centres = next(
-        (s.tables.centres for s in snapshot.coded.segments if isinstance(s.tables, CellTables)),
-        None,
-    )
+    centres = _centres_of(snapshot)
     if centres is None:
         return None
-    n_probes = index.probes if probes is None else probes
+    n_probes = usual_probes(index, centres) if probes is None else probes
     if allow is not None:
         probed = len(snapshot) * min(1.0, n_probes / len(centres))
         if len(allow) <= _ALLOWED_PER_PROBED * probed:
             return None
     return _FoundCells(index, centres, n_probes)
+
+
+def _centres_of(snapshot: CollectionSnapshot) -> Centres | None:
+    """Return the centres of a collection's cells, if there are any yet."""
+    known = (s.tables for s in snapshot.coded.segments if isinstance(s.tables, CellTables))
+    return next((tables.centres for tables in known), None)
+
+
+def usual_probes(index: CellIndex, centres: Centres) -> int:
+    """Return how many cells a search looks into that names no number."""
+    if index.chooses_probes and isinstance(centres, VectorCentres) and centres.probes is not None:
+        return centres.probes
+    return index.probes
 
 
 def _by_segment(snapshot: CollectionSnapshot, cells: Ids) -> list[Ids]:
@@ -208,9 +219,12 @@ def describe_index(snapshot: CollectionSnapshot) -> str:
     name = type(index).__name__
     if not isinstance(index, CellIndex):
         return name
-    tables = [s.tables for s in snapshot.coded.segments if isinstance(s.tables, CellTables)]
-    cells = f"{len(tables[0].centres):,}" if tables else "no"
-    return f"{name} of {cells} cells{'' if tables else ' yet'}, probes={index.probes}"
+    centres = _centres_of(snapshot)
+    if centres is None:
+        return f"{name} of no cells yet" + (
+            "" if index.chooses_probes else f", probes={index.probes}"
+        )
+    return f"{name} of {len(centres):,} cells, probes={usual_probes(index, centres)}"
 
 
 def _dense(batch: Any) -> Any:

@@ -31,7 +31,7 @@ from bitkin.collection.settings import (
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
 from bitkin.index.base import RowIndex
-from bitkin.index.cells.cell_index import USUAL_PROBES, CellIndex
+from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.cells.tables import CellTables
 from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.files import verify_rows
@@ -562,8 +562,8 @@ class Collection(Closes):
             looks_into_cells = store.snapshot.later is None and now.later is not None
         if looks_into_cells:
             warn_caller(
-                f"{ROWS_FOR_CELLS:,} rows are there: from now on searches look into "
-                f"{USUAL_PROBES} cells of them, and may miss rows. More are found with "
+                f"{ROWS_FOR_CELLS:,} rows are there: from now on they are searched by a "
+                f"{describe_index(store.snapshot)}, which may miss some. More are found with "
                 "search(probes=...), and all with index='flat'."
             )
         if len(now):

@@ -43,6 +43,7 @@ from bitkin.rescoring.exact import VectorsInPlace
 from bitkin.rescoring.row_scorer import EstimateScorer
 
 ROWS_FOR_CELLS = 200_000  # from which on index="auto" looks into cells
+_NO_SLOTS = np.empty(0, dtype=np.int64)
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
 
@@ -221,7 +222,10 @@ class CollectionSnapshot:
             return None
         [part] = self.runs_to_estimate(None)
         slots = kept.by_segment.find(part.ids[: part.n], self.coded.segments, kept.slots)
-        return CellLane.from_part(segment.tables.centres, part, slots)
+        vectors = self.vectors_in_slots(_NO_SLOTS)
+        if vectors is None:
+            return None
+        return CellLane.from_part(segment.tables.centres, part, slots, vectors)
 
     def _as_lane_rows(self) -> LaneRows | None:
         kept = self.kept

@@ -48,9 +48,10 @@ def find_nearest(
         # an iterator does not say how many queries it has, so it is checked for one here, and by
         # `join_parts` for all
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
-        if lane is not None and rows.n_rows == 1 and allow is None:
-            lone = _through_lane(snapshot, lane, funnel, rows.rows)
+        if rows.n_rows == 1 and allow is None and timings is None:
+            lone = _lone(snapshot, lane, funnel, rows.rows, probes)
             if lone is not None:
+                warn_of_zero_queries(rows.rows, lone, funnel.metric)
                 return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
@@ -85,10 +86,21 @@ def find_nearest(
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
 
 
+def _lone(
+    snapshot: CollectionSnapshot, lane: Lane | None, funnel: Funnel, query: Any, probes: int | None
+) -> Neighbors | None:
+    """Return the nearest rows of a lone query by a fast lane, None where none leads."""
+    if snapshot.cell_lane is not None:
+        return _through_cell_lane(snapshot, funnel, query, None, probes)
+    return None if lane is None else _through_lane(snapshot, lane, funnel, query)
+
+
 def _through_lane(
     snapshot: CollectionSnapshot, lane: Lane, funnel: Funnel, query: Any
 ) -> Neighbors | None:
-    """Return the nearest rows of a lone query by the fast lane, None where it does not lead."""
+    """Return the nearest rows of a lone query by the lane over all rows, None where it does not
+    lead.
+    """
     first, last = funnel.steps[0], funnel.steps[-1]
     if len(funnel.steps) != 2 or first.stage != "scan" or last.stage != "exact":
         return None
@@ -97,11 +109,9 @@ def _through_lane(
     if best is None:
         return None
     ids, here = best[0][None], snapshot.vectors_in_slots(best[1])
-    found = nearest_by_vectors(
+    return nearest_by_vectors(
         ids, ids, snapshot.vectors, query, funnel.metric, last.keep, in_place=here
     )
-    warn_of_zero_queries(query, found, funnel.metric, 0)
-    return found
 
 
 def _in_cells(
@@ -155,19 +165,14 @@ def _through_cell_lane(
     queries.
     """
     last, lane = funnel.steps[-1], snapshot.cell_lane
-    if lane is None or len(funnel.steps) != 2 or last.stage != "exact":
+    if lane is None or funnel.steps[0].stage != "scan" or last.stage != "exact":
         return None
     n_probes = probes_for(snapshot, allow, probes)
     if n_probes is None or not (isinstance(batch, np.ndarray) and batch.dtype == np.float32):
         return None
     keep, k = funnel.first_keep(len(snapshot)), min(last.keep, len(snapshot))
     mask = None if allow is None else snapshot.mask_of(allow)
-    best = lane.best(batch, Asked(n_probes, keep, k), mask)
-    if best is None:
-        return None
-    ids, slots = best
-    here = snapshot.vectors_in_slots(slots.ravel())
-    return nearest_by_vectors(ids, ids, snapshot.vectors, batch, funnel.metric, k, in_place=here)
+    return lane.nearest(batch, Asked(n_probes, keep, k), mask)
 
 
 def _note_cells(timings: Timings, since: float, rows: CellRows, n_queries: int) -> None:

@@ -103,39 +103,37 @@ def _nearest_in_place(
     sums leave the range of float64.
     """
     rows, places, scales = in_place
-    if not (
-        isinstance(queries, np.ndarray)
-        and queries.dtype == np.float32
-        and queries.dtype.isnative
-        and rows.dtype.isnative
-        and rows.dtype in (np.float32, np.float16, np.int8)
-        and rows.shape[1] <= _LONG_ROW
+    stored = stored_for_kernels(rows, scales)
+    if stored is None or not (
+        isinstance(queries, np.ndarray) and queries.dtype == np.float32 and queries.dtype.isnative
     ):
         return None
     n_queries, m = ids.shape
     found = Neighbors(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)))
     ids, queries, places = read_only(ids), read_only(queries), read_only(places.reshape(ids.shape))
-    stored = _as_kernels_take(rows, scales)
 
     def measure(first: int) -> int:
         some = slice(first, first + _QUERIES_PER_PIECE)
-        near, lanes, lows = _room(rows.shape[1], m)
-        return int(
-            nearest_rows_into(
-                *stored, places[some], ids[some], queries[some], METRIC_CODES[metric],
-                near, read_only(near), lanes, lows, found.distances[some], found.ids[some],
-            )
+        arguments: Any = (
+            *stored, places[some], ids[some], queries[some], METRIC_CODES[metric],
+            *measuring_room(rows.shape[1], m), found.distances[some], found.ids[some],
         )  # fmt: skip
+        return int(nearest_rows_into(*arguments))
 
     if n_queries <= _QUERIES_PER_PIECE:
         return None if n_queries and measure(0) else found
     return None if sum(threads.run(measure, range(0, n_queries, _QUERIES_PER_PIECE))) else found
 
 
-def _as_kernels_take(
+def stored_for_kernels(
     rows: npt.NDArray[Any], scales: FloatRows | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint16], FloatRows]:
-    """Return rows, halves and scales, of which two are empty where there are none."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint16], FloatRows] | None:
+    """Return rows, halves and scales as `nearest_rows_into` takes them, of which two are empty;
+    None of other types, and of rows so long that sums in float32 say too little.
+    """
+    is_known = rows.dtype in (np.float32, np.float16, np.int8) and rows.dtype.isnative
+    if not is_known or rows.shape[1] > _LONG_ROW:
+        return None
     no_scales = np.empty(0, dtype=np.float32) if scales is None else scales
     if rows.dtype == np.float16:
         nothing = np.empty((0, rows.shape[1]), dtype=np.float32)
@@ -144,9 +142,10 @@ def _as_kernels_take(
     return read_only(rows), read_only(no_halves), read_only(no_scales)
 
 
-def _room(n_features: int, m: int) -> tuple[FloatRows, Floats, Floats]:
-    """Return what `nearest_rows_into` works in."""
-    return np.empty((ROWS_TOGETHER, n_features), dtype=np.float32), np.empty(8), np.empty(m)
+def measuring_room(n_features: int, m: int) -> tuple[FloatRows, FloatRows, Floats, Floats]:
+    """Return what `nearest_rows_into` works in for m rows per query."""
+    near = np.empty((ROWS_TOGETHER, n_features), dtype=np.float32)
+    return near, read_only(near), np.empty(8), np.empty(m)
 
 
 def _ranks(values: Floats, exponents: Exponents) -> Floats:

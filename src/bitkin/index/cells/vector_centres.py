@@ -25,6 +25,7 @@ _ITERATIONS = 8
 _HALVINGS = 4
 _FEWEST_GROUPS = 12  # of centres that are looked into, where there are as many
 _ROWS_PER_PIECE = 1 << 11
+_ASKED, _ASKED_AT_ONCE, _NEAREST, _HELD = 512, 16, 10, 0.98  # where probes are measured
 
 
 class VectorTiles(NamedTuple):
@@ -82,6 +83,8 @@ class VectorCentres:
     """Whether cells are chosen by the product of query and centre, as under ip; rows go to the cell
     of the nearest centre all the same.
     """
+    probes: int | None = None
+    """Cells that hold nearly all of the nearest rows, where that was measured."""
     residual = False
     """Whether rows are coded by what is left of them once their centre is taken away."""
 
@@ -198,6 +201,48 @@ def find_vector_centres(
         if len(lost):
             centres[lost] = sample[draws.below(len(sample), len(lost))]
     return VectorCentres(read_only(centres), n_rows, frame, by_product)
+
+
+def measure_probes(centres: VectorCentres, sample: FloatRows, seed: int) -> int:
+    """Return how many cells hold 0.98 of the nearest rows of some rows of a sample, given as
+    centres were found from it.
+
+    Of the ten nearest of all rows about as many are in the sample as its share of them says: so far
+    a nearest row is, and so near must its cell be.
+    """
+    draws = Draws(seed, "rows that measure probes")
+    asked = draws.permutation(len(sample))[:_ASKED]
+    k = max(1, round(_NEAREST * len(sample) / max(centres.n_rows, len(sample))))
+    k = min(k, len(sample) - 1)
+    if k < 1 or len(centres) == 1:
+        return 1
+    rows = np.concatenate(
+        [
+            centres.frame.place(sample[first : first + _ROWS_PER_PIECE])
+            for first in range(0, len(sample), _ROWS_PER_PIECE)
+        ]
+    )
+    row_halves, cell_halves = _halves(rows), _halves(centres.vectors)
+    if centres.by_product:
+        queries = centres.frame.direct(sample[asked])
+        row_halves, cell_halves = np.zeros_like(row_halves), np.zeros_like(cell_halves)
+    else:
+        queries = rows[asked]
+    ranks = np.empty((len(asked), k), dtype=np.int64)
+
+    def rank(first: int) -> None:
+        some = slice(first, first + _ASKED_AT_ONCE)
+        with threads.blas_in_one_thread():
+            apart = row_halves - queries[some] @ rows.T
+            from_cells = cell_halves - queries[some] @ centres.vectors.T
+        apart[np.arange(len(apart)), asked[some]] = np.inf
+        nearest = np.argpartition(apart, k - 1, axis=1)[:, :k]
+        own = centres.assign(sample[nearest.ravel()]).astype(np.int64).reshape(nearest.shape)
+        reached = np.take_along_axis(from_cells, own, axis=1)
+        ranks[some] = (from_cells[:, None] < reached[:, :, None]).sum(axis=2)
+
+    threads.run(rank, range(0, len(asked), _ASKED_AT_ONCE))
+    return min(len(centres), 1 + int(np.quantile(ranks, _HELD, method="higher")))
 
 
 def group_centres(vectors: FloatRows) -> VectorTiles:

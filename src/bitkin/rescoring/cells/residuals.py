@@ -48,7 +48,7 @@ class ResidualCentres(VectorCentres):
         can be compared with.
         """
         return cls(
-            centres.vectors, centres.n_rows, centres.frame, centres.by_product,
+            centres.vectors, centres.n_rows, centres.frame, centres.by_product, centres.probes,
             model, metric, query_bits,
         )  # fmt: skip
 
