@@ -367,6 +367,19 @@ def test_rows_that_come_later_are_found_at_once_and_go_into_cells() -> None:
     assert after.n == 3000
 
 
+def test_rows_of_segments_that_are_full_are_all_in_cells() -> None:
+    codes = families(2400, seed=4)
+    index = filled(codes[:1500], 16)
+    for start in range(1500, 2400, 30):
+        index.add(codes[start : start + 30])
+    *full, last = index.snapshot.segments
+    assert len(full) > 1
+    for segment in full:
+        assert isinstance(segment.tables, CellTables)
+        assert segment.tables.n == segment.n
+    assert last.room
+
+
 def test_a_cell_that_grows_is_split_and_equal_rows_are_not() -> None:
     spread = random_codes(np.random.default_rng(0), 1000, BITS)
     index = filled(spread, 16, probes=ALL)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 USUAL_PROBES = 16
 FEWEST_ROWS = 1 << 14  # are scanned in the time that centres would take
 _FEW_OUTSIDE = 1 << 11  # rows of a segment that are scanned rather than put into cells
+_SHARE_OUTSIDE = 64  # of a growing segment, at most: they are compared with every query
 _MOST_ROWS = 2**32 - 1  # row numbers have 32 bits
 _USUAL_ROWS = 100  # of a cell, at least: its last tile is half empty
 _GROWTH = 4  # times as many rows: centres are found again
@@ -322,7 +323,13 @@ class CellIndex(RowIndex):
         if centres is None:
             return snapshot
         found = centres
-        return with_tables(snapshot, lambda segment: cell_tables(segment, found, maker), few)
+        return with_tables(
+            snapshot,
+            lambda segment: cell_tables(segment, found, maker),
+            few,
+            share_outside=_SHARE_OUTSIDE,
+            whole=True,
+        )
 
     def pack(self, snapshot: Snapshot) -> Snapshot:
         """Return the live rows of a snapshot, each in the cell that it was in."""

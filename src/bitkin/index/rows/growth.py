@@ -102,10 +102,18 @@ def compact_if_sparse(snapshot: Snapshot) -> Snapshot:
 
 
 def with_tables(
-    snapshot: Snapshot, build: Callable[[Segment], SegmentTables], few: int = FEW_ROWS
+    snapshot: Snapshot,
+    build: Callable[[Segment], SegmentTables],
+    few: int = FEW_ROWS,
+    *,
+    share_outside: int = _SHARE_OUTSIDE,
+    whole: bool = False,
 ) -> Snapshot:
     """Return the snapshot with tables over nearly all rows; `build` makes those of a segment of
     more than `few`.
+
+    Up to `few` rows of a segment, or one in `share_outside`, may be outside its tables; with
+    `whole`, none of one that takes no more rows.
     """
     segments = snapshot.segments
     # mapped ones stay where they are
@@ -113,11 +121,17 @@ def with_tables(
     if len(in_memory) > MOST_SEGMENTS:
         mapped = [segment for segment in segments if segment.source is not None]
         segments = (*mapped, merge_segments(in_memory, snapshot.spec))
-    return replace(snapshot, segments=tuple(_tabled(segment, build, few) for segment in segments))
+    tabled = []
+    for number, segment in enumerate(segments):
+        outside = max(few, segment.n // share_outside)
+        takes_more = number == len(segments) - 1 and segment.room
+        if whole and not takes_more and segment.n > few:
+            outside = 0
+        tabled.append(_tabled(segment, build, outside))
+    return replace(snapshot, segments=tuple(tabled))
 
 
-def _tabled(segment: Segment, build: Callable[[Segment], SegmentTables], few: int) -> Segment:
-    outside = segment.n - (0 if segment.tables is None else segment.tables.n)
-    if outside <= max(few, segment.n // _SHARE_OUTSIDE):
-        return segment
-    return replace(segment, tables=build(segment))
+def _tabled(segment: Segment, build: Callable[[Segment], SegmentTables], outside: int) -> Segment:
+    """Return the segment with up to so many rows outside its tables."""
+    covered = 0 if segment.tables is None else segment.tables.n
+    return segment if segment.n - covered <= outside else replace(segment, tables=build(segment))
