@@ -124,6 +124,15 @@ def _warm_search(rows: Any, lengths: list[int]) -> None:
         _search_all_ways(FlatIndex(codes.spec), codes)
 
 
+def _scan_for_many(n_bits: int) -> None:
+    """Keep many of many rows, as codes do for the next stage of a collection."""
+    codes = _codes_of(n_bits, 2 * FEW_ROWS)
+    index = FlatIndex(codes.spec)
+    index.add(codes)
+    for queries in (codes[:1], codes[:5]):
+        index.search(queries, 500)
+
+
 def _warm_multi(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
         codes = _codes_of(n_bits, 2 * FEW_ROWS)  # fewer get no tables
@@ -140,12 +149,14 @@ def _warm_cells(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
         codes = _codes_of(n_bits, 2 * FEW_ROWS)
         _search_all_ways(CellIndex(codes.spec, n_cells=64), codes)
+        _scan_for_many(n_bits)
         for collection, wide in _collections(rows, n_bits, (*_STORED, None), n_cells=64):
             _search_collection(collection, wide)
 
 
 def _warm_collection(rows: Any, lengths: list[int]) -> None:
     for n_bits in lengths:
+        _scan_for_many(n_bits)
         for collection, wide in _collections(rows, n_bits, _STORED):
             _search_collection(collection, wide)
 
