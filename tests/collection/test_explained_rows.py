@@ -56,6 +56,15 @@ def test_a_query_that_goes_over_all_rows_counts_them(vectors: str | None, first:
     assert many == few + 9 * 3000  # none of the queries finds 2,000 rows in one cell
 
 
+def test_a_filter_that_leaves_few_rows_is_the_reason_to_estimate_them() -> None:
+    collection = in_cells(100, 2)
+    collection.add(made_rows(3000))
+    few = collection.explain(made_rows(4, 1), 3, allow=np.arange(30))
+    assert few.why == "few rows are allowed, all of which can be estimated"
+    assert few.stages["estimate of all rows"].rows_in == 4 * 30
+    assert collection.explain(made_rows(4, 1), 3).why.startswith("cells leave few rows")
+
+
 def test_an_index_in_cells_counts_rows_as_it_searches() -> None:
     codes = HASHER.encode(made_rows(2000))
     index = CellIndex(codes.spec, 50, probes=2)

@@ -45,6 +45,7 @@ from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, steps_to
 from bitkin.timings import QUERIES_TO_WARM_UP, Timings
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
+_FEW_IN_CELLS = "cells leave few rows, all of which can be estimated"
 _LATER = "collections have no metadata yet. Keep it beside the collection, by id."
 
 
@@ -399,8 +400,11 @@ class Collection(Closes):
             find_nearest(now, self._encoder, funnel, some, allowed, Timings(), probes=n_probes)
         timings = Timings()
         hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings, probes=n_probes)
+        why = chosen.why
+        if why == _FEW_IN_CELLS and "cells" not in timings.stages:
+            why = "few rows are allowed, all of which can be estimated"
         index = type(now.index).__name__
-        return SearchExplanation(hits, chosen.stage, chosen.why, timings.stages, index)
+        return SearchExplanation(hits, chosen.stage, why, timings.stages, index)
 
     def _plan(
         self, k: Any, stage: Any, oversample: Any, where: Any, allow: Any, first: Any
@@ -453,7 +457,7 @@ class Collection(Closes):
         scorer = self._encoder.row_scorer
         if isinstance(now.index, CellIndex) and self._encoder.scorer is not None:
             if any(isinstance(segment.tables, CellTables) for segment in now.coded.segments):
-                return FirstStage("estimate", "cells leave few rows, all of which can be estimated")
+                return FirstStage("estimate", _FEW_IN_CELLS)
             return FirstStage("estimate", "there are too few rows for cells yet")
         if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
             n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
