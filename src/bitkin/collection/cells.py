@@ -17,6 +17,7 @@ from bitkin.codes import Codes
 from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.cells.centres import Cells
 from bitkin.index.cells.counting import count_in_cells
+from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.search import segments_of
 from bitkin.index.cells.tables import CellMaker, CellTables, Centres, CodeCells, RunContents
 from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres, measure_probes
@@ -31,10 +32,6 @@ from bitkin.rescoring.row_scorer import EstimateScorer
 if TYPE_CHECKING:
     from bitkin.collection.memory import CollectionSnapshot
 
-# A filter that leaves up to so many times as many rows as the probed cells hold is answered by a
-# scan of those rows by the estimate, which costs no more and misses none. By codes alone, where a
-# row costs less, `CellIndex` scans up to twice as many.
-_ALLOWED_PER_PROBED = 8
 _SAMPLE_BYTES = 1 << 28
 
 
@@ -127,7 +124,7 @@ def rows_in_cells(
     there are no such cells, or where going over all rows allowed costs less. `least` of them are
     needed.
     """
-    found = _cells_for(snapshot, allow, probes)
+    found = _cells_for(snapshot, len(codes), allow, probes)
     if found is None or isinstance(found.centres, ResidualCentres):
         return None
     if isinstance(found.centres, VectorCentres):
@@ -146,7 +143,7 @@ def rows_by_residuals(
     """Return what `rows_in_cells` does, for rows that are coded by what is left of them; None also
     where a query is not finite.
     """
-    found = _cells_for(snapshot, allow, probes)
+    found = _cells_for(snapshot, batch.shape[0], allow, probes)
     if found is None or not isinstance(found.centres, ResidualCentres):
         return None
     queries = np.ascontiguousarray(_dense(batch), dtype=np.float32)
@@ -157,9 +154,11 @@ def rows_by_residuals(
     return CellRows(snapshot, found.way, cells, len(found.centres), least, inside)
 
 
-def probes_for(snapshot: CollectionSnapshot, allow: Ids | None, probes: int | None) -> int | None:
-    """Return how many cells a query looks into; None where it looks at all rows."""
-    found = _cells_for(snapshot, allow, probes)
+def probes_for(
+    snapshot: CollectionSnapshot, n_queries: int, allow: Ids | None, probes: int | None
+) -> int | None:
+    """Return how many cells each of some queries looks into; None where they look at all rows."""
+    found = _cells_for(snapshot, n_queries, allow, probes)
     return None if found is None else found.probes
 
 
@@ -172,7 +171,7 @@ class _FoundCells(NamedTuple):
 
 
 def _cells_for(
-    snapshot: CollectionSnapshot, allow: Ids | None, probes: int | None
+    snapshot: CollectionSnapshot, n_queries: int, allow: Ids | None, probes: int | None
 ) -> _FoundCells | None:
     """Return the cells of a collection; None where there are none yet, or where going over all rows
     allowed costs less.
@@ -185,8 +184,10 @@ def _cells_for(
         return None
     n_probes = usual_probes(index, centres) if probes is None else probes
     if allow is not None:
+        if probes is None:
+            n_probes = probes_under_filter(n_probes, len(allow), len(snapshot))
         probed = len(snapshot) * min(1.0, n_probes / len(centres))
-        if len(allow) <= _ALLOWED_PER_PROBED * probed:
+        if scan_pays(len(allow), probed, n_queries):
             return None
     return _FoundCells(index, centres, n_probes)
 

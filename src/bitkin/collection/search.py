@@ -167,8 +167,10 @@ def _through_cell_lane(
     last, lane = funnel.steps[-1], snapshot.cell_lane
     if lane is None or funnel.steps[0].stage != "scan" or last.stage != "exact":
         return None
-    n_probes = probes_for(snapshot, allow, probes)
-    if n_probes is None or not (isinstance(batch, np.ndarray) and batch.dtype == np.float32):
+    if not (isinstance(batch, np.ndarray) and batch.dtype == np.float32):
+        return None
+    n_probes = probes_for(snapshot, len(batch), allow, probes)
+    if n_probes is None:
         return None
     keep, k = funnel.first_keep(len(snapshot)), min(last.keep, len(snapshot))
     mask = None if allow is None else snapshot.mask_of(allow)

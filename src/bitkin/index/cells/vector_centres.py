@@ -18,13 +18,19 @@ from bitkin.arrays import FloatRows, Floats, Ids
 from bitkin.index.cells.centres import Cells
 from bitkin.kernels._shared import SPARE_CANDIDATES
 from bitkin.kernels.blocks import read_only
-from bitkin.kernels.vector_cells.centres import FAR, LANES, add_rows_into, nearest_vector_cells_into
+from bitkin.kernels.vector_cells.centres import (
+    LANES,
+    add_rows_into,
+    nearest_vector_cells_into,
+    place_rows_into,
+)
 from bitkin.randomness import Draws
 
 _ITERATIONS = 8
 _HALVINGS = 4
 _FEWEST_GROUPS = 12  # of centres that are looked into, where there are as many
 _ROWS_PER_PIECE = 1 << 11
+_NUMBERS_AT_ONCE = 1 << 19  # of rows, and of their distances from centres: they stay in cache
 _ASKED, _ASKED_AT_ONCE, _NEAREST, _HELD = 512, 16, 10, 0.98  # where probes are measured
 
 
@@ -60,8 +66,14 @@ class Frame(NamedTuple):
 
     def place(self, rows: FloatRows) -> FloatRows:
         """Return rows within the frame, as float32."""
-        inside = (rows - self.mean) / self.spread
-        return np.clip(inside, -FAR, FAR).astype(np.float32)
+        placed = np.empty(rows.shape, dtype=np.float32)
+        place_rows_into(
+            read_only(np.asarray(rows, dtype=np.float32)),
+            read_only(self.mean),
+            float(self.spread),
+            placed,
+        )
+        return placed
 
     def direct(self, queries: FloatRows) -> FloatRows:
         """Return queries of which the product with centres counts: all centres are off by the same
@@ -110,12 +122,42 @@ class VectorCentres:
         return group_centres(self.vectors)
 
     def choose(self, queries: FloatRows, probes: int) -> Ids:
-        """Return the nearest cells of every query: int64 (q, min(probes, n_cells))."""
-        return self._nearest(queries, min(probes, len(self)), by_product=self.by_product)
+        """Return the nearest cells of every query, in no order: int64 (q, min(probes, n_cells))."""
+        n_chosen = min(probes, len(self))
+        within = self.frame.direct if self.by_product else self.frame.place
+        cells = np.empty((len(queries), n_chosen), dtype=np.int64)
+
+        def choose(first: int) -> None:
+            some = slice(first, first + _ROWS_PER_PIECE)
+            arguments: Any = (
+                *self.to_choose, len(self), read_only(within(queries[some])),
+                *self.choice_room(n_chosen), cells[some],
+                np.empty((len(cells[some]), n_chosen), dtype=np.float32),
+            )  # fmt: skip
+            nearest_vector_cells_into(*arguments)
+
+        if len(queries) <= _ROWS_PER_PIECE // 64:
+            if len(queries):
+                choose(0)
+        else:
+            threads.run(choose, range(0, len(queries), _ROWS_PER_PIECE))
+        return cells
 
     def assign(self, rows: FloatRows) -> Cells:
         """Return the cell of every row."""
-        return self._nearest(rows, 1, by_product=False)[:, 0].astype(np.uint32)
+        cells = np.empty(len(rows), dtype=np.uint32)
+        halves, across = _halves(self.vectors), self.vectors.T
+        step = max(1, _NUMBERS_AT_ONCE // max(len(self), rows.shape[1]))
+
+        def assign(first: int) -> None:
+            some = slice(first, first + step)
+            # by BLAS: all rows ask all centres, and that is what it is best at
+            apart = np.matmul(self.frame.place(rows[some]), across)
+            cells[some] = np.subtract(halves, apart, out=apart).argmin(axis=1)
+
+        with threads.blas_in_one_thread():
+            threads.run(assign, range(0, len(rows), step))
+        return cells
 
     @cached_property
     def to_choose(self) -> VectorTiles:
@@ -148,27 +190,6 @@ class VectorCentres:
     def _places(self) -> Ids:
         """The numbers from 0 on, of all places in tiles."""
         return read_only(np.arange(LANES * max(1, len(self.grouped.tiles))))
-
-    def _nearest(self, queries: FloatRows, n_chosen: int, *, by_product: bool) -> Ids:
-        centres = self.to_choose if by_product else self.grouped
-        within = self.frame.direct if by_product else self.frame.place
-        cells = np.empty((len(queries), n_chosen), dtype=np.int64)
-
-        def choose(first: int) -> None:
-            some = slice(first, first + _ROWS_PER_PIECE)
-            arguments: Any = (
-                *centres, len(self), read_only(within(queries[some])),
-                *self.choice_room(n_chosen), cells[some],
-                np.empty((len(cells[some]), n_chosen), dtype=np.float32),
-            )  # fmt: skip
-            nearest_vector_cells_into(*arguments)
-
-        if len(queries) <= _ROWS_PER_PIECE // 64:
-            if len(queries):
-                choose(0)
-        else:
-            threads.run(choose, range(0, len(queries), _ROWS_PER_PIECE))
-        return cells
 
 
 def find_vector_centres(

@@ -44,35 +44,15 @@ def _scores_into(tile, halves, query, scores):
 
 
 @kernel
-def _nearest_place(tiles, halves, n, listed, n_listed, query, scores):
-    """The nearest centre, ties by lower place, and its distance.
-
-    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
-    from `n` on hold nothing. Where distances are beyond float32, it is any.
-    """
-    best, nearest = np.float32(math.inf), 0
-    for m in range(len(tiles) if n_listed < 0 else n_listed):
-        t = m if n_listed < 0 else listed[m]
-        _scores_into(tiles[t], halves[LANES * t : LANES * t + LANES], query, scores)
-        least = scores[0]
-        for i in range(LANES):
-            least = min(least, scores[i])
-        if least > best:
-            continue
-        for i in range(min(LANES, n - LANES * t)):
-            if scores[i] < best or (scores[i] == best and LANES * t + i < nearest):
-                best, nearest = scores[i], LANES * t + i
-    return nearest, best
-
-
-@kernel
 def _nearest_places(
     tiles, halves, n, listed, n_listed, query, scores, places, k, kept_scores, kept_places
 ):  # fmt: skip
     """Bring the k nearest centres, ties by lower place, to the first k of a pool of `collect_rows`,
     float32[R], int64[R], the nearest quarter before the others, else in any order.
 
-    Tiles as for `_nearest_place`; `places` are the numbers from 0 on, int64[64·T].
+    Only the first `n_listed` tiles of `listed` are looked into, all where it is negative; places
+    from `n` on hold nothing; `places` are the numbers from 0 on, int64[64·T]. Distances beyond
+    float32 are in no order, but nothing comes twice.
     """
     size, limit, last_place = 0, math.inf, NO_ID
     for m in range(len(tiles) if n_listed < 0 else n_listed):
@@ -113,17 +93,21 @@ def nearest_vector_cells_into(
             )  # fmt: skip
             for m in range(n_looked):
                 looked[m] = kept_places[m]
-        if n_chosen == 1:
-            kept_places[0], kept_scores[0] = _nearest_place(
-                tiles, halves, n_cells, looked, n_looked, queries[q], scores
-            )
-        else:
-            _nearest_places(
-                tiles, halves, n_cells, looked, n_looked, queries[q], scores, places, n_chosen,
-                kept_scores, kept_places,
-            )  # fmt: skip
+        _nearest_places(
+            tiles, halves, n_cells, looked, n_looked, queries[q], scores, places, n_chosen,
+            kept_scores, kept_places,
+        )  # fmt: skip
         for m in range(n_chosen):
             cells[q, m], distances[q, m] = numbers[kept_places[m]], kept_scores[m]
+
+
+@kernel
+def place_rows_into(rows, mean, spread, placed):
+    """Rows float32[N, D] within the frame of float64[D] and `spread` -> float32[N, D]."""
+    for r in range(len(rows)):
+        for j in range(rows.shape[1]):
+            inside = (np.float64(rows[r, j]) - mean[j]) / spread
+            placed[r, j] = np.float32(min(max(inside, -FAR), FAR))
 
 
 @kernel
