@@ -13,9 +13,9 @@ from bitkin.papers.dwta.experiment import (
     DensifiedExperiment,
     DensifiedSizes,
     made,
-    svm_accuracy,
 )
 from bitkin.papers.dwta.names import METHODS, OPTIMAL, WTA
+from bitkin.papers.machines import svm_accuracy
 from bitkin.papers.report import PaperReport
 from bitkin.papers.visual_words import count_words
 

@@ -17,6 +17,11 @@ PAPERS = {
     paper.name: paper
     for paper in (
         Paper(
+            "wta",
+            "The Power of Comparative Reasoning (Yagnik, Strelow, Ross, Lin, 2011)",
+            "bitkin.papers.wta.experiment",
+        ),
+        Paper(
             "dwta",
             "Revisiting Winner Take All (WTA) Hashing for Sparse Datasets (Chen, Shrivastava, "
             "2016)",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.svm import SVC
 
 from bitkin import theory
 from bitkin.codes import distances
@@ -19,6 +18,7 @@ from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.papers.data import BagSet, PaperData
 from bitkin.papers.dwta.findings import build_report
 from bitkin.papers.dwta.names import ALPHABETS, LARGE, METHODS, OPTIMAL, RAW, ROTATION, WTA
+from bitkin.papers.machines import svm_accuracy
 from bitkin.papers.report import PaperReport
 from bitkin.papers.scores import Job, Scores
 from bitkin.randomness import Draws
@@ -257,29 +257,6 @@ def made(
         n_codes, window, densify=_FILLERS[method], center=False, scale=False, layout=layout,
         alphabet_size=None if method == WTA else alphabet, random_state=seed,
     )  # fmt: skip
-
-
-def svm_accuracy(
-    kernel: npt.NDArray[np.float64],
-    y: npt.NDArray[np.int64],
-    asked: npt.NDArray[np.float64],
-    yq: npt.NDArray[np.int64],
-    costs: tuple[float, ...],
-) -> float:
-    """Return the accuracy of a support vector machine whose C is chosen on a quarter of the rows,
-    held out for that.
-    """
-    held = np.zeros(len(y), dtype=bool)
-    held[Draws(0, "held out").permutation(len(y))[: len(y) // 4]] = True
-    kept = ~held
-    scores = {
-        C: SVC(C=C, kernel="precomputed")
-        .fit(kernel[np.ix_(kept, kept)], y[kept])
-        .score(kernel[np.ix_(held, kept)], y[held])
-        for C in costs
-    }
-    best = max(costs, key=lambda C: scores[C])
-    return float(SVC(C=best, kernel="precomputed").fit(kernel, y).score(asked, yq))
 
 
 def _fitted(hasher: WTAHash, rows: Any) -> WTAHash:

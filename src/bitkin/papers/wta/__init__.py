@@ -1,0 +1,1 @@
+"""WTA: codes that say which of a few components is the largest."""

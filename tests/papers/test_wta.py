@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from bitkin import BandIndex, Codes, WTAHash, distances
+from bitkin.papers.data import SHIPPED, PaperData
+from bitkin.papers.report import PaperReport
+from bitkin.papers.wta import patches
+from bitkin.papers.wta.experiment import ComparativeExperiment, ComparativeSizes, banded
+from bitkin.papers.wta.names import CODES, DEFAULT, EUCLIDEAN, ITQ, PIXELS, PLAIN, RIVALS, SIFT
+from bitkin.papers.wta.spectral_hashing import SpectralHashing
+
+BAGS = ["bow_fashion_100", "bow_fashion_1000"]
+TINY = ComparativeSizes(
+    rows=600, queries=80, runs=1, bits=(64,), n_ranks=8, pairs=300, pair_runs=1, pair_codes=3000,
+    learned_rows=300, tested_rows=200, learned_runs=1, features=(10, 200), costs=(2.0, 16.0),
+    chi_words=100,
+)  # fmt: skip
+
+
+def new_experiment() -> ComparativeExperiment:
+    data = PaperData(quick=True)
+    return ComparativeExperiment(data, data.find([SHIPPED], "wta"), data.find(BAGS, "wta"), TINY)
+
+
+@cache
+def ended() -> tuple[ComparativeExperiment, PaperReport]:
+    experiment = new_experiment()
+    for job in experiment.jobs():
+        job()
+    return experiment, experiment.report()
+
+
+def test_claims_hold_or_not_as_at_full_size() -> None:
+    scores = ended()[0].scores
+    for bits in TINY.bits:
+        plain, centred, itq = (
+            scores.mean(("map", SHIPPED, bits, which)).mean for which in (PLAIN, DEFAULT, ITQ)
+        )
+        assert centred > 1.1 * plain
+        assert itq > centred
+    few, many = (scores.mean(("accuracy", BAGS[0], n)).mean for n in TINY.features)
+    assert many > few + 0.1
+    euclidean, codes = (scores.mean(("error", SIFT, which)).mean for which in (EUCLIDEAN, CODES))
+    assert codes < euclidean + 0.02
+
+
+def test_the_report_has_every_rival_and_every_claim() -> None:
+    _, report = ended()
+    tables = {table.name: table for table in report.tables}
+    assert [row[1] for row in tables["retrieval"].rows][2:] == list(RIVALS)
+    assert len(tables[f"variants_{SHIPPED}"].rows) == 24
+    verdicts = {claim.name: claim.verdict for claim in report.claims}
+    assert len(verdicts) == 16
+    assert verdicts["stable under perturbations"] == "holds"
+    assert verdicts["Eq. 6"] == "holds"
+    assert verdicts["MinHash is a special case"] == "holds"
+    assert verdicts["degree p is WTA on products"] == "not here"
+    assert {figure.name for figure in report.figures} == {
+        "figure-2", "figure-3", "figure-3-banded", "figure-5",
+    }  # fmt: skip
+
+
+def test_a_job_gives_the_same_numbers_again() -> None:
+    experiment, _ = ended()
+    again = new_experiment()
+    for job in again.jobs()[1:4]:
+        job()
+    for which in RIVALS[:3]:
+        key = ("map", SHIPPED, 64, which)
+        assert again.scores.values(key) == experiment.scores.values(key)
+
+
+@pytest.mark.parametrize(("n_symbols", "bits"), [(64, 1), (32, 2), (17, 4), (7, 3)])
+def test_bands_are_what_the_band_index_looks_up(n_symbols: int, bits: int) -> None:
+    rng = np.random.default_rng(0)
+    rows, queries = (
+        Codes.from_symbols(rng.integers(0, 2**bits, (n, n_symbols)).astype(np.uint8), bits)
+        for n in (90, 5)
+    )
+    index = BandIndex(rows.spec, band_bits=8, score="hits")
+    index.add(rows)
+    table = distances(banded(queries), banded(rows))
+    n_bands = banded(rows).spec.n_symbols
+    assert (table < n_bands).sum(axis=1).tolist() == index.count_candidates(queries).tolist()
+    found = index.search(queries, 90)
+    for query in range(5):
+        there = found.ids[query] >= 0
+        expected = table[query, found.ids[query][there]]
+        assert found.distances[query][there].tolist() == expected.tolist()
+
+
+def test_spectral_hashing_takes_the_slowest_waves() -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.uniform(-1, 1, (4000, 3)) * [8, 3, 1]).astype(np.float32)
+    hasher = SpectralHashing(5).fit(X)
+    # ω = kπ / width with widths of about 16, 6, 2: the first axis has k = 1, 2, 3, 4, 5 (1/16 to
+    # 5/16), the second k = 1 (1/6), the third none
+    assert sorted(hasher._axis.tolist()) == [0, 0, 0, 0, 1]
+    bits = hasher.encode(X).symbols()
+    # the first wave is one half of a cosine along the first axis: its sign is which side
+    side = X[:, 0] > (X[:, 0].min() + X[:, 0].max()) / 2
+    agree = (bits[:, 0] == side).mean()
+    assert max(agree, 1 - agree) > 0.98
+
+
+def test_a_patch_is_nearer_to_its_copy_than_to_others() -> None:
+    pairs = patches.draw_pairs(30, 0)
+    assert pairs.first.shape == (60, 64, 64)
+    assert pairs.same.tolist() == [True] * 30 + [False] * 30
+    first, second = map(patches.describe_by_gradients, (pairs.first, pairs.second))
+    assert first.shape == (60, 128)
+    assert np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
+    apart = np.linalg.norm(first - second, axis=1)
+    assert apart[:30].mean() < 0.7 * apart[30:].mean()
+    again = patches.draw_pairs(30, 0)
+    assert (again.second == pairs.second).all()
+    assert not (patches.draw_pairs(30, 1).first == pairs.first).all()
+
+
+def test_descriptors_turn_with_the_picture() -> None:
+    ramp = np.tile(np.arange(64, dtype=np.float32), (64, 1))
+    right, down = patches.describe_by_gradients(np.stack([ramp, ramp.T])).reshape(2, 16, 8)
+    assert (right.argmax(axis=1) == 0).all()  # brighter to the right
+    assert (down.argmax(axis=1) == 2).all()  # a quarter of a turn on
+
+
+def test_monotone_changes_keep_plain_codes() -> None:
+    X = np.random.default_rng(0).random((20, 30))
+    hasher = WTAHash(64, 4, center=False).fit(X)
+    assert hasher.encode(np.exp(3 * X)) == hasher.encode(X)
+
+
+def test_pixels_are_a_descriptor_too() -> None:
+    assert ended()[0].scores.mean(("error", PIXELS, EUCLIDEAN)).mean > 0.05
