@@ -397,3 +397,21 @@ def test_cells_say_how_many_of_them_hold_the_nearest(metric: str) -> None:
     given = in_cells(20, 2, hasher, metric=metric)
     given.add(made_rows(600))
     assert "probes=2" in repr(given)
+
+
+def test_centres_are_found_again_where_rows_came_to_few_of_them() -> None:
+    collection = in_cells(20, 4)
+    collection.add(made_rows(600))
+    before = tables_of(collection)[0].centres
+    rng = np.random.default_rng(0)
+    crowd = made_rows(1)[0] + 0.2 * rng.standard_normal((1500, WIDTH)).astype(np.float32)
+    collection.add(crowd.astype(np.float32))
+    tables = tables_of(collection)
+    assert all(some.centres is not before for some in tables)
+    assert max(some.arrays.bounds[:, 1].max() for some in tables) < 700
+    # evenly spread rows leave them as they are
+    calm = in_cells(20, 4)
+    calm.add(made_rows(600))
+    before = tables_of(calm)[0].centres
+    calm.add(made_rows(1500, 5))
+    assert all(some.centres is before for some in tables_of(calm))

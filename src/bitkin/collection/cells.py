@@ -19,7 +19,15 @@ from bitkin.index.cells.centres import Cells
 from bitkin.index.cells.counting import count_in_cells
 from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.search import segments_of
-from bitkin.index.cells.tables import CellMaker, CellTables, Centres, CodeCells, RunContents
+from bitkin.index.cells.tables import (
+    FEWEST_OF_LARGE,
+    LARGE,
+    CellMaker,
+    CellTables,
+    Centres,
+    CodeCells,
+    RunContents,
+)
 from bitkin.index.cells.vector_centres import VectorCentres, find_vector_centres, measure_probes
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.segment import Segment
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from bitkin.collection.memory import CollectionSnapshot
 
 _SAMPLE_BYTES = 1 << 28
+_GROWTH = 1.5  # times as many rows as centres were found for: where those lie is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,21 @@ class VectorCells:
     def split(
         self, segment: Segment, rows: Ids, cells: Cells, centres: VectorCentres
     ) -> VectorCentres:
-        """Split no cell: means of vectors follow where rows are many."""
+        """Split no cell: where one grows, all centres are found again (`is_lopsided`), since codes
+        of its rows depend on them.
+        """
         return centres
+
+    def is_lopsided(self, segments: Sequence[Segment], centres: VectorCentres) -> bool:
+        """Whether half as many rows as there were came since, and a cell holds many times the usual
+        number: every query that looks into it pays for that.
+        """
+        tables = [s.tables for s in segments if isinstance(s.tables, CellTables)]
+        counts = sum(some.arrays.bounds[:, 1] for some in tables if some.centres is centres)
+        n_rows = int(np.sum(counts))
+        if n_rows < _GROWTH * centres.n_rows:
+            return False
+        return bool(np.max(counts) > max(FEWEST_OF_LARGE, LARGE * n_rows / len(centres)))
 
     def contents(
         self, segment: Segment, rows: Ids, cells: Cells, centres: VectorCentres

@@ -311,25 +311,19 @@ class CellIndex(RowIndex):
             return unpacked
         n_rows, fewest = len(snapshot), self._fewest_rows()
         few = min(_FEW_OUTSIDE, fewest // 2)
-        centres = _newest_centres(snapshot)
-        if centres is None or self._outgrown(centres, n_rows, maker):
-            # rows in many small segments, which get no cells, need no centres
-            if n_rows < fewest or max(segment.n for segment in snapshot.segments) <= few:
-                return snapshot
-            centres = self._find_centres(snapshot, maker)
-            snapshot = replace(
-                snapshot, segments=tuple(replace(s, tables=None) for s in snapshot.segments)
-            )
-        if centres is None:
-            return snapshot
-        found = centres
-        return with_tables(
-            snapshot,
-            lambda segment: cell_tables(segment, found, maker),
-            few,
-            share_outside=_SHARE_OUTSIDE,
-            whole=True,
-        )
+        centres, prepared = _newest_centres(snapshot), snapshot
+        if centres is not None and not self._outgrown(centres, n_rows, maker):
+            prepared = _put_into_cells(snapshot, centres, maker, few)
+            if not maker.is_lopsided(prepared.segments, centres):
+                return prepared
+        # rows in many small segments, which get no cells, need no centres
+        if n_rows < fewest or max(segment.n for segment in snapshot.segments) <= few:
+            return prepared
+        found = self._find_centres(snapshot, maker)
+        if found is None:
+            return prepared
+        segments = tuple(replace(segment, tables=None) for segment in snapshot.segments)
+        return _put_into_cells(replace(snapshot, segments=segments), found, maker, few)
 
     def pack(self, snapshot: Snapshot) -> Snapshot:
         """Return the live rows of a snapshot, each in the cell that it was in."""
@@ -540,6 +534,19 @@ def _is_scanned(snapshot: Snapshot, n_queries: int, allow: Ids | None, probes: i
     if allow is None:
         return False
     return scan_pays(len(allow), _probed_rows(snapshot, probes), n_queries)
+
+
+def _put_into_cells(snapshot: Snapshot, centres: Centres, maker: CellMaker, few: int) -> Snapshot:
+    """Return the snapshot with nearly all rows in the cells of these centres; up to `few` of a
+    segment may be in none.
+    """
+    return with_tables(
+        snapshot,
+        lambda segment: cell_tables(segment, centres, maker),
+        few,
+        share_outside=_SHARE_OUTSIDE,
+        whole=True,
+    )
 
 
 def _newest_centres(snapshot: Snapshot) -> Centres | None:

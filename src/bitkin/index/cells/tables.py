@@ -28,8 +28,8 @@ from bitkin.kernels.search.cells import TILE, fill_runs_into
 
 _ROWS_PER_PIECE = 1 << 16
 # A cell of so many times the usual rows is split: it costs every query that much more.
-_SPLIT_FROM = 8
-_FEWEST_TO_SPLIT = 8 * TILE
+LARGE = 8
+FEWEST_OF_LARGE = 8 * TILE
 _MOST_PARTS = 64
 
 
@@ -78,6 +78,11 @@ class CellMaker(Protocol):
     def split(self, segment: Segment, rows: Ids, cells: Cells, centres: Any) -> Centres:
         """Split cells that are far larger than the usual; `cells` are changed to those after."""
 
+    def is_lopsided(self, segments: Sequence[Segment], centres: Any) -> bool:
+        """Whether rows that came since lie so unevenly around centres that new ones are to be
+        found.
+        """
+
     def contents(self, segment: Segment, rows: Ids, cells: Cells, centres: Any) -> RunContents:
         """Return what runs hold of some rows, which are in these cells."""
 
@@ -106,6 +111,10 @@ class CodeCells:
     def split(self, segment: Segment, rows: Ids, cells: Cells, centres: CellCentres) -> CellCentres:
         """Split cells that are far larger than the usual; `cells` are changed to those after."""
         return _split_large(segment, rows, cells, centres, self.seed)
+
+    def is_lopsided(self, segments: Sequence[Segment], centres: CellCentres) -> bool:
+        """Return False: cells that grow are split."""
+        return False
 
     def contents(
         self, segment: Segment, rows: Ids, cells: Cells, centres: CellCentres
@@ -247,10 +256,10 @@ def _split_large(
 ) -> CellCentres:
     """Split the cells that are far larger than the usual; `cells` are changed to those after."""
     counts = np.bincount(cells, minlength=len(centres))
-    usual = max(_FEWEST_TO_SPLIT // _SPLIT_FROM, len(members) // len(centres))
+    usual = max(FEWEST_OF_LARGE // LARGE, len(members) // len(centres))
     added, words = len(centres), [centres.words]
     changed = centres.words.copy()
-    for cell in np.flatnonzero(counts > _SPLIT_FROM * usual).tolist():
+    for cell in np.flatnonzero(counts > LARGE * usual).tolist():
         here = np.flatnonzero(cells == cell)
         n_parts = min(_MOST_PARTS, -(-len(here) // usual))
         some = here[sample_rows(len(here), n_parts * ROWS_PER_CELL, seed)]
