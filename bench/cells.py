@@ -3,7 +3,8 @@
 Codes are made from a real data set by noise (`_clustered`). Recall is that of each index's own
 codes: found rows no farther than the true tenth. Every index gets the fewest probes that reach it.
 FAISS trains its lists itself, with 1,024 and 4,096 of them; the faster one at a recall counts.
-Then filters that keep 1 % and 50 % of the rows, and adds of 10,000 at a time.
+Then filters that keep 1 % and 50 % of the rows, beside FAISS's IndexBinaryFlat with an IDSelector,
+which IndexBinaryIVF refuses; adds of 10,000 at a time; and searches after those adds.
 
     python bench/cells.py            all lengths; training FAISS takes minutes
     python bench/cells.py 256        one length
@@ -33,6 +34,7 @@ ROWS = sized(1_000_000, 20_000)
 QUERIES = sized(1000, 40)
 LONE = sized(200, 5)
 LISTS = sized((1024, 4096), (64,))
+FILTERED = sized(100, 5)  # queries of FAISS's scan
 ADDED = sized(200_000, 2_000)
 ADDED_AT_ONCE = sized(10_000, 500)
 RECALLS = (0.95, 0.99)
@@ -69,8 +71,8 @@ def compare(codes: Codes, queries: Codes, n_bits: int, keep: Path | None) -> Non
     far = scan.search(queries, K).distances[:, -1:]
     for wanted in RECALLS:
         _at_recall(index, lists, queries, far, wanted, facts)
-    _filtered(index, scan, queries, facts)
-    _added(index, codes, facts)
+    _filtered(index, scan, codes, queries, facts)
+    _added(index, codes, queries, facts)
 
 
 def _trained(codes: Codes, n_bits: int, n_lists: int, keep: Path | None) -> Any:
@@ -149,32 +151,61 @@ def _fewest(search: Search, far: Distances, wanted: float) -> int:
     return high
 
 
-def _filtered(index: CellIndex, scan: FlatIndex, queries: Codes, facts: dict[str, Any]) -> None:
+def _selecting(marks: npt.NDArray[np.uint8]) -> Any:
+    """Return FAISS's parameters for rows whose bits are set; its types know nothing of arrays."""
+    select: Any = faiss
+    return select.SearchParameters(sel=select.IDSelectorBitmap(marks))
+
+
+def _filtered(
+    index: CellIndex, scan: FlatIndex, codes: Codes, queries: Codes, facts: dict[str, Any]
+) -> None:
     """Filters that keep a share of the rows, with the usual probes."""
+    flat = faiss.IndexBinaryFlat(codes.spec.n_symbols)
+    flat.add(codes.to_bytes())
+    asked = queries.to_bytes()[:FILTERED]
     for share in (0.01, 0.5):
         drawn = np.random.default_rng(0).permutation(len(index))
         allow = np.sort(drawn[: int(share * len(index))])
+        marks = np.packbits(np.isin(np.arange(len(index)), allow), bitorder="little")
+        chosen = _selecting(marks)
         far = scan.search(queries, K, allow=allow).distances[:, -1:]
         found = index.search(queries, K, allow=allow)
+        one_by_one = [queries[i : i + 1] for i in range(max(1, LONE // 10))]
         seconds = interleaved(
             {
                 "cells": partial(index.search, queries, K, allow=allow),
+                "cells, one query": partial(
+                    _one_by_one, partial(index.search, k=K, allow=allow), one_by_one
+                ),
                 "flat": partial(scan.search, queries, K, allow=allow),
+                "faiss flat": partial(flat.search, asked, K, params=chosen),
             },
             rounds=5,
             clock=time.process_time,
         )
+        counts = {"cells, one query": len(one_by_one), "faiss flat": len(asked)}
+        micros = {
+            name: round(1e6 * taken / counts.get(name, len(queries)), 1)
+            for name, taken in seconds.items()
+        }
         report(
             "cells: filter",
             **facts,
             keeps=share,
             recall=float((found.distances <= far).mean()),
-            microseconds={n: round(1e6 * t / len(queries), 1) for n, t in seconds.items()},
-            ratio_to_scan=seconds["flat"] / seconds["cells"],
+            recall_of_all=float(
+                (
+                    index.search(queries, K).distances <= scan.search(queries, K).distances[:, -1:]
+                ).mean()
+            ),
+            microseconds=micros,
+            ratio_to_scan=micros["flat"] / micros["cells"],
+            ratio_to_faiss=micros["faiss flat"] / micros["cells"],
         )
 
 
-def _added(index: CellIndex, codes: Codes, facts: dict[str, Any]) -> None:
+def _added(index: CellIndex, codes: Codes, queries: Codes, facts: dict[str, Any]) -> None:
     """Adds behind all rows; the codes are those that are there already, under new ids."""
     begin = time.process_time()
     for first in range(0, ADDED, ADDED_AT_ONCE):
@@ -183,6 +214,27 @@ def _added(index: CellIndex, codes: Codes, facts: dict[str, Any]) -> None:
     per_second = ADDED / seconds
     report("cells: add", **facts, at_once=ADDED_AT_ONCE, per_second=per_second,
            ratio=per_second / 300_000, wanted=1.0)  # fmt: skip
+    one_by_one = [queries[i : i + 1] for i in range(LONE)]
+    grown = _micros_per_query(index, queries, one_by_one)
+    index.compact()
+    compacted = _micros_per_query(index, queries, one_by_one)
+    report("cells: after adds", **facts, added=ADDED, microseconds=grown,
+           microseconds_compacted=compacted)  # fmt: skip
+
+
+def _micros_per_query(
+    index: CellIndex, queries: Codes, one_by_one: list[Codes]
+) -> dict[str, float]:
+    """Return microseconds per query with the usual probes."""
+    seconds = interleaved(
+        {
+            "batch": partial(index.search, queries, K),
+            "lone": lambda: [index.search(one, K) for one in one_by_one],
+        },
+        clock=time.process_time,
+    )
+    counts = {"batch": len(queries), "lone": len(one_by_one)}
+    return {name: round(1e6 * taken / counts[name], 1) for name, taken in seconds.items()}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bitkin.kernels import _shared
-from bitkin.kernels._kernel import JIT_DISABLED, count_compilations, kernel
+from bitkin.kernels._kernel import JIT_DISABLED, count_compilations, entry_of, kernel
 from bitkin.kernels.search import scan
 
 
@@ -62,3 +62,9 @@ def test_functions_of_others_that_have_no_module_are_compiled_beside_ours() -> N
         jitted: Any = numba.njit(one)
         assert jitted() == 1
         assert compiled() == 0
+
+
+def test_the_entry_of_a_kernel_does_what_the_kernel_does() -> None:
+    entry = entry_of(four_times, 3)
+    assert entry(5) == four_times(5) == 20
+    assert entry_of(four_times, 0.5)(0.25) == 1.0

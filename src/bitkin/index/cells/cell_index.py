@@ -128,6 +128,7 @@ class CellIndex(RowIndex):
         self._seed = resolve_seed(random_state)
         self._ready: tuple[Snapshot, ReadyRows] | None = None
         self._lone: LoneSearch | None = None
+        self._asked_alone: tuple[int, int] | None = None
         super().__init__(spec)
 
     @classmethod
@@ -215,9 +216,7 @@ class CellIndex(RowIndex):
         snapshot, allowed = self.check_queries(queries, allow)
         require_fitting(len(queries), k)
         if len(queries) == 1 and allow is None:
-            ready = self._rows_of(snapshot, None)
-            if k <= ready.n_rows and not ready.by_vectors:
-                self._lone = LoneSearch(snapshot, ready, k, n_probes)
+            self._make_lone_ready(snapshot, k, n_probes)
         return self._nearest(snapshot, queries, k, allowed, k, n_probes)
 
     def search_radius(
@@ -304,7 +303,8 @@ class CellIndex(RowIndex):
 
     def prepare_by(self, snapshot: Snapshot, maker: CellMaker) -> Snapshot:
         """Return the snapshot with nearly all rows in cells that are made like this."""
-        self._ready = self._lone = None  # of rows that will hardly be asked for again
+        # of rows that will hardly be asked for again
+        self._ready = self._lone = self._asked_alone = None
         _require_row_numbers(snapshot)
         unpacked = unpack_cells(snapshot, maker)
         if unpacked is not snapshot:  # a copy, which finds what the index finds that it is of
@@ -366,6 +366,13 @@ class CellIndex(RowIndex):
             ready = snapshot, ReadyRows.from_snapshot(snapshot)
             self._ready = ready
         return ready[1]
+
+    def _make_lone_ready(self, snapshot: Snapshot, k: int, probes: int) -> None:
+        """Make lone searches like this one ready from the second on: one alone is done sooner."""
+        ready, before = self._rows_of(snapshot, None), self._asked_alone
+        self._asked_alone = k, probes
+        if before == (k, probes) and k <= ready.n_rows and not ready.by_vectors:
+            self._lone = LoneSearch(snapshot, ready, k, probes)
 
     def _begin(
         self, snapshot: Snapshot, queries: Codes, allow: Ids | None, probes: int
