@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -41,8 +42,8 @@ def test_nothing_is_left_to_compile_for_searches_in_cells_by_the_lane_and_by_los
         hasher.fit(rows)
     bitkin.warmup(["collection", "cells", "wta"], bits=40)
     ready = loaded_kernels()
-    cells = bitkin.CellIndex(hashers[0].spec_, 30, probes=2)
-    for hasher, index in ((hashers[0], cells), (hashers[0], "flat"), (hashers[1], "flat")):
+    for hasher, in_cells in itertools.product(hashers, (True, False)):
+        index = bitkin.CellIndex(hasher.spec_, 30, probes=2) if in_cells else "flat"
         collection = bitkin.Collection.create(None, hasher, index=index)
         collection.add(rows)
         for queries in (rows[:1], rows[:7]):

@@ -205,7 +205,8 @@ def _warm_wta(rows: Any, lengths: list[int]) -> None:
         codes = Codes.concatenate([hasher.encode(X)] * 8)  # few rows are searched in another way
         _search_all_ways(FlatIndex(codes.spec), codes)
         vectors = "csr" if issparse(X) else "float32"
-        _search_collection(Collection.create(None, hasher, vectors=vectors), X)
+        for index in (FlatIndex(hasher.spec_), CellIndex(hasher.spec_, n_cells=64, probes=4)):
+            _search_collection(Collection.create(None, hasher, vectors=vectors, index=index), X)
 
 
 def _lengths_alike(rows: Any) -> Any:

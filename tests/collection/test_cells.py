@@ -202,21 +202,6 @@ def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPat
     require_same(copied.search(made_rows(4), 3), collection.search(made_rows(4), 3))
 
 
-def test_winner_take_all_codes_are_compared_in_cells() -> None:
-    rows = made_rows(600)
-    hasher = WTAHash(33, 8, random_state=0).fit(rows)
-    collection, flat = (
-        Collection.create(None, hasher, index=index)
-        for index in (CellIndex(hasher.spec_, 12, probes=ALL), "flat")
-    )
-    for one in (collection, flat):
-        one.add(rows)
-    queries = np.vstack([made_rows(4, 1), np.zeros((1, WIDTH), dtype=np.float32)])
-    require_same(collection.search(queries, 5), flat.search(queries, 5, first="codes"))
-    with pytest.raises(InvalidInputError, match="in cells of a WTAHash"):
-        collection.search(queries, 5, first="estimate")
-
-
 @pytest.mark.parametrize("probes", [0, -1, 2.5, "many", True])
 def test_impossible_probes_are_refused(probes: Any) -> None:
     collection = in_cells()

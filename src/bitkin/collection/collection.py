@@ -168,11 +168,11 @@ class Collection(Closes):
             oversample.
         index : {"flat", "multi", "bands", "cells", "auto"} or an index without rows, default "flat"
             How codes are searched: as FlatIndex, MultiIndex, BandIndex or CellIndex does. "auto" is
-            "flat", and "cells" from 200,000 rows on, with a warning that says so; under a WTAHash,
-            whose losses are not scored in cells, it stays "flat". An index is taken for its
-            settings, such as `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie
-            around centres, by their vectors where the collection keeps those dense, else by codes,
-            and a search looks into the nearest of them by whatever stage comes first.
+            "flat", and "cells" from 200,000 rows on, with a warning that says so; under a WTAHash
+            it stays "flat". An index is taken for its settings, such as
+            `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie around centres, by
+            their vectors where the collection keeps those dense, else by codes, and a search looks
+            into the nearest of them by whatever stage comes first.
             BandIndex and CellIndex may miss rows, at every stage, but k rows come back whenever
             there are as many: with `score="hits"` of BandIndex, rows that no band found follow
             those found, nearest first, at `n_bands` from "codes".
@@ -455,7 +455,7 @@ class Collection(Closes):
         if wanted is not None:
             return FirstStage(wanted, "asked for")
         scorer = self._encoder.row_scorer
-        if isinstance(now.index, CellIndex) and self._encoder.scorer is not None:
+        if isinstance(now.index, CellIndex) and scorer is not None:
             if any(isinstance(segment.tables, CellTables) for segment in now.coded.segments):
                 return FirstStage("estimate", _FEW_IN_CELLS)
             return FirstStage("estimate", "there are too few rows for cells yet")

@@ -118,14 +118,7 @@ class CollectionSettings:
             raise InvalidInputError(
                 f"first must not be 'estimate' in this collection: {encoder.why_not}"
             )
-        if isinstance(index, CellIndex):
-            if encoder.scorer is None:
-                raise InvalidInputError(
-                    "first must not be 'estimate' in a collection in cells of a "
-                    f"{type(encoder.hasher).__name__}, whose codes are compared there. Create it "
-                    "with index='flat', or search with first='codes'."
-                )
-        elif not isinstance(index, FlatIndex):
+        if not isinstance(index, FlatIndex | CellIndex):
             raise InvalidInputError(
                 f"first must not be 'estimate' in a collection with a {type(index).__name__}, "
                 "which looks rows up by their codes instead of going over all. Create it with "
@@ -162,7 +155,7 @@ class CollectionSettings:
 
 def later_index(index: str | RowIndex, encoder: Encoder) -> RowIndex | None:
     """Return the index to take once there are many rows, without any; None where it stays what it
-    is: codes of a WTAHash are compared by counting in cells, and lose more than cells gain.
+    is, as under a WTAHash.
     """
     if not isinstance(index, str) or index != "auto" or encoder.ranks_only:
         return None

@@ -10,9 +10,10 @@ for the query's own code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,14 +26,17 @@ from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.index.scan_parts import ScanPart
 from bitkin.kernels.blocks import read_only, wide_tile_rows
+from bitkin.kernels.search.cells import TILE
 from bitkin.kernels.search.losses import (
     MOST_PLANES,
     NEAR_ROWS,
     best_losses_into,
     polynomials_into,
+    scan_loss_runs_into,
     scan_losses_into,
     terms_into,
 )
+from bitkin.rescoring.cells.scan import EstimateCells, EstimateRuns, best_in_cells
 from bitkin.rescoring.estimate import CodedRows
 from bitkin.rescoring.estimate_scan import EstimateRows, EstimateStretch
 from bitkin.rescoring.scan_parts import candidate_pool, scan_best
@@ -128,22 +132,27 @@ class LossScorer:
             read_only(units),
         )
 
-    def scan(self, rows: EstimateRows, queries: LossQueries, k: int) -> Neighbors:
-        """Return the best k of all rows for every query, ties by lower id, with the distances that
-        are reported.
+    def scan(self, rows: EstimateRows | EstimateCells, queries: LossQueries, k: int) -> Neighbors:
+        """Return the best k of all rows, or of those in cells, for every query, ties by lower id,
+        with the distances that are reported.
         """
-        if queries.codes.empty is not None:
-            found = no_neighbors(len(queries.codes), k)
-            asked = np.flatnonzero(~queries.codes.empty)
-            found.ids[asked], found.distances[asked] = self._scan(rows, queries.take(asked), k)
-            return found
-        return self._scan(rows, queries, k)
+        scan: Callable[[Any, LossQueries, int], Neighbors] = self._scan_all
+        if isinstance(rows, EstimateCells):
+            scan = self._scan_cells
+        if queries.codes.empty is None:
+            return scan(rows, queries, k)
+        found = no_neighbors(len(queries.codes), k)
+        asked = np.flatnonzero(~queries.codes.empty)
+        if isinstance(rows, EstimateCells):
+            rows = rows.take(asked)
+        found.ids[asked], found.distances[asked] = scan(rows, queries.take(asked), k)
+        return found
 
     def reported(self, found: Neighbors) -> Neighbors:
         """Return the same with float32 distances."""
         return Neighbors(found.ids, found.distances.astype(np.float32))
 
-    def _scan(self, rows: EstimateRows, queries: LossQueries, k: int) -> Neighbors:
+    def _scan_all(self, rows: EstimateRows, queries: LossQueries, k: int) -> Neighbors:
         n_queries, n_planes, n_words = queries.codes.words.shape
 
         def scan(part: ScanPart, reach: int) -> Neighbors:
@@ -153,6 +162,16 @@ class LossScorer:
 
         cost = n_words * self.level_bits * n_planes
         return scan_best(rows.parts, n_queries, cost, k, rows.n_rows, scan)
+
+    def _scan_cells(self, rows: EstimateCells, queries: LossQueries, k: int) -> Neighbors:
+        def scan(first: int, last: int, cells: list[Ids], reach: int) -> Neighbors:
+            some = queries.take(slice(first, last))
+            return _scan_runs(rows.parts, cells, some, reach, self.level_bits)
+
+        def scan_all(everything: EstimateRows, short: Ids) -> Neighbors:
+            return self._scan_all(everything, queries.take(short), k)
+
+        return best_in_cells(rows, len(queries.codes), k, scan, scan_all)
 
     def nearest(self, queries: LossQueries, rows: CodedRows, ids: Ids, k: int) -> Neighbors:
         """Return the best k of a shortlist for every query, as `scan` does; `ids`, int64 (q, m), is
@@ -194,15 +213,7 @@ def _scan_part(
     """Search one piece."""
     n_queries, n_planes, n_words = queries.codes.words.shape
     best = _room_for_best(n_queries, k)
-    tile = stretches[0].tiles.shape[3]
-    n_lanes = tile if tile >= NEAR_ROWS else wide_tile_rows(n_planes, n_words)
-    wide = np.empty((1, n_planes, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64)
-    work = (
-        wide,
-        read_only(wide),
-        np.empty(n_lanes, dtype=np.int32),
-        *candidate_pool(n_queries, k, np.int32),
-    )
+    work = *_room_for_units(stretches[0]), *candidate_pool(n_queries, k, np.int32)
     widths = _widths(n_planes, n_words, n_bits)
     for i, stretch in enumerate(stretches):
         first, last = i == 0, i == len(stretches) - 1
@@ -219,6 +230,37 @@ def _scan_part(
             *best,
         )
     return _reported(queries, *best)
+
+
+def _scan_runs(
+    parts: list[EstimateRuns], cells: list[Ids], queries: LossQueries, k: int, n_bits: int
+) -> Neighbors:
+    """Search the cells of some queries, and the rows in none, in one pool of candidates."""
+    n_queries, n_planes, n_words = queries.codes.words.shape
+    best, pool = _room_for_best(n_queries, k), candidate_pool(n_queries, k, np.int32)
+    asked = queries.tables, queries.bases, n_bits, *_widths(n_planes, n_words, n_bits)
+    farther, scores = np.int32(_FARTHER), np.empty(TILE, dtype=np.int32)
+    for i, (part, chosen) in enumerate(zip(parts, cells, strict=True)):
+        first, last, tail = i == 0, i == len(parts) - 1, part.tail
+        scan_loss_runs_into(
+            *part.arrays, part.ids, part.mask, chosen, *asked, first, last and tail is None,
+            farther, scores, *pool, *best,
+        )  # fmt: skip
+        if tail is not None:
+            scan_losses_into(
+                *tail[:6], *asked, False, last, farther, *_room_for_units(tail), *pool, *best
+            )
+    return _reported(queries, *best)
+
+
+def _room_for_units(stretch: EstimateStretch) -> tuple[Words, Words, Words]:
+    """Return what `scan_losses_into` works in: room for tiles side by side where they are narrow,
+    and for the scores of a unit.
+    """
+    _, n_planes, n_words, tile = stretch.tiles.shape
+    n_lanes = tile if tile >= NEAR_ROWS else wide_tile_rows(n_planes, n_words)
+    wide = np.empty((1, n_planes, n_words, 0 if n_lanes == tile else n_lanes), dtype=np.uint64)
+    return wide, read_only(wide), np.empty(n_lanes, dtype=np.int32)
 
 
 def _room_for_best(n_queries: int, k: int) -> tuple[Words, Ids]:

@@ -64,7 +64,7 @@ class RowScorer(Protocol):
     def scan(self, rows: Any, queries: Any, k: int) -> Neighbors:
         """Return the best k of all rows for every query, with queries in a few bits.
 
-        Rows are `EstimateRows`, or where corrections are needed also `EstimateCells`.
+        Rows are `EstimateRows`, or `EstimateCells` of those in cells.
         """
 
     def nearest(self, queries: Any, rows: CodedRows, ids: Ids, k: int) -> Neighbors:

@@ -25,17 +25,21 @@ from bitkin.kernels._kernel import inlined_kernel, kernel
 from bitkin.kernels._shared import (
     NO_ID,
     collect_rows,
+    is_allowed,
     is_worse,
+    mark_at_most,
     popcount,
     raise_candidate,
     sink_candidate,
     sort_candidates,
+    thin_out,
     widen_tiles_into,
     write_best_into,
 )
 
 MOST_PLANES = 4  # of polynomials, which take 2**P − 1 steps per word and bit
 NEAR_ROWS = 64  # of a shortlist, gathered at a time
+_RUN_TILE = 64  # rows of a tile of a run, as in `kernels.search.cells`
 _U0, _U1 = np.uint64(0), np.uint64(1)
 
 
@@ -286,6 +290,71 @@ def scan_losses_into(
             write_best_into(
                 kept_scores[q], kept_ids[q], sizes[q], farther, best_scores[q], best_ids[q]
             )
+
+
+@kernel
+def scan_loss_runs_into(
+    runs,
+    bounds,
+    rows,
+    ids,
+    mask,
+    cells,
+    tables,
+    bases,
+    n_bits,
+    ps,
+    ws,
+    bs,
+    ts,
+    first,
+    last,
+    farther,
+    scores,
+    kept_scores,
+    kept_ids,
+    limits,
+    last_ids,
+    sizes,
+    best_scores,
+    best_ids,
+):
+    """Offer the rows of every query's cells, int64[Q, M], to its k best by the sum of levels.
+
+    Runs uint64[S, P, W, 64], of which cell c has `bounds[c, 1]` rows from tile `bounds[c, 0]` on,
+    place by place the rows uint32[64·S] of a segment; work int32[64]. The rest is as for
+    `scan_losses_into`, whose pool it shares: of calls of both the `first` clears it and the `last`
+    writes.
+    """
+    (n_queries, k), room = best_ids.shape, kept_ids.shape[1]
+    for q in range(n_queries):
+        size, limit, last_id = sizes[q], limits[q], last_ids[q]
+        if first:
+            size, limit, last_id = 0, farther, NO_ID
+        query = tables[0][q], tables[1][q]
+        for m in range(cells.shape[1]):
+            begin, n_rows = bounds[cells[q, m], 0], bounds[cells[q, m], 1]
+            for t in range(begin, begin + (n_rows + _RUN_TILE - 1) // _RUN_TILE):
+                _scores_into(runs[t], query, bases[q], n_bits, ps, ws, bs, ts, scores)
+                # lanes behind the last row are zeros: scores that nobody looks at
+                count = min(_RUN_TILE, n_rows - _RUN_TILE * (t - begin))
+                bits = mark_at_most(scores[:count], limit)
+                if bits == _U0:
+                    continue
+                if size + _RUN_TILE > room:
+                    size, limit, last_id = thin_out(kept_scores[q], kept_ids[q], size, k)
+                while bits != _U0:
+                    lowest = bits & (~bits + _U1)
+                    bits ^= lowest
+                    i = np.int64(popcount(lowest - _U1))
+                    score, row = scores[i], np.int64(rows[_RUN_TILE * t + i])
+                    is_better = score < limit or (score == limit and ids[row] < last_id)
+                    if is_better and is_allowed(mask, row):
+                        kept_scores[q, size], kept_ids[q, size] = score, ids[row]
+                        size += 1
+        sizes[q], limits[q], last_ids[q] = size, limit, last_id
+        if last:
+            write_best_into(kept_scores[q], kept_ids[q], size, farther, best_scores[q], best_ids[q])
 
 
 @kernel

@@ -1,5 +1,5 @@
-"""Rows in the cells that were chosen for every query by the estimate, and those that are in no cell
-yet.
+"""Rows in the cells that were chosen for every query by the estimate, or by other scores, and those
+that are in no cell yet.
 
 Runs hold codes of whole rows, as a scan of all rows takes them, or of what is left of rows once
 their centre is taken away, for which queries are prepared otherwise (`ResidualCentres`).
@@ -42,7 +42,9 @@ class EstimateRuns(NamedTuple):
 
     arrays: RunArrays
     corrections: Corrections
-    """float32 (tiles, 2, 64): of the row at every place of the runs."""
+    """float32 (tiles, 2, 64): of the row at every place of the runs; of none where scores need no
+    corrections.
+    """
     ids: Ids
     n: int
     """Rows of the segment."""
@@ -55,7 +57,7 @@ class EstimateRuns(NamedTuple):
         """Join a segment in cells with its rows as a scan takes them."""
         tables = rows.tables
         beside = tables.beside
-        if beside is None:  # no row is in a cell
+        if beside is None:  # no row is in a cell, or scores need nothing beside codes
             beside = np.empty((0, 2, TILE), dtype=np.float32)
         tail = None
         if tables.n < rows.n:
@@ -95,6 +97,10 @@ class EstimateCells(NamedTuple):
     inside: InsideQueries | None = None
     """The queries for codes of residuals; None where runs hold the codes of whole rows."""
 
+    def take(self, some: Ids) -> EstimateCells:
+        """Return what some of the queries look at, by codes of whole rows."""
+        return self._replace(cells=[chosen[some] for chosen in self.cells], inside=None)
+
 
 def scan_cells(
     rows: EstimateCells, outside: Callable[[], QuantizedQueries], k: int, *, has_small: bool
@@ -107,7 +113,37 @@ def scan_cells(
     has_tails = any(part.tail is not None for part in rows.parts)
     others = outside() if rows.inside is None or has_tails else None
     asked = rows.inside or InsideQueries(others or outside(), None)
-    n_queries = len(asked.quantized.totals)
+
+    def scan(first: int, last: int, cells: list[Ids], reach: int) -> Neighbors:
+        return _scan_runs(
+            rows.parts,
+            cells,
+            asked.between(first, last),
+            None if others is None else others.between(first, last),
+            reach,
+            has_small,
+        )
+
+    def scan_all(everything: EstimateRows, short: Ids) -> Neighbors:
+        again = QuantizedQueries(*(read_only(part[short]) for part in others or outside()))
+        return scan_estimates(everything, again, k, has_small=has_small)
+
+    return best_in_cells(rows, len(asked.quantized.totals), k, scan, scan_all)
+
+
+def best_in_cells(
+    rows: EstimateCells,
+    n_queries: int,
+    k: int,
+    scan: Callable[[int, int, list[Ids], int], Neighbors],
+    scan_all: Callable[[EstimateRows, Ids], Neighbors],
+) -> Neighbors:
+    """Return the best k rows of every query in its cells and in none, by threads; a query that
+    finds too few there goes over all rows.
+
+    `scan` is given the `first` and `last` of some queries, the cells of those, and how many rows to
+    keep; `scan_all` all rows, and the queries that go over them. Scores are float64.
+    """
     found, reach = no_neighbors(n_queries, k), min(k, rows.n_rows)
     if n_queries == 0 or reach == 0:
         return found
@@ -115,25 +151,15 @@ def scan_cells(
     if n_queries > _FEW_QUERIES:
         step = min(step, -(-n_queries // threads.get_threads()))
 
-    def scan(first: int) -> None:
+    def scan_some(first: int) -> None:
         last = min(first + step, n_queries)
-        best = _scan_runs(
-            rows.parts,
-            [chosen[first:last] for chosen in rows.cells],
-            asked.between(first, last),
-            None if others is None else others.between(first, last),
-            reach,
-            has_small,
-        )
+        best = scan(first, last, [chosen[first:last] for chosen in rows.cells], reach)
         found.ids[first:last, :reach], found.distances[first:last, :reach] = best
 
-    threads.run(scan, range(0, n_queries, step))
+    threads.run(scan_some, range(0, n_queries, step))
     short = np.flatnonzero(found.ids[:, min(reach, rows.least) - 1] < 0)
     if len(short):
-        again = QuantizedQueries(*(read_only(part[short]) for part in others or outside()))
-        found.ids[short], found.distances[short] = scan_estimates(
-            rows.everything(), again, k, has_small=has_small
-        )
+        found.ids[short], found.distances[short] = scan_all(rows.everything(), short)
     return found
 
 
