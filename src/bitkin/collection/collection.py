@@ -347,8 +347,9 @@ class Collection(Closes):
         It ranks rows and says nothing of the metric. So it keeps as many rows for the exact stage
         as codes would, k · oversample · 10, and None begins with it.
 
-        Where rows are in cells, `probes` of those are looked into, by default as many as the index
-        says, 16; more take more time and miss less. A query that finds too few rows there, and a
+        Where rows are in cells, `probes` of those are looked into, by default as many as hold 0.98
+        of the nearest rows of a sample, or as the index says, 16 where cells lie around codes; more
+        take more time and miss less. A query that finds too few rows there, and a
         filter that leaves few, goes over all rows.
         """
         now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
