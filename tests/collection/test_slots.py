@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,11 +44,29 @@ def test_rows_one_by_one_in_order_stay_in_one_run_and_are_seldom_moved() -> None
     slots = RowSlots()
     arrays: list[np.ndarray] = []
     for number in range(2000):
-        slots = slots.with_rows(np.array([number]), np.array([number]))
+        slots = slots.with_rows(np.array([2 * number]), np.array([number]))
         assert len(slots.runs) == 1
-        if not arrays or arrays[-1] is not slots.runs[0].row_ids.array:
-            arrays.append(slots.runs[0].row_ids.array)
+        if number > 40:  # ranges are few until then
+            run: Any = slots.runs[0]
+            if not arrays or arrays[-1] is not run.row_ids.array:
+                arrays.append(run.row_ids.array)
     assert len(arrays) < 60
+
+
+def test_little_is_held_of_ids_and_slots_without_a_gap() -> None:
+    slots = RowSlots()
+    for first in range(0, 2000, 10):
+        row_ids = np.arange(first, first + 10)
+        slots = slots.with_rows(row_ids + 7, row_ids)
+    assert slots.nbytes == 24  # one range
+    assert slots.slots_of(np.array([7, 2006])).tolist() == [0, 1999]
+    assert slots.first_in_order(np.arange(10, 50)) == 3
+    assert slots.first_in_order(np.array([10, 12])) is None
+    assert slots.first_in_order(np.arange(5, 9)) is None
+    again = slots.with_rows(np.array([9]), np.array([2000]))
+    assert again.first_in_order(np.arange(10, 50)) is None
+    assert again.lookup(np.array([8, 9, 10, 3000])).tolist() == [1, 2000, 3, -1]
+    assert slots.lookup(np.array([9])).tolist() == [2]
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))

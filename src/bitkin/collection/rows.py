@@ -16,6 +16,7 @@ from bitkin.arrays import Ids
 # Blocks of this size come from the system and go back to it at once: glibc keeps what is smaller
 # than 32 MB for later.
 _BLOCK_BYTES = 1 << 26
+_MOST_RANGES = 32  # of row ids without a gap; more are held one by one
 
 
 class Pieces:
@@ -102,41 +103,90 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class _Ranges:
+    """Row ids in few ranges without a gap, in slots that are so too: only their ends are held."""
+
+    firsts: Ids
+    """Row ids at which ranges begin, ascending."""
+    lasts: Ids
+    shifts: Ids
+    """Slot − row id in every range."""
+
+    @property
+    def n(self) -> int:
+        """How many row ids there are."""
+        return int((self.lasts - self.firsts + 1).sum())
+
+    @property
+    def last(self) -> int:
+        """The last row id."""
+        return int(self.lasts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.firsts.nbytes + self.lasts.nbytes + self.shifts.nbytes
+
+    def arrays(self) -> tuple[Ids, Ids]:
+        """Return all row ids, and the slot of each."""
+        counts = self.lasts - self.firsts + 1
+        before = np.cumsum(counts) - counts
+        row_ids = np.arange(int(counts.sum())) + np.repeat(self.firsts - before, counts)
+        return row_ids, row_ids + np.repeat(self.shifts, counts)
+
+    def with_rows(self, row_ids: Ids, slots: Ids) -> _Ranges | _Run:
+        """Return the run with rows behind its own, whose ids are larger."""
+        more = _as_ranges(row_ids, slots)
+        if more is None or len(self.firsts) + len(more.firsts) > _MOST_RANGES:
+            return _Run(*map(_column, self.arrays())).with_rows(row_ids, slots)
+        # the first range of the new ones may go on with the last of ours
+        joins = int(more.firsts[0] == self.lasts[-1] + 1 and more.shifts[0] == self.shifts[-1])
+        return _Ranges(
+            np.concatenate([self.firsts, more.firsts[joins:]]),
+            np.concatenate([self.lasts[: len(self.lasts) - joins], more.lasts]),
+            np.concatenate([self.shifts, more.shifts[joins:]]),
+        )
+
+    def find(self, wanted: Ids) -> Ids:
+        """Return the slot of every row id, −1 where it is not here."""
+        at = np.maximum(np.searchsorted(self.firsts, wanted, side="right") - 1, 0)
+        here = (wanted >= self.firsts[at]) & (wanted <= self.lasts[at])
+        return np.where(here, wanted + self.shifts[at], -1)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class _Run:
     """Row ids in ascending order, and the slot of each."""
 
     row_ids: Column
     slots: Column
-    shift: int | None
-    """Slot − row id, where that is the same for all."""
 
-    @classmethod
-    def from_arrays(cls, row_ids: Ids, slots: Ids) -> _Run:
-        """Return a run over these arrays."""
-        shift = _common_shift(row_ids, slots)
-        return cls(Column(row_ids, len(row_ids)), Column(slots, len(slots)), shift)
+    @property
+    def n(self) -> int:
+        """How many row ids there are."""
+        return self.row_ids.n
+
+    @property
+    def last(self) -> int:
+        """The last row id."""
+        return int(self.row_ids.array[self.n - 1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room for more rows included."""
+        return self.row_ids.array.nbytes + self.slots.array.nbytes
+
+    def arrays(self) -> tuple[Ids, Ids]:
+        """Return all row ids, and the slot of each."""
+        return self.row_ids.rows, self.slots.rows
 
     def with_rows(self, row_ids: Ids, slots: Ids) -> _Run:
         """Return the run with rows behind its own, whose ids are larger."""
-        shift = self.shift if self.shift == _common_shift(row_ids, slots) else None
-        return _Run(self.row_ids.with_rows(row_ids), self.slots.with_rows(slots), shift)
-
-    @property
-    def consecutive(self) -> bool:
-        """Whether row ids are numbers without a gap, so that none has to be searched for."""
-        here, n = self.row_ids.array, self.row_ids.n
-        return bool(here[n - 1] - here[0] == n - 1)
+        return _Run(self.row_ids.with_rows(row_ids), self.slots.with_rows(slots))
 
     def find(self, wanted: Ids) -> Ids:
         """Return the slot of every row id, −1 where it is not here."""
-        here = self.row_ids.array[: self.row_ids.n]
-        first, last = int(here[0]), int(here[-1])
-        if self.consecutive:
-            if len(wanted) and first <= wanted.min() and wanted.max() <= last:
-                found: Ids = self.slots.array[wanted - first]
-                return found
-            at = np.where((wanted >= first) & (wanted <= last), wanted - first, -1)
-            return np.where(at >= 0, self.slots.rows[at], -1)
+        here = self.row_ids.rows
         # an id above all would fall behind the end; the comparison below says that it is not here
         at = np.minimum(np.searchsorted(here, wanted), len(here) - 1)
         return np.where(here[at] == wanted, self.slots.rows[at], -1)
@@ -152,31 +202,30 @@ class RowSlots:
     rows stay until everything is compacted: whether a row is there is for the index to say.
     """
 
-    runs: tuple[_Run, ...] = ()
+    runs: tuple[_Ranges | _Run, ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
-        return sum(run.row_ids.array.nbytes + run.slots.array.nbytes for run in self.runs)
+        return sum(run.nbytes for run in self.runs)
 
     def slots_of(self, row_ids: Ids) -> Ids:
         """Return the slot of every row id, all of which have one."""
-        if len(self.runs) != 1 or not self.runs[0].consecutive:
-            return self.lookup(row_ids)
-        run = self.runs[0]
-        slots: Ids = run.slots.array[row_ids - run.row_ids.array[0]]
-        return slots
+        run = self.runs[0] if len(self.runs) == 1 else None
+        if isinstance(run, _Ranges) and len(run.firsts) == 1:
+            slots: Ids = row_ids + run.shifts[0]
+            return slots
+        return self.lookup(row_ids)
 
     def first_in_order(self, row_ids: Ids) -> int | None:
         """Return the slot of the first of ascending row ids where both they and their slots are
         numbers without a gap, which takes no time; else None.
         """
-        if len(self.runs) == 1 and len(row_ids):
-            [run], first, last = self.runs, int(row_ids[0]), int(row_ids[-1])
-            held = run.row_ids.rows
-            inside = held[0] <= first and last <= held[-1]
-            if run.shift is not None and inside and last - first == len(row_ids) - 1:
-                return first + run.shift
+        if len(self.runs) == 1 and len(row_ids) and isinstance(self.runs[0], _Ranges):
+            run, first, last = self.runs[0], int(row_ids[0]), int(row_ids[-1])
+            at = int(np.searchsorted(run.firsts, first, side="right")) - 1
+            if at >= 0 and last <= run.lasts[at] and last - first == len(row_ids) - 1:
+                return first + int(run.shifts[at])
         return None
 
     def slots_in_order(self, row_ids: Ids) -> Ids:
@@ -207,26 +256,38 @@ class RowSlots:
             row_ids, slots = row_ids[order], slots[order]
         runs = list(self.runs)
         # ids above all in the last run, the usual case of ids made here: append, nothing is sorted
-        if runs and runs[-1].row_ids.rows[-1] < row_ids[0]:
+        if runs and runs[-1].last < row_ids[0]:
             runs[-1] = runs[-1].with_rows(row_ids, slots)
         else:
-            runs.append(_Run.from_arrays(row_ids.copy(), slots.copy()))
+            runs.append(_new_run(row_ids.copy(), slots.copy()))
         # Merge until each run is at least twice as long as the next: at most log₂ n runs, and
         # every row is merged about log₂ n times, as in a log-structured merge tree.
-        while len(runs) > 1 and runs[-2].row_ids.n < 2 * runs[-1].row_ids.n:
+        while len(runs) > 1 and runs[-2].n < 2 * runs[-1].n:
             runs[-2:] = [_merge(*runs[-2:])]
         return RowSlots(tuple(runs))
 
 
-def _common_shift(row_ids: Ids, slots: Ids) -> int | None:
-    """Return slot − row id where that is the same for all."""
-    shift = int(slots[0] - row_ids[0])
-    return shift if bool((slots - row_ids == shift).all()) else None
+def _as_ranges(row_ids: Ids, slots: Ids) -> _Ranges | None:
+    """Return ascending row ids and their slots as ranges, where those are few."""
+    gaps = np.flatnonzero((np.diff(row_ids) != 1) | (np.diff(slots) != 1))
+    if len(gaps) >= _MOST_RANGES:
+        return None
+    begins, ends = np.concatenate([[0], gaps + 1]), np.concatenate([gaps, [len(row_ids) - 1]])
+    return _Ranges(row_ids[begins], row_ids[ends], slots[begins] - row_ids[begins])
 
 
-def _merge(before: _Run, after: _Run) -> _Run:
+def _new_run(row_ids: Ids, slots: Ids) -> _Ranges | _Run:
+    """Return ascending row ids and their slots as a run, which takes the arrays."""
+    return _as_ranges(row_ids, slots) or _Run(_column(row_ids), _column(slots))
+
+
+def _column(numbers: Ids) -> Column:
+    return Column(numbers, len(numbers))
+
+
+def _merge(before: _Ranges | _Run, after: _Ranges | _Run) -> _Ranges | _Run:
     """Return both runs as one, in which `after` overrules `before`."""
-    both = np.concatenate([after.row_ids.rows, before.row_ids.rows])
+    (old_ids, old_slots), (new_ids, new_slots) = before.arrays(), after.arrays()
     # np.unique takes the first of equal ids, which is the newer one.
-    row_ids, first = np.unique(both, return_index=True)
-    return _Run.from_arrays(row_ids, np.concatenate([after.slots.rows, before.slots.rows])[first])
+    row_ids, first = np.unique(np.concatenate([new_ids, old_ids]), return_index=True)
+    return _new_run(row_ids, np.concatenate([new_slots, old_slots])[first])

@@ -105,9 +105,13 @@ class VectorCentres:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        arrays = (self.vectors, self.frame.mean, *self.grouped)
-        return sum(array.nbytes for array in arrays)
+        """Bytes held, of what was made of the centres so far."""
+        made = (self.frame.mean, *vars(self).values())
+        tuples = (some for some in made if isinstance(some, VectorTiles))
+        arrays = [some for some in made if isinstance(some, np.ndarray)]
+        for some in tuples:
+            arrays += some
+        return sum({id(array): array.nbytes for array in arrays}.values())
 
     @cached_property
     def halves(self) -> FloatRows:
@@ -172,7 +176,7 @@ class VectorCentres:
 
     def choice_room(self, n_chosen: int) -> tuple[npt.NDArray[Any], ...]:
         """Return what `nearest_vector_cells_into` works in where so many cells are chosen."""
-        n_tiles = len(self.grouped.tiles)
+        n_tiles = -(-len(self) // LANES)
         # twice as many centres in whole groups as are chosen, at least
         n_looked = min(n_tiles, _FEWEST_GROUPS + n_tiles // 16 + n_chosen // 8)
         if n_tiles - n_looked < 4:  # groups are not worth asking for
@@ -189,7 +193,7 @@ class VectorCentres:
     @cached_property
     def _places(self) -> Ids:
         """The numbers from 0 on, of all places in tiles."""
-        return read_only(np.arange(LANES * max(1, len(self.grouped.tiles))))
+        return read_only(np.arange(LANES * max(1, -(-len(self) // LANES))))
 
 
 def find_vector_centres(

@@ -52,7 +52,7 @@ class ResidualCentres(VectorCentres):
             model, metric, query_bits,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def _components(self) -> FloatRows:
         return read_only(_require(self.model).components)
 
