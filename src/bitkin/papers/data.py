@@ -25,6 +25,8 @@ from bitkin.errors import (
     EnvironmentVariableError,
     InvalidInputError,
 )
+from bitkin.papers import label_trees
+from bitkin.papers.label_trees import LabelTree
 from bitkin.papers.visual_words import count_words
 from bitkin.randomness import Draws
 
@@ -96,6 +98,12 @@ class PaperData:
         """Return a set of sparse rows that `find` has found."""
         found = self._loaded[name]
         assert isinstance(found, BagSet)
+        return found
+
+    def tree(self, name: str) -> LabelTree:
+        """Return a set with a tree above its classes that `find` has found."""
+        found = self._loaded[name]
+        assert isinstance(found, LabelTree)
         return found
 
     def _try(self, name: str) -> bool:
@@ -221,6 +229,20 @@ def _fetch_newsgroups() -> BagSet:
     return _shuffled(BagSet("newsgroups20", X, y, Q, yq))
 
 
+def _fetch_newsgroups_tree() -> LabelTree:
+    from sklearn.datasets import fetch_20newsgroups
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    parts = [
+        fetch_20newsgroups(subset=part, remove=("headers", "quotes")) for part in ("train", "test")
+    ]
+    counts = CountVectorizer(min_df=2, dtype=np.float32)
+    X = scipy.sparse.csr_array(counts.fit_transform([text for part in parts for text in part.data]))
+    groups = [part.target_names[number] for part in parts for number in part.target]
+    learned = np.arange(len(groups)) < len(parts[0].data)
+    return label_trees.tree_of_groups(X, groups, learned, ~learned)
+
+
 def _shuffled(bags: BagSet) -> BagSet:
     """Return the rows in random order: files may have them class by class, and experiments take
     the first ones.
@@ -245,6 +267,7 @@ class _StoredSet:
 
 _SHIPPED: dict[str, Callable[[], Any]] = {
     SHIPPED: _load_shipped,
+    "icd10cm": label_trees.load_diagnoses,
     **{f"bow_fashion_{n}": partial(_load_shipped_bags, n) for n in (100, 300, 1000)},
 }
 _FILES = {
@@ -253,6 +276,26 @@ _FILES = {
     "newsgroups20": _StoredSet(
         ("newsgroups20_bow.npz", "newsgroups20_labels.npz"), _read_newsgroups, _fetch_newsgroups
     ),
+    "newsgroups20_tree": _StoredSet(
+        ("newsgroups20_bow.npz", "newsgroups20_labels.npz"),
+        label_trees.read_newsgroups,
+        _fetch_newsgroups_tree,
+    ),
+    "imclef07a": _StoredSet(("imclef07a.npz",), label_trees.read_xrays),
+    "onet_minilm": _StoredSet(("onet_tasks_minilm384.npz",), label_trees.read_task_vectors),
+    "onet_text": _StoredSet(("onet_tasks.jsonl.gz",), label_trees.read_tasks),
+    **{
+        f"tinyimagenet_{kind}": _StoredSet(
+            (
+                f"bow_tinyimagenet_{kind}_train.npz",
+                f"bow_tinyimagenet_{kind}_test.npz",
+                "tinyimagenet_labels.npz",
+                "tinyimagenet_paths.json",
+            ),
+            label_trees.read_images,
+        )
+        for kind in ("1000", "spm21000")
+    },
     **{
         f"bow_cifar10_{n}": _StoredSet(
             (

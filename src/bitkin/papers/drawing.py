@@ -38,7 +38,8 @@ def draw_figure(figure: ResultFigure, path: Path) -> None:
     columns = min(figure.n_columns, len(figure.panels))
     rows = math.ceil(len(figure.panels) / columns)
     labels = list(dict.fromkeys(curve.label for panel in figure.panels for curve in panel.curves))
-    per_line = max(1, int(columns * _PANEL_INCHES[0] * 10.5 / (max(map(len, labels)) + 7)))
+    longest = max(map(len, labels), default=0)
+    per_line = max(1, int(columns * _PANEL_INCHES[0] * 10.5 / (longest + 7)))
     legend_lines = math.ceil(len(labels) / per_line)
     size = (
         columns * _PANEL_INCHES[0],
@@ -52,14 +53,15 @@ def draw_figure(figure: ResultFigure, path: Path) -> None:
             _draw_panel(axis, panel, labels, handles)
         for axis in axes[len(figure.panels) :]:
             axis.set_axis_off()
-        drawn.legend(
-            [handles[label] for label in labels],
-            labels,
-            loc="outside lower center",
-            ncols=min(per_line, len(labels)),
-            frameon=False,
-            handlelength=2.6,
-        )
+        if labels:
+            drawn.legend(
+                [handles[label] for label in labels],
+                labels,
+                loc="outside lower center",
+                ncols=min(per_line, len(labels)),
+                frameon=False,
+                handlelength=2.6,
+            )
         write_aside(
             path,
             lambda file: drawn.savefig(file, format="png", dpi=_DPI, metadata={"Software": None}),
@@ -67,12 +69,16 @@ def draw_figure(figure: ResultFigure, path: Path) -> None:
 
 
 def _draw_panel(axis: Any, panel: Panel, labels: list[str], handles: dict[str, Any]) -> None:
+    if panel.bars:
+        names, lengths = zip(*reversed(panel.bars), strict=True)
+        axis.barh(names, lengths, color=_COLOURS[0], height=0.7)
+        axis.tick_params(axis="y", labelsize=10.5)
     for curve in panel.curves:
         handles[curve.label] = _draw_curve(axis, curve, labels.index(curve.label))
     if panel.log_x:
         axis.set_xscale("log")
         ticks = sorted({x for curve in panel.curves if not curve.flat for x in curve.x})
-        if len(ticks) <= 8:
+        if 0 < len(ticks) <= 8:
             axis.set_xticks(ticks, [f"{x:g}" if x < 1e4 else f"{x:.0e}" for x in ticks])
             axis.minorticks_off()
     if panel.log_y:

@@ -34,6 +34,11 @@ PAPERS = {
             "bitkin.papers.stream.experiment",
         ),
         Paper(
+            "heshing",
+            "Hierarchical Feature Hashing for Fast Dimensionality Reduction (Zhao, Xing, 2014)",
+            "bitkin.papers.heshing.experiment",
+        ),
+        Paper(
             "nystrom",
             "Hashing with Generalized Nyström Approximation (Yun, Kim, Choi, 2012)",
             "bitkin.papers.nystrom.experiment",

@@ -90,6 +90,8 @@ class Panel:
     curves: tuple[Curve, ...]
     log_x: bool = False
     log_y: bool = False
+    bars: tuple[tuple[str, float], ...] = ()
+    """Lengths by name, instead of curves: from left to right along x."""
 
 
 @dataclass(frozen=True, slots=True)

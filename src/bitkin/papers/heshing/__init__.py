@@ -1,0 +1,1 @@
+"""HESHING: hashed features along a tree of classes."""
