@@ -209,3 +209,15 @@ def test_rows_that_are_centres_and_rows_of_zeros_are_found() -> None:
     found = collection.search(rows[::20], 20)
     assert (found.distances == 0).all()
     assert np.array_equal(found.ids, np.arange(240).reshape(12, 20))
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_more_neighbours_than_rows_are_filled_up(n: int) -> None:
+    collection = in_cells(10)
+    collection.add(made_rows(100))
+    collection.remove(np.arange(90))
+    found = collection.search(made_rows(n, 1), 15)
+    assert found.ids.shape == (n, 15)
+    assert np.array_equal(np.sort(found.ids[:, :10], axis=1), np.tile(np.arange(90, 100), (n, 1)))
+    assert (found.ids[:, 10:] == -1).all()
+    assert np.isinf(found.distances[:, 10:]).all()

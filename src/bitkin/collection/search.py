@@ -52,6 +52,7 @@ def find_nearest(
             lone = _lone(snapshot, lane, funnel, rows.rows, probes)
             if lone is not None:
                 warn_of_zero_queries(rows.rows, lone, funnel.metric)
+                lone = join_parts([lone], last, snapshot.coded.spec)
                 return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
