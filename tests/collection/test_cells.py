@@ -211,7 +211,7 @@ def test_impossible_probes_are_refused(probes: Any) -> None:
 
 
 def test_probes_are_refused_where_there_will_be_no_cells() -> None:
-    collection = Collection.create(None, HASHER)
+    collection = Collection.create(None, HASHER, index="flat")
     collection.add(made_rows(100))
     for ask in (collection.search, collection.explain):
         with pytest.raises(InvalidInputError, match="Create it with index='cells'"):

@@ -136,7 +136,7 @@ class Collection(Closes):
         fields: Any = None,
         stage: str | None = None,
         oversample: int = 10,
-        index: str | RowIndex = "flat",
+        index: str | RowIndex = "auto",
         first: str | None = None,
         query_bits: int | None = None,
         **others: Never,
@@ -166,9 +166,9 @@ class Collection(Closes):
         oversample : int, default 10
             Codes keep k · oversample · 10 rows per query for the next stage, the estimate keeps k ·
             oversample.
-        index : {"flat", "multi", "bands", "cells", "auto"} or an index without rows, default "flat"
+        index : {"auto", "flat", "multi", "bands", "cells"} or an index without rows, default "auto"
             How codes are searched: as FlatIndex, MultiIndex, BandIndex or CellIndex does. "auto" is
-            "flat", and "cells" from 200,000 rows on, with a warning that says so; under a WTAHash
+            "flat", and "cells" from 50,000 rows on, with a warning that says so; under a WTAHash
             it stays "flat". An index is taken for its settings, such as
             `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie around centres, by
             their vectors where the collection keeps those dense, else by codes, and a search looks
@@ -347,10 +347,9 @@ class Collection(Closes):
         It ranks rows and says nothing of the metric. So it keeps as many rows for the exact stage
         as codes would, k · oversample · 10, and None begins with it.
 
-        Where rows are in cells, `probes` of those are looked into, by default as many as hold 0.98
-        of the nearest rows of a sample, or as the index says, 16 where cells lie around codes; more
-        take more time and miss less. A query that finds too few rows there, and a
-        filter that leaves few, goes over all rows.
+        Where rows are in cells, `probes` of those are looked into, by default as many as the index
+        says (see CellIndex); more take more time and miss less. A query that finds too few rows
+        there, and a filter that leaves few, goes over all rows.
         """
         now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
         n_probes = None if probes is None else _checked_probes(probes, now)

@@ -42,7 +42,7 @@ from bitkin.rescoring.estimate_scan import EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
 from bitkin.rescoring.row_scorer import EstimateScorer
 
-ROWS_FOR_CELLS = 200_000  # from which on index="auto" looks into cells
+ROWS_FOR_CELLS = 50_000  # from which on index="auto" looks into cells
 _NO_SLOTS = np.empty(0, dtype=np.int64)
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
