@@ -51,7 +51,8 @@ def find_nearest(
         if rows.n_rows == 1 and allow is None and timings is None:
             lone = _lone(snapshot, lane, funnel, rows.rows, probes)
             if lone is not None:
-                warn_of_zero_queries(rows.rows, lone, funnel.metric)
+                if lone.distances[0, 0] == 1.0:  # as everything is from zeros under cosine
+                    warn_of_zero_queries(rows.rows, lone, funnel.metric)
                 lone = join_parts([lone], last, snapshot.coded.spec)
                 return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
         parts = []
