@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import bitkin
-from bitkin import Collection, ProjectionHash
+from bitkin import CellIndex, Collection, ProjectionHash
 from bitkin.collection import memory
+from bitkin.collection.cell_lane import CellLane
 from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import record as multi_record
@@ -19,7 +20,7 @@ from bitkin.index.multi import search as multi_search
 from bitkin.index.multi import tables as multi_tables
 from bitkin.rescoring.exact import nearest_by_vectors
 from tests.collection.model import rows_like
-from tests.collection.stress import stress
+from tests.collection.stress import HASHER, stress
 
 
 @pytest.fixture
@@ -62,6 +63,27 @@ def test_every_answer_is_that_of_one_state(
         index=index,
         enough=lambda: index != "multi" or sum(found_by_tables) > 100,
     )
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_every_answer_in_cells_is_that_of_one_state(
+    kind: str, few_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    bitkin.set_threads(2)
+    answers = 0
+    nearest = CellLane.nearest
+
+    def counted(self: CellLane, *given: Any) -> Any:
+        nonlocal answers
+        found = nearest(self, *given)
+        answers += found is not None
+        return found
+
+    monkeypatch.setattr(CellLane, "nearest", counted)
+    # all of few cells, which miss nothing
+    index = CellIndex(HASHER.spec_, 5, probes=100)
+    stress(n_answers=300, n_writes=20, kind=kind, index=index, enough=lambda: answers > 20)
 
 
 def test_writers_take_turns_and_no_row_is_lost() -> None:
