@@ -1,10 +1,11 @@
 """What does it give to rank winner-take-all codes by what the query loses, and what does it cost?
 
-    python bench/losses.py           all questions, about 10 minutes on one core
+    python bench/losses.py           all questions, about 15 minutes on one core
     python bench/losses.py recall    of the true 10, how many are in the best 100 and 10
     python bench/losses.py bits      the same by the bits to which losses are rounded
     python bench/losses.py scan      time of a scan of random codes, against counting
     python bench/losses.py exact     a search that ends with vectors: which first stage is better
+    python bench/losses.py cells     rows in cells, with vectors and without, beside all rows
 
 Everything runs in one thread; times are CPU time, medians of interleaved runs.
 """
@@ -49,6 +50,13 @@ SETTINGS: list[tuple[str, int, int | str]] = sized(
     ],
     [("fashion_mnist", 16, 4)],
 )
+# set, hashes
+IN_CELLS = sized(
+    [("glove100_100k", 128), ("fashion_mnist", 128), ("onet_tasks_minilm384", 128)],
+    [("fashion_mnist", 16)],
+)
+CELLED = "flat", "cells"
+NOISE = 0.3  # of every feature's standard deviation, in rows that are made of real ones
 SCANS = sized([(64, 4), (256, 4), (512, 4), (128, 8), (128, 16), (128, 256)], [(16, 4)])
 
 
@@ -191,7 +199,63 @@ def exact() -> None:
             )
 
 
-MODES = {"recall": recall_by_losses, "bits": recall_by_bits, "scan": scan, "exact": exact}
+def noisy(name: str) -> Searched:
+    """Make as many rows as cells are for of those of a real set, each of them a few times."""
+    n_rows, n_queries = sized((200_000, 200), (600, 20))
+    whole, rng = real_set(name), np.random.default_rng(0)
+    base, queries = whole.rows.astype(np.float32), whole.queries[:n_queries].astype(np.float32)
+    rows = base[np.arange(n_rows) % len(base)]
+    scale = NOISE * base.std(axis=0)
+    for first in range(0, n_rows, 10_000):
+        some = rows[first : first + 10_000]
+        some += scale * rng.standard_normal(some.shape, dtype=np.float32)
+    if whole.metric == "cosine":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return Searched(rows, queries, whole.metric, nearest(rows, queries, 10, whole.metric).ids)
+
+
+def in_cells() -> None:
+    report_machine()
+    for name, n_hashes in IN_CELLS:
+        data = noisy(name)
+        hasher = WTAHash(n_hashes).fit(data.rows[:20_000])
+        for vectors in ("float32", None):
+            both = {kind: filled(data, hasher, index=kind, vectors=vectors) for kind in CELLED}
+            for oversample in sized((1, 3, 10), (1,)) if vectors else (1,):
+                _compare_with_flat(name, both, data, vectors, oversample)
+
+
+def _compare_with_flat(
+    name: str, both: dict[str, Collection], data: Searched, vectors: str | None, oversample: int
+) -> None:
+    asked = {"many": data.queries, "one": data.queries[:1]}
+    jobs: dict[str, Callable[[], Any]] = {
+        f"{kind}_{number}": partial(both[kind].search, queries, 10, oversample=oversample)
+        for kind in CELLED
+        for number, queries in asked.items()
+    }
+    times = interleaved(jobs, rounds=sized(7, 1), clock=time.process_time)
+    report(
+        "rows in cells beside all rows, by losses",
+        set=name,
+        vectors=vectors,
+        stage=both["cells"].stage,
+        kept=100 * oversample if vectors else 10,
+        **{f"recall_{kind}": recalls(jobs[f"{kind}_many"]().ids, data)[1] for kind in CELLED},
+        **{
+            f"us_a_query_{job}": 1e6 * seconds / len(asked[job.split("_")[1]])
+            for job, seconds in times.items()
+        },
+    )
+
+
+MODES = {
+    "recall": recall_by_losses,
+    "bits": recall_by_bits,
+    "scan": scan,
+    "exact": exact,
+    "cells": in_cells,
+}
 
 if __name__ == "__main__":
     bitkin.set_threads(1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin import CellIndex, Collection, ProjectionHash, WTAHash
+from bitkin import CellIndex, Collection, ProjectionHash
 from bitkin.collection import memory
 from bitkin.errors import InvalidInputError
 from bitkin.index.cells.tables import CellTables
@@ -319,20 +319,6 @@ def test_queries_of_any_size_choose_cells_that_are_there(metric: str, size: floa
     assert len(set(chosen.tolist())) == 70
     assert 0 <= chosen.min() <= chosen.max() < 100
     collection.search(query, 3)
-
-
-def test_winner_take_all_codes_stay_out_of_cells_unless_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("bitkin.collection.memory.ROWS_FOR_CELLS", 300)
-    rows = made_rows(600)
-    hasher = WTAHash(33, 8, random_state=0).fit(rows)
-    collection = Collection.create(None, hasher, index="auto", first="estimate")
-    collection.add(rows)
-    explained = collection.explain(rows[:2], 3)
-    assert (explained.index, explained.first) == ("FlatIndex", "estimate")
-    copied = pickle.loads(pickle.dumps(collection))
-    require_same(copied.search(rows[:4], 3), collection.search(rows[:4], 3))
 
 
 def test_what_is_printed_names_the_index_its_cells_and_probes() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Collection, WTAHash
+from bitkin.collection import memory
 from bitkin.index.cells.tables import CellTables
 from bitkin.index.cells.vector_centres import VectorCentres
 from tests.rescoring.test_losses import best_of, levels_of, truth_of
@@ -199,3 +200,18 @@ def test_any_number_of_threads_finds_the_same_in_cells() -> None:
         bitkin.set_threads(n_threads)
         found.append(collection.search(made_rows(40, 1), 5))
     require_same(found[1], found[0])
+
+
+@pytest.mark.parametrize("vectors", ["float32", None])
+def test_auto_stays_flat_under_winner_take_all_codes(
+    vectors: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 300)
+    rows = made_rows(600)
+    options: dict[str, Any] = {"vectors": vectors, "first": "estimate"}
+    collection = Collection.create(None, FEW_SYMBOLS, index="auto", **options)
+    collection.add(rows)
+    explained = collection.explain(rows[:2], 3)
+    assert (explained.index, explained.first) == ("FlatIndex", "estimate")
+    copied = pickle.loads(pickle.dumps(collection))
+    require_same(copied.search(rows[:4], 3), collection.search(rows[:4], 3))

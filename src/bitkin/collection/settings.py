@@ -155,7 +155,7 @@ class CollectionSettings:
 
 def later_index(index: str | RowIndex, encoder: Encoder) -> RowIndex | None:
     """Return the index to take once there are many rows, without any; None where it stays what it
-    is, as under a WTAHash.
+    is: under a WTAHash cells gain less time than they lose recall at so few rows.
     """
     if not isinstance(index, str) or index != "auto" or encoder.ranks_only:
         return None
