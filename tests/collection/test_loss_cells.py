@@ -215,3 +215,19 @@ def test_auto_stays_flat_under_winner_take_all_codes(
     assert (explained.index, explained.first) == ("FlatIndex", "estimate")
     copied = pickle.loads(pickle.dumps(collection))
     require_same(copied.search(rows[:4], 3), collection.search(rows[:4], 3))
+
+
+@pytest.mark.parametrize("k", [3, 1500])
+def test_among_many_equal_rows_in_cells_the_lower_ids_come_first(k: int) -> None:
+    kinds = made_rows(60)
+    kinds = kinds[kinds.any(axis=1)][:30]
+    rng = np.random.default_rng(5)
+    # many more ties than there is room for candidates, and ids in no order
+    rows, ids = kinds[rng.integers(0, 30, 1500)], rng.permutation(1500)
+    collection = in_cells(FEW_SYMBOLS, 9, ALL, vectors=None)
+    flat = Collection.create(None, FEW_SYMBOLS, vectors=None, index="flat")
+    for one in (collection, flat):
+        one.add(np.repeat(kinds[:1], 900, axis=0), ids=2000 + np.arange(900)[::-1])
+        one.add(rows, ids=ids)
+    require_same(collection.search(kinds[:5], k), flat.search(kinds[:5], k))
+    require_same(collection.search(kinds[:5], 2400), flat.search(kinds[:5], 2400))
