@@ -21,7 +21,7 @@ from bitkin.papers.heshing.rivals import (
     OneVsRestMachine,
     ProjectedMachine,
     TopDownMachine,
-    choose_cost,
+    choose_alpha,
 )
 from bitkin.papers.label_trees import LabelTree, _with_columns, tree_of_groups
 from bitkin.papers.report import PaperReport
@@ -120,9 +120,9 @@ def test_a_job_gives_the_same_numbers_again() -> None:
 def test_every_machine_learns_and_says_what_it_keeps(kind: str) -> None:
     data = small_tree()
     made: dict[str, Any] = {
-        "one": OneVsRestMachine(1.0),
+        "one": OneVsRestMachine(1e-4),
         "projected": ProjectedMachine(20),
-        "top down": TopDownMachine(data, 1.0),
+        "top down": TopDownMachine(data, 1e-4),
         "hashed": HashedMachine(data, 2**12, 1e-3, 0, tree=True),
     }
     machine = made[kind].fit(data.X, data.y)
@@ -150,18 +150,18 @@ def test_errors_are_those_of_the_library() -> None:
     assert hierarchical == pytest.approx(hierarchical_error(data.taxonomy, true, guessed))
 
 
-def test_the_cost_with_the_least_error_is_chosen() -> None:
+def test_the_penalty_with_the_least_error_is_chosen() -> None:
     data = small_tree()
     tried: list[float] = []
 
     class Noted(OneVsRestMachine):
-        def __init__(self, cost: float) -> None:
-            tried.append(cost)
-            super().__init__(cost)
+        def __init__(self, alpha: float) -> None:
+            tried.append(alpha)
+            super().__init__(alpha)
 
-    assert choose_cost(Noted, data.X, data.y) in tried
+    assert choose_alpha(Noted, data.X, data.y) in tried
     assert len(tried) == 3
-    assert tried[1] == pytest.approx(1.0)  # rows of length 1
+    assert tried[1] == pytest.approx(1e-4)  # rows of length 1
 
 
 def test_columns_of_very_wide_rows_are_taken() -> None:

@@ -19,7 +19,7 @@ from bitkin.learn.taxonomy.taxonomy import Taxonomy
 from bitkin.learn.texts import text_features
 from bitkin.randomness import Draws
 
-MOST_ROWS, MOST_TESTED = 6000, 2000
+MOST_ROWS, MOST_TESTED = 4000, 2000
 _IMAGE_CLASSES = 40  # of Tiny ImageNet's 200: neighbours in its tree
 _TREE_LEVELS = 6
 

@@ -36,7 +36,7 @@ from bitkin.papers.heshing.rivals import (
     ProjectedMachine,
     TopDownMachine,
     TreeMachine,
-    choose_cost,
+    choose_alpha,
 )
 from bitkin.papers.report import PaperReport
 from bitkin.papers.scores import Job, Scores
@@ -155,10 +155,10 @@ class HashedTreeExperiment:
         data, (n, _) = self.data.tree(name), self._rows(name)
         X, y = data.X[:n], data.y[:n]
         if method == OVR:
-            return OneVsRestMachine(choose_cost(OneVsRestMachine, X, y))
+            return OneVsRestMachine(choose_alpha(OneVsRestMachine, X, y))
         if method == TREESVM:
             make = partial(TopDownMachine, data)
-            return make(choose_cost(make, X, y))
+            return make(choose_alpha(make, X, y))
         if method == PCA:
             return ProjectedMachine(min(self.sizes.components, X.shape[1] - 1))
         return self._hashed(name, method, self._buckets_of(name, method), seed)

@@ -67,7 +67,7 @@ def build_report(
             f"2^{sizes['most_bits']}) that hardly any two weights meet: the same steps, without "
             "the loss of hashing. Their memory is that of machines without hashing, a weight per "
             "feature and class, or node.",
-            "alpha is chosen once per set, with the tree and without, on held-out rows; the C of "
+            "alpha is chosen once per set, with the tree and without, on held-out rows; that of "
             "other machines likewise.",
             *(f"{name} was left out: {reason}." for name, reason in left_out.items()),
         ),

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from sklearn.decomposition import TruncatedSVD
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
+from sklearn.linear_model import SGDClassifier
 
 from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
@@ -65,17 +64,18 @@ class HashedMachine:
 
 
 class OneVsRestMachine:
-    """A linear SVM per class."""
+    """A linear SVM per class, by averaged stochastic gradient descent as in the paper."""
 
-    def __init__(self, cost: float) -> None:
-        self.model = LinearSVC(C=cost, random_state=0, max_iter=200)
+    def __init__(self, alpha: float) -> None:
+        self.model = SGDClassifier(
+            loss="hinge", alpha=alpha, max_iter=10, tol=None, average=True, random_state=0
+        )
         self.n_bytes = 0
 
     def fit(self, X: Any, y: Classes) -> OneVsRestMachine:
         """Learn rows."""
         with warnings.catch_warnings():
-            # few steps are enough here, and a node may have hardly more rows than children
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            # a node may have hardly more rows than children
             warnings.filterwarnings("ignore", message="The number of unique classes")
             self.model.fit(X, y)
         self.n_bytes = 4 * (self.model.coef_.size + self.model.intercept_.size)
@@ -87,7 +87,7 @@ class OneVsRestMachine:
 
 
 class ProjectedMachine:
-    """A linear SVM per class on principal directions, which must be kept too. Its cost is chosen
+    """A linear SVM per class on principal directions, which must be kept too. Its alpha is chosen
     on what was projected, so that directions are found once.
     """
 
@@ -98,7 +98,7 @@ class ProjectedMachine:
     def fit(self, X: Any, y: Classes) -> ProjectedMachine:
         """Learn directions and rows."""
         projected = self.directions.fit_transform(X)
-        self.svm = OneVsRestMachine(choose_cost(OneVsRestMachine, projected, y))
+        self.svm = OneVsRestMachine(choose_alpha(OneVsRestMachine, projected, y))
         self.svm.fit(projected, y)
         self.n_bytes = self.svm.n_bytes + 4 * self.directions.components_.size
         return self
@@ -111,9 +111,9 @@ class ProjectedMachine:
 class TopDownMachine:
     """A linear SVM at every inner node, over its children; rows walk down."""
 
-    def __init__(self, data: LabelTree, cost: float) -> None:
+    def __init__(self, data: LabelTree, alpha: float) -> None:
         self.paths = data.taxonomy.class_paths
-        self.cost = cost
+        self.alpha = alpha
         self.n_bytes = 0
 
     def fit(self, X: Any, y: Classes) -> TopDownMachine:
@@ -130,7 +130,7 @@ class TopDownMachine:
                 if (children == children[0]).all():
                     self.only_child[node] = int(children[0])
                 else:
-                    self.svms[node] = OneVsRestMachine(self.cost).fit(X[here], children)
+                    self.svms[node] = OneVsRestMachine(self.alpha).fit(X[here], children)
         self.n_bytes = sum(svm.n_bytes for svm in self.svms.values())
         return self
 
@@ -147,11 +147,13 @@ class TopDownMachine:
         return np.array([self.class_of[leaf] for leaf in at.tolist()])
 
 
-def choose_cost(make: Callable[[float], TreeMachine], X: Any, y: Classes) -> float:
-    """Return the cost with the least error on a fifth of the rows, of three around 1 / ‖x‖²."""
+def choose_alpha(make: Callable[[float], TreeMachine], X: Any, y: Classes) -> float:
+    """Return the penalty with the least error on a fifth of the rows, of three that grow with
+    ‖x‖².
+    """
     squares = X.multiply(X).sum() if hasattr(X, "multiply") else (X**2).sum()
-    costs = [c / float(squares / X.shape[0]) for c in (0.1, 1.0, 10.0)]
-    order = Draws(0, "cost").permutation(len(y))
+    alphas = [a * float(squares / X.shape[0]) for a in (1e-5, 1e-4, 1e-3)]
+    order = Draws(0, "alpha").permutation(len(y))
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
-    errors = [(make(c).fit(X[kept], y[kept]).predict(X[held]) != y[held]).mean() for c in costs]
-    return costs[int(np.argmin(errors))]
+    errors = [(make(a).fit(X[kept], y[kept]).predict(X[held]) != y[held]).mean() for a in alphas]
+    return alphas[int(np.argmin(errors))]
