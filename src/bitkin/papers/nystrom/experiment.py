@@ -59,7 +59,7 @@ class NystromSizes:
 
 
 QUICK = NystromSizes(
-    rows=3000, queries=400, runs=3, bits=(16, 32, 64), samples=(0.02, 0.05, 0.1),
+    rows=3000, queries=400, runs=2, bits=(16, 32, 64), samples=(0.02, 0.05, 0.1),
     features=(0.05, 0.1, 0.3), bound_rows=1000, bound_bits=32, timed_rounds=3,
 )  # fmt: skip
 
