@@ -386,3 +386,14 @@ def test_centres_are_found_again_where_rows_came_to_few_of_them() -> None:
     before = tables_of(calm)[0].centres
     calm.add(made_rows(1500, 5))
     assert all(some.centres is before for some in tables_of(calm))
+
+
+@pytest.mark.parametrize("options", [{"vectors": None}, {"vectors": "csr"}, {"stage": "codes"}])
+def test_auto_stays_flat_where_rows_cannot_be_coded_by_what_is_left_of_them(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 500)
+    collection = Collection.create(None, HASHER, index="auto", **options)
+    rows = made_rows(600)
+    collection.add(sp.csr_matrix(rows) if options.get("vectors") == "csr" else rows)
+    assert "FlatIndex, " in repr(collection)

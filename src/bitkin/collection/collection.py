@@ -168,11 +168,11 @@ class Collection(Closes):
             oversample.
         index : {"auto", "flat", "multi", "bands", "cells"} or an index without rows, default "auto"
             How codes are searched: as FlatIndex, MultiIndex, BandIndex or CellIndex does. "auto" is
-            "flat", and "cells" from 50,000 rows on, with a warning that says so; under a WTAHash
-            it stays "flat". An index is taken for its settings, such as
-            `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie around centres, by
-            their vectors where the collection keeps those dense, else by codes, and a search looks
-            into the nearest of them by whatever stage comes first.
+            "flat", and "cells" from 50,000 rows on, with a warning that says so, where vectors are
+            kept dense and the estimate is possible; else it stays "flat". An index is taken for its
+            settings, such as `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie
+            around centres, by their vectors where the collection keeps those dense, else by codes,
+            and a search looks into the nearest of them by whatever stage comes first.
             BandIndex and CellIndex may miss rows, at every stage, but k rows come back whenever
             there are as many: with `score="hits"` of BandIndex, rows that no band found follow
             those found, nearest first, at `n_bands` from "codes".
@@ -208,7 +208,7 @@ class Collection(Closes):
             settings.new_vectors(encoder),
             corrections=encoder.scorer is not None,
             metric=settings.metric,
-            later=later_index(index, encoder),
+            later=later_index(index, settings, encoder),
             estimates=settings.estimates_in_cells(encoder),
         )
         return cls(encoder, settings, store)

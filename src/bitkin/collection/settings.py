@@ -153,13 +153,16 @@ class CollectionSettings:
         return no_vectors(self.vectors, n_features)
 
 
-def later_index(index: str | RowIndex, encoder: Encoder) -> RowIndex | None:
+def later_index(
+    index: str | RowIndex, settings: CollectionSettings, encoder: Encoder
+) -> RowIndex | None:
     """Return the index to take once there are many rows, without any; None where it stays what it
-    is: under a WTAHash cells gain less time than they lose recall at so few rows.
+    is: cells pay at so few rows only where codes are those of residuals.
     """
-    if not isinstance(index, str) or index != "auto" or encoder.ranks_only:
+    if not isinstance(index, str) or index != "auto":
         return None
-    return CellIndex(encoder.hasher.spec_)
+    residual = settings.estimates_in_cells(encoder) is not None
+    return CellIndex(encoder.hasher.spec_) if residual else None
 
 
 def new_index(index: Any, spec: CodeSpec) -> RowIndex:
