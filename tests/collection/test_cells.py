@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Collection, ProjectionHash
+from bitkin.collection import collection as collection_module
 from bitkin.collection import memory
 from bitkin.errors import InvalidInputError
 from bitkin.index.cells.tables import CellTables
@@ -189,11 +191,12 @@ def test_filters_and_large_k_go_over_all_rows_where_cells_hold_too_few() -> None
 
 def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 500)
+    monkeypatch.setattr(collection_module, "ROWS_FOR_CELLS", 500)
     collection = Collection.create(None, HASHER, index="auto")
     collection.add(made_rows(400))
     assert collection.explain(made_rows(1), 3, probes=2).index == "FlatIndex"
     assert "FlatIndex up to" in repr(collection)
-    with pytest.warns(UserWarning, match=r"searched by a CellIndex of .* cells"):
+    with pytest.warns(UserWarning, match=r"With 600 rows, searches look into the cells"):
         collection.add(made_rows(200, 3))
     assert collection.explain(made_rows(1), 3).index == "CellIndex"
     assert "up to" not in repr(collection)
@@ -355,7 +358,10 @@ def test_cells_say_how_many_of_them_hold_the_nearest(metric: str) -> None:
     truth = bitkin.evaluate.nearest(rows, queries, 10, metric=metric).ids
     found = collection.search(queries, 10)
     assert bitkin.evaluate.recall(found.ids, truth) > 0.95
-    require_same(found, collection.search(queries, 10, probes=probes))
+    require_same(
+        collection.search(queries, 10, oversample=10),
+        collection.search(queries, 10, oversample=10, probes=probes),
+    )
     fewer = collection.search(queries, 10, probes=4).ids
     assert bitkin.evaluate.recall(fewer, truth) < 0.85
     # families that lie apart need few
@@ -397,3 +403,76 @@ def test_auto_stays_flat_where_rows_cannot_be_coded_by_what_is_left_of_them(
     rows = made_rows(600)
     collection.add(sp.csr_matrix(rows) if options.get("vectors") == "csr" else rows)
     assert "FlatIndex, " in repr(collection)
+
+
+def test_a_warning_that_is_an_error_leaves_the_collection_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collection_module, "ROWS_FOR_CELLS", 500)
+    collection = Collection.create(None, HASHER)
+    collection.add(made_rows(400))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="With 600 rows"):
+            collection.add(made_rows(200, 3), ids=np.arange(1000, 1200))
+        with pytest.raises(UserWarning, match="With 500 rows"):
+            collection.upsert(made_rows(200, 3), ids=np.arange(300, 500))
+        assert len(collection) == 400
+        collection.upsert(made_rows(200, 3), ids=np.arange(299, 499))
+    assert len(collection) == 499
+
+
+@pytest.mark.parametrize("vectors", ["float32", "int8"])
+def test_collections_of_codes_can_be_measured_in_cells(vectors: str) -> None:
+    collection = in_cells(20, stage="codes", vectors=vectors)
+    flat = Collection.create(None, HASHER, stage="codes", vectors=vectors)
+    for one in (collection, flat):
+        one.add(made_rows(500))
+    queries = made_rows(6, 1)
+    for stage in ("codes", "estimate", "exact"):
+        for first in (None, "codes") if stage == "codes" else ("estimate", "codes"):
+            require_same(
+                collection.search(queries, 5, stage=stage, first=first, oversample=2),
+                flat.search(queries, 5, stage=stage, first=first, oversample=2),
+            )
+
+
+def test_ids_of_a_filter_that_are_not_there_or_come_twice_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, WIDTH)).astype(np.float32)
+    queries = rng.standard_normal((5, WIDTH)).astype(np.float32)
+    collection = in_cells(100, 3)
+    collection.add(rows)
+    codes = CellIndex(HASHER.spec_, 100, probes=3)
+    codes.add(HASHER.encode(rows))
+    few = np.arange(0, 3000, 40)
+    for allow in (np.repeat(few, 30), np.concatenate([few, np.arange(10_000, 90_000)])):
+        require_same(
+            collection.search(queries, 5, allow=allow), collection.search(queries, 5, allow=few)
+        )
+        require_same(
+            codes.search(HASHER.encode(queries), 5, allow=allow),
+            codes.search(HASHER.encode(queries), 5, allow=few),
+        )
+
+
+def test_more_neighbours_are_looked_for_in_more_cells() -> None:
+    rng = np.random.default_rng(1)
+    middles = 10 * rng.standard_normal((100, WIDTH))
+    rows = (middles[np.arange(5000) % 100] + rng.standard_normal((5000, WIDTH))).astype(np.float32)
+    queries = (middles + rng.standard_normal((100, WIDTH))).astype(np.float32)
+    collection = in_cells(100, "auto")  # type: ignore[arg-type]
+    collection.add(rows)
+    for k in (10, 100):
+        truth = bitkin.evaluate.nearest(rows, queries, k).ids
+        assert bitkin.evaluate.recall(collection.search(queries, k).ids, truth) > 0.95
+
+
+def test_queries_that_vanish_in_float32_are_refused_in_cells_too() -> None:
+    collection = in_cells(10, 3, UNIT, metric="cosine")
+    collection.add(made_rows(300))
+    queries = made_rows(3, 1).astype(np.float64) * 1e-60
+    with pytest.raises(InvalidInputError, match="queries must fit float32: row 0 all but vanishes"):
+        collection.search(queries, 3)
+    usual = made_rows(3, 1)
+    require_same(collection.search(usual.astype(np.float64), 3), collection.search(usual, 3))

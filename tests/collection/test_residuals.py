@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -221,3 +224,25 @@ def test_more_neighbours_than_rows_are_filled_up(n: int) -> None:
     assert np.array_equal(np.sort(found.ids[:, :10], axis=1), np.tile(np.arange(90, 100), (n, 1)))
     assert (found.ids[:, 10:] == -1).all()
     assert np.isinf(found.distances[:, 10:]).all()
+
+
+def test_copies_have_the_types_that_kernels_are_compiled_for() -> None:
+    collection = in_cells(10, 3)
+    collection.add(made_rows(300))
+    collection.search(made_rows(1, 1), 3)
+    copied = centres_of(pickle.loads(pickle.dumps(collection)))
+    assert "for_queries" not in vars(copied)
+    arrays = [some for some in copied.for_queries if isinstance(some, np.ndarray)]
+    assert len(arrays) > 8
+    assert not any(array.flags.writeable for array in arrays)
+
+
+def test_nothing_of_a_closed_collection_is_kept() -> None:
+    collection = in_cells(10, 3)
+    collection.add(made_rows(300))
+    collection.search(made_rows(1, 1), 3)
+    centres = weakref.ref(centres_of(collection))
+    collection.close()
+    del collection
+    gc.collect()
+    assert centres() is None

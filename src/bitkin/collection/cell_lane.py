@@ -9,6 +9,7 @@ segment, coded by what is left of them.
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from bitkin.rescoring.estimate_scan import scan_widths
 from bitkin.rescoring.exact import VectorsInPlace, measuring_room, stored_for_kernels
 from bitkin.rescoring.scan_parts import candidate_pool
 
+_MOST_HELD = 1 << 12  # rows and cells of a query, whose room is kept
 _FEW_QUERIES = 16  # are not shared out: a thread costs as much as it saves
 
 
@@ -113,10 +115,14 @@ class CellLane:
     def _room(self, asked: Asked) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return what both kernels work in, kept per thread for the next search."""
         held = _rooms.last
-        if held is None or held[0] is not self.centres or held[1] != asked:
-            room = self._scanning_room(asked), measuring_room(self.n_features, asked.keep)
-            held = _rooms.last = self.centres, asked, room
-        return held[2]
+        if held is not None and held[0]() is self.centres and held[1] == asked:
+            return held[2]
+        room = self._scanning_room(asked), measuring_room(self.n_features, asked.keep)
+        # which keeps nothing of a collection that is gone, and nothing that is large
+        _rooms.last = None
+        if asked.keep <= _MOST_HELD and asked.probes <= _MOST_HELD:
+            _rooms.last = weakref.ref(self.centres), asked, room
+        return room
 
     def _scanning_room(self, asked: Asked) -> tuple[Any, ...]:
         n_bits, n_words = self.centres.query_bits, self.rows[0].shape[2]
@@ -139,7 +145,9 @@ class CellLane:
 class _Rooms(threading.local):
     """The room of a thread, for which centres and what is asked."""
 
-    last: tuple[ResidualCentres, Asked, tuple[tuple[Any, ...], tuple[Any, ...]]] | None = None
+    last: (
+        tuple[weakref.ref[ResidualCentres], Asked, tuple[tuple[Any, ...], tuple[Any, ...]]] | None
+    ) = None
 
 
 _rooms = _Rooms()

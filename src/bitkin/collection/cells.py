@@ -14,6 +14,7 @@ import numpy as np
 
 from bitkin.arrays import Batch, FloatRows, Ids, Words
 from bitkin.codes import Codes
+from bitkin.hashers.projection.training import prepare_rows
 from bitkin.index.cells.cell_index import CellIndex
 from bitkin.index.cells.centres import Cells
 from bitkin.index.cells.counting import count_in_cells
@@ -22,6 +23,7 @@ from bitkin.index.cells.search import segments_of
 from bitkin.index.cells.tables import (
     FEWEST_OF_LARGE,
     LARGE,
+    Beside,
     CellMaker,
     CellTables,
     Centres,
@@ -35,13 +37,30 @@ from bitkin.rescoring.cells.residuals import ResidualCentres
 from bitkin.rescoring.cells.scan import EstimateCells, InsideQueries
 from bitkin.rescoring.estimate import CodedRows, Corrections
 from bitkin.rescoring.exact import VectorsInPlace
+from bitkin.rescoring.funnel import Funnel
 from bitkin.rescoring.row_scorer import EstimateScorer
 
 if TYPE_CHECKING:
     from bitkin.collection.memory import CollectionSnapshot
 
 _SAMPLE_BYTES = 1 << 28
+_FEWEST_PROBES, _USUAL_NEIGHBORS = 4, 10  # where cells say how many hold the nearest ten
+_CODED_BYTES = 1 << 25  # of rows that are coded at a time, as float64
 _GROWTH = 1.5  # times as many rows as centres were found for: where those lie is asked
+
+
+class Wanted(NamedTuple):
+    """What a search wants of every query."""
+
+    k: int
+    """Rows that are returned, and must be found in cells, or all rows are gone over."""
+    keep: int
+    """Rows that the first stage keeps."""
+
+    @classmethod
+    def by(cls, funnel: Funnel) -> Wanted:
+        """Return what a funnel wants."""
+        return cls(funnel.steps[-1].keep, funnel.steps[0].keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,8 @@ class VectorCells:
     """Of rows by id."""
     estimates: EstimateScorer | None
     """What codes of residuals are made by; None where runs hold the codes of whole rows."""
+    corrections: Callable[[Ids], Beside] | None
+    """Of whole rows by id, where they have some."""
     cells_per_root = 4
     rows_per_cell = 24
 
@@ -108,11 +129,22 @@ class VectorCells:
     def contents(
         self, segment: Segment, rows: Ids, cells: Cells, centres: VectorCentres
     ) -> RunContents:
-        """Return codes of what is left of some rows, where estimates can be made of them."""
+        """Return codes of what is left of some rows, where those are made; else the corrections of
+        whole rows, if there are any.
+        """
+        ids = segment.ids[rows]
         if not isinstance(centres, ResidualCentres):
-            return RunContents(None, None)
-        vectors = directed(self.vectors(segment.ids[rows]), self.metric)
-        return RunContents(*centres.encode(vectors, cells))
+            return RunContents(None, None if self.corrections is None else self.corrections(ids))
+        words: list[Words] = []
+        beside: list[Beside] = []
+        step = max(1, _CODED_BYTES // (8 * centres.vectors.shape[1]))
+        for first in range(0, len(ids), step):
+            some = slice(first, first + step)
+            vectors = directed(self.vectors(ids[some]), self.metric)
+            codes, numbers = centres.encode(vectors, cells[some])
+            words.append(codes)
+            beside.append(numbers)
+        return RunContents(np.concatenate(words), np.concatenate(beside))
 
 
 def directed(vectors: Batch, metric: str) -> FloatRows:
@@ -128,10 +160,12 @@ def directed(vectors: Batch, metric: str) -> FloatRows:
 def cell_maker(snapshot: CollectionSnapshot, index: CellIndex) -> CellMaker:
     """Return what makes cells of a collection's rows."""
     kept = snapshot.kept
+    corrections = None if kept.corrections is None else snapshot.corrections
     if kept.vectors is None or kept.vectors.sparse:
-        corrections = None if kept.corrections is None else snapshot.corrections
         return CodeCells(index.seed, corrections)
-    return VectorCells(index.seed, snapshot.metric, snapshot.vectors, snapshot.estimates)
+    return VectorCells(
+        index.seed, snapshot.metric, snapshot.vectors, snapshot.estimates, corrections
+    )
 
 
 def rows_in_cells(
@@ -140,13 +174,12 @@ def rows_in_cells(
     codes: Codes,
     allow: Ids | None,
     probes: int | None,
-    least: int,
+    wanted: Wanted,
 ) -> CellRows | None:
     """Return the rows in cells that a batch of queries looks at by codes of whole rows; None where
-    there are no such cells, or where going over all rows allowed costs less. `least` of them are
-    needed.
+    there are no such cells, or where going over all rows allowed costs less.
     """
-    found = _cells_for(snapshot, len(codes), allow, probes)
+    found = _cells_for(snapshot, len(codes), allow, probes, wanted)
     if found is None or isinstance(found.centres, ResidualCentres):
         return None
     if isinstance(found.centres, VectorCentres):
@@ -156,31 +189,42 @@ def rows_in_cells(
         cells = _by_segment(snapshot, chosen)
     else:
         cells = found.way.choose_cells(snapshot.coded, codes, found.probes)
-    return CellRows(snapshot, found.way, cells, len(found.centres), least)
+    return CellRows(snapshot, found.way, cells, len(found.centres), wanted.k)
 
 
 def rows_by_residuals(
-    snapshot: CollectionSnapshot, batch: Batch, allow: Ids | None, probes: int | None, least: int
+    snapshot: CollectionSnapshot,
+    batch: Batch,
+    name: str,
+    first: int,
+    allow: Ids | None,
+    probes: int | None,
+    wanted: Wanted,
 ) -> CellRows | None:
     """Return what `rows_in_cells` does, for rows that are coded by what is left of them; None also
-    where a query is not finite.
+    where a query is not finite. `first` is the number of the first query in the source called
+    `name`.
     """
-    found = _cells_for(snapshot, batch.shape[0], allow, probes)
+    found = _cells_for(snapshot, batch.shape[0], allow, probes, wanted)
     if found is None or not isinstance(found.centres, ResidualCentres):
         return None
-    queries = np.ascontiguousarray(_dense(batch), dtype=np.float32)
+    queries = np.ascontiguousarray(prepare_rows(_dense(batch), False, name, first))
     asked = found.centres.ask(queries, found.probes)
     if asked is None:
         return None
     cells, inside = _by_segment(snapshot, asked[0]), asked[1]
-    return CellRows(snapshot, found.way, cells, len(found.centres), least, inside)
+    return CellRows(snapshot, found.way, cells, len(found.centres), wanted.k, inside)
 
 
 def probes_for(
-    snapshot: CollectionSnapshot, n_queries: int, allow: Ids | None, probes: int | None
+    snapshot: CollectionSnapshot,
+    n_queries: int,
+    allow: Ids | None,
+    probes: int | None,
+    wanted: Wanted,
 ) -> int | None:
     """Return how many cells each of some queries looks into; None where they look at all rows."""
-    found = _cells_for(snapshot, n_queries, allow, probes)
+    found = _cells_for(snapshot, n_queries, allow, probes, wanted)
     return None if found is None else found.probes
 
 
@@ -193,7 +237,11 @@ class _FoundCells(NamedTuple):
 
 
 def _cells_for(
-    snapshot: CollectionSnapshot, n_queries: int, allow: Ids | None, probes: int | None
+    snapshot: CollectionSnapshot,
+    n_queries: int,
+    allow: Ids | None,
+    probes: int | None,
+    wanted: Wanted,
 ) -> _FoundCells | None:
     """Return the cells of a collection; None where there are none yet, or where going over all rows
     allowed costs less.
@@ -204,13 +252,13 @@ def _cells_for(
     centres = _centres_of(snapshot)
     if centres is None:
         return None
-    n_probes = usual_probes(index, centres) if probes is None else probes
-    if allow is not None:
-        if probes is None:
-            n_probes = probes_under_filter(n_probes, len(allow), len(snapshot))
-        probed = len(snapshot) * min(1.0, n_probes / len(centres))
-        if scan_pays(len(allow), probed, n_queries):
-            return None
+    n_allowed = len(snapshot) if allow is None else snapshot.coded.count_allowed(allow)
+    n_probes = probes
+    if n_probes is None:
+        n_probes = _probes_for(index, centres, len(snapshot), n_allowed, wanted)
+    probed = len(snapshot) * min(1.0, n_probes / len(centres))
+    if allow is not None and scan_pays(n_allowed, probed, n_queries):
+        return None
     return _FoundCells(index, centres, n_probes)
 
 
@@ -221,10 +269,25 @@ def _centres_of(snapshot: CollectionSnapshot) -> Centres | None:
 
 
 def usual_probes(index: CellIndex, centres: Centres) -> int:
-    """Return how many cells a search looks into that names no number."""
+    """Return how many cells a search for ten neighbours looks into that names no number."""
     if index.chooses_probes and isinstance(centres, VectorCentres) and centres.probes is not None:
-        return centres.probes
+        return max(_FEWEST_PROBES, centres.probes)
     return index.probes
+
+
+def _probes_for(
+    index: CellIndex, centres: Centres, n_rows: int, n_allowed: int, wanted: Wanted
+) -> int:
+    """Return how many cells a search looks into that names no number: more where it wants more
+    than ten neighbours or a filter leaves a share, since those lie farther apart, and so many that
+    they hold twice the rows that are to be measured.
+    """
+    usual = usual_probes(index, centres)
+    if not index.chooses_probes:
+        return probes_under_filter(usual, n_allowed, n_rows)
+    spread = probes_under_filter(usual, n_allowed, n_rows * max(1, wanted.k / _USUAL_NEIGHBORS))
+    holding = -(-2 * wanted.keep * len(centres) // max(1, n_allowed))
+    return max(spread, holding)
 
 
 def _by_segment(snapshot: CollectionSnapshot, cells: Ids) -> list[Ids]:

@@ -64,7 +64,8 @@ class Collection(Closes):
     Notes
     -----
     A row takes its code, 8 bytes of corrections where the estimate is possible, its vector as it is
-    kept, and about 24 bytes of row ids; a string id takes about 100 bytes more. Space of removed
+    kept, and 8 bytes of row ids, 24 where those have many gaps; a string id takes about 100 bytes
+    more. In cells it takes its code and 8 bytes once more, and 4 for its number. Space of removed
     rows is given back by `compact`, and by itself when more rows are dead than alive.
 
     Examples
@@ -552,7 +553,11 @@ class Collection(Closes):
     def _put(self, new: EncodedRows, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
         # All that reads, checks and encodes comes before the lock: it may take long, fail, or run
         # code of the caller's.
-        given = self._open_store.snapshot.ids.check_new(len(new.codes), ids)
+        now = self._open_store.snapshot
+        given = now.ids.check_new(len(new.codes), ids)
+        if given is not None and not replaces:
+            _require_absent_ids(now, given)
+        self._warn_of(new, given, now)
         with self._writer:
             store = self._open_store
             # the snapshot may be another one by now, so
@@ -563,18 +568,28 @@ class Collection(Closes):
             elif not replaces:
                 _require_absent_ids(now, given)
             store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
-            looks_into_cells = store.snapshot.later is None and now.later is not None
-        if looks_into_cells:
+        return given
+
+    def _warn_of(
+        self, new: EncodedRows, given: npt.NDArray[Any] | None, now: CollectionSnapshot
+    ) -> None:
+        """Warn of what rows to come will change, before anything is changed: a warning may be made
+        an error.
+        """
+        n_rows = len(now) + len(new.codes)
+        if given is not None:
+            n_rows -= int(now.coded.present(now.ids.row_ids(given)).sum())
+        if now.later is not None and n_rows >= ROWS_FOR_CELLS:
             warn_caller(
-                f"{ROWS_FOR_CELLS:,} rows are there: from now on they are searched by a "
-                f"{describe_index(store.snapshot)}, which may miss some. More are found with "
-                "search(probes=...), and all with index='flat'."
+                f"With {n_rows:,} rows, searches look into the cells near a query from now on, and "
+                "may miss rows in others: search(probes=...) looks into more cells, and a "
+                "collection made with index='flat' at all rows. One made with index='cells' does "
+                "the same as this one, without a warning."
             )
         if len(now):
             warning = self._encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:
                 warn_caller(warning)
-        return given
 
     def __getstate__(self) -> dict[str, Any]:
         rows = self._open_store.copied()

@@ -12,7 +12,7 @@ import numpy as np
 from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
 from bitkin.collection.cell_lane import Asked
-from bitkin.collection.cells import CellRows, probes_for, rows_by_residuals, rows_in_cells
+from bitkin.collection.cells import CellRows, Wanted, probes_for, rows_by_residuals, rows_in_cells
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.lane import Lane
 from bitkin.collection.memory import CollectionSnapshot
@@ -58,7 +58,8 @@ def find_nearest(
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
             encode = partial(encoder.encode_queries, batch, rows.name, first)
-            inside = _in_cells(snapshot, encode, funnel, batch, allow, timings, probes)
+            source = rows.name, first
+            inside = _in_cells(snapshot, encode, funnel, batch, source, allow, timings, probes)
             if inside is not None:
                 warn_of_zero_queries(batch, inside, funnel.metric, first)
                 parts.append(inside)
@@ -67,7 +68,7 @@ def find_nearest(
             codes, prepared = encode(prepare=funnel.scorer is not None)
             if timings is not None:
                 timings.add("encode", since, len(codes), len(codes))
-            looked_at = _rows_for(snapshot, batch, codes, allow, timings, probes, last.keep)
+            looked_at = _rows_for(snapshot, batch, codes, allow, timings, probes, Wanted.by(funnel))
             found = funnel.nearest(
                 looked_at, batch, codes, allow, prepared=prepared, timings=timings
             )
@@ -82,7 +83,7 @@ def find_nearest(
     else:
         codes = encoder.require_own(queries, "queries") if ready else encoder.hasher.encode(queries)
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
-        looked_at = _rows_for(snapshot, None, codes, allow, timings, probes, last.keep)
+        looked_at = _rows_for(snapshot, None, codes, allow, timings, probes, Wanted.by(funnel))
         parts = [funnel.nearest(looked_at, None, codes, allow, timings=timings)]
     found = join_parts(parts, last, snapshot.coded.spec)
     return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
@@ -121,6 +122,7 @@ def _in_cells(
     encode: Callable[..., tuple[Codes, Any]],
     funnel: Funnel,
     batch: Batch,
+    source: tuple[str, int],
     allow: Ids | None,
     timings: Timings | None,
     probes: int | None,
@@ -136,7 +138,7 @@ def _in_cells(
         if found is not None:
             return found
     since = time.perf_counter()
-    rows = rows_by_residuals(snapshot, batch, allow, probes, funnel.steps[-1].keep)
+    rows = rows_by_residuals(snapshot, batch, *source, allow, probes, Wanted.by(funnel))
     if rows is None:
         return None
     queries = rows.cells[0]
@@ -171,7 +173,7 @@ def _through_cell_lane(
         return None
     if not (isinstance(batch, np.ndarray) and batch.dtype == np.float32):
         return None
-    n_probes = probes_for(snapshot, len(batch), allow, probes)
+    n_probes = probes_for(snapshot, len(batch), allow, probes, Wanted.by(funnel))
     if n_probes is None:
         return None
     keep, k = funnel.first_keep(len(snapshot)), min(last.keep, len(snapshot))
@@ -190,11 +192,11 @@ def _rows_for(
     allow: Ids | None,
     timings: Timings | None,
     probes: int | None,
-    least: int,
+    wanted: Wanted,
 ) -> CollectionSnapshot | CellRows:
     """Return the rows that a batch of queries looks at: all, or those in cells."""
     since = time.perf_counter()
-    rows = rows_in_cells(snapshot, batch, codes, allow, probes, least)
+    rows = rows_in_cells(snapshot, batch, codes, allow, probes, wanted)
     if rows is None:
         return snapshot
     if timings is not None:

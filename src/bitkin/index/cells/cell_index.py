@@ -83,8 +83,8 @@ class CellIndex(RowIndex):
         per cell on.
     probes : int or "auto"
         Cells that a query looks into; `search` may be given another number. "auto" is 16; in a
-        collection whose cells lie around vectors it is as many as hold 0.98 of the nearest rows of
-        a sample, found together with the centres.
+        collection whose cells lie around vectors it is as many as hold 0.99 of the ten nearest rows
+        of a sample, found together with the centres, at least 4, and more for more neighbours.
     random_state : int or None
         The seed of the sample and of the first centres: the same rows and seed give the same cells.
 
@@ -286,7 +286,7 @@ class CellIndex(RowIndex):
             probes = max(some.shape[1] for some in cells)
             cells = [some[asked] for some in cells]
         elif allow is not None:
-            probes = probes_under_filter(probes, len(allow), len(snapshot))
+            probes = probes_under_filter(probes, snapshot.count_allowed(allow), len(snapshot))
         if _is_scanned(snapshot, len(queries), allow, probes) or (
             cells is None and _code_centres(snapshot) is None
         ):
@@ -401,7 +401,7 @@ class CellIndex(RowIndex):
             return found
         if allow is not None:
             if cells is None:
-                probes = probes_under_filter(probes, len(allow), len(snapshot))
+                probes = probes_under_filter(probes, snapshot.count_allowed(allow), len(snapshot))
             if _is_scanned(snapshot, len(queries), allow, probes):
                 return scan_nearest(snapshot, queries, k, allow)
         ready = self._rows_of(snapshot, allow)
@@ -540,7 +540,7 @@ def _is_scanned(snapshot: Snapshot, n_queries: int, allow: Ids | None, probes: i
     """Whether a filter leaves so few rows that all of them are compared."""
     if allow is None:
         return False
-    return scan_pays(len(allow), _probed_rows(snapshot, probes), n_queries)
+    return scan_pays(snapshot.count_allowed(allow), _probed_rows(snapshot, probes), n_queries)
 
 
 def _put_into_cells(snapshot: Snapshot, centres: Centres, maker: CellMaker, few: int) -> Snapshot:

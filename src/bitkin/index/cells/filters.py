@@ -12,7 +12,7 @@ _SCANNED_PER_PROBED = 16
 _QUERIES_PER_COPY = 100
 
 
-def probes_under_filter(probes: int, n_allowed: int, n_rows: int) -> int:
+def probes_under_filter(probes: int, n_allowed: int, n_rows: float) -> int:
     """Return how many cells to look into where `n_allowed` of `n_rows` rows may be found, to find
     the same share of the nearest as `probes` do of all rows.
 

@@ -6,7 +6,7 @@ Where vectors are known, cells around them lose less than cells around codes: of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ _HALVINGS = 4
 _FEWEST_GROUPS = 12  # of centres that are looked into, where there are as many
 _ROWS_PER_PIECE = 1 << 11
 _NUMBERS_AT_ONCE = 1 << 19  # of rows, and of their distances from centres: they stay in cache
-_ASKED, _ASKED_AT_ONCE, _NEAREST, _HELD = 512, 16, 10, 0.98  # where probes are measured
+_ASKED, _ASKED_AT_ONCE, _NEAREST, _HELD = 512, 16, 10, 0.99  # where probes are measured
 
 
 class VectorTiles(NamedTuple):
@@ -102,6 +102,18 @@ class VectorCentres:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what centres are; what was made of them is made again."""
+        return {some.name: getattr(self, some.name) for some in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # arrays come back as such that can be written, for which kernels would be compiled again
+        mean, spread = state["frame"]
+        state = {
+            **state, "vectors": read_only(state["vectors"]), "frame": Frame(read_only(mean), spread)
+        }  # fmt: skip
+        self.__dict__.update(state)
 
     @property
     def nbytes(self) -> int:
@@ -229,7 +241,7 @@ def find_vector_centres(
 
 
 def measure_probes(centres: VectorCentres, sample: FloatRows, seed: int) -> int:
-    """Return how many cells hold 0.98 of the nearest rows of some rows of a sample, given as
+    """Return how many cells hold 0.99 of the nearest rows of some rows of a sample, given as
     centres were found from it.
 
     Of the ten nearest of all rows about as many are in the sample as its share of them says: so far

@@ -47,6 +47,11 @@ class Snapshot:
         """Return the rows with these ids as a scan of so many queries takes them."""
         return allowed_stretches(self.segments, allow, n_queries)
 
+    def count_allowed(self, allow: Ids) -> int:
+        """Return how many rows that can be found have one of these ids, each counted once."""
+        masks = (allowed_rows(segment, allow) for segment in self.segments if segment.n)
+        return sum(int(np.bitwise_count(mask).sum()) for mask in masks)
+
     def ids(self) -> Ids:
         """Return all ids, ascending."""
         return merged_ids(self.segments)
