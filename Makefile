@@ -25,7 +25,7 @@ QUICK := tests/test_rooms.py tests/test_codes.py tests/test_checks.py tests/save
 NOT_QUICK := sequence_of_writes or any_split_of_the_rows or thousand_bits or angle_over_pi or \
 	without_a_compiler or errors_are_as_large_as_they_say or wide_codes
 
-.PHONY: demo test quick lint types bench soak coverage clean
+.PHONY: demo test quick lint types bench soak coverage clean warm-search warm-others
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,13 @@ demo: $(VENV)/.ready
 
 test: $(READY)
 	$(PYTEST)
+
+# Kernels that most tests need, compiled by one process instead of by every test process.
+warm-search: $(READY)
+	$(BIN)/bitkin warmup search collection multi bands cells --bits 64
+
+warm-others: $(READY)
+	$(BIN)/bitkin warmup wta minhash stream dedup classify --bits 64
 
 quick: $(READY)
 	$(PYTEST) -k "not ($(NOT_QUICK))" $(QUICK)
