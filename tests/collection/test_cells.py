@@ -37,7 +37,7 @@ UNIT = ProjectionHash(24, projection="random", normalize=True, random_state=0).f
 
 
 def in_cells(
-    n_cells: int = 9, probes: int = ALL, hasher: Any = HASHER, **options: Any
+    n_cells: int = 9, probes: int | str = ALL, hasher: Any = HASHER, **options: Any
 ) -> Collection:
     index = CellIndex(hasher.spec_, n_cells, probes=probes)
     return Collection.create(None, hasher, index=index, **options)
@@ -47,6 +47,14 @@ def tables_of(collection: Collection) -> list[CellTables]:
     store: Any = collection._open_store
     segments = store.snapshot.coded.segments
     return [s.tables for s in segments if isinstance(s.tables, CellTables)]
+
+
+def usual_probes_of(collection: Collection) -> int:
+    """How many cells hold the nearest rows, as was measured with the centres."""
+    centres = tables_of(collection)[0].centres
+    assert isinstance(centres, VectorCentres)
+    assert centres.probes is not None
+    return centres.probes
 
 
 def require_same(found: Any, expected: Any) -> None:
@@ -351,8 +359,7 @@ def test_cells_say_how_many_of_them_hold_the_nearest(metric: str) -> None:
         None, hasher, index=CellIndex(hasher.spec_, 40), metric=metric, oversample=100
     )
     collection.add(rows)
-    probes = tables_of(collection)[0].centres.probes  # type: ignore[union-attr]
-    assert probes is not None
+    probes = usual_probes_of(collection)
     assert 10 < probes < 40
     assert f"40 cells, probes={probes}" in repr(collection)
     truth = bitkin.evaluate.nearest(rows, queries, 10, metric=metric).ids
@@ -365,11 +372,9 @@ def test_cells_say_how_many_of_them_hold_the_nearest(metric: str) -> None:
     fewer = collection.search(queries, 10, probes=4).ids
     assert bitkin.evaluate.recall(fewer, truth) < 0.85
     # families that lie apart need few
-    apart = in_cells(20, "auto", hasher, metric=metric)  # type: ignore[arg-type]
+    apart = in_cells(20, "auto", hasher, metric=metric)
     apart.add(made_rows(600))
-    few = tables_of(apart)[0].centres.probes  # type: ignore[union-attr]
-    assert few is not None
-    assert few < 12
+    assert usual_probes_of(apart) < 12
     # a number that was given counts
     given = in_cells(20, 2, hasher, metric=metric)
     given.add(made_rows(600))
@@ -461,7 +466,7 @@ def test_more_neighbours_are_looked_for_in_more_cells() -> None:
     middles = 10 * rng.standard_normal((100, WIDTH))
     rows = (middles[np.arange(5000) % 100] + rng.standard_normal((5000, WIDTH))).astype(np.float32)
     queries = (middles + rng.standard_normal((100, WIDTH))).astype(np.float32)
-    collection = in_cells(100, "auto")  # type: ignore[arg-type]
+    collection = in_cells(100, "auto")
     collection.add(rows)
     for k in (10, 100):
         truth = bitkin.evaluate.nearest(rows, queries, k).ids

@@ -124,7 +124,7 @@ class CellIndex(RowIndex):
         self._wanted_probes: int | str = "auto"
         self._probes = USUAL_PROBES
         if not (isinstance(probes, str) and probes == "auto"):
-            self.probes = probes  # type: ignore[assignment]  # which checks it
+            self._wanted_probes = self._probes = _checked_probes(probes)
         self._seed = resolve_seed(random_state)
         self._ready: tuple[Snapshot, ReadyRows] | None = None
         self._lone: LoneSearch | None = None
