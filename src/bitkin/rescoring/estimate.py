@@ -38,20 +38,24 @@ from bitkin.arrays import Batch, Floats, Ids, Words
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.hashers.projection.sign_model import SignModel, buffer
 from bitkin.hashers.projection.statistics.centred_rows import CentredRows
+from bitkin.hashers.projection.statistics.sums import row_pieces
 from bitkin.hashers.projection.training import prepare_rows
 from bitkin.index.results import Neighbors
 from bitkin.io.vectors.columns import Columns
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.search.estimate import (
     ENTRIES,
+    LONG_ROW,
     NEAR_ROWS,
     SMALLEST_SQUARE,
     best_estimates_into,
     estimates_into,
     finish_queries_into,
+    multiply_rows_into,
     prepare_query_into,
+    sum_sizes_into,
 )
 from bitkin.rescoring.pair_distances import METRIC_CODES
 
@@ -61,7 +65,7 @@ Corrections = npt.NDArray[np.float32]
 NO_CORRECTIONS: Corrections = np.empty((0, 2), dtype=np.float32)
 LONGEST_ROOT = np.float32(2.0**-63)
 _FEW_NUMBERS = 1 << 14  # of rows, whose lengths take less time than cutting them into pieces
-_LONG_ROW = 1 << 12  # whose float32 sums are better left to BLAS
+_ROWS_AT_ONCE = 32  # multiplied together
 _PAIRS_PER_PIECE = 1 << 14  # scored by one thread at a time
 
 
@@ -118,7 +122,7 @@ class Scorer:
         """Return the codes of a batch and its corrections, float32 (n, 2); `first` is the number of
         its first row.
         """
-        projected = self.model.project(batch, name)
+        projected = self.model.project(batch, name, _multiply_rows)
         return self._pack_signs(projected), self._corrections(projected, batch, name, first)
 
     def usual_corrections(self, n_rows: int) -> Corrections | None:
@@ -139,7 +143,8 @@ class Scorer:
 
     def corrections(self, batch: Batch, name: str, first: int | Ids = 0) -> Corrections:
         """Return what `encode` does, without the codes; `first` may be the numbers of all rows."""
-        return self._corrections(self.model.project(batch, name), batch, name, first)
+        projected = self.model.project(batch, name, _multiply_rows)
+        return self._corrections(projected, batch, name, first)
 
     def _pack_signs(self, projected: Projections) -> Codes:
         """Return the codes of projected rows: their signs."""
@@ -156,17 +161,17 @@ class Scorer:
         self, projected: npt.NDArray[np.float32], batch: Batch, name: str, first: int | Ids
     ) -> Corrections:
         model = self.model
-        y = projected.astype(np.float64)
         hashed = prepare_rows(batch, model.normalize, name, first)
         # f = ‖y‖² / √(‖y‖₁‖y‖), with ‖x − μ‖² above the line for random directions.
         squares = CentredRows(hashed, self.mean).lengths_squared()
-        sums_of_sizes = np.abs(y).sum(axis=1)
-        sums_of_squares = np.square(y).sum(axis=1)
+        sums_of_sizes, sums_of_squares = np.empty((2, len(projected)))
+        sum_sizes_into(read_only(projected), sums_of_sizes, sums_of_squares)
         factor = _divide(
             squares if model.random else sums_of_squares,
             np.sqrt(sums_of_sizes) * sums_of_squares**0.25,
         )
-        lengths = _lengths(batch, name)
+        needs_lengths = model.normalize or self.metric == "cosine"
+        lengths = _lengths(batch, name) if needs_lengths else np.ones(len(projected))
         if model.normalize:  # x = r · u: inner products are r times those of u
             factor *= lengths
         if self.metric == "l2":
@@ -241,7 +246,7 @@ class Scorer:
         return (
             isinstance(batch, np.ndarray)
             and batch.shape[0] == 1
-            and batch.shape[1] <= _LONG_ROW
+            and batch.shape[1] <= LONG_ROW
             and bool(batch.dtype == np.float32)
             and not (self.model.normalize and self.metric == "l2")
         )
@@ -357,6 +362,18 @@ class Scorer:
         )
 
 
+def _multiply_rows(rows: Projections, components: Projections) -> Projections:
+    """Return the product of dense rows, each as it is in any other batch, so that equal rows get
+    equal estimates.
+    """
+    n_bits = components.shape[1]
+    product: Projections = buffer("product", (len(rows), n_bits), np.float32)
+    work = buffer("work", (_ROWS_AT_ONCE, n_bits), np.float32)
+    rows = np.ascontiguousarray(rows)
+    multiply_rows_into(read_only(rows), read_only(components), work, product)
+    return product
+
+
 def are_no_squares(corrections: Corrections) -> npt.NDArray[np.bool_]:
     """Tell which corrections of l2 are neither a square nor the root of a small one."""
     flags: npt.NDArray[np.bool_] = corrections[:, 0] < -LONGEST_ROOT
@@ -417,7 +434,15 @@ def _lengths(batch: Batch, name: str) -> Floats:
 
 
 def _times(batch: Batch, vector: Floats) -> Floats:
-    return CentredRows(batch, np.zeros(len(vector))).times(vector[:, None])[:, 0]
+    """Return the inner product of every row with a vector, by a sum of its own: BLAS takes rows
+    together, and rounds by which ones.
+    """
+    if not isinstance(batch, np.ndarray):
+        return CentredRows(batch, np.zeros(len(vector))).times(vector[:, None])[:, 0]
+    products = np.empty(len(batch))
+    for which in row_pieces(*batch.shape):
+        products[which] = np.einsum("ij,j->i", batch[which].astype(np.float64), vector)
+    return products
 
 
 def _divide(above: Floats, below: Floats | np.floating) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -33,6 +34,10 @@ _PACKED_AT_ONCE = 1 << 16
 """Numbers packed at a time: 256 KB, read three times, that a core's own cache holds beside what
 BLAS left there.
 """
+
+Floats32 = npt.NDArray[np.float32]
+Multiply = Callable[[Floats32, Floats32], Floats32]
+"""Dense rows, components -> their product, which the next product of this thread may overwrite."""
 
 _buffers = threading.local()
 _ONE_BLOCK = 16  # rows that are never worth cutting
@@ -146,10 +151,16 @@ class SignModel:
             offset: npt.NDArray[np.float64] = scaled @ self.components.astype(np.float64)
         return offset
 
-    def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
-        """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages."""
+    def project(
+        self, batch: Batch, name: str = "X", multiply: Multiply | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return what the signs are taken of: float32 (n, n_bits); `name` is for messages.
+
+        `multiply` multiplies dense rows in the place of BLAS, in whose last digits shows where in
+        a batch a row stands.
+        """
         out = np.empty((batch.shape[0], self.spec.n_symbols), dtype=np.float32)
-        self._fill(out, batch, name)
+        self._fill(out, batch, name, multiply or _multiply)
         return out
 
     def pack(self, projected: npt.NDArray[np.float32], words: npt.NDArray[np.uint64]) -> None:
@@ -162,10 +173,10 @@ class SignModel:
     def words(self, batch: Batch) -> npt.NDArray[np.uint64]:
         """Return packed codes: uint64 (n, words per row)."""
         words = np.zeros((batch.shape[0], self.spec.plane_words), dtype=WORD)
-        self._fill(words, batch, "X")
+        self._fill(words, batch, "X", _multiply)
         return words
 
-    def _fill(self, out: npt.NDArray[Any], batch: Batch, name: str) -> None:
+    def _fill(self, out: npt.NDArray[Any], batch: Batch, name: str, multiply: Multiply) -> None:
         """Write projections, or the signs of them packed to words, to the rows of `out`.
 
         The blocks in which that is done do not depend on the number of threads.
@@ -174,17 +185,30 @@ class SignModel:
         step = n_rows if n_rows <= _ONE_BLOCK else _block_rows(n_rows, n_bits)
         with threads.blas_in_one_thread():
             threads.run(
-                partial(self._fill_block, out, batch, name, step), range(0, n_rows, max(1, step))
+                partial(self._fill_block, out, batch, name, multiply, step),
+                range(0, n_rows, max(1, step)),
             )
 
     def _fill_block(
-        self, out: npt.NDArray[Any], batch: Batch, name: str, step: int, first: int
+        self,
+        out: npt.NDArray[Any],
+        batch: Batch,
+        name: str,
+        multiply: Multiply,
+        step: int,
+        first: int,
     ) -> None:
         """Do what `_fill` does for `step` rows from row `first` on."""
         stop = min(first + step, batch.shape[0])
         rows = batch if stop - first == batch.shape[0] else row_slice(batch, first, stop)
         with np.errstate(invalid="ignore", over="ignore"):  # looked for below
-            product = _product(prepare_rows(rows, self.normalize, name, first), self.components)
+            prepared: Any = prepare_rows(rows, self.normalize, name, first)
+            # products of sparse rows go feature by feature, whatever rows there are beside them
+            product = (
+                prepared @ self.components
+                if issparse(prepared)
+                else multiply(prepared, self.components)
+            )
             if out.dtype == WORD:
                 finite = pack_signs(product, self.offset, out[first:stop])
             else:
@@ -206,9 +230,9 @@ def _block_rows(n_rows: int, n_bits: int) -> int:
     return -(-n_rows // (2 * n_pairs))
 
 
-def _product(rows: Any, components: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    if rows.shape[0] == 1 or issparse(rows):
-        product: npt.NDArray[np.float32] = rows @ components
+def _multiply(rows: Floats32, components: Floats32) -> Floats32:
+    if len(rows) == 1:
+        product: Floats32 = rows @ components
         return product
     return np.matmul(
         rows, components, out=buffer("product", (len(rows), components.shape[1]), np.float32)

@@ -27,6 +27,7 @@ ENTRIES = 8 * 256  # of the tables of a word
 # Between these lengths a vector can be divided by its own after it was projected in float32.
 SHORT_QUERY, LONG_QUERY = 2.0**-60, 2.0**60
 SMALLEST_SQUARE = 2.0**-126  # float32 loses digits below
+LONG_ROW = 1 << 12  # features: the error of a longer sum in float32 would show
 
 _U1 = np.uint64(1)
 _BYTE = np.uint64(255)
@@ -77,6 +78,55 @@ def multiply_into(row, components, out):
     for j in range(whole, n_features):
         for c in range(n_bits):
             out[c] += row[j] * components[j, c]
+
+
+@kernel
+def multiply_rows_into(rows, components, work, out):
+    """float32[N, D], float32[D, C], work float32[B, C] -> float32[N, C].
+
+    A row gets the same numbers in whatever batch and place it comes: those of `multiply_into`, with
+    which longer rows are added up piece by piece. BLAS rounds by the place of a row in its block.
+    B rows at a time stay in the first-level cache with the components that they are multiplied by.
+    """
+    n_features, n_bits = components.shape
+    for first in range(0, rows.shape[0], work.shape[0]):
+        last = min(first + work.shape[0], rows.shape[0])
+        for r in range(first, last):
+            for c in range(n_bits):
+                out[r, c] = np.float32(0.0)
+        for start in range(0, n_features, LONG_ROW):
+            stop = min(start + LONG_ROW, n_features)
+            whole = stop - (stop - start) % 4
+            for r in range(last - first):
+                for c in range(n_bits):
+                    work[r, c] = np.float32(0.0)
+            for j in range(start, whole, 4):
+                for r in range(last - first):
+                    x_0, x_1 = rows[first + r, j], rows[first + r, j + 1]
+                    x_2, x_3 = rows[first + r, j + 2], rows[first + r, j + 3]
+                    for c in range(n_bits):
+                        work[r, c] += (x_0 * components[j, c] + x_1 * components[j + 1, c]) + (
+                            x_2 * components[j + 2, c] + x_3 * components[j + 3, c]
+                        )
+            for j in range(whole, stop):
+                for r in range(last - first):
+                    for c in range(n_bits):
+                        work[r, c] += rows[first + r, j] * components[j, c]
+            for r in range(last - first):
+                for c in range(n_bits):
+                    out[first + r, c] += work[r, c]
+
+
+@kernel
+def sum_sizes_into(projected, sizes, squares):
+    """float32[N, C] -> ‖y‖₁ and ‖y‖² of every row, float64[N] twice."""
+    for r in range(projected.shape[0]):
+        size, square = 0.0, 0.0
+        for c in range(projected.shape[1]):
+            number = abs(np.float64(projected[r, c]))
+            size += number
+            square += number * number
+        sizes[r], squares[r] = size, square
 
 
 @kernel
