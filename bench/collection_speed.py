@@ -1,14 +1,15 @@
 """What does a search with an exact answer at its end cost, at equal recall, beside HNSW and IVF?
 
-    python bench/collection_speed.py                          # four real sets and a made one
+    python bench/collection_speed.py                          # four real sets and two made ones
     python bench/collection_speed.py made_1m_128 --without hnswlib   # half an hour less
+    python bench/collection_speed.py made_100k_128 --targets 0.97
 
 One thread, CPU microseconds per query: lone queries, one call each, and batches of 100. Every
 method is built once, with its build time and the bytes that its search needs; for each target
 recall@10 it gets the quickest setting of its own knobs (probes and oversample; efSearch; nprobe)
 that reaches it, and all of them then search in turn. hnswlib and usearch take
-part where they are installed (`pip install 'bitkin[rivals]'`); the made set, a million rows, is
-real ones with noise.
+part where they are installed (`pip install 'bitkin[rivals]'`); the made sets, a hundred thousand
+and a million rows, are real ones with noise.
 
 The last lines count: in how many settings (set, recall, lone or batch) a rival is behind the best
 of ours that needs no more bytes, and by how much the others are ahead. A rival that is smaller than
@@ -24,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +41,7 @@ from _tiny import sized
 
 TARGETS = (0.95, 0.99)
 BATCH, LONE, ROUNDS = sized(100, 5), sized(20, 2), 9
-MADE, MADE_ROWS = "made_1m_128", sized(1_000_000, 500)
+MADE = {"made_100k_128": sized(100_000, 500), "made_1m_128": sized(1_000_000, 500)}
 
 
 @dataclass
@@ -54,8 +55,8 @@ class Built:
     """By target; none where no setting reaches it."""
 
 
-def made_set() -> RealSet:
-    """A million rows of 128 numbers: descriptors of real images, each with noise."""
+def made_set(name: str) -> RealSet:
+    """Many rows of 128 numbers: descriptors of real images, each with noise."""
     real = real_set("cifar10_gist960")
     rng = np.random.default_rng(0)
     columns = np.sort(rng.choice(real.rows.shape[1], min(128, real.rows.shape[1]), replace=False))
@@ -66,9 +67,9 @@ def made_set() -> RealSet:
         picked = base[rng.integers(0, len(base), n)]
         return np.asarray(picked + noise * rng.standard_normal(picked.shape, dtype=np.float32))
 
-    rows, queries = some(MADE_ROWS), some(sized(500, 20))
+    rows, queries = some(MADE[name]), some(sized(500, 20))
     truth = bitkin.evaluate.nearest(rows, queries, K).ids
-    return RealSet(MADE, "l2", rows, queries, truth)
+    return RealSet(name, "l2", rows, queries, truth)
 
 
 def recall_of(searcher: Searcher, data: RealSet, setting: Any) -> float:
@@ -76,13 +77,13 @@ def recall_of(searcher: Searcher, data: RealSet, setting: Any) -> float:
     return float(bitkin.evaluate.recall(found, data.truth[:500]))
 
 
-def built(method: Method, data: RealSet) -> Built:
+def built(method: Method, data: RealSet, targets: Sequence[float]) -> Built:
     start = time.process_time()
     searcher = method.build(data.rows, data.metric)
     seconds = time.process_time() - start
     reaching: dict[float, list[Any]] = {}
     for series in searcher.settings:
-        waiting = list(TARGETS)
+        waiting = sorted(targets)
         for setting in series:
             recall = recall_of(searcher, data, setting)
             while waiting and recall >= waiting[0]:
@@ -127,7 +128,7 @@ def searched(these: list[Built], data: RealSet, target: float) -> dict[str, dict
     return taken
 
 
-def compare(data: RealSet, without: list[str]) -> list[tuple[str, float]]:
+def compare(data: RealSet, targets: Sequence[float], without: list[str]) -> list[tuple[str, float]]:
     """Report one set; return for every rival and setting how much faster the best of ours is that
     needs no more bytes.
     """
@@ -139,7 +140,7 @@ def compare(data: RealSet, without: list[str]) -> list[tuple[str, float]]:
         if not method.there:
             report("left out", set=data.name, method=method.name, reason=f"no {method.needs}")
             continue
-        one = built(method, data)
+        one = built(method, data, targets)
         all_built.append(one)
         report(
             "built",
@@ -152,7 +153,7 @@ def compare(data: RealSet, without: list[str]) -> list[tuple[str, float]]:
             settings={str(target): setting for target, setting in one.settings.items()},
         )
     ratios = []
-    for target in TARGETS:
+    for target in sorted(targets):
         these = [one for one in all_built if target in one.settings]
         taken = searched(these, data, target)
         for one in these:
@@ -182,15 +183,17 @@ def compare(data: RealSet, without: list[str]) -> list[tuple[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="*", default=[*METRICS, MADE])
+    parser.add_argument("sets", nargs="*", default=[*METRICS, *MADE])
     parser.add_argument("--without", nargs="*", default=[], help="methods, by a part of their name")
+    parser.add_argument("--targets", nargs="*", type=float, default=TARGETS, help="of recall@10")
     given = parser.parse_args()
     bitkin.set_threads(1)
     faiss.omp_set_num_threads(1)
     report_machine(faiss=faiss.__version__)
     ratios: list[tuple[str, float]] = []
     for name in given.sets:
-        ratios += compare(made_set() if name == MADE else real_set(name), given.without)
+        data = made_set(name) if name in MADE else real_set(name)
+        ratios += compare(data, given.targets, given.without)
     for kind in sorted({kind for kind, _ in ratios}):
         ahead = np.array([ratio for of, ratio in ratios if of == kind])
         report(
