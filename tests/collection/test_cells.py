@@ -481,3 +481,24 @@ def test_queries_that_vanish_in_float32_are_refused_in_cells_too() -> None:
         collection.search(queries, 3)
     usual = made_rows(3, 1)
     require_same(collection.search(usual.astype(np.float64), 3), collection.search(usual, 3))
+
+
+@pytest.mark.parametrize("ids", ["int", "str"])
+def test_compact_keeps_cells_of_rows_that_are_all_there_and_finds_others_again(ids: str) -> None:
+    rows, queries = made_rows(600), made_rows(40, seed=1)
+    names: Any = [f"row {i:03}" for i in range(600)] if ids == "str" else np.arange(600) * 3
+    collection = in_cells(probes=2, ids=ids)
+    collection.add(rows, ids=names)
+    before, found = tables_of(collection)[0], collection.search(queries, 5)
+    collection.compact()
+    require_same(collection.search(queries, 5), found)
+    assert tables_of(collection)[0].centres is before.centres
+    collection.upsert(rows[:1], ids=names[:1])
+    collection.compact()
+    again = tables_of(collection)[0].centres
+    assert again is not before.centres
+    collection.remove(names[1:2])
+    collection.compact()
+    assert tables_of(collection)[0].centres is not again
+    assert collection.count() == 599
+    collection.verify()

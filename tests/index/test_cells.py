@@ -369,6 +369,23 @@ def test_rows_that_come_later_are_found_at_once_and_go_into_cells() -> None:
     assert after.n == 3000
 
 
+def test_compact_leaves_cells_as_they_are_where_no_row_came_or_went() -> None:
+    codes = families(1000)
+    index = filled(codes, 16, probes=2)
+    (before,) = tables_of(index)
+    found = index.search(codes[:30], 5)
+    index.compact()
+    (after,) = tables_of(index)
+    assert after.centres is before.centres
+    require_same(index.search(codes[:30], 5), found)
+    index.verify()
+    index.remove([3])
+    index.compact()
+    (last,) = tables_of(index)
+    assert last.centres is not before.centres
+    assert last.n == 999
+
+
 def test_rows_of_segments_that_are_full_are_all_in_cells() -> None:
     codes = families(2400, seed=4)
     index = filled(codes[:1500], 16)

@@ -31,7 +31,7 @@ from bitkin.index.cells.search import segments_of
 from bitkin.index.cells.tables import CellTables
 from bitkin.index.results import Neighbors
 from bitkin.index.rows.bitmap import Bitmap
-from bitkin.index.rows.growth import compact_if_sparse, in_one_segment, with_rows, without_ids
+from bitkin.index.rows.growth import compact_if_sparse, with_rows, without_ids
 from bitkin.index.rows.segment_slots import SegmentSlots
 from bitkin.index.rows.snapshot import Snapshot
 from bitkin.index.rows.stretches import Stretches, allowed_rows
@@ -377,7 +377,7 @@ class MemoryStore:
         changes.
         """
         now = self.snapshot
-        return _without_dead_rows(replace(now, coded=in_one_segment(now.coded)))
+        return _without_dead_rows(replace(now, coded=now.index.compacted(now.coded)))
 
     def copied(self) -> CollectionSnapshot:
         """Return what `packed` does for a copy, whose rows are in the same cells."""

@@ -99,6 +99,12 @@ class RowIndex(ABC):
         """
         return in_one_segment(snapshot)
 
+    def compacted(self, snapshot: Snapshot) -> Snapshot:
+        """Return the live rows of a snapshot in one segment, in order of id; what is worth making
+        again is left to `prepare`.
+        """
+        return in_one_segment(snapshot)
+
     def check_queries(
         self, queries: Codes, allow: npt.ArrayLike | None
     ) -> tuple[Snapshot, Ids | None]:
@@ -241,7 +247,7 @@ class RowIndex(ABC):
     def compact(self) -> None:
         """Give the space of removed codes back, and put all rows in order of id."""
         with self._writer:
-            self._snapshot = self.prepare(in_one_segment(self._snapshot))
+            self._snapshot = self.prepare(self.compacted(self._snapshot))
 
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest codes of every query, nearest first, ties by lower id.

@@ -22,7 +22,7 @@ from bitkin.index.cells.counting import count_in_cells
 from bitkin.index.cells.files import centres_from, require_sound_centres, tables_from, tensors_of
 from bitkin.index.cells.filters import probes_under_filter, scan_pays
 from bitkin.index.cells.lone import LoneSearch
-from bitkin.index.cells.packed import pack_cells, unpack_cells
+from bitkin.index.cells.packed import compact_cells, pack_cells, unpack_cells
 from bitkin.index.cells.search import CellSearch, ReadyRows, segments_of
 from bitkin.index.cells.tables import (
     CellMaker,
@@ -68,7 +68,7 @@ class CellIndex(RowIndex):
     frequent symbols of a cell's rows as its centre. Rows added later go to the cell of the nearest
     centre; some newest ones are in no cell yet and are compared with every query. A cell that grows
     to many times the usual size is split. Centres are found again when there are four times as many
-    rows, and by `compact()`.
+    rows, and by `compact()` where rows came or went since.
 
     Any number of threads may search while others add and remove, as in every index.
 
@@ -328,6 +328,12 @@ class CellIndex(RowIndex):
     def pack(self, snapshot: Snapshot) -> Snapshot:
         """Return the live rows of a snapshot, each in the cell that it was in."""
         return pack_cells(snapshot)
+
+    def compacted(self, snapshot: Snapshot) -> Snapshot:
+        """Return the live rows in one segment: in their cells where those were found for just these
+        rows, else in none, so that centres are found again.
+        """
+        return compact_cells(snapshot)
 
     @property
     def seed(self) -> int:

@@ -49,6 +49,23 @@ def pack_cells(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, segments=tuple(segments))
 
 
+def compact_cells(snapshot: Snapshot) -> Snapshot:
+    """Return the live rows in one segment; they stay in cells that would be found again as they
+    are: those of the very rows that are there, none of them removed or added since.
+    """
+    packed = in_one_segment(snapshot)
+    if len(snapshot.segments) != 1:
+        return packed
+    segment = snapshot.segments[0]
+    tables, n = segment.tables, len(snapshot)
+    if not isinstance(tables, CellTables):
+        return packed
+    if not segment.n == tables.n == tables.centres.n_rows == n:
+        return packed
+    # rows of a segment are in order of id already, so those of the tables are the same after it
+    return replace(packed, segments=(replace(packed.segments[0], tables=tables),))
+
+
 def unpack_cells(snapshot: Snapshot, maker: CellMaker) -> Snapshot:
     """Return the snapshot with runs of the rows whose cells were packed."""
     if not any(isinstance(segment.tables, PackedCells) for segment in snapshot.segments):
