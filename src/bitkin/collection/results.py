@@ -14,6 +14,8 @@ from bitkin.codes import Codes
 from bitkin.index.results import Hit, found_by_query, found_to_pandas
 from bitkin.timings import Timing, describe_stages
 
+_SHOWN_HITS = 3  # of the first query, where hits are printed
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
@@ -60,7 +62,13 @@ class Hits:
 
     def __repr__(self) -> str:
         n_queries, k = self.ids.shape
-        return f"Hits({n_queries:,} queries × {k:,}, {self.distances.dtype} distances)"
+        noun = "query" if n_queries == 1 else "queries"
+        shape = f"Hits({n_queries:,} {noun} × {k:,}, {self.distances.dtype} distances"
+        if n_queries == 0 or not self[0]:
+            return f"{shape})"
+        nearest = ", ".join(f"{hit.id!r} at {hit.distance:.4g}" for hit in self[0][:_SHOWN_HITS])
+        more = ", …" if k > _SHOWN_HITS or n_queries > 1 else ""
+        return f"{shape}: {nearest}{more})"
 
     def by_query(self) -> Iterator[list[Hit]]:
         """Yield what was found for every query, padding left out; the same as iterating."""
