@@ -64,6 +64,19 @@ def test_results_are_replaced_with_force_alone(folder: Path, run: Run) -> None:
     assert run("papers", "nystrom", "--quick", "--force", "--quiet").code == 0
 
 
+def test_figures_are_drawn_again_without_a_run(folder: Path, run: Run) -> None:
+    assert run("papers", "nystrom", "--quick", "--out", "here").code == 0
+    picture = folder / "here" / "nystrom" / "figure-1.png"
+    picture.unlink()
+    done = run("papers", "nystrom", "--redraw", "--out", "here")
+    assert (done.code, done.err) == (0, "")
+    assert "figure: here/nystrom/figure-1.png" in done.out
+    assert picture.is_file()
+    done = run("papers", "wta", "--redraw", "--out", "here")
+    assert done.code == 2
+    assert "must have results of wta, and here has none" in words(done.err)
+
+
 def test_wrong_usage_is_told(folder: Path, run: Run) -> None:
     done = run("papers", "nystrm", "--quick")
     assert done.code == 2

@@ -15,8 +15,8 @@ from bitkin.papers.report import (
 )
 
 RUN: dict[str, Any] = {
-    "quick": True, "minutes": 0.5, "bitkin": "0", "machine": "a machine", "cores": 2, "threads": 1,
-    "python": "3", "numpy": "2",
+    "quick": True, "minutes": 0.5, "processor_minutes": 0.4, "bitkin": "0", "machine": "a machine",
+    "cores": 2, "threads": 1, "python": "3", "numpy": "2",
 }  # fmt: skip
 
 

@@ -20,16 +20,19 @@ from bitkin.papers.report import PaperReport
 from bitkin.papers.visual_words import count_words
 
 SPARSE = "bow_fashion_300"
+TEXTS = "bow_fashion_100"  # in the place of texts
 TINY = DensifiedSizes(
-    rows=800, queries=100, runs=2, codes=(64, 128), alphabet_runs=1, n_bytes=16,
+    rows=800, queries=100, runs=2, codes=(64, 128), wide_codes=(128,), alphabet_runs=1,
+    swept_windows=(4, 16), n_bytes=16, learned_codes=64,
     learned_rows=300, tested_rows=200, learned_runs=1, features=(64, 128), costs=(1.0, 8.0),
-    n_ranks=8, pairs=6, pair_codes=4000,
+    n_ranks=8, pairs=6, pair_codes=4000, many_codes=256,
 )  # fmt: skip
 
 
 def new_experiment() -> DensifiedExperiment:
     data = PaperData(quick=True)
-    return DensifiedExperiment(data, data.find([SPARSE], "dwta"), TINY, [])
+    sets, texts = data.find([SPARSE], "dwta"), data.find([TEXTS], "dwta")
+    return DensifiedExperiment(data, sets, TINY, texts)
 
 
 @cache
@@ -61,7 +64,13 @@ def test_the_report_has_every_method_and_every_claim() -> None:
     tables = {table.name: table for table in report.tables}
     assert [row[1] for row in tables["retrieval"].rows] == list(METHODS)
     verdicts = {claim.name: claim.verdict for claim in report.claims}
-    assert len(verdicts) == 11
+    assert len(verdicts) == 14
+    by_alphabet = {row[:3] for row in tables["equal_bytes"].rows}
+    assert by_alphabet == {
+        *((SPARSE, K, method) for K in ("4", "16") for method in (WTA, OPTIMAL)),
+        *((TEXTS, "auto", method) for method in (WTA, OPTIMAL)),
+    }
+    assert {row[0] for row in tables["classification_by_r"].rows} == {SPARSE, TEXTS}
     assert verdicts["equal on dense rows"] == "holds"
     assert verdicts["ahead in retrieval"] == "holds"
     assert verdicts["empty codes grow with sparsity"] == "holds"

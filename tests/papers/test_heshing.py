@@ -102,7 +102,7 @@ def test_the_report_has_every_method_and_every_claim() -> None:
     tables = {table.name: table for table in report.tables}
     assert [row[0] for row in tables["flat_error"].rows] == list(METHODS)
     verdicts = {claim.name: claim.verdict for claim in report.claims}
-    assert len(verdicts) == 10
+    assert len(verdicts) == 11
     assert verdicts["Theorem 2"] == "holds"
     assert verdicts["below flat hashing, flat error"] == "holds"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bitkin.errors import CorruptFileError, InvalidInputError
-from bitkin.papers.pages import require_place, write_report
+from bitkin.papers.pages import draw_again, require_place, require_results, write_report
 from tests.papers.reports import RUN, small_report
 
 
@@ -104,3 +104,15 @@ def write_report_of_claims(folder: Path) -> None:
     from bitkin.papers.pages import _claims_part
 
     _claims_part(folder)
+
+
+def test_figures_are_drawn_again_from_results(tmp_path: Path) -> None:
+    write_report(small_report(), tmp_path, RUN)
+    picture = tmp_path / "nystrom" / "figure-1.png"
+    before = picture.read_bytes()
+    picture.unlink()
+    assert draw_again(tmp_path, "nystrom") == [picture]
+    assert picture.read_bytes() == before
+    require_results(tmp_path, ["nystrom"])
+    with pytest.raises(InvalidInputError, match=r"must have results of wta, and .* has none"):
+        require_results(tmp_path, ["nystrom", "wta"])

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 from bitkin import ProjectionHash
 from bitkin.papers.data import SHIPPED, PaperData
-from bitkin.papers.report import PaperReport
 from bitkin.papers.scores import RetrievalSplit
 from bitkin.papers.stream.experiment import (
     StreamExperiment,
@@ -34,50 +31,14 @@ def new_experiment() -> StreamExperiment:
     return StreamExperiment(data, data.find([SHIPPED], "stream"), TINY)
 
 
-@cache
-def ended() -> tuple[StreamExperiment, PaperReport]:
-    experiment = new_experiment()
-    for job in experiment.jobs():
-        job()
-    return experiment, experiment.report()
-
-
-def end(kind: str, method: str) -> float:
-    return ended()[0].scores.mean((kind, SHIPPED, 32, method, TINY.rows)).mean
-
-
-def test_codes_of_a_moving_rotation_lose_and_epochs_bring_them_back() -> None:
-    assert end(EMITTED, UNIFDIAG) < 0.9 * end(REENCODED, UNIFDIAG)
-    assert end(EPOCHS, UNIFDIAG) > 1.05 * end(EMITTED, UNIFDIAG)
-    # a rotation that stands still hardly loses
-    assert end(EMITTED, RANDROT) > 0.9 * end(REENCODED, RANDROT)
-    estimate = ended()[0].scores.mean(("estimate", SHIPPED, 32, UNIFDIAG)).mean
-    assert estimate > end(REENCODED, UNIFDIAG)
-
-
-def test_the_report_has_every_method_and_every_claim() -> None:
-    _, report = ended()
-    tables = {table.name: table for table in report.tables}
-    assert [row[1] for row in tables[EMITTED].rows][:-1] == list(METHODS)
-    verdicts = {claim.name: claim.verdict for claim in report.claims}
-    assert len(verdicts) == 11
-    assert verdicts["a uniform diagonal"] == "holds"
-    assert verdicts["OPAST converges"] != "not here"
-    assert verdicts["little memory"] == "holds"
-    assert verdicts["best, as emitted"] == "not here"
-    assert [claim.name for claim in report.timing_claims] == [
-        "quicker than OSH", "quicker than IsoHash",
-    ]  # fmt: skip
-
-
 def test_a_job_gives_the_same_numbers_again() -> None:
-    experiment, _ = ended()
-    again = new_experiment()
-    for job in again.jobs()[:2]:
-        job()
+    first, again = new_experiment(), new_experiment()
+    for experiment in (first, again):
+        for job in experiment.jobs()[:2]:
+            job()
     for kind in (EMITTED, REENCODED, EPOCHS):
         key = (kind, SHIPPED, 32, UNIFDIAG, TINY.rows)
-        assert again.scores.values(key) == experiment.scores.values(key)
+        assert again.scores.values(key) == first.scores.values(key) != []
 
 
 @pytest.mark.parametrize("method", [UNIFDIAG, RANDROT])

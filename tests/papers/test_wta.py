@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 from bitkin import BandIndex, Codes, WTAHash, distances
 from bitkin.papers.data import SHIPPED, PaperData
-from bitkin.papers.report import PaperReport
 from bitkin.papers.wta import patches
 from bitkin.papers.wta.experiment import ComparativeExperiment, ComparativeSizes, banded
-from bitkin.papers.wta.names import CODES, DEFAULT, EUCLIDEAN, ITQ, PIXELS, PLAIN, RIVALS, SIFT
+from bitkin.papers.wta.names import RIVALS
 from bitkin.papers.wta.spectral_hashing import SpectralHashing
 
 BAGS = ["bow_fashion_100", "bow_fashion_1000"]
@@ -26,52 +23,14 @@ def new_experiment() -> ComparativeExperiment:
     return ComparativeExperiment(data, data.find([SHIPPED], "wta"), data.find(BAGS, "wta"), TINY)
 
 
-@cache
-def ended() -> tuple[ComparativeExperiment, PaperReport]:
-    experiment = new_experiment()
-    for job in experiment.jobs():
-        job()
-    return experiment, experiment.report()
-
-
-def test_claims_hold_or_not_as_at_full_size() -> None:
-    scores = ended()[0].scores
-    for bits in TINY.bits:
-        plain, centred, itq = (
-            scores.mean(("map", SHIPPED, bits, which)).mean for which in (PLAIN, DEFAULT, ITQ)
-        )
-        assert centred > 1.1 * plain
-        assert itq > centred
-    few, many = (scores.mean(("accuracy", BAGS[0], n)).mean for n in TINY.features)
-    assert many > few + 0.1
-    euclidean, codes = (scores.mean(("error", SIFT, which)).mean for which in (EUCLIDEAN, CODES))
-    assert codes < euclidean + 0.02
-
-
-def test_the_report_has_every_rival_and_every_claim() -> None:
-    _, report = ended()
-    tables = {table.name: table for table in report.tables}
-    assert [row[1] for row in tables["retrieval"].rows][2:] == list(RIVALS)
-    assert len(tables[f"variants_{SHIPPED}"].rows) == 24
-    verdicts = {claim.name: claim.verdict for claim in report.claims}
-    assert len(verdicts) == 16
-    assert verdicts["stable under perturbations"] == "holds"
-    assert verdicts["Eq. 6"] == "holds"
-    assert verdicts["MinHash is a special case"] == "holds"
-    assert verdicts["degree p is WTA on products"] == "not here"
-    assert {figure.name for figure in report.figures} == {
-        "figure-2", "figure-3", "figure-3-banded", "figure-5",
-    }  # fmt: skip
-
-
 def test_a_job_gives_the_same_numbers_again() -> None:
-    experiment, _ = ended()
-    again = new_experiment()
-    for job in again.jobs()[1:4]:
-        job()
+    first, again = new_experiment(), new_experiment()
+    for experiment in (first, again):
+        for job in experiment.jobs()[1:4]:
+            job()
     for which in RIVALS[:3]:
         key = ("map", SHIPPED, 64, which)
-        assert again.scores.values(key) == experiment.scores.values(key)
+        assert again.scores.values(key) == first.scores.values(key) != []
 
 
 @pytest.mark.parametrize(("n_symbols", "bits"), [(64, 1), (32, 2), (17, 4), (7, 3)])
@@ -132,7 +91,3 @@ def test_monotone_changes_keep_plain_codes() -> None:
     X = np.random.default_rng(0).random((20, 30))
     hasher = WTAHash(64, 4, center=False).fit(X)
     assert hasher.encode(np.exp(3 * X)) == hasher.encode(X)
-
-
-def test_pixels_are_a_descriptor_too() -> None:
-    assert ended()[0].scores.mean(("error", PIXELS, EUCLIDEAN)).mean > 0.05

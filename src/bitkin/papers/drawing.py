@@ -26,6 +26,7 @@ _DASHES: tuple[Any, ...] = (
 _PANEL_INCHES = (3.6, 3.1)  # two side by side at half a page have letters of 8 pixels
 _LEGEND_INCHES = 0.3  # a line of the legend
 _DPI = 140
+_MOST_TICKS = 6  # with labels that do not touch; of more, the powers of ten are enough
 
 
 def draw_figure(figure: ResultFigure, path: Path) -> None:
@@ -78,14 +79,20 @@ def _draw_panel(axis: Any, panel: Panel, labels: list[str], handles: dict[str, A
     if panel.log_x:
         axis.set_xscale("log")
         ticks = sorted({x for curve in panel.curves if not curve.flat for x in curve.x})
-        if 0 < len(ticks) <= 8:
-            axis.set_xticks(ticks, [f"{x:g}" if x < 1e4 else f"{x:.0e}" for x in ticks])
+        if 0 < len(ticks) <= _MOST_TICKS:
+            axis.set_xticks(ticks, [_tick_label(x) for x in ticks])
             axis.minorticks_off()
     if panel.log_y:
         axis.set_yscale("log")
     axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.25, linewidth=0.6)
+    axis.set_axisbelow(True)
+
+
+def _tick_label(x: float) -> str:
+    """Return a short label: thousands as 10k."""
+    return f"{x:g}" if x < 1e4 else f"{x / 1e3:g}k"
 
 
 def _draw_curve(axis: Any, curve: Curve, place: int) -> Any:

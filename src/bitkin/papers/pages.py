@@ -23,7 +23,9 @@ from bitkin.papers.report import (
     DECIMALS,
     Cell,
     Claim,
+    Curve,
     MeanOfRuns,
+    Panel,
     PaperReport,
     ResultFigure,
     ResultTable,
@@ -54,6 +56,13 @@ def require_place(out: Path, names: Iterable[str], *, replace: bool) -> None:
     _split_page(out / CLAIMS)
 
 
+def require_results(out: Path, names: Iterable[str]) -> None:
+    """Raise unless the folder `out` has results of these papers."""
+    for name in names:
+        if not (out / name / RESULTS).is_file():
+            raise ArgumentError(f"must have results of {name}, and {out} has none.", "out")
+
+
 def write_report(report: PaperReport, out: Path, run: dict[str, Any]) -> Path:
     """Write all files of a report, and the page of all claims; return the page of the paper."""
     folder = out / report.paper
@@ -63,8 +72,6 @@ def write_report(report: PaperReport, out: Path, run: dict[str, Any]) -> Path:
         raise FileAccessError(f"{folder} cannot be made: {error.strerror}.") from error
     for table in report.tables + report.timings:
         _write_text(folder / f"{table.name}.csv", _as_csv(table))
-    for figure in report.figures + report.timing_figures:
-        draw_figure(figure, folder / f"{figure.name}.png")
     results = {
         "paper": report.paper,
         "settings": report.settings,
@@ -76,21 +83,51 @@ def write_report(report: PaperReport, out: Path, run: dict[str, Any]) -> Path:
     timed = {
         **run,
         "timings": [_as_json(table) for table in report.timings],
+        "figures": [_rounded(asdict(figure)) for figure in report.timing_figures],
         "claims": [asdict(claim) for claim in report.timing_claims],
     }
     for name, content in ((RESULTS, results), (RUN, timed)):
         _write_text(folder / name, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    draw_again(out, report.paper)
     page = out / f"{report.paper}.md"
     _replace_part(page, f"# {PAPERS[report.paper].title}", _page_part(report, run))
     _replace_part(out / CLAIMS, "# What became of every claim", _claims_part(out))
     return page
 
 
+def draw_again(out: Path, paper: str) -> list[Path]:
+    """Draw the figures of a paper from its results in the folder `out`, and return their files:
+    what a run does at its end.
+    """
+    drawn = []
+    for file in (RESULTS, RUN):
+        for figure in _read_json(out / paper / file).get("figures", ()):
+            path = out / paper / f"{figure['name']}.png"
+            draw_figure(_read_figure(figure), path)
+            drawn.append(path)
+    return drawn
+
+
+def _read_figure(stored: dict[str, Any]) -> ResultFigure:
+    panels = [
+        Panel(
+            **{
+                **panel,
+                "curves": tuple(Curve(**curve) for curve in panel["curves"]),
+                "bars": tuple(map(tuple, panel["bars"])),
+            }
+        )
+        for panel in stored["panels"]
+    ]
+    return ResultFigure(**{**stored, "panels": tuple(panels)})
+
+
 def _page_part(report: PaperReport, run: dict[str, Any]) -> str:
     size = "a quick run on what ships with the package" if run["quick"] else "a full run"
     lines = [
         f"Of {size}: bitkin {run['bitkin']}, {run['machine']}, Python {run['python']}, "
-        f"NumPy {run['numpy']}, {run['threads']} threads, {run['minutes']:.1f} minutes.",
+        f"NumPy {run['numpy']}, {run['threads']} threads, {run['minutes']:.1f} minutes, "
+        f"{run['processor_minutes']:.1f} of processor time.",
         "",
         *(f"- {name}: {_words(value)}" for name, value in report.settings.items()),
         *(f"- {note}" for note in report.notes),

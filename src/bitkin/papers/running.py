@@ -43,7 +43,7 @@ class PaperSteps:
     """The experiment of one paper with its data loaded, ready to be done."""
 
     def __init__(self, name: str, data: PaperData) -> None:
-        self._start = time.perf_counter()
+        self._start, self._worked = time.perf_counter(), time.process_time()
         self._quick = data.quick
         self._experiment: Experiment = importlib.import_module(PAPERS[name].module).experiment(data)
         self._jobs = self._experiment.jobs()
@@ -60,7 +60,8 @@ class PaperSteps:
             progress(number)
         report = self._experiment.report()
         minutes = (time.perf_counter() - self._start) / 60
-        page = write_report(report, out, _describe_run(minutes, quick=self._quick))
+        worked = (time.process_time() - self._worked) / 60
+        page = write_report(report, out, describe_run(minutes, worked, quick=self._quick))
         return PaperRun(report, page, minutes)
 
 
@@ -81,11 +82,14 @@ def run_paper(name: str, out: Path, data: PaperData) -> PaperRun:
     return PaperSteps(name, data).run(out)
 
 
-def _describe_run(minutes: float, *, quick: bool) -> dict[str, Any]:
-    """Return what may differ from run to run."""
+def describe_run(minutes: float, processor_minutes: float, *, quick: bool) -> dict[str, Any]:
+    """Return what may differ from run to run. The time of all processors tells how long a run is
+    where the machine does other things beside.
+    """
     return {
         "quick": quick,
         "minutes": round(minutes, 2),
+        "processor_minutes": round(processor_minutes, 2),
         "bitkin": __version__,
         "machine": _processor(),
         "cores": os.cpu_count(),

@@ -39,6 +39,12 @@ def papers(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder to write pages, tables and figures to.")
     ] = Path("bitkin-papers"),
+    redraw: Annotated[
+        bool,
+        typer.Option(
+            "--redraw", help="Draw figures again from the results in --out, and run nothing."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run the experiments of the papers that bitkin is made of, and say what became of their
@@ -56,9 +62,16 @@ def papers(
             "goes without --data: it takes what ships with bitkin.", param_hint="'--quick'"
         )
     from bitkin.papers.data import PaperData
-    from bitkin.papers.pages import require_place
+    from bitkin.papers.pages import draw_again, require_place, require_results
     from bitkin.papers.running import PaperSteps
 
+    if redraw:
+        with usage_errors():
+            require_results(out, names)
+        for name in names:
+            for figure in draw_again(out, name):
+                say(f"figure: {figure}")
+        return
     with usage_errors():
         require_place(out, names, replace=is_forced())
         sets = PaperData(data, quick=quick)

@@ -1,23 +1,30 @@
-"""Tables, figures and claims of DWTA, from what was measured."""
+"""What became of the claims of DWTA, from what was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.papers.dwta.names import ALPHABETS, LARGE, METHODS, OPTIMAL, RAW, ROTATION, WTA
+from bitkin.papers.dwta.names import (
+    ALPHABETS,
+    AUTO,
+    EQUAL_BYTES,
+    EQUAL_CODES,
+    LARGE,
+    OPTIMAL,
+    RAW,
+    ROTATION,
+    SIGNS,
+    WTA,
+)
+from bitkin.papers.dwta.tables import DensifiedTables
 from bitkin.papers.report import (
     Claim,
-    Curve,
     MeanOfRuns,
-    Panel,
     PaperReport,
-    ResultFigure,
-    ResultTable,
     grade,
 )
 from bitkin.papers.scores import Scores
@@ -41,9 +48,9 @@ def build_report(
             "sets": [*sets, *texts],
             "rows and queries of retrieval": f"up to {sizes['rows']:,} and {sizes['queries']:,}",
             "rows learned and tested": f"{sizes['learned_rows']:,} and {sizes['tested_rows']:,}",
-            "runs": f"{sizes['runs']} of retrieval, {sizes['alphabet_runs']} of R and of texts, "
+            "runs": f"{sizes['runs']} of retrieval, {sizes['alphabet_runs']} of R, "
             f"{sizes['learned_runs']} of classification",
-            "K": "4, and 16 where it says so; auto for texts",
+            "K": "4, and 16 or auto where it says so",
             "R": f"{LARGE} at equal codes; 4 to {LARGE} where it is swept",
             "C": [f"{cost:g}" for cost in sizes["costs"]],
             "seeds": f"0 to {sizes['runs'] - 1}",
@@ -53,15 +60,17 @@ def build_report(
             found.theorem_table(),
             found.retrieval_table("map", "retrieval", "mean average precision by label"),
             found.retrieval_table("at 100", "retrieval_at_100", "precision of the first 100"),
-            found.alphabet_table("equal codes"),
-            found.alphabet_table("equal bytes"),
+            found.kernel_table(),
+            found.alphabet_table(EQUAL_CODES),
+            found.alphabet_table(EQUAL_BYTES),
             found.classification_table(),
+            found.learned_table(),
             *((found.text_table(),) if texts else ()),
         ),
         figures=(found.figure_5(), found.figure_6()),
         claims=found.claims(),
         timings=(found.time_table(),),
-        timing_claims=(found.cost_claim(),),
+        timing_claims=(found.cost_claim(), found.speed_claim()),
         notes=(
             "Relevant to a query are the rows of its label, as in the paper.",
             "C is chosen on a quarter of the rows learned from, for every run, method and number "
@@ -72,195 +81,8 @@ def build_report(
     )
 
 
-class DensifiedFindings:
+class DensifiedFindings(DensifiedTables):
     """What was measured, with the words to say it."""
-
-    def __init__(
-        self,
-        scores: Scores,
-        sets: list[str],
-        texts: list[str],
-        sizes: dict[str, Any],
-        ranks: dict[str, npt.NDArray[np.int64]],
-    ) -> None:
-        self.scores, self.sets, self.texts, self.ranks = scores, sets, texts, ranks
-        self.codes: tuple[int, ...] = sizes["codes"]
-        self.features: tuple[int, ...] = sizes["features"]
-        self.middle: int = self.codes[len(self.codes) // 2]
-        self.n_bytes: int = sizes["n_bytes"]
-
-    # Tables.
-
-    def sparsity_table(self) -> ResultTable:
-        """Return figure 4."""
-        return ResultTable(
-            "sparsity",
-            "Figure 4: zeros among the counts, and empty windows among the codes; beside them what "
-            "`theory.empty_share` expects of rows with so many nonzeros.",
-            ("set", "zeros", "empty, K = 4", "expected", "empty, K = 16", "expected, K = 16"),
-            tuple(
-                (
-                    one,
-                    self._mean(("zeros", one)),
-                    *(
-                        self._mean((kind, one, window))
-                        for window in (4, 16)
-                        for kind in ("empty", "expected empty")
-                    ),
-                )
-                for one in self.sets
-            ),
-        )
-
-    def theorem_table(self) -> ResultTable:
-        """Return Theorem 1 on pairs of real rows."""
-        return ResultTable(
-            "theorem",
-            "Theorem 1: how often codes (K = 4, R = 65,536) of two rows meet, means over random "
-            "pairs, beside the kernels; and the mean distance from the good kernel, pair by pair.",
-            (
-                "set", "k_good", "k_wta", *(f"{method} meets" for method in METHODS),
-                *(f"{method} from k_good" for method in METHODS),
-            ),
-            tuple(
-                (
-                    one,
-                    self._mean(("good kernel", one)),
-                    self._mean(("plain kernel", one)),
-                    *(self._mean(("meeting", one, method)) for method in METHODS),
-                    *(self._mean(("from good", one, method)) for method in METHODS),
-                )
-                for one in self.sets
-            ),
-        )  # fmt: skip
-
-    def retrieval_table(self, kind: str, name: str, what: str) -> ResultTable:
-        """Return retrieval at equal numbers of codes."""
-        columns = [(4, n) for n in self.codes] + [(16, self.middle)]
-        return ResultTable(
-            name,
-            f"Retrieval at equal numbers of codes, {what}; R = {LARGE} for densified codes, which "
-            "then take four times the bytes of plain ones at K = 4, twice at K = 16.",
-            ("set", "method", *(f"K = {window}, {n} codes" for window, n in columns)),
-            tuple(
-                (
-                    one,
-                    method,
-                    *(self.scores.mean((kind, one, window, n, method)) for window, n in columns),
-                )
-                for one in self.sets
-                for method in METHODS
-            ),
-        )
-
-    def alphabet_table(self, kind: str) -> ResultTable:
-        """Return what R does."""
-        size = f"{self.middle} codes" if kind == "equal codes" else f"{self.n_bytes} bytes"
-        return ResultTable(
-            kind.replace(" ", "_"),
-            f"Mean average precision by R at {kind}, {size}, K = 4, optimal densification.",
-            ("set", WTA, *(f"R = {alphabet}" for alphabet in ALPHABETS)),
-            tuple(
-                (one, *(self.scores.mean((kind, one, which)) for which in (WTA, *ALPHABETS)))
-                for one in self.sets
-            ),
-        )
-
-    def classification_table(self) -> ResultTable:
-        """Return figure 5 as a table."""
-        rows: list[tuple[Any, ...]] = []
-        for one in self.sets:
-            rows += [
-                (one, method, *(self._accuracy(one, n, method) for n in self.features))
-                for method in METHODS
-            ]
-            raw = self.scores.mean(("accuracy", one, RAW))
-            rows.append((one, RAW, *(raw for _ in self.features)))
-        return ResultTable(
-            "classification",
-            f"Figure 5: accuracy of a linear SVM on one-hot codes, K = 4, R = {LARGE}.",
-            ("set", "method", *(f"{n:,} codes" for n in self.features)),
-            tuple(rows),
-        )
-
-    def text_table(self) -> ResultTable:
-        """Return retrieval of texts."""
-        return ResultTable(
-            "texts",
-            f"Texts: mean average precision by label at equal numbers of codes, R = {LARGE}, with "
-            'K = 4 and with the window that `window="auto"` chooses.',
-            ("set", "K", "empty", "method", *(f"{n} codes" for n in self.codes)),
-            tuple(
-                (
-                    one,
-                    " / ".join(
-                        f"{self._mean(('window', one, w, n, method)):.0f}" for n in self.codes
-                    )
-                    + (" (auto)" if w == "auto" else ""),
-                    " / ".join(
-                        f"{self._mean(('empty', one, w, n, method)):.0%}" for n in self.codes
-                    ),
-                    method,
-                    *(self.scores.mean(("map", one, w, n, method)) for n in self.codes),
-                )
-                for one in self.texts
-                for w in (4, "auto")
-                for method in METHODS
-            ),
-        )
-
-    def time_table(self) -> ResultTable:
-        """Return what densification costs."""
-        return ResultTable(
-            "seconds",
-            "Processor seconds to encode all rows, 256 codes, K = R = 4, medians.",
-            ("set", *METHODS),
-            tuple((one, *(self._seconds(one, method) for method in METHODS)) for one in self.sets),
-        )
-
-    # Figures.
-
-    def figure_5(self) -> ResultFigure:
-        """Return accuracy against the number of codes."""
-        panels = []
-        for one in self.sets:
-            curves = [
-                Curve.of_means(
-                    method, self.features, [self._accuracy(one, n, method) for n in self.features]
-                )
-                for method in METHODS
-            ]
-            raw = self._mean(("accuracy", one, RAW))
-            curves.append(Curve(RAW, (0.0,), (raw,), flat=True))
-            panels.append(Panel(one, "number of hashes", "accuracy", tuple(curves), log_x=True))
-        return ResultFigure(
-            "figure-5",
-            "Figure 5: accuracy of a linear SVM on codes against the number of codes; the line "
-            "without marks is one on the bags as they are.",
-            tuple(panels),
-        )
-
-    def figure_6(self) -> ResultFigure:
-        """Return precision against recall."""
-        panels = []
-        for one in self.sets:
-            curves = []
-            for n in self.codes:
-                for method in (WTA, OPTIMAL):
-                    key = (one, 4, n, method)
-                    places = range(len(self.ranks[one]))
-                    recall = tuple(self._mean(("recall", *key, place)) for place in places)
-                    precision = tuple(self._mean(("precision", *key, place)) for place in places)
-                    curves.append(Curve(f"{method}, {n} codes", recall, precision))
-            panels.append(Panel(one, "Recall", "Precision", tuple(curves)))
-        return ResultFigure(
-            "figure-6",
-            "Figure 6: precision against recall at equal numbers of codes, K = 4, means of all "
-            "runs.",
-            tuple(panels),
-        )
-
-    # Claims.
 
     def claims(self) -> tuple[Claim, ...]:
         """Return what became of the paper's claims."""
@@ -273,6 +95,8 @@ class DensifiedFindings:
             self._reduction(),
             self._bytes(),
             self._classification(),
+            self._gap_of_machines(),
+            self._more_is_better(),
             self._beats_raw(),
             self._climbing(),
             self._rotation(),
@@ -281,7 +105,7 @@ class DensifiedFindings:
 
     def cost_claim(self) -> Claim:
         """Return what densification costs."""
-        ratios = {one: self._seconds(one, OPTIMAL) / self._seconds(one, WTA) for one in self.sets}
+        ratios = {one: self.seconds(one, OPTIMAL) / self.seconds(one, WTA) for one in self.sets}
         worst = max(ratios, key=lambda one: ratios[one])
         return Claim(
             "densification costs little",
@@ -294,11 +118,27 @@ class DensifiedFindings:
             "filling most of the windows shows.",
         )
 
+    def speed_claim(self) -> Claim:
+        """Return what signs of random projections cost."""
+        ratios = {one: self.seconds(one, SIGNS) / self.seconds(one, WTA) for one in self.sets}
+        return Claim(
+            "quicker than signs of random projections",
+            "WTA is much faster than signs of random projections: many codes in one pass over a "
+            "row.",
+            "section 1, no figure",
+            "256 signs take "
+            + ", ".join(f"{ratio:.1f} × on {one}" for one, ratio in ratios.items())
+            + " what 256 codes do",
+            grade(holds=min(ratios.values()) > 2, in_part=max(ratios.values()) > 1),
+            "A sign sees all nonzeros of a row, a window its K; windows cut out of one permutation "
+            "share a pass.",
+        )
+
     def _empty(self) -> Claim:
-        shares = [self._mean(("empty", one, 4)) for one in self.sets]
-        zeros = [self._mean(("zeros", one)) for one in self.sets]
+        shares = [self.mean(("empty", one, 4)) for one in self.sets]
+        zeros = [self.mean(("zeros", one)) for one in self.sets]
         apart = max(
-            abs(self._mean(("empty", one, window)) - self._mean(("expected empty", one, window)))
+            abs(self.mean(("empty", one, window)) - self.mean(("expected empty", one, window)))
             for one in self.sets
             for window in (4, 16)
         )
@@ -314,8 +154,8 @@ class DensifiedFindings:
         )
 
     def _theorem(self) -> Claim:
-        apart = max(self._mean(("from good", one, OPTIMAL)) for one in self.sets)
-        plain = [self._mean(("from good", one, WTA)) for one in self.sets]
+        apart = max(self.mean(("from good", one, OPTIMAL)) for one in self.sets)
+        plain = [self.mean(("from good", one, WTA)) for one in self.sets]
         return Claim(
             "Theorem 1",
             "Densified codes meet with the probability k_good: empty windows add nothing.",
@@ -327,7 +167,7 @@ class DensifiedFindings:
         )
 
     def _dense(self) -> Claim:
-        same = min(self._mean(("same on dense", one)) for one in self.sets)
+        same = min(self.mean(("same on dense", one)) for one in self.sets)
         return Claim(
             "equal on dense rows",
             "Where no window is empty, densified codes equal plain ones.",
@@ -354,12 +194,12 @@ class DensifiedFindings:
         empty = [
             gain.mean
             for (one, _), gain in gains.items()
-            if self._mean(("empty", one, 4)) > _MANY_EMPTY
+            if self.mean(("empty", one, 4)) > _MANY_EMPTY
         ]
         others = [
             gain.mean
             for (one, _), gain in gains.items()
-            if self._mean(("empty", one, 4)) <= _MANY_EMPTY
+            if self.mean(("empty", one, 4)) <= _MANY_EMPTY
         ]
         parts = [
             f"{np.mean(values):.3f} × where {words} than half of the windows are empty"
@@ -397,14 +237,8 @@ class DensifiedFindings:
         )
 
     def _reduction(self) -> Claim:
-        losses = [
-            self.scores.ratio(("equal codes", one, 16), ("equal codes", one, LARGE)).mean
-            for one in self.sets
-        ]
-        smallest = [
-            self.scores.ratio(("equal codes", one, 4), ("equal codes", one, LARGE)).mean
-            for one in self.sets
-        ]
+        losses = [self._of_large(one, 16) for one in self.sets]
+        smallest = [self._of_large(one, 4) for one in self.sets]
         return Claim(
             "reducing modulo R costs little",
             "Reducing codes modulo R suffices, at the cost of small random collisions.",
@@ -415,12 +249,16 @@ class DensifiedFindings:
             "A small R lets different borrowed codes meet by chance.",
         )
 
+    def _of_large(self, one: str, alphabet: int) -> float:
+        keys = ((EQUAL_CODES, one, 4, OPTIMAL, R) for R in (alphabet, LARGE))
+        return self.scores.ratio(*keys).mean
+
     def _bytes(self) -> Claim:
         parts, good = [], []
         for one in self.sets:
-            scores = {which: self._mean(("equal bytes", one, which)) for which in ALPHABETS}
+            scores = {R: self.mean((EQUAL_BYTES, one, 4, OPTIMAL, R)) for R in ALPHABETS}
             best = max(scores, key=lambda which: scores[which])
-            plain = self._mean(("equal bytes", one, WTA))
+            plain = self.mean((EQUAL_BYTES, one, 4, WTA, 4))
             large = scores[LARGE] / plain
             parts.append(
                 f"{one}: best R = {best} {scores[best] / plain:.3f}, R = {LARGE} {large:.3f}"
@@ -437,23 +275,23 @@ class DensifiedFindings:
             "power of two that holds a window.",
         )
 
-    def _accuracy(self, one: str, n: int, method: str) -> MeanOfRuns:
-        return self.scores.mean(("accuracy", one, n, method))
-
-    def _classification(self) -> Claim:
-        gains = {
+    def _classified(self) -> dict[tuple[str, int], MeanOfRuns]:
+        """Return the gain of densified over plain codes in classification."""
+        return {
             (one, n): self.scores.gain(("accuracy", one, n, OPTIMAL), ("accuracy", one, n, WTA))
             for one in self.sets
             for n in self.features
         }
+
+    def _classification(self) -> Claim:
+        gains = self._classified()
         wins = [gain.mean + (gain.error or 0) >= 0 for gain in gains.values()]
         best = max(gains, key=lambda key: gains[key].mean)
         worst = min(gains, key=lambda key: gains[key].mean)
         mean = float(np.mean([gain.mean for gain in gains.values()]))
         return Claim(
             "ahead in classification",
-            "Densified WTA is ahead of WTA in classification at every number of codes, the more so "
-            "the larger the dictionary.",
+            "Densified WTA is ahead of WTA in classification at every number of codes.",
             "Figure 5, all sets",
             f"not below in {sum(wins)} of {len(wins)} cases; {100 * mean:+.1f} points on average, "
             f"{100 * gains[best].mean:+.1f} at best ({best[0]}, {best[1]:,} codes), "
@@ -463,10 +301,48 @@ class DensifiedFindings:
             "less than a distance does.",
         )
 
+    def _gap_of_machines(self) -> Claim:
+        found = self._classified()
+        gains = [float(np.mean([found[one, n].mean for n in self.features])) for one in self.sets]
+        rising = sum(after >= before for before, after in pairwise(gains))
+        return Claim(
+            "the gap grows with sparsity, classification",
+            "The gain in classification grows with the dictionary.",
+            "Figure 5",
+            "points, from the smallest dictionary on: "
+            + ", ".join(f"{100 * gain:+.1f}" for gain in gains),
+            grade(holds=rising == len(gains) - 1, in_part=gains[-1] > gains[0]),
+            "As in retrieval: the more windows are empty, the more there is to gain, until hardly "
+            "a donor is left.",
+        )
+
+    def _more_is_better(self) -> Claim:
+        few, many = self.features[0], self.features[-1]
+        by_codes = {
+            (one, method): self.accuracy(one, many, method).mean
+            - self.accuracy(one, few, method).mean
+            for one in self.sets
+            for method in (WTA, OPTIMAL)
+        }
+        by_words = [self.accuracy(one, many, OPTIMAL).mean for one in self.sets]
+        return Claim(
+            "more codes and more words are better",
+            "Accuracy rises with the number of codes and with the dictionary.",
+            "Figure 5",
+            f"from {few:,} to {many:,} codes {100 * min(by_codes.values()):+.1f} to "
+            f"{100 * max(by_codes.values()):+.1f} points; {many:,} densified codes, from the "
+            "smallest dictionary on: " + ", ".join(f"{accuracy:.3f}" for accuracy in by_words),
+            grade(
+                holds=min(by_codes.values()) > 0 and by_words == sorted(by_words),
+                in_part=max(by_codes.values()) > 0,
+            ),
+            "In line with both papers.",
+        )
+
     def _beats_raw(self) -> Claim:
         n = self.features[-1]
         gains = {
-            one: self._mean(("accuracy", one, n, OPTIMAL)) - self._mean(("accuracy", one, RAW))
+            one: self.mean(("accuracy", one, n, OPTIMAL)) - self.mean(("accuracy", one, RAW))
             for one in self.sets
         }
         shown = ", ".join(f"{100 * gain:+.1f} on {one}" for one, gain in gains.items())
@@ -483,10 +359,10 @@ class DensifiedFindings:
     def _climbing(self) -> Claim:
         n = self.features[-1]
         last, before = self.sets[-1], self.sets[-2] if len(self.sets) > 1 else self.sets[-1]
-        codes = self._mean(("accuracy", last, n, OPTIMAL)) - self._mean(
+        codes = self.mean(("accuracy", last, n, OPTIMAL)) - self.mean(
             ("accuracy", before, n, OPTIMAL)
         )
-        raw = self._mean(("accuracy", last, RAW)) - self._mean(("accuracy", before, RAW))
+        raw = self.mean(("accuracy", last, RAW)) - self.mean(("accuracy", before, RAW))
         return Claim(
             "gains keep climbing",
             "From 5,000 to 10,000 words bags gain nothing, and densified codes do.",
@@ -519,10 +395,10 @@ class DensifiedFindings:
     def _texts(self) -> Claim:
         (one,), n = self.texts, self.codes[-1]
         auto, fixed, plain = (
-            self._mean(("map", one, window, n, method))
-            for window, method in (("auto", OPTIMAL), (4, OPTIMAL), (4, WTA))
+            self.mean(("map", one, window, n, method))
+            for window, method in ((AUTO, OPTIMAL), (4, OPTIMAL), (4, WTA))
         )
-        empty = self._mean(("empty", one, 4, n, OPTIMAL))
+        empty = self.mean(("empty", one, 4, n, OPTIMAL))
         return Claim(
             "very sparse rows",
             "Densification makes codes informative irrespective of the sparsity.",
@@ -533,9 +409,3 @@ class DensifiedFindings:
             "The kernel is right at any sparsity, but with hardly a filled window there is hardly "
             "anything to borrow: K must grow with sparsity.",
         )
-
-    def _seconds(self, one: str, method: str) -> float:
-        return float(np.median(self.scores.values(("encode", one, method))))
-
-    def _mean(self, key: Hashable) -> float:
-        return self.scores.mean(key).mean

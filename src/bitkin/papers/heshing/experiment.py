@@ -54,12 +54,12 @@ _TREE = {HESHING: True, HIESVM: True, FLATHASH: False, FLATHASH_TOTAL: False, MS
 class HashedTreeSizes:
     """How much of everything."""
 
-    seeds: int = 3
+    seeds: int = 5
     low_bits: int = 11
     high_bits: int = 16
-    curve_bits: tuple[int, ...] = (10, 12, 14, 16, 18)
-    curve_seeds: int = 2
-    components: int = 100
+    curve_bits: tuple[int, ...] = (10, 12, 14, 16, 18, 21)
+    curve_seeds: int = 3
+    components: int = 500
     most_bits: int = 23
     """Of the tables that stand for machines without hashing."""
     learned_rows: int | None = None
@@ -93,6 +93,7 @@ class HashedTreeExperiment:
         self.data, self.sets, self.curves, self.sizes = data, sets, curves, sizes
         self.scores = Scores()
         self._alphas: dict[tuple[str, bool], float] = {}
+        self._by_row: dict[Any, dict[str, Any]] = {}
 
     def jobs(self) -> list[Job]:
         """Return the steps."""
@@ -132,6 +133,9 @@ class HashedTreeExperiment:
         data, (n, m) = self.data.tree(name), self._rows(name)
         machine = self._machine(name, method, seed).fit(data.X[:n], data.y[:n])
         self._add_errors(("table", name, method), name, machine, m)
+        if method == HESHING:
+            for rival in (FLATHASH, FLATHASH_TOTAL):
+                self._add_row_error(("table", name, rival), ("table", name, HESHING))
         # a machine without hashing has a weight per feature and class, or node
         nodes = {MSVM: data.taxonomy.n_classes, HIESVM: data.taxonomy.n_nodes - 1}
         n_bytes = 4 * data.X.shape[1] * nodes[method] if method in nodes else machine.n_bytes
@@ -142,14 +146,25 @@ class HashedTreeExperiment:
         for method in (HESHING, FLATHASH):
             machine = self._hashed(name, method, 2**bits, seed).fit(data.X[:n], data.y[:n])
             self._add_errors(("curve", name, bits, method), name, machine, m)
+        key = "curve", name, bits
+        self._add_row_error((*key, FLATHASH), (*key, HESHING))
 
     def _add_errors(self, key: Any, name: str, machine: TreeMachine, m: int) -> None:
         data = self.data.tree(name)
         predicted = machine.predict(data.X_test[:m])
         paths, true = data.taxonomy.class_paths, data.y_test[:m]
-        self.scores.add(("flat", *key), float((predicted != true).mean()))
         heights = (paths[predicted] != paths[true]).sum(axis=1)
-        self.scores.add(("hierarchical", *key), float(heights.mean()))
+        self._by_row[key] = {"flat": predicted != true, "hierarchical": heights}
+        for kind, errors in self._by_row[key].items():
+            self.scores.add((kind, *key), float(errors.mean()))
+
+    def _add_row_error(self, key: Any, other: Any) -> None:
+        """Add the standard error that a difference has because there are only so many test rows,
+        which are the same for all seeds.
+        """
+        for kind, errors in self._by_row[key].items():
+            apart = errors.astype(np.float64) - self._by_row[other][kind]
+            self.scores.add(("rows", kind, *key), float(apart.std() / np.sqrt(len(apart))))
 
     def _machine(self, name: str, method: str, seed: int) -> TreeMachine:
         data, (n, _) = self.data.tree(name), self._rows(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -30,8 +30,10 @@ from bitkin.papers.nystrom.names import (
     PAPER_NON_UNIFORM,
     PAPER_UNIFORM,
     RANDOM,
+    SWEPT,
     UNIFORM,
 )
+from bitkin.papers.nystrom.sizes import NystromSizes, Sweep
 from bitkin.papers.report import PaperReport
 from bitkin.papers.scores import Job, RetrievalSplit, Scores
 from bitkin.randomness import Draws
@@ -42,25 +44,10 @@ _N_TRUE = 3  # matches per query in the re-ranking protocol: "usually 2 or 3" in
 _N_CANDIDATES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class NystromSizes:
-    """How much of everything."""
-
-    rows: int = 20_000
-    queries: int = 1000
-    runs: int = 5
-    bits: tuple[int, ...] = (16, 32, 64, 128, 256)
-    sweep_bits: int = 32
-    samples: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1)
-    features: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.4)
-    bound_rows: int = 6000
-    bound_bits: int = 64
-    timed_rounds: int = 5
-
-
 QUICK = NystromSizes(
-    rows=3000, queries=400, runs=2, bits=(16, 32, 64), samples=(0.02, 0.05, 0.1),
-    features=(0.05, 0.1, 0.3), bound_rows=1000, bound_bits=32, timed_rounds=3,
+    rows=3000, queries=400, runs=2, bits=(16, 64),
+    sweeps=(Sweep(32, samples=(0.02, 0.05, 0.1), features=(0.05, 0.1, 0.3)),),
+    bound_rows=1000, bound_bits=32, timed_rounds=3,
 )  # fmt: skip
 
 
@@ -90,19 +77,21 @@ class NystromExperiment:
                     for method in figure_1_methods(0.05, 0.3)
                 ]
                 steps += [
-                    partial(self._sweep, name, seed, axis, share)
-                    for axis, shares in self._axes()
+                    partial(self._sweep, name, seed, sweep.bits, axis, share)
+                    for sweep in self.sizes.sweeps
+                    for axis, shares in sweep.axes.items()
                     for share in shares
+                ]
+                steps += [
+                    partial(self._sweep_fixed, name, seed, sweep.bits)
+                    for sweep in self.sizes.sweeps
                 ]
             steps += [partial(self._bound, name), partial(self._time, name)]
         return steps
 
     def report(self) -> PaperReport:
         """Return tables, figures and claims."""
-        return build_report(self.scores, self.sets, asdict(self.sizes), self.data.left_out)
-
-    def _axes(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
-        return ("samples", self.sizes.samples), ("features", self.sizes.features)
+        return build_report(self.scores, self.sets, self.sizes, self.data.left_out)
 
     def _split_of(self, name: str, seed: int) -> tuple[RetrievalSplit, Any]:
         """Return rows and queries, and the true few of the re-ranking protocol; the last ones are
@@ -130,22 +119,23 @@ class NystromExperiment:
         )
         self.scores.add(("reranked", name, bits, method), again)
 
-    def _sweep(self, name: str, seed: int, axis: str, share: float) -> None:
-        split, _ = self._split_of(name, seed)
+    def _sweep(self, name: str, seed: int, bits: int, axis: str, share: float) -> None:
         shares = {"samples": 0.05, "features": 0.3, axis: share}
         methods = figure_1_methods(shares["samples"], shares["features"])
-        for method in (UNIFORM, PAPER_UNIFORM, PAPER_NON_UNIFORM):
-            hasher = fitted(methods[method], self.sizes.sweep_bits, split.rows, seed)
-            self.scores.add((axis, name, share, method), split.precision_of(hasher))
-            seconds = learning_seconds(methods[method], self.sizes.sweep_bits, split.rows)
-            self.scores.add((f"{axis} time", name, share, method), seconds)
-        # what does not depend on shares is measured once for both axes
-        if (axis, share) == ("samples", self.sizes.samples[0]):
-            for method in (FULL, RANDOM):
-                hasher = fitted(methods[method], self.sizes.sweep_bits, split.rows, seed)
-                self.scores.add(("sweep", name, method), split.precision_of(hasher))
-                seconds = learning_seconds(methods[method], self.sizes.sweep_bits, split.rows)
-                self.scores.add(("sweep time", name, method), seconds)
+        for method in SWEPT:
+            self._add_swept((axis, name, bits, share, method), methods[method], seed)
+
+    def _sweep_fixed(self, name: str, seed: int, bits: int) -> None:
+        """Measure what does not depend on shares."""
+        for method, projection in ((FULL, PCA()), (RANDOM, RandomProjection())):
+            self._add_swept(("sweep", name, bits, method), projection, seed)
+
+    def _add_swept(self, key: tuple[Any, ...], projection: Any, seed: int) -> None:
+        name, bits = key[1:3]
+        split, _ = self._split_of(name, seed)
+        hasher = fitted(projection, bits, split.rows, seed)
+        self.scores.add(key, split.precision_of(hasher))
+        self.scores.add(("time", *key), learning_seconds(projection, bits, split.rows))
 
     def _bound(self, name: str) -> None:
         """Measure what directions of one and the same sample lose, beside Theorem 2."""
@@ -179,6 +169,9 @@ class NystromExperiment:
             start = time.process_time()
             fitted(PCA(), self.sizes.bits[-1], rows, 0)
             self.scores.add(("whole fit", name), time.process_time() - start)
+        for method, projection in figure_1_methods(0.05, 0.3).items():
+            peak = learning_bytes(projection, self.sizes.bits[-1], rows)
+            self.scores.add(("peak", name, method), peak)
 
 
 def figure_1_methods(samples: float, features: float) -> dict[str, Any]:
@@ -210,6 +203,17 @@ def learning_seconds(projection: Any, bits: int, rows: Any) -> float:
     start = time.process_time()
     _quietly(lambda: hasher.fit(rows))
     return time.process_time() - start
+
+
+def learning_bytes(projection: Any, bits: int, rows: npt.NDArray[np.float32]) -> int:
+    """Return the most memory that finding directions takes beside the rows."""
+    hasher = ProjectionHash(bits, projection=projection, rotation=None)
+    tracemalloc.start()
+    try:
+        _quietly(lambda: hasher.fit(rows))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def learned(projection: Any, rows: npt.NDArray[np.float32], k: int) -> Any:

@@ -1,48 +1,31 @@
-"""Tables, figures and claims of STREAM, from what was measured."""
+"""What became of the claims of STREAM, from what was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from bitkin.papers.report import (
     Claim,
-    Curve,
-    MeanOfRuns,
-    Panel,
     PaperReport,
-    ResultFigure,
-    ResultTable,
     grade,
 )
 from bitkin.papers.scores import Scores
 from bitkin.papers.stream.names import (
-    AS_THEY_ARE,
     EMITTED,
     EPOCHS,
-    ESTIMATED,
     ISOHASH,
     KINDS,
-    LENGTH_1,
-    METHODS,
-    NONE,
     OFFLINE,
     OSH,
     PAPER_OSH,
     RANDROT,
-    REASONS,
     REENCODED,
     UNIFDIAG,
     methods_for,
 )
-
-_LABELS = {
-    EMITTED: "codes as they were emitted",
-    REENCODED: "rows re-encoded by the current model",
-    EPOCHS: "codes of epochs",
-}
+from bitkin.papers.stream.tables import StreamTables, each_of
 
 
 def build_report(
@@ -62,6 +45,7 @@ def build_report(
         },
         tables=(
             *(found.end_table(kind) for kind in KINDS),
+            found.share_table(),
             found.estimate_table(),
             found.reasons_table(),
             found.memory_table(),
@@ -82,183 +66,8 @@ def build_report(
     )
 
 
-class StreamFindings:
+class StreamFindings(StreamTables):
     """What was measured, with the words to say it."""
-
-    def __init__(self, scores: Scores, sets: list[str], sizes: dict[str, Any]) -> None:
-        self.scores, self.sets = scores, sets
-        self.bits: tuple[int, ...] = sizes["bits"]
-        self.marks = [round(point * sizes["rows"]) for point in sizes["points"]]
-        self.shown_bits: int = sizes["shown_bits"]
-
-    # Tables.
-
-    def end_table(self, kind: str) -> ResultTable:
-        """Return the precision at the end of the stream."""
-        rows: list[tuple[Any, ...]] = []
-        for one in self.sets:
-            rows += [
-                (one, method, *(self._end(kind, one, bits, method) for bits in self.bits))
-                for method in METHODS
-            ]
-            offline = (self.scores.mean((OFFLINE, one, bits, self.marks[-1])) for bits in self.bits)
-            rows.append((one, OFFLINE, *offline))
-        return ResultTable(
-            kind,
-            f"Mean average precision at the end of the stream, {_LABELS[kind]}.",
-            ("set", "method", *(f"c = {bits}" for bits in self.bits)),
-            tuple(rows),
-        )
-
-    def estimate_table(self) -> ResultTable:
-        """Return the three kinds of codes and the estimate side by side."""
-        bits = self.shown_bits
-        return ResultTable(
-            "kinds",
-            f"Which codes are searched, c = {bits}: mean average precision by Hamming distance, "
-            "and of `EpochIndex`, which ranks the codes of all epochs by one estimate.",
-            ("set", "method", *KINDS, "epochs, estimate", "number of epochs"),
-            tuple(
-                (
-                    one,
-                    method,
-                    *(self._end(kind, one, bits, method) for kind in KINDS),
-                    self.scores.mean(("estimate", one, bits, method))
-                    if method in ESTIMATED
-                    else None,
-                    f"{self._mean(('n epochs', one, bits, method)):.1f}",
-                )
-                for one in self.sets
-                for method in methods_for(bits)
-            ),
-        )
-
-    def reasons_table(self) -> ResultTable:
-        """Return what equal variances do."""
-        return ResultTable(
-            "reasons",
-            "Why a random rotation can be ahead: offline PCA and a rotation, "
-            f"c = {self.shown_bits}. Rows as they are, and without their lengths; mean average "
-            "precision, and how much of a bit's variance its strongest principal direction has. "
-            "The first direction has "
-            + _each(
-                {one: self._mean(("first direction", one, AS_THEY_ARE)) for one in self.sets},
-                "{:.0%}",
-            )
-            + " of the variance.",
-            ("set", "rows", "rotation", "precision", "strongest direction"),
-            tuple(
-                (
-                    one,
-                    rows,
-                    rotation,
-                    self.scores.mean(("reason", one, rows, rotation)),
-                    self._mean(("strongest", one, rows, rotation)),
-                )
-                for one in self.sets
-                for rows in (AS_THEY_ARE, LENGTH_1)
-                for rotation in REASONS
-            ),
-        )
-
-    def memory_table(self) -> ResultTable:
-        """Return what a method must hold."""
-        return ResultTable(
-            "memory",
-            "Bytes of the state of a stream (a pickle, 16 recent vectors included), whatever its "
-            "length.",
-            ("set", "method", *(f"c = {bits}" for bits in self.bits)),
-            tuple(
-                (
-                    one,
-                    method,
-                    *(
-                        round(self._mean(("bytes", one, bits, method)))
-                        if method in methods_for(bits)
-                        else None
-                        for bits in self.bits
-                    ),
-                )
-                for one in self.sets
-                for method in METHODS
-            ),
-        )
-
-    def uniform_table(self) -> ResultTable:
-        """Return how uniform the diagonal becomes, and how well OPAST tracks."""
-        return ResultTable(
-            "unifdiag",
-            "Algorithm 1 on the covariance of PCA's projection: (largest − smallest variance of a "
-            "bit) / mean before and after, ‖RᵀR − I‖, the largest of all orders; and the variance "
-            "that OPAST captures in one pass, of PCA's.",
-            ("set", "c", "before", "after", "‖RᵀR − I‖", "OPAST's variance"),
-            tuple(
-                (
-                    one,
-                    bits,
-                    self._mean(("spread before", one, bits)),
-                    max(self.scores.values(("spread", one, bits))),
-                    max(self.scores.values(("orthonormal", one, bits))),
-                    self._variance(one, bits),
-                )
-                for one in self.sets
-                for bits in self.bits
-            ),
-        )
-
-    def time_table(self) -> ResultTable:
-        """Return the time that a vector takes."""
-        return ResultTable(
-            "microseconds",
-            "Processor microseconds per vector: code, tracking, rotation; medians of orders.",
-            ("set", "method", *(f"c = {bits}" for bits in self.bits)),
-            tuple(
-                (
-                    one,
-                    method,
-                    *(
-                        self._microseconds(one, bits, method)
-                        if method in methods_for(bits)
-                        else None
-                        for bits in self.bits
-                    ),
-                )
-                for one in self.sets
-                for method in METHODS
-            ),
-        )
-
-    # Figures.
-
-    def figure(self, bits: int) -> ResultFigure:
-        """Return precision along the stream, a panel for every set and kind of codes."""
-        panels = []
-        for kind in KINDS:
-            for one in self.sets:
-                curves = [
-                    Curve.of_means(
-                        method,
-                        self.marks,
-                        [self.scores.mean((kind, one, bits, method, mark)) for mark in self.marks],
-                    )
-                    for method in methods_for(bits)
-                ]
-                offline = [self.scores.mean((OFFLINE, one, bits, mark)) for mark in self.marks]
-                curves.append(Curve.of_means(OFFLINE, self.marks, offline))
-                panels.append(
-                    Panel(f"{one}, {kind}", "number of data seen", "mAP", tuple(curves), log_x=True)
-                )
-        return ResultFigure(
-            f"figure-{bits}-bits",
-            f"Figures 1 and 2: mAP for c = {bits} along the stream, for codes as they were emitted "
-            "(the paper's process), for rows re-encoded by the current model, and with epochs. The "
-            "rows so far are searched, and the more there are, the lower is mAP, for offline ITQ "
-            "too: look at the distance from it.",
-            tuple(panels),
-            n_columns=len(self.sets),
-        )
-
-    # Claims.
 
     def claims(self) -> tuple[Claim, ...]:
         """Return what became of the paper's claims about codes."""
@@ -316,7 +125,7 @@ class StreamFindings:
 
         def ratios(rival: str) -> dict[str, float]:
             return {
-                one: self._microseconds(one, bits, rival) / self._microseconds(one, bits, UNIFDIAG)
+                one: self.microseconds(one, bits, rival) / self.microseconds(one, bits, UNIFDIAG)
                 for one in self.sets
             }
 
@@ -327,7 +136,7 @@ class StreamFindings:
                 "UnifDiag is far less computationally demanding than OSH: 4dc + O(c²) per vector "
                 "against O(dl + l²).",
                 "complexities only",
-                f"c = {bits}, l = 50: OSH takes " + _each(osh, "{:.1f} ×"),
+                f"c = {bits}, l = 50: OSH takes " + each_of(osh, "{:.1f} ×"),
                 grade(holds=min(osh.values()) > 1.5, in_part=max(osh.values()) > 1),
                 "OSH decomposes its sketch at every chunk of rows.",
             ),
@@ -335,7 +144,9 @@ class StreamFindings:
                 "quicker than IsoHash",
                 "UnifDiag takes less time than IsoHash, whose rotation is O(c³).",
                 "complexities only",
-                f"c = {bits}: IsoHash takes " + _each(isohash, "{:.1f} ×") + ", rotating at every "
+                f"c = {bits}: IsoHash takes "
+                + each_of(isohash, "{:.1f} ×")
+                + ", rotating at every "
                 "100th vector only",
                 grade(holds=min(isohash.values()) > 1, in_part=max(isohash.values()) > 1),
                 "IsoHash iterates on an eigenproblem, UnifDiag does c − 1 Givens rotations.",
@@ -347,7 +158,7 @@ class StreamFindings:
         for one in self.sets:
             for bits in self.bits:
                 rivals = [m for m in methods_for(bits) if m != UNIFDIAG]
-                ratios = {m: self._ratio(kind, one, bits, UNIFDIAG, m) for m in rivals}
+                ratios = {m: self.ratio(kind, one, bits, UNIFDIAG, m) for m in rivals}
                 rival = min(ratios, key=lambda m: ratios[m].mean)
                 wins.append(ratios[rival].mean + (ratios[rival].error or 0) >= 1)
                 if bits == self.shown_bits:
@@ -365,10 +176,10 @@ class StreamFindings:
     def _epochs_help(self) -> Claim:
         bits = self.shown_bits
         lost = {
-            one: self._ratio_of_kinds(EMITTED, REENCODED, one, bits, UNIFDIAG) for one in self.sets
+            one: self.ratio_of_kinds(EMITTED, REENCODED, one, bits, UNIFDIAG) for one in self.sets
         }
         kept = {
-            one: self._ratio_of_kinds(EPOCHS, REENCODED, one, bits, UNIFDIAG) for one in self.sets
+            one: self.ratio_of_kinds(EPOCHS, REENCODED, one, bits, UNIFDIAG) for one in self.sets
         }
         estimate = {
             one: self.scores.ratio(
@@ -380,9 +191,9 @@ class StreamFindings:
             "emitted codes can be searched",
             "Codes can be computed without delay as data is seen, and searched.",
             "section 4",
-            f"UnifDiag, c = {bits}, of what re-encoded rows give: emitted {_each(lost, '{:.2f}')}; "
-            f"with epochs {_each(kept, '{:.2f}')}; by the estimate of `EpochIndex` "
-            f"{_each(estimate, '{:.2f}')}",
+            f"UnifDiag, c = {bits}, of what re-encoded rows give: emitted "
+            f"{each_of(lost, '{:.2f}')}; with epochs {each_of(kept, '{:.2f}')}; by the estimate "
+            f"of `EpochIndex` {each_of(estimate, '{:.2f}')}",
             grade(holds=min(lost.values()) >= 0.97, in_part=min(kept.values()) >= 0.9),
             "The code does leave before the vector is learned from, but codes of a moving rotation "
             "lose. That is the argument for epochs, which the paper does not have.",
@@ -390,7 +201,7 @@ class StreamFindings:
 
     def _against(self, rival: str, name: str, text: str, least: float, why: str) -> Claim:
         found = {
-            (one, bits): self._ratio(REENCODED, one, bits, UNIFDIAG, rival)
+            (one, bits): self.ratio(REENCODED, one, bits, UNIFDIAG, rival)
             for one in self.sets
             for bits in self.bits
             if bits >= 32
@@ -411,7 +222,7 @@ class StreamFindings:
             name,
             text,
             "Figures 1, 2",
-            "c ≥ 32: " + _each(by_set, "{:.3f} ×"),
+            "c ≥ 32: " + each_of(by_set, "{:.3f} ×"),
             grade(holds=all(good.values()), in_part=any(good.values())),
             why,
         )
@@ -419,7 +230,7 @@ class StreamFindings:
     def _against_osh(self) -> Claim:
         ratios = {
             rival: [
-                self._ratio(REENCODED, one, bits, UNIFDIAG, rival)
+                self.ratio(REENCODED, one, bits, UNIFDIAG, rival)
                 for one in self.sets
                 for bits in self.bits
                 if rival in methods_for(bits)
@@ -460,7 +271,7 @@ class StreamFindings:
             "share of offline ITQ",
             "ITQ, offline, is the state of the art that a stream is to come near to.",
             "no figure",
-            "UnifDiag re-encoded has " + _each(shares, "{:.2f}") + " of offline PCA + ITQ",
+            "UnifDiag re-encoded has " + each_of(shares, "{:.2f}") + " of offline PCA + ITQ",
             grade(holds=min(shares.values()) >= 0.95, in_part=min(shares.values()) >= 0.8),
             "One pass and c × c matrices instead of all rows at once.",
         )
@@ -483,7 +294,7 @@ class StreamFindings:
         )
 
     def _tracking(self) -> Claim:
-        shares = [self._variance(one, bits).mean for one in self.sets for bits in self.bits]
+        shares = [self.variance(one, bits).mean for one in self.sets for bits in self.bits]
         return Claim(
             "OPAST converges",
             "OPAST tracks the principal subspace in one pass, orthonormal throughout.",
@@ -496,8 +307,8 @@ class StreamFindings:
     def _memory(self) -> Claim:
         bits = max(b for b in self.bits if b <= 32)
         ratios = {
-            one: self._mean(("bytes", one, bits, PAPER_OSH))
-            / self._mean(("bytes", one, bits, UNIFDIAG))
+            one: self.mean(("bytes", one, bits, PAPER_OSH))
+            / self.mean(("bytes", one, bits, UNIFDIAG))
             for one in self.sets
         }
         return Claim(
@@ -505,35 +316,7 @@ class StreamFindings:
             "Besides the directions, two c × c matrices are all that must be kept; OSH keeps a "
             "sketch of l rows.",
             "O(c²) against O(dl)",
-            f"c = {bits}: OSH with l = 50 has " + _each(ratios, "{:.2f} ×") + " the bytes",
+            f"c = {bits}: OSH with l = 50 has " + each_of(ratios, "{:.2f} ×") + " the bytes",
             grade(holds=min(ratios.values()) > 1),
             "Ours also keeps a mean, 16 recent vectors and numbers that tell drift.",
         )
-
-    def _end(self, kind: str, one: str, bits: int, method: str) -> MeanOfRuns | None:
-        if method not in methods_for(bits):
-            return None
-        return self.scores.mean((kind, one, bits, method, self.marks[-1]))
-
-    def _ratio(self, kind: str, one: str, bits: int, method: str, other: str) -> MeanOfRuns:
-        end = self.marks[-1]
-        return self.scores.ratio((kind, one, bits, method, end), (kind, one, bits, other, end))
-
-    def _ratio_of_kinds(self, kind: str, other: str, one: str, bits: int, method: str) -> float:
-        end = self.marks[-1]
-        return self.scores.ratio(
-            (kind, one, bits, method, end), (other, one, bits, method, end)
-        ).mean
-
-    def _variance(self, one: str, bits: int) -> MeanOfRuns:
-        return self.scores.ratio(("variance", one, bits, NONE), ("variance", one, bits, OFFLINE))
-
-    def _microseconds(self, one: str, bits: int, method: str) -> float:
-        return float(np.median(self.scores.values(("µs", one, bits, method))))
-
-    def _mean(self, key: Hashable) -> float:
-        return self.scores.mean(key).mean
-
-
-def _each(values: dict[str, float], form: str) -> str:
-    return ", ".join(f"{form.format(value)} on {one}" for one, value in values.items())

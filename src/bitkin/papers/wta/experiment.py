@@ -4,6 +4,7 @@ features, and what codes are made of.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics.pairwise import chi2_kernel
 
-from bitkin import theory
+from bitkin import theory, threads
 from bitkin.codes import Codes, distances
 from bitkin.evaluate import error_at_recall, mean_average_precision, precision_recall
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -37,6 +38,7 @@ from bitkin.papers.wta.names import (
     ENCODERS,
     EUCLIDEAN,
     ITQ,
+    MATCHED,
     NORMALIZED,
     PAPER,
     PAPER_BANDED,
@@ -54,7 +56,7 @@ from bitkin.papers.wta.names import (
 from bitkin.papers.wta.spectral_hashing import SpectralHashing
 
 _SETS = ("cifar10_gist960", "fashion_mnist")
-_BAGS = tuple(f"bow_cifar10_{n}" for n in (100, 300, 1000, 10_000))
+_BAGS = tuple(f"bow_cifar10_{n}" for n in (100, 300, 1000, 5000, 10_000))
 _QUICK_BAGS = ("bow_fashion_100", "bow_fashion_1000")
 _BAND_BITS = 8  # a byte, as in the paper
 
@@ -68,20 +70,22 @@ class ComparativeSizes:
     runs: int = 3
     bits: tuple[int, ...] = (64, 128, 256, 512)
     n_ranks: int = 30
-    pairs: int = 1000
+    pairs: int = 5000
     pair_runs: int = 3
+    changed_pairs: int = 2000
+    """Pairs that have one of all changes only."""
     pair_codes: int = 10_000
-    learned_rows: int = 2000
-    tested_rows: int = 1500
+    learned_rows: int = 3000
+    tested_rows: int = 2000
     learned_runs: int = 2
-    features: tuple[int, ...] = (3, 10, 32, 100, 316, 1000, 3162, 10_000)
+    features: tuple[int, ...] = (3, 10, 32, 100, 316, 1000, 3162, 10_000, 31_623)
     costs: tuple[float, ...] = (0.5, 2.0, 8.0, 32.0, 128.0)
-    chi_words: int = 1000
+    chi_words: int = 10_000
     """The χ² kernel of a larger dictionary takes minutes."""
 
 
 QUICK = ComparativeSizes(
-    rows=2500, queries=250, runs=1, bits=(64, 256), pairs=500, pair_runs=1, pair_codes=10_000,
+    rows=2500, queries=250, runs=1, bits=(64, 256), pairs=500, pair_runs=1, changed_pairs=200, pair_codes=10_000,
     learned_rows=800, tested_rows=500, learned_runs=1, features=(10, 100, 1000),
     costs=(2.0, 8.0, 32.0), chi_words=100,
 )  # fmt: skip
@@ -121,10 +125,17 @@ class ComparativeExperiment:
                         for rows in (AS_THEY_ARE, CENTRED)
                     ]
             steps.append(partial(self._distort, name))
+        steps.append(self._time)
         steps += [
             partial(self._match, kind, seed)
             for seed in range(sizes.pair_runs)
             for kind in (PIXELS, SIFT)
+        ]
+        steps += [
+            partial(self._match_changed, kind, seed, change)
+            for seed in range(sizes.pair_runs)
+            for kind in (PIXELS, SIFT)
+            for change in patches.CHANGES
         ]
         for name in self.bags:
             steps.append(partial(self._classify_bags, name))
@@ -212,6 +223,9 @@ class ComparativeExperiment:
         for window in (2, 4, 8):
             self.scores.add(("S_K", window), theory.wta_similarity(x, y, window))
             self.scores.add(("S_K met", window), met(x, y, window=window))
+        n_pairs = len(x) * (len(x) - 1) // 2
+        self.scores.add(("pairwise order",), theory.pairwise_order(x, y) / n_pairs)
+        self.scores.add(("S_2 met",), met(x, y, window=2))
         # binary rows and K = n: Jaccard
         a, b = (rng.random((2, 60)) < 0.3).astype(float)
         self.scores.add(("Jaccard",), float((a * b).sum() / np.maximum(a, b).sum()))
@@ -223,15 +237,39 @@ class ComparativeExperiment:
         )
         self.scores.add(("degree 2",), met(u, v, window=4, degree=2))
 
+    def _time(self) -> None:
+        """Measure what a degree costs."""
+        rows = self._split_of(self.sets[0], self.sizes.runs - 1).rows
+        hashers = {degree: made((degree, 4, AS_THEY_ARE), 2048, 0).fit(rows) for degree in DEGREES}
+        for _ in range(4):
+            for degree, hasher in hashers.items():
+                start = time.process_time()
+                hasher.encode(rows)
+                self.scores.add(("encode", degree), time.process_time() - start)
+
     # Patches.
+
+    def _match_changed(self, kind: str, seed: int, change: str) -> None:
+        """Measure what a single change does to matches."""
+        pairs = patches.draw_pairs(self.sizes.changed_pairs, seed, (change,))
+        for matcher, measured in self._measured(kind, pairs).items():
+            error = error_at_recall(measured, pairs.same, recall=0.95)
+            self.scores.add(("error", kind, matcher, change), error)
+
+    def _measured(self, kind: str, pairs: patches.PatchPairs) -> dict[str, Any]:
+        """Return the distances of pairs by the name of the matcher."""
+        describe = patches.describe_by_gradients if kind == SIFT else _flat
+        first, second = describe(pairs.first), describe(pairs.second)
+        return {name: measure(first, second) for name, measure in self._matchers().items()}
 
     def _match(self, kind: str, seed: int) -> None:
         pairs = patches.draw_pairs(self.sizes.pairs, seed)
-        describe = patches.describe_by_gradients if kind == SIFT else _flat
-        first, second = describe(pairs.first), describe(pairs.second)
-        for matcher, measure in self._matchers().items():
-            error = error_at_recall(measure(first, second), pairs.same, recall=0.95)
+        for matcher, measured in self._measured(kind, pairs).items():
+            error = error_at_recall(measured, pairs.same, recall=0.95)
             self.scores.add(("error", kind, matcher), error)
+            for recall in MATCHED:
+                error = error_at_recall(measured, pairs.same, recall=recall)
+                self.scores.add(("false matches", kind, matcher, recall), error)
 
     def _matchers(self) -> dict[str, Callable[[Any, Any], Any]]:
         def by_codes(first: Any, second: Any, *, standardize: bool) -> Any:
@@ -267,7 +305,7 @@ class ComparativeExperiment:
             X, Q = (rows.toarray() / np.maximum(rows.sum(axis=1), 1) for rows in (X, Q))
             X, Q = np.asarray(X), np.asarray(Q)
             mean = -np.log(np.maximum(chi2_kernel(X[:200], X[200:400]), 1e-300)).mean()
-            kernels[CHI_SQUARE] = tuple(chi2_kernel(rows, X, gamma=1 / mean) for rows in (X, Q))
+            kernels[CHI_SQUARE] = chi_kernel(X, X, 1 / mean), chi_kernel(Q, X, 1 / mean)
         for label, (of_rows, of_asked) in kernels.items():
             accuracy = svm_accuracy(of_rows, bags.y[:n], of_asked, bags.yq[:m], self.sizes.costs)
             self.scores.add(("accuracy", name, label), accuracy)
@@ -299,6 +337,14 @@ def rivals(bits: int, seed: int) -> dict[str, Any]:
         SIGNS: ProjectionHash(bits, projection="random", rotation=None, random_state=seed),
         ITQ: ProjectionHash(bits, rotation="itq", random_state=seed),
     }
+
+
+def chi_kernel(rows: Any, others: Any, gamma: float) -> npt.NDArray[np.float64]:
+    """Return the χ² kernel, of which scikit-learn computes a part per thread."""
+    parts = np.array_split(rows, max(1, len(rows) // 250))
+    return np.concatenate(
+        threads.run(lambda part: chi2_kernel(part, others, gamma=gamma), parts), axis=0
+    )
 
 
 def banded(codes: Codes) -> Codes:

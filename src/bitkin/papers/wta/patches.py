@@ -14,6 +14,8 @@ from scipy import ndimage
 Patches = npt.NDArray[np.float32]
 
 SIDE = 64
+TURNED, BLURRED, LIT, NOISY = "turned and shifted", "blurred", "lit", "noisy"
+CHANGES = (TURNED, BLURRED, LIT, NOISY)
 _MARGIN = 16  # around a patch, so that it can be turned
 _LEAST_CONTRAST = 12.0  # of 255: the sky has nothing to match
 _CELLS, _ORIENTATIONS, _CLIPPED = 4, 8, 0.2  # of SIFT
@@ -38,12 +40,12 @@ def photographs() -> tuple[Patches, ...]:
     )
 
 
-def draw_pairs(n: int, seed: int) -> PatchPairs:
-    """Draw n pairs that match and n that do not."""
+def draw_pairs(n: int, seed: int, changes: tuple[str, ...] = CHANGES) -> PatchPairs:
+    """Draw n pairs that match and n that do not; copies have some of all `CHANGES`."""
     rng = np.random.default_rng(seed)
     crops = [_draw_crop(rng) for _ in range(n)]
     first = np.stack([_middle(crop) for crop in crops])
-    copies = np.stack([_distort(crop, rng) for crop in crops])
+    copies = np.stack([_distort(crop, rng, changes) for crop in crops])
     others = np.roll(copies, 1 + rng.integers(n - 1), axis=0)
     same = np.repeat([True, False], n)
     return PatchPairs(np.concatenate([first, first]), np.concatenate([copies, others]), same)
@@ -91,12 +93,21 @@ def _middle(crop: Patches) -> Patches:
     return middle
 
 
-def _distort(crop: Patches, rng: np.random.Generator) -> Patches:
-    turned = ndimage.rotate(crop, rng.uniform(-12, 12), reshape=False, order=1, mode="nearest")
-    shifted = ndimage.shift(turned, rng.uniform(-3, 3, 2), order=1, mode="nearest")
-    patch = _middle(ndimage.gaussian_filter(shifted, rng.uniform(0.3, 2.0))) / 255.0
-    lit = np.clip(patch, 0, 1) ** rng.uniform(0.6, 1.6) * rng.uniform(0.6, 1.2)
+def _distort(crop: Patches, rng: np.random.Generator, changes: tuple[str, ...]) -> Patches:
+    # all numbers are drawn in any case, so that pairs differ in their changes alone
+    angle, shift, blur = rng.uniform(-12, 12), rng.uniform(-3, 3, 2), rng.uniform(0.3, 2.0)
+    gamma, gain = rng.uniform(0.6, 1.6), rng.uniform(0.6, 1.2)
     slope = np.linspace(-1, 1, SIDE) * rng.uniform(-0.15, 0.15)  # a light from one side
-    noisy = lit + slope[None, :] + rng.normal(0, 0.03, lit.shape)
-    distorted: Patches = (255 * noisy).astype(np.float32)
+    noise = rng.normal(0, 0.03, (SIDE, SIDE))
+    if TURNED in changes:
+        crop = ndimage.rotate(crop, angle, reshape=False, order=1, mode="nearest")
+        crop = ndimage.shift(crop, shift, order=1, mode="nearest")
+    if BLURRED in changes:
+        crop = ndimage.gaussian_filter(crop, blur)
+    patch = _middle(crop) / 255.0
+    if LIT in changes:
+        patch = np.clip(patch, 0, 1) ** gamma * gain + slope[None, :]
+    if NOISY in changes:
+        patch = patch + noise
+    distorted: Patches = (255 * patch).astype(np.float32)
     return distorted
