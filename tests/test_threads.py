@@ -278,3 +278,19 @@ def test_the_block_holds_in_whatever_thread_it_is_entered() -> None:
         other.start()
         other.join()
     assert seen == [{1}, {2}, {1}, {2}]
+
+
+def test_a_thread_that_works_alone_gets_no_help() -> None:
+    names: set[int] = set()
+
+    def work(piece: int) -> int:
+        names.add(threading.get_ident())
+        time.sleep(0.002)
+        return piece
+
+    with threads.alone():
+        assert threads.run(work, range(20)) == list(range(20))
+        with threads.alone():
+            pass
+        threads.run(work, range(20))
+    assert names == {threading.get_ident()}

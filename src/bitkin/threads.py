@@ -26,6 +26,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
+_of_thread = threading.local()
 _pool: _Pool | None = None
 _n_threads: int | None = None
 _blas_known: tuple[int, list[_BlasLibrary]] | None = None
@@ -106,6 +107,20 @@ class _BlasLibrary(NamedTuple):
 
     get_threads: Callable[[], int]
     set_threads: Callable[[int], object]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let the calling thread do by itself whatever it starts in this block, matrix products
+    included, so that its own CPU time is all that was used.
+    """
+    before = getattr(_of_thread, "alone", False)
+    _of_thread.alone = True
+    try:
+        with blas_in_one_thread():
+            yield
+    finally:
+        _of_thread.alone = before
 
 
 class BlasInOneThread:
@@ -210,7 +225,7 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result
     """
     todo = list(pieces)
     # the calling thread is one of the workers
-    helpers = min(get_threads(), len(todo)) - 1
+    helpers = 0 if getattr(_of_thread, "alone", False) else min(get_threads(), len(todo)) - 1
     if helpers < 1:
         results = []
         for piece in todo:

@@ -46,6 +46,7 @@ def test_bools_become_bytes_dense_or_sparse() -> None:
         (np.zeros((2, 2), dtype=[("a", "f4")]), "records"),
         ([[1, 2], [3]], "ragged"),
         (np.zeros(3), r"shape \(n, d\).*got \(3,\).*Wrap a single vector"),
+        ([], r"shape \(n, d\).*got \(0,\).*np.empty"),
         (np.zeros((2, 3, 4)), r"shape \(n, d\).*got \(2, 3, 4\)"),
         (np.float32(1), r"got \(\)"),
         ([], r"got \(0,\)"),

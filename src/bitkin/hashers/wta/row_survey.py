@@ -49,7 +49,7 @@ class RowSurvey:
     def look(self, batch: Any) -> None:
         """Take in more rows."""
         self.n_rows += batch.shape[0]
-        self.sparsity.count(_count_nonzeros(batch))
+        self.sparsity.count(count_nonzeros(batch))
         if self._moments is not None:
             self._moments.update(batch)
         if self._watches_lengths:
@@ -106,7 +106,7 @@ class RowSurvey:
         return float(self._moments.constant[features].all(axis=1).mean())
 
 
-def _count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
+def count_nonzeros(batch: Any) -> npt.NDArray[np.int64]:
     """Count the components of every row that are not zero."""
     counts: npt.NDArray[np.int64]
     if issparse(batch):

@@ -50,6 +50,8 @@ def row_shape(
     """Return `shape` as (n, d): n may be 0, d is at least 1 and below 2**31."""
     if len(shape) != 2:
         hint = " Wrap a single vector as [vector]." if len(shape) == 1 else ""
+        if shape == (0,):
+            hint = " No rows at all are np.empty((0, d))."
         raise InvalidInputError(
             f"{name} must have shape (n, d), one vector a row, got {shape}.{hint}"
         )

@@ -79,7 +79,25 @@ def _open_hdf5(path: Path) -> Iterator[Any]:
             yield file
 
 
+def list_matrices(path: Path) -> list[str]:
+    """Return the names of the 2-D datasets of a file."""
+    stamp_of(path)
+    with _open_hdf5(path) as file:
+        return _find_datasets(file)[1]
+
+
 def _only_matrix(file: Any, name: str) -> str:
+    datasets, matrices = _find_datasets(file)
+    if len(matrices) != 1:
+        raise InvalidInputError(
+            f"{name} must hold one 2-D dataset, got {len(matrices)}. Name one with dataset=; it "
+            f"has {datasets}."
+        )
+    return matrices[0]
+
+
+def _find_datasets(file: Any) -> tuple[list[str], list[str]]:
+    """Return the names of all datasets, and of those with two dimensions."""
     datasets: list[str] = []
     matrices: list[str] = []
 
@@ -90,12 +108,7 @@ def _only_matrix(file: Any, name: str) -> str:
                 matrices.append(key)
 
     file.visititems(note)
-    if len(matrices) != 1:
-        raise InvalidInputError(
-            f"{name} must hold one 2-D dataset, got {len(matrices)}. Name one with dataset=; it "
-            f"has {datasets}."
-        )
-    return matrices[0]
+    return datasets, matrices
 
 
 def _chunking(dataset: Any) -> tuple[int, int]:
