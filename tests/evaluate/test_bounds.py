@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bitkin.evaluate.bounds import Bounds
-from bitkin.evaluate.dense_bounds import DenseBounds
-from bitkin.evaluate.pairing import Pairing
-from bitkin.evaluate.rows import ComparedRows
-from bitkin.evaluate.sparse_bounds import SparseBounds, sparse_is_quicker
+from bitkin.evaluate.exact.bounds import Bounds
+from bitkin.evaluate.exact.dense_bounds import DenseBounds
+from bitkin.evaluate.exact.pairing import Pairing
+from bitkin.evaluate.exact.rows import ComparedRows
+from bitkin.evaluate.exact.sparse_bounds import SparseBounds, sparse_is_quicker
 
 
 def exact_score(pairing: Pairing, squares: float, row: int, query: int) -> float:

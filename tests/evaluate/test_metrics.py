@@ -292,7 +292,7 @@ def test_names_are_compared_as_names() -> None:
 
 
 def test_what_is_likely_the_wrong_way_round_is_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"2 ids a query and true_ids up to 3, so recall cannot"):
+    with pytest.warns(UserWarning, match=r"2 ids per query and true_ids up to 3, so recall cannot"):
         assert recall([[1, 2]], [[1, 2, 3]]) == pytest.approx(2 / 3)
     assert recall([[1, 2]], [[1, 2, -1]]) == 1.0
 
@@ -303,6 +303,19 @@ def test_a_radius_result_and_distances_are_told_what_to_give_instead() -> None:
         recall(ragged, [[4]])
     with pytest.raises(InvalidInputError, match=r"true_ids .* got float64 .*Give the ids"):
         recall([[1]], [[0.5]])
+
+
+def test_masked_and_sparse_tables_are_refused_by_name() -> None:
+    masked = np.ma.array([[1, 2]], mask=[[False, True]])
+    with pytest.raises(InvalidInputError, match="found_ids has masked entries"):
+        recall(masked, [[1, 2]])
+    with pytest.raises(InvalidInputError, match="distances has masked entries"):
+        mean_average_precision(masked, [[True, False]])
+    assert recall(np.ma.array([[1, 2]]), [[1, 2]]) == 1.0
+    with pytest.raises(InvalidInputError, match="distances must be dense, got a sparse matrix"):
+        mean_average_precision(scipy.sparse.csr_matrix([[1, 2]]), [[True, False]])
+    with pytest.raises(InvalidInputError, match="true_ids must be dense, got a sparse matrix"):
+        recall([[1, 2]], scipy.sparse.csr_array([[1, 2]]))
 
 
 def test_padding_never_matches_and_is_not_counted() -> None:
@@ -331,7 +344,7 @@ def test_bad_ids_are_refused_by_name() -> None:
         recall(np.empty((0, 3)), np.empty((0, 2)))
     with pytest.raises(
         InvalidInputError,
-        match="found_ids and true_ids must have one row a query each, got 1 and 2 rows",
+        match="found_ids and true_ids must have one row per query each, got 1 and 2 rows",
     ):
         recall([[1]], [[1], [2]])
     with pytest.raises(

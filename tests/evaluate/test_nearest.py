@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-import bitkin.evaluate.candidates
-import bitkin.evaluate.dense_bounds
-import bitkin.evaluate.sparse_bounds
+import bitkin.evaluate.exact.candidates
+import bitkin.evaluate.exact.dense_bounds
+import bitkin.evaluate.exact.sparse_bounds
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, radius_truth
 
@@ -37,11 +37,11 @@ def slow_nearest(X: Any, Q: Any, k: int, metric: str) -> npt.NDArray[np.int64]:
 
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make sixteen rows a block, cut the shortlist all the time and measure on the way."""
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_PREPARED_VALUES", 1)
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_QUERY_BLOCK", 5)
-    monkeypatch.setattr(bitkin.evaluate.sparse_bounds, "_ROW_BLOCK", 13)
-    monkeypatch.setattr(bitkin.evaluate.candidates, "_CUT_ABOVE", 3)
-    monkeypatch.setattr(bitkin.evaluate.candidates, "_MAX_CANDIDATES", 40)
+    monkeypatch.setattr(bitkin.evaluate.exact.dense_bounds, "_PREPARED_VALUES", 1)
+    monkeypatch.setattr(bitkin.evaluate.exact.dense_bounds, "_QUERY_BLOCK", 5)
+    monkeypatch.setattr(bitkin.evaluate.exact.sparse_bounds, "_ROW_BLOCK", 13)
+    monkeypatch.setattr(bitkin.evaluate.exact.candidates, "_CUT_ABOVE", 3)
+    monkeypatch.setattr(bitkin.evaluate.exact.candidates, "_MAX_CANDIDATES", 40)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -205,7 +205,7 @@ def test_a_sparse_matrix_and_its_dense_copy_give_the_same_bits(
     Q = rng.standard_normal((5, 21)) * (rng.random((5, 21)) < 2 * density)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            bitkin.evaluate.sparse_bounds, "_SPARSE_COST", 0 if by_sparse_products else 10**9
+            bitkin.evaluate.exact.sparse_bounds, "_SPARSE_COST", 0 if by_sparse_products else 10**9
         )
         want = nearest(X, Q, 12, metric)
         for a, b in [
@@ -248,7 +248,7 @@ def test_any_number_of_columns_is_fine_for_sparse_rows(metric: str) -> None:
 def test_more_columns_than_float32_can_bound_are_multiplied_in_float64(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_FLOAT32_COLUMNS", 8)
+    monkeypatch.setattr(bitkin.evaluate.exact.dense_bounds, "_FLOAT32_COLUMNS", 8)
     rng = np.random.default_rng(9)
     X, Q = rng.standard_normal((65, 9)), rng.standard_normal((7, 9))
     for metric in METRICS:
@@ -341,7 +341,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
     with pytest.raises(InvalidInputError, match=r"k must be a whole number, got 1\.5"):
         nearest(X, X, 1.5)  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidInputError, match="metric must be one of 'l2', 'cosine', 'ip', got 'L2'"
+        InvalidInputError, match="metric must be one of 'l2', 'cosine', 'ip', 'jaccard', got 'L2'"
     ):
         nearest(X, X, 1, "L2")
     with pytest.raises(InvalidInputError, match=r"Q must be 2-dimensional, got shape \(5, 1, 4\)"):

@@ -9,7 +9,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import bitkin.evaluate.dense_bounds
+import bitkin.evaluate.exact.dense_bounds
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate import nearest, radius_truth
 
@@ -53,7 +53,7 @@ def test_sparse_rows_and_small_blocks_change_nothing(monkeypatch: pytest.MonkeyP
     X = rng.standard_normal((100, 40)) * (rng.random((100, 40)) < 0.05)
     Q = X[::9] + 0.0
     want = radius_truth(X, Q, 5).toarray()
-    monkeypatch.setattr(bitkin.evaluate.dense_bounds, "_PREPARED_VALUES", 1)
+    monkeypatch.setattr(bitkin.evaluate.exact.dense_bounds, "_PREPARED_VALUES", 1)
     for a, b in [
         (X, Q),
         (scipy.sparse.csr_array(X), scipy.sparse.csr_array(Q)),

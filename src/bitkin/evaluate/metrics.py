@@ -5,7 +5,7 @@ own: every figure is the expectation over all orders in which they may come.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ from bitkin import threads
 from bitkin.arrays import Floats, Ids
 from bitkin.checks import id_array, is_number, shown
 from bitkin.errors import InvalidInputError
-from bitkin.evaluate.ranking import NOTHING_TRUE, check_ranking, rank_groups
+from bitkin.evaluate.per_query import PerQuery, mean_of_queries
+from bitkin.evaluate.ranking import NOTHING_TRUE, check_ranking, pieces_of, rank_groups
+from bitkin.evaluate.tables import DISTANCES, read_relevance, read_table
 from bitkin.kernels.search.precision import average_precision_into
 
 _PAIRS_PER_PIECE = 2**20  # ranked by one thread at a time
@@ -32,16 +34,45 @@ class PrecisionRecall(NamedTuple):
     """float64 (m,): the share of the relevant rows that are among them."""
 
 
-def mean_average_precision(distances: Any, relevant: Any) -> float:
+class PrecisionRecallPerQuery(NamedTuple):
+    """Precision and recall of the first rows of the ranking of every query."""
+
+    ranks: Ids
+    """int64 (m,): how many rows are looked at, ascending."""
+    precision: Floats
+    """float64 (q, m): the share of those rows that are relevant; NaN for a query left out."""
+    recall: Floats
+    """float64 (q, m): the share of the relevant rows that are among them; NaN likewise."""
+    n_left_out: int
+    """How many queries have nothing relevant."""
+
+
+@overload
+def mean_average_precision(
+    distances: Any, relevant: Any, *, details: Literal[False] = False
+) -> float: ...
+@overload
+def mean_average_precision(
+    distances: Any, relevant: Any, *, details: Literal[True]
+) -> PerQuery: ...
+@overload
+def mean_average_precision(distances: Any, relevant: Any, *, details: bool) -> float | PerQuery: ...
+def mean_average_precision(
+    distances: Any, relevant: Any, *, details: bool = False
+) -> float | PerQuery:
     """Return the mean, over the queries, of the average precision of the ranking by distance.
 
     Parameters
     ----------
-    distances : whole numbers or floats, (q, n)
+    distances : whole numbers or floats, (q, n), or a file of them
         Smaller ranks first. Rows at one distance may come in any order: the result is the mean over
         all of them.
-    relevant : booleans, (q, n), an array or a SciPy sparse matrix
-        What should rank first. A query with nothing relevant is left out.
+    relevant : booleans, (q, n), an array or a SciPy sparse matrix, or a file of them
+        What should rank first, such as `radius_truth` or `same_label` return. A query with nothing
+        relevant is left out.
+    details : bool, default False
+        Return the average precision of every query instead, see `PerQuery`: for intervals, and to
+        know how many were left out.
 
     Examples
     --------
@@ -53,28 +84,46 @@ def mean_average_precision(distances: Any, relevant: Any) -> float:
     """
     table, truth = check_ranking(distances, relevant)
     results = threads.run(
-        lambda piece: _average_precisions(table[piece], truth[piece]), _pieces(table)
+        lambda piece: _average_precisions(table[piece], truth[piece]),
+        pieces_of(table, _PAIRS_PER_PIECE),
     )
-    precisions = np.concatenate([np.empty(0), *results])
-    asked = ~np.isnan(precisions)
-    if not asked.any():
-        raise InvalidInputError("relevant " + NOTHING_TRUE.format(what="row", n=len(table)))
-    return float(precisions[asked].mean())
+    result = mean_of_queries(
+        np.concatenate([np.empty(0), *results]),
+        "relevant " + NOTHING_TRUE.format(what="row", n=len(table)),
+    )
+    return result if details else result.mean
 
 
-def precision_recall(distances: Any, relevant: Any, *, ranks: Any = None) -> PrecisionRecall:
+@overload
+def precision_recall(
+    distances: Any, relevant: Any, *, ranks: Any = None, details: Literal[False] = False
+) -> PrecisionRecall: ...
+@overload
+def precision_recall(
+    distances: Any, relevant: Any, *, ranks: Any = None, details: Literal[True]
+) -> PrecisionRecallPerQuery: ...
+@overload
+def precision_recall(
+    distances: Any, relevant: Any, *, ranks: Any = None, details: bool
+) -> PrecisionRecall | PrecisionRecallPerQuery: ...
+def precision_recall(
+    distances: Any, relevant: Any, *, ranks: Any = None, details: bool = False
+) -> PrecisionRecall | PrecisionRecallPerQuery:
     """Return precision and recall of the first 1, 2, … rows of the ranking by distance, means over
     the queries.
 
     Parameters
     ----------
-    distances : whole numbers or floats, (q, n)
+    distances : whole numbers or floats, (q, n), or a file of them
         Smaller ranks first. Rows at one distance may come in any order: the result is the mean over
         all of them.
-    relevant : booleans, (q, n), an array or a SciPy sparse matrix
+    relevant : booleans, (q, n), an array or a SciPy sparse matrix, or a file of them
         What should rank first. A query with nothing relevant is left out.
     ranks : whole numbers from 1 to n, ascending, optional
         At which ranks, such as `[10, 100]`; at all by default.
+    details : bool, default False
+        Return the curves of every query instead of their means, and how many queries were left
+        out.
 
     Examples
     --------
@@ -88,15 +137,18 @@ def precision_recall(distances: Any, relevant: Any, *, ranks: Any = None) -> Pre
     table, truth = check_ranking(distances, relevant)
     at = _check_ranks(ranks, table.shape[1])
     results = threads.run(
-        lambda piece: _expected_hits(table[piece], truth[piece], at), _pieces(table)
+        lambda piece: _expected_hits(table[piece], truth[piece], at, summed=not details),
+        pieces_of(table, _PAIRS_PER_PIECE),
     )
     n_relevant = np.concatenate([np.empty(0), *(counts for counts, _, _ in results)])
     asked = int((n_relevant > 0).sum())
     if asked == 0:
         raise InvalidInputError("relevant " + NOTHING_TRUE.format(what="row", n=len(table)))
-    hits = np.sum([found for _, found, _ in results], axis=0)
-    shares = np.sum([found for _, _, found in results], axis=0)
-    return PrecisionRecall(at, hits / at / asked, shares / asked)
+    hits = np.concatenate([found for _, found, _ in results])
+    shares = np.concatenate([found for _, _, found in results])
+    if details:
+        return PrecisionRecallPerQuery(at, hits / at, shares, len(table) - asked)
+    return PrecisionRecall(at, hits.sum(axis=0) / at / asked, shares.sum(axis=0) / asked)
 
 
 def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> float:
@@ -105,11 +157,12 @@ def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> f
 
     Parameters
     ----------
-    distances : whole numbers or floats, (n,) or (q, n)
+    distances : whole numbers or floats, (n,) or (q, n), or a file of them
         Of pairs; all queries are taken together. Where only some of the pairs at one distance are
         needed, they are taken in any order: the result is the mean over all of them.
-    relevant : booleans of the same shape, an array or a SciPy sparse matrix
-        Which pairs match.
+    relevant : booleans of the same shape, an array or a SciPy sparse matrix, or a file of them
+        Which pairs match. One threshold holds for all queries, so that a query without a match is
+        not left out: what it should not have accepted counts.
     recall : float, above 0 and up to 1, default 0.95
         The share of relevant pairs that must be accepted; of n of them, the next whole number.
 
@@ -125,6 +178,7 @@ def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> f
         raise InvalidInputError(
             f"recall must be a number above 0 and up to 1, got {shown(recall)}."
         )
+    distances, relevant = read_table(distances, DISTANCES), read_relevance(relevant)
     if not scipy.sparse.issparse(relevant):
         # pairs in a row are one query
         distances, relevant = (
@@ -142,7 +196,7 @@ def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> f
             "relevant must have pairs of both kinds, got "
             f"{n_relevant} that match and {n_other} that do not."
         )
-    needed = _least_count(float(recall), n_relevant)
+    needed = least_count(float(recall), n_relevant)
     # the group of equal distances that holds the last pair needed
     group = int(np.searchsorted(np.cumsum(hits), needed))
     still = needed - int(hits[:group].sum())
@@ -153,7 +207,7 @@ def error_at_recall(distances: Any, relevant: Any, *, recall: float = 0.95) -> f
     return float(accepted / n_other)
 
 
-def _least_count(share: float, n: int) -> int:
+def least_count(share: float, n: int) -> int:
     """Return the smallest whole number that is at least this share of n, but for rounding: 0.95 of
     20 is 19.
     """
@@ -172,22 +226,19 @@ def _check_ranks(ranks: Any, n: int) -> Ids:
     return at
 
 
-def _pieces(table: npt.NDArray[Any]) -> list[slice]:
-    """Cut the queries into pieces for threads."""
-    step = max(1, _PAIRS_PER_PIECE // max(1, table.shape[1]))
-    return [slice(start, start + step) for start in range(0, len(table), step)]
-
-
 def _expected_hits(
-    distances: npt.NDArray[Any], relevant: Any, ranks: Ids
+    distances: npt.NDArray[Any], relevant: Any, ranks: Ids, *, summed: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """Return how many rows are relevant for every query; and, summed over the queries that have
-    any, the expected number of relevant rows up to every rank, and their share of all.
+    """Return how many rows are relevant for every query; and for every query the expected number of
+    relevant rows up to every rank, and their share of all, NaN where nothing is relevant.
+
+    `summed`: one row instead, the sum over the queries that have any.
     """
     groups = rank_groups(distances)
     truth = scipy.sparse.csr_matrix(relevant)
     n_relevant = np.diff(truth.indptr).astype(np.float64)
-    hits, shares = np.zeros(len(ranks)), np.zeros(len(ranks))
+    shape = (1 if summed else len(distances), len(ranks))
+    hits, shares = (np.full(shape, 0.0 if summed else np.nan) for _ in range(2))
     for query in np.flatnonzero(n_relevant):
         own = groups[query]
         columns = truth.indices[truth.indptr[query] : truth.indptr[query + 1]]
@@ -197,8 +248,12 @@ def _expected_hits(
         # line from one group's end to the next.
         ends = np.concatenate([[0], np.cumsum(counts[counts > 0])])
         expected = np.interp(ranks, ends, np.concatenate([[0], np.cumsum(found)]))
-        hits += expected
-        shares += expected / n_relevant[query]
+        if summed:
+            hits[0] += expected
+            shares[0] += expected / n_relevant[query]
+        else:
+            hits[query] = expected
+            shares[query] = expected / n_relevant[query]
     return n_relevant, hits, shares
 
 

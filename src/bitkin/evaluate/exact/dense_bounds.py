@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from bitkin import threads
 from bitkin.arrays import Floats
-from bitkin.evaluate.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
-from bitkin.evaluate.pairing import Pairing, own_scales
-from bitkin.evaluate.rows import ComparedRows
+from bitkin.evaluate.exact.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
+from bitkin.evaluate.exact.pairing import Pairing, own_scales
+from bitkin.evaluate.exact.rows import ComparedRows
 
 _PREPARED_VALUES = 2**22  # at a time, of rows and of queries
 _VALUES_PER_PIECE = 2**16  # of them by one thread

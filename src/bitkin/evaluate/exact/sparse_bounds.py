@@ -12,8 +12,8 @@ import numpy.typing as npt
 import scipy.sparse
 
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
-from bitkin.evaluate.pairing import Pairing
+from bitkin.evaluate.exact.bounds import BoundBlock, BoundQueries, Bounds, norms_at_least_shortest
+from bitkin.evaluate.exact.pairing import Pairing
 
 # One multiplication of a sparse product takes as long as about so many of a dense one.
 _SPARSE_COST = 256
@@ -48,7 +48,7 @@ class SparseBounds(Bounds):
         """Prepare the queries `start` to `stop`."""
         csr, squares = self._prepare(self.pairing.take_queries(np.arange(start, stop)))
         columns = np.unique(csr.indices)
-        return self.with_errors((columns, _only(csr, columns)), squares)
+        return self.with_errors((columns, only_columns(csr, columns)), squares)
 
     def blocks(self, queries: BoundQueries) -> Iterator[BoundBlock]:
         """Go through all rows: bounds of `queries` against one block of them after another."""
@@ -58,7 +58,7 @@ class SparseBounds(Bounds):
             csr, squares = self._prepare(self.pairing.take_rows(np.arange(start, stop)))
             # −a·b − c·‖a‖·‖b‖, and (½ − c)·‖a‖² more for l2: the lower bound of `bounds`.
             norms = norms_at_least_shortest(squares)
-            low = (table @ _only(csr, columns).T).toarray()
+            low = (table @ only_columns(csr, columns).T).toarray()
             np.negative(low, out=low)
             low -= self.error * queries.norms[:, None] * norms
             if self.squared:
@@ -86,7 +86,7 @@ def _places(indices: npt.NDArray[Any], columns: npt.NDArray[Any]) -> Ids:
     return np.where(columns[places] == indices, places + 1, 0)
 
 
-def _only(csr: Any, columns: npt.NDArray[Any]) -> Any:
+def only_columns(csr: Any, columns: npt.NDArray[Any]) -> Any:
     """Return `csr` with none but the sorted `columns`, numbered from 0."""
     places = _places(csr.indices, columns)
     kept = places > 0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.rows import ComparedRows
+from bitkin.evaluate.exact.rows import ComparedRows
 from bitkin.rescoring.exact import measure_pairs
 from bitkin.rescoring.pair_distances import Measured, own_exponents
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Floats
-from bitkin.evaluate.pairing import Pairing
+from bitkin.evaluate.exact.pairing import Pairing
 
 _V = 2.0**-53
 _SHORTEST = 2.0**-50  # norms count as at least this: float32 loses the squares of shorter rows

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Floats, Ids
-from bitkin.evaluate.bounds import BoundBlock, Bounds
+from bitkin.evaluate.exact.bounds import BoundBlock, Bounds
 from bitkin.kernels.search.precision import count_at_most_into, find_at_most_into
 
 _MAX_CANDIDATES = 2**20  # candidates kept at a time, where k allows it

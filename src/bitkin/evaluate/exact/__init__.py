@@ -1,0 +1,1 @@
+"""The parts of an exact search: rows, pairs of them, bounds that rule pairs out."""

@@ -1,0 +1,1 @@
+"""What a search found, read from a file and measured against a truth."""
