@@ -467,6 +467,15 @@ class Collection(Closes):
             return FirstStage("codes", "there is no estimate of all rows in this collection")
         return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE, n_allowed)
 
+    def rows_measured(self, k: int, oversample: int | None = None) -> int:
+        """Return how many rows per query an exact stage measures: k · oversample after an
+        estimate, ten times as many after codes or losses, which are rougher.
+        """
+        oversample = self._settings.oversample if oversample is None else oversample
+        scorer = self._encoder.row_scorer
+        rough = scorer is None or scorer.ranks_only
+        return k * oversample * (CODES_PER_ESTIMATE if rough else 1)
+
     def count(self) -> int:
         """Return how many rows there are."""
         return len(self._open_store.snapshot)

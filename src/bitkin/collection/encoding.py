@@ -189,7 +189,8 @@ def freeze_hasher(hasher: Any) -> Hasher:
     if not isinstance(hasher, Hasher):
         raise InvalidInputError(
             "hasher must be a fitted ProjectionHash, SignHash, WTAHash or MinHash, got "
-            f"{type(hasher).__name__}."
+            f"{type(hasher).__name__}. Fit one, such as bitkin.ProjectionHash().fit(X), or let "
+            "bitkin.recommend(X) choose."
         )
     try:
         check_is_fitted(hasher)

@@ -53,6 +53,16 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner): 
     spec_: CodeSpec
     fingerprint_: str
 
+    @classmethod
+    @abstractmethod
+    def variants(
+        cls, n_bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+    ) -> dict[str, Hasher]:
+        """Return the forms of this hasher that `bitkin.compare` tries at about `n_bits` bits, not
+        fitted, by the names that reports give them; none where they do not suit rows that are CSR
+        (`sparse`) or dense, or the metric.
+        """
+
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the symbols of every row: uint8, uint16 or uint32 (n, n_symbols)."""
         check_is_fitted(self)

@@ -154,6 +154,20 @@ class MinHash(Hasher):
     may_be_empty = True
     notices_not_finite = True  # before hashing, in a pass that costs next to nothing beside it
 
+    @classmethod
+    def variants(
+        cls, n_bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+    ) -> dict[str, Hasher]:
+        """Return hashes of 4 and of 8 bits, for CSR rows taken as sets of their columns."""
+        if not sparse:
+            return {}
+        return {
+            f"minhash, {bits}-bit": cls(
+                max(1, n_bits // bits), bits_per_symbol=bits, random_state=random_state
+            )
+            for bits in (4, 8)
+        }
+
     def __init__(
         self,
         n_hashes: int = 128,

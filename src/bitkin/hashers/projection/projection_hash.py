@@ -23,6 +23,8 @@ from bitkin.hashers.projection.files import load_hasher, save_hasher
 from bitkin.hashers.projection.learning import ModelRecipe, can_stream, check_epochs, fit_model
 from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.registry import (
+    PROJECTIONS,
+    ROTATIONS,
     STREAM_ROTATIONS,
     projection_for,
     rotation_for,
@@ -204,6 +206,27 @@ class ProjectionHash(Hasher):
     """The stream that the hasher follows; there is none where it does not follow any."""
 
     _fixed_model: SignModel | None = None  # the model, where there is no stream to change it
+
+    @classmethod
+    def variants(
+        cls, n_bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+    ) -> dict[str, Hasher]:
+        """Return every projection with the rotation that suits it, and PCA with every rotation; for
+        cosine, of normalized rows.
+        """
+        alone = [projection for projection in PROJECTIONS if projection != "pca"]
+        slots: list[tuple[str, str | None]] = [(projection, "auto") for projection in alone]
+        slots += [("pca", rotation) for rotation in (*ROTATIONS, None) if rotation != "auto"]
+        return {
+            f"{projection} × {rotation or 'none'}".removesuffix(" × auto"): cls(
+                n_bits,
+                projection=projection,
+                rotation=rotation,
+                normalize=metric == "cosine",
+                random_state=random_state,
+            )
+            for projection, rotation in slots
+        }
 
     def __init__(
         self,

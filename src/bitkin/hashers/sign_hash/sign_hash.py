@@ -79,6 +79,15 @@ class SignHash(Hasher):
 
     model_: CoordinateSigns
 
+    @classmethod
+    def variants(
+        cls, n_bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+    ) -> dict[str, Hasher]:
+        """Return the one form there is: it has a bit per column, whatever is asked for. Rows that
+        are CSR have next to no signs.
+        """
+        return {} if sparse else {"sign": cls()}
+
     def __init__(self, n_features: int | None = None) -> None:
         self.n_features = n_features
 

@@ -149,6 +149,23 @@ class WTAHash(Hasher):
 
     may_be_empty: ClassVar[bool] = True
 
+    @classmethod
+    def variants(
+        cls, n_bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+    ) -> dict[str, Hasher]:
+        """Return windows of 4, two bits per symbol, and for CSR those that suit the rows, whose
+        alphabet has 4 values as well.
+        """
+        n_hashes = max(1, n_bits // 2)
+        forms: dict[str, Hasher] = {
+            "wta": cls(n_hashes, alphabet_size=4, random_state=random_state)
+        }
+        if sparse:
+            forms["wta, window auto"] = cls(
+                n_hashes, window="auto", alphabet_size=4, random_state=random_state
+            )
+        return forms
+
     def __init__(
         self,
         n_hashes: int = 256,

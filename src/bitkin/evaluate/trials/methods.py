@@ -1,0 +1,125 @@
+"""Methods to be tried: what every hasher of the package offers at a number of bits.
+
+A class in `HASHERS` says by itself which of its forms are worth trying (`Hasher.variants`), so a
+new projection, rotation or hasher takes part in every comparison without a word here; a test proves
+that every exported hasher is in the list. A hasher of somebody else's takes part as soon as its
+class is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from bitkin.arrays import Batch
+from bitkin.checks import shown, suggest
+from bitkin.errors import InvalidInputError
+from bitkin.evaluate.trials.trial import Trial
+from bitkin.hashers.base import Hasher
+from bitkin.hashers.minhash.minhash import MinHash
+from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.sign_hash.sign_hash import SignHash
+from bitkin.hashers.wta.wta_hash import WTAHash
+
+HASHERS: tuple[type[Hasher], ...] = (ProjectionHash, WTAHash, MinHash, SignHash)
+_OF_SETS: tuple[type[Hasher], ...] = (MinHash,)  # whose codes compare rows as sets
+
+
+def list_hashers() -> list[type[Hasher]]:
+    """Return the hashers of the package, and classes of others that have variants of their own."""
+    found, todo = list(HASHERS), [Hasher]
+    while todo:
+        for kind in todo.pop().__subclasses__():
+            todo.append(kind)
+            if "variants" in vars(kind) and kind not in found:
+                found.append(kind)
+    return found
+
+
+@dataclass(frozen=True)
+class CodeMethod:
+    """A hasher, not fitted yet, under its name."""
+
+    name: str
+    n_bits: int
+    """As it was asked for: signs of coordinates have as many as there are columns."""
+    hasher: Hasher
+
+    def fit(self, rows: Batch) -> Hasher:
+        """Return a copy of the hasher that has learned from some rows."""
+        fitted: Hasher = clone(self.hasher).fit(rows)
+        return fitted
+
+
+def list_methods(
+    bits: int, *, sparse: bool, metric: str = "l2", random_state: Any = 0
+) -> list[CodeMethod]:
+    """Return what can be tried at a number of bits, for rows that are CSR or dense."""
+    kinds = _OF_SETS if metric == "jaccard" else list_hashers()
+    methods: dict[str, CodeMethod] = {}
+    for kind in kinds:
+        forms = kind.variants(bits, sparse=sparse, metric=metric, random_state=random_state)
+        for name, hasher in forms.items():
+            methods.setdefault(name, CodeMethod(name, bits, hasher))
+    return list(methods.values())
+
+
+def choose_methods_at(
+    wanted: Any, bits: Sequence[int], trial: Trial, random_state: Any = 0
+) -> list[CodeMethod]:
+    """Return the methods of some names at several numbers of bits, each code once: signs of
+    coordinates are the same whatever is asked for.
+    """
+    chosen: dict[tuple[str, str], CodeMethod] = {}
+    for n_bits in bits:
+        for method in choose_methods(wanted, n_bits, trial, random_state):
+            chosen.setdefault((method.name, repr(method.hasher.get_params())), method)
+    return list(chosen.values())
+
+
+def method_names(*, sparse: bool) -> list[str]:
+    """Return all names, in the order of the list."""
+    return [method.name for method in list_methods(64, sparse=sparse)]
+
+
+def choose_methods(wanted: Any, bits: int, trial: Trial, random_state: Any = 0) -> list[CodeMethod]:
+    """Return the methods of some names, all for None; raise for a name that does not exist.
+
+    A name may be the beginning of several, as "pca" is of "pca × itq", and have an x for the ×. A
+    hasher that is not fitted is a method too, of as many bits as it makes.
+    """
+    methods = list_methods(
+        bits, sparse=trial.sparse, metric=trial.metric, random_state=random_state
+    )
+    if wanted is None:
+        return methods
+    if isinstance(wanted, (str, Hasher)):
+        wanted = [wanted]
+    chosen: dict[str, CodeMethod] = {}
+    for one in wanted:
+        for method in _find_methods(one, methods):
+            chosen.setdefault(method.name, method)
+    if not chosen:
+        raise InvalidInputError("methods must name at least one method, got none.")
+    return list(chosen.values())
+
+
+def _find_methods(wanted: Any, methods: list[CodeMethod]) -> list[CodeMethod]:
+    """Return those of a name, or that begin with it."""
+    if isinstance(wanted, Hasher):
+        return [CodeMethod(" ".join(repr(wanted).split()), getattr(wanted, "n_bits", 0), wanted)]
+    name = re.sub(r"\s*(?:×|\bx\b|\*)\s*", " × ", str(wanted).strip().lower())
+    found = [method for method in methods if method.name == name]
+    if not found:
+        found = [method for method in methods if re.match(re.escape(name) + r"( ×|,)", method.name)]
+    if not found:
+        names = [method.name for method in methods]
+        raise InvalidInputError(
+            f"methods must be names out of {', '.join(names)}, or hashers, got {shown(wanted)}."
+            f"{suggest(name, names)}"
+        )
+    return found
