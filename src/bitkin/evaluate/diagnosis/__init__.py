@@ -1,0 +1,1 @@
+"""`diagnose`: what vectors look like to a hasher."""
