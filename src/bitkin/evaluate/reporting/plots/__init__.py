@@ -1,0 +1,1 @@
+"""Plots of a report as SVG, drawn without any other library."""
