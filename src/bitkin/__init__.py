@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
     from bitkin.collection.results import Hits, Records
     from bitkin.epochs.epoch_index import EpochIndex
+    from bitkin.evaluate.comparing.compare import compare
+    from bitkin.evaluate.comparing.report import Report
+    from bitkin.evaluate.diagnosis.diagnose import diagnose
+    from bitkin.evaluate.diagnosis.diagnosis import Diagnosis
+    from bitkin.evaluate.diagnosis.finding import Finding
     from bitkin.file_info import describe_file
     from bitkin.file_search.search import search_files
     from bitkin.hashers.kernel_map.kernel_map import KernelMap
@@ -75,8 +80,10 @@ _HOMES = {
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "Collection": "bitkin.collection.collection:Collection",
+    "Diagnosis": "bitkin.evaluate.diagnosis.diagnosis:Diagnosis",
     "Drift": "bitkin.hashers.projection.streams.drift:Drift",
     "EpochIndex": "bitkin.epochs.epoch_index:EpochIndex",
+    "Finding": "bitkin.evaluate.diagnosis.finding:Finding",
     "FlatIndex": "bitkin.index.flat:FlatIndex",
     "HeshingClassifier": "bitkin.learn.heshing.heshing_classifier:HeshingClassifier",
     "Hit": "bitkin.index.results:Hit",
@@ -88,6 +95,7 @@ _HOMES = {
     "ProjectionHash": "bitkin.hashers.projection.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
     "Records": "bitkin.collection.results:Records",
+    "Report": "bitkin.evaluate.comparing.report:Report",
     "Sets": "bitkin.sets.sets:Sets",
     "SignHash": "bitkin.hashers.sign_hash.sign_hash:SignHash",
     "StreamPosition": "bitkin.stream_files.state:StreamPosition",
@@ -95,9 +103,11 @@ _HOMES = {
     "Taxonomy": "bitkin.learn.taxonomy.taxonomy:Taxonomy",
     "WTAHash": "bitkin.hashers.wta:WTAHash",
     "WarmUp": "bitkin.warming:WarmUp",
+    "compare": "bitkin.evaluate.comparing.compare:compare",
     "corrections": "bitkin.rescoring.corrections:corrections",
     "dedup": "bitkin.dedup",
     "describe_file": "bitkin.file_info:describe_file",
+    "diagnose": "bitkin.evaluate.diagnosis.diagnose:diagnose",
     "distances": "bitkin.codes:distances",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
@@ -134,8 +144,10 @@ __all__ = [
     "CodeSpec",
     "Codes",
     "Collection",
+    "Diagnosis",
     "Drift",
     "EpochIndex",
+    "Finding",
     "FlatIndex",
     "HeshingClassifier",
     "Hit",
@@ -147,6 +159,7 @@ __all__ = [
     "ProjectionHash",
     "RaggedNeighbors",
     "Records",
+    "Report",
     "Sets",
     "SignHash",
     "StreamPosition",
@@ -155,9 +168,11 @@ __all__ = [
     "WTAHash",
     "WarmUp",
     "__version__",
+    "compare",
     "corrections",
     "dedup",
     "describe_file",
+    "diagnose",
     "distances",
     "errors",
     "evaluate",

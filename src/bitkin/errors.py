@@ -10,12 +10,18 @@ BitkinError
 ├── CorruptFileError (ValueError)        a file is not whole, not ours, or contradicts itself
 ├── FileTooLargeError (MemoryError)      a whole file, but larger than this machine's memory
 ├── FileAccessError (OSError)            a path cannot be read or written; nothing is lost
+├── TargetNotReachedError (ValueError)   nothing reaches the recall wanted; has the best found
 └── MissingExtraError (ImportError)      an optional dependency is absent; says how to install it
 
 Each is also the builtin in brackets, so `except ValueError` works as a caller expects.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _MOST_CHARACTERS, _LAST_CHARACTERS = 4000, 400
 
@@ -99,6 +105,23 @@ class FileTooLargeError(BitkinError, MemoryError):
 
 class FileAccessError(BitkinError, OSError):
     """A path cannot be read or written. What was there before is untouched."""
+
+
+class TargetNotReachedError(BitkinError, ValueError):
+    """No configuration reaches the recall that was asked for, or none within the bytes allowed.
+
+    Attributes
+    ----------
+    best : Recommendation or None
+        The one that comes nearest; None where nothing could be measured.
+    """
+
+    def __init__(self, message: str, best: Any = None) -> None:
+        super().__init__(message)
+        self.best = best
+
+    def __reduce__(self) -> tuple[type[TargetNotReachedError], tuple[str, Any]]:
+        return type(self), (str(self), self.best)
 
 
 class MissingExtraError(BitkinError, ImportError):

@@ -20,8 +20,8 @@ from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_RO
 from tests.cli.conftest import Run
 
 COMMANDS = [
-    "demo", "fit", "encode", "index", "search", "dedup", "stream", "papers", "info", "doctor",
-    "warmup", "classify",
+    "demo", "fit", "encode", "index", "search", "diagnose", "compare", "evaluate", "dedup",
+    "stream", "papers", "info", "doctor", "warmup", "classify",
 ]  # fmt: skip
 HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
@@ -174,8 +174,8 @@ def test_completion_completes_commands_and_options() -> None:
         done = shell(program, _BITKIN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
         return done.stdout.split()
 
-    assert completed("bitkin e") == ["encode"]
-    assert completed("bitkin d") == ["demo", "dedup", "doctor"]
+    assert completed("bitkin e") == ["encode", "evaluate"]
+    assert completed("bitkin d") == ["demo", "diagnose", "dedup", "doctor"]
     assert "--projection" in completed("bitkin fit --p")
 
 
@@ -183,6 +183,9 @@ ARGUMENTS = {
     "fit": ["x.npy", "-o", "z"],
     "index": ["x", "-o", "z"],
     "search": ["x", "y"],
+    "diagnose": ["x.npy"],
+    "compare": ["x.npy"],
+    "evaluate": ["x", "--truth", "y"],
     "dedup": ["x.jsonl"],
     "stream": [],
 }
@@ -196,6 +199,10 @@ ARGUMENTS = {
         ("index", "--kind"),
         ("search", "--stage"),
         ("search", "--metric"),
+        ("diagnose", "--metric"),
+        ("compare", "--metric"),
+        ("evaluate", "--measure"),
+        ("evaluate", "--metric"),
         ("dedup", "--format"),
         ("dedup", "--shingle"),
         ("stream", "--format"),

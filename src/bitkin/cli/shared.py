@@ -54,11 +54,13 @@ def require_new(path: Path, option: str = "--out") -> None:
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes --threads and --quiet too, and --force where it has --out."""
+    """Return a command that takes --threads and --quiet too, and --force where it has --out or
+    --html.
+    """
     signature = inspect.signature(command, eval_str=True)
     names = ["threads", "quiet"]
     # a command that begins again by another option has its own --force
-    if "out" in signature.parameters and "state" not in signature.parameters:
+    if {"out", "html"} & signature.parameters.keys() and "state" not in signature.parameters:
         names.insert(0, "force")
     more = [
         inspect.Parameter(

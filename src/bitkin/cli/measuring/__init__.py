@@ -1,0 +1,1 @@
+"""Commands that measure what codes find and lose."""

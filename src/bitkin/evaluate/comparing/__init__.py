@@ -1,0 +1,1 @@
+"""`compare`: every sensible method beside its rivals."""

@@ -1,0 +1,1 @@
+"""`recommend`: the cheapest configuration that reaches a recall."""
