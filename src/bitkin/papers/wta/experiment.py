@@ -85,8 +85,8 @@ class ComparativeSizes:
 
 
 QUICK = ComparativeSizes(
-    rows=2500, queries=250, runs=1, bits=(64, 256), pairs=500, pair_runs=1, changed_pairs=200, pair_codes=10_000,
-    learned_rows=800, tested_rows=500, learned_runs=1, features=(10, 100, 1000),
+    rows=2500, queries=250, runs=1, bits=(64, 256), pairs=500, pair_runs=3, changed_pairs=200,
+    pair_codes=10_000, learned_rows=800, tested_rows=500, learned_runs=1, features=(10, 100, 1000),
     costs=(2.0, 8.0, 32.0), chi_words=100,
 )  # fmt: skip
 
