@@ -118,6 +118,13 @@ def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, forceinline=False, fastmath={"reassoc", "contract"})
 
 
+def fused_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like `kernel`, for sums of products, each of which may be added before it is rounded, in one
+    instruction. They are added in the order that is written.
+    """
+    return _compile(function, forceinline=False, fastmath={"contract"})
+
+
 def entry_of(function: Callable[..., R], *args: Any) -> Callable[..., R]:
     """Return what a kernel runs for arguments of the types that these have, compiled if need be.
 

@@ -13,7 +13,7 @@ from bitkin import threads
 from bitkin.arrays import Batch
 from bitkin.code_spec import WORD, CodeSpec
 from bitkin.estimators.fingerprint import fingerprint
-from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.hashers.projection.sign_model import Multiply, SignModel
 from bitkin.hashers.projection.training import prepare_rows
 from bitkin.io.vectors.batch import row_slice
 
@@ -55,8 +55,10 @@ class CoordinateSigns(SignModel):
         """Equal for all models of one width, and for no others."""
         return fingerprint("SignHash", {"n_features": self.n_features}, {})
 
-    def project(self, batch: Batch, name: str = "X") -> npt.NDArray[np.float32]:
-        """Return the rows as dense float32; `name` is for messages."""
+    def project(
+        self, batch: Batch, name: str = "X", multiply: Multiply | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the rows as dense float32; `name` is for messages, and nothing is multiplied."""
         rows = prepare_rows(batch, False, name)
         dense: npt.NDArray[np.float32] = rows.toarray() if issparse(rows) else rows
         return dense

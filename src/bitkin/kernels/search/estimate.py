@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from bitkin.kernels._kernel import kernel
+from bitkin.kernels._kernel import fused_kernel, kernel
 from bitkin.kernels._shared import (
     COSINE,
     L2,
@@ -59,10 +59,10 @@ def _fill_tables(query, tables):
             filled *= 2
 
 
-@kernel
+@fused_kernel
 def multiply_into(row, components, out):
-    """float32[D], float32[D, C] -> float32[C]. BLAS would be as fast, once it is told to use one
-    thread.
+    """float32[D], float32[D, C] -> float32[C], feature after feature. BLAS would be as fast, once
+    it is told to use one thread.
     """
     n_features, n_bits = components.shape
     for c in range(n_bits):
@@ -72,15 +72,16 @@ def multiply_into(row, components, out):
     for j in range(0, whole, 4):
         x_0, x_1, x_2, x_3 = row[j], row[j + 1], row[j + 2], row[j + 3]
         for c in range(n_bits):
-            out[c] += (x_0 * components[j, c] + x_1 * components[j + 1, c]) + (
-                x_2 * components[j + 2, c] + x_3 * components[j + 3, c]
-            )
+            total = out[c] + x_0 * components[j, c]
+            total = total + x_1 * components[j + 1, c]
+            total = total + x_2 * components[j + 2, c]
+            out[c] = total + x_3 * components[j + 3, c]
     for j in range(whole, n_features):
         for c in range(n_bits):
             out[c] += row[j] * components[j, c]
 
 
-@kernel
+@fused_kernel
 def multiply_rows_into(rows, components, work, out):
     """float32[N, D], float32[D, C], work float32[B, C] -> float32[N, C].
 
@@ -105,9 +106,10 @@ def multiply_rows_into(rows, components, work, out):
                     x_0, x_1 = rows[first + r, j], rows[first + r, j + 1]
                     x_2, x_3 = rows[first + r, j + 2], rows[first + r, j + 3]
                     for c in range(n_bits):
-                        work[r, c] += (x_0 * components[j, c] + x_1 * components[j + 1, c]) + (
-                            x_2 * components[j + 2, c] + x_3 * components[j + 3, c]
-                        )
+                        total = work[r, c] + x_0 * components[j, c]
+                        total = total + x_1 * components[j + 1, c]
+                        total = total + x_2 * components[j + 2, c]
+                        work[r, c] = total + x_3 * components[j + 3, c]
             for j in range(whole, stop):
                 for r in range(last - first):
                     for c in range(n_bits):
