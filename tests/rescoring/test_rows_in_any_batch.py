@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,10 +41,7 @@ def test_any_split_of_the_rows_gives_the_same_corrections(cuts: list[int], spars
     hasher = bitkin.ProjectionHash(63).fit(X)
     at_once = bitkin.corrections(hasher, rows)
     bounds = [0, *sorted(cuts), 130]
-    parts = [
-        bitkin.corrections(hasher, rows[first:last])
-        for first, last in zip(bounds, bounds[1:], strict=False)
-    ]
+    parts = [bitkin.corrections(hasher, rows[first:last]) for first, last in pairwise(bounds)]
     np.testing.assert_array_equal(np.concatenate(parts), at_once)
 
 
