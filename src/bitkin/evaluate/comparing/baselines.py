@@ -69,6 +69,11 @@ class Baseline:
         """Whether a search looks at every row, so that a sample says something about all."""
         return self.vectors is None
 
+    @property
+    def stage(self) -> str:
+        """The stage of ours that it is like: a graph measures the rows that it looks at."""
+        return "estimate" if self.scans else "exact"
+
 
 def import_faiss() -> Any:
     """Return the module; raise where it is not there."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from bitkin import threads
 from bitkin._version import __version__
-from bitkin.errors import InvalidInputError
 from bitkin.evaluate.comparing.baselines import Baseline, choose_baselines, import_faiss
 from bitkin.evaluate.comparing.details import BestCode, ShownAs, find_spectrum
 from bitkin.evaluate.comparing.faiss_trial import FaissTrial
@@ -26,10 +25,9 @@ from bitkin.evaluate.trials.measuring import (
     KeptKind,
     kept_kinds,
     measure_method,
-    possible_kinds,
 )
-from bitkin.evaluate.trials.methods import CodeMethod, choose_methods_at
-from bitkin.evaluate.trials.trial import Trial, draw_trial
+from bitkin.evaluate.trials.methods import CodeMethod, find_methods
+from bitkin.evaluate.trials.trial import Trial, draw_trial, require_sets
 from bitkin.io.vectors import open_vectors
 
 _RECALL_OF_BEST = 0.95  # of the code whose bits and losses are shown
@@ -50,9 +48,19 @@ class Comparison:
         self.settings = settings
         source = open_vectors(X, name="X")
         settings.check_rows(source.shape[0], source.shape[1], sparse=source.sparse)
+        require_sets(settings.metric, sparse=source.sparse)
         self.baselines: list[Baseline] = choose_baselines(
             settings.baselines, settings.bits, source.shape[1], sparse=source.sparse
         )
+        # before the truth is looked for, which takes a while: a name may be wrong
+        self.methods: list[CodeMethod] = find_methods(
+            settings.methods,
+            settings.bits,
+            sparse=source.sparse,
+            metric=settings.metric,
+            random_state=settings.random_state,
+        )
+        wanted = settings.choose_kinds(sparse=source.sparse)
         self.trial: Trial = draw_trial(
             source,
             k=settings.k,
@@ -62,26 +70,8 @@ class Comparison:
             sample_rows=settings.sample_rows,
             random_state=settings.random_state,
         )
-        self.methods: list[CodeMethod] = choose_methods_at(
-            settings.methods, settings.bits, self.trial, settings.random_state
-        )
-        self.kinds: dict[str, KeptKind] = self._keep_vectors()
+        self.kinds: dict[str, KeptKind] = kept_kinds(self.trial, wanted) if wanted else {}
         self.tasks: list[TrialTask] = self._list_tasks()
-
-    def _keep_vectors(self) -> dict[str, KeptKind]:
-        """Return the kinds of kept vectors to be tried."""
-        if "exact" not in self.settings.stages:
-            return {}
-        possible = possible_kinds(self.trial)
-        wanted: Sequence[str] = self.settings.vectors or possible
-        for name in wanted:
-            if name not in possible:
-                kind = "CSR" if self.trial.sparse else "dense"
-                raise InvalidInputError(
-                    f"vectors must be some of {', '.join(possible) or 'none'} for {kind} rows and "
-                    f"metric={self.trial.metric!r}, got {name!r}."
-                )
-        return kept_kinds(self.trial, wanted) if wanted else {}
 
     def _list_tasks(self) -> list[TrialTask]:
         last = self.settings.stages[-1]
@@ -93,7 +83,12 @@ class Comparison:
             rows = FaissTrial(self.trial)
             tasks += [
                 TrialTask(
-                    one.name, one.n_bits, "estimate", partial(rows.measure, one), work=one.work
+                    one.name,
+                    one.n_bits,
+                    one.stage,
+                    partial(rows.measure, one),
+                    work=one.work,
+                    ours=False,
                 )
                 for one in self.baselines
             ]
@@ -131,7 +126,9 @@ class Comparison:
         ]
         reached = [(good, method) for good, _, method in found if good is not None]
         if reached:
-            good, method = min(reached, key=lambda pair: pair[0].bytes_per_vector)
+            good, method = min(
+                reached, key=lambda pair: (pair[0].bytes_per_vector, pair[0].search_us)
+            )
         elif found:
             _, good, method = max(found, key=lambda triple: triple[1].recall)
         else:
@@ -178,7 +175,8 @@ class Comparison:
             f"{trial.n_rows / n_sample:.3g}. Intervals are of a bootstrap over the queries.",
             "Times are CPU times of one thread: of the fit on the sample, per row encoded, and per "
             "query of a batch that searches the sample, so the last one grows with the rows. Bytes "
-            "per vector are those of everything that a search needs, without the model.",
+            "per vector are those of everything that a search needs, without the model; ours have "
+            "8 bytes of an id among them, and those of FAISS none.",
         ]
         if self.baselines:
             notes.append(

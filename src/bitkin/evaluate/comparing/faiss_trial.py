@@ -57,7 +57,6 @@ class FaissTrial:
 
     def measure(self, baseline: Baseline, check: Callable[[], None]) -> list[Measurement]:
         """Return what an index finds and costs, or why that could not be measured."""
-        stage = "estimate" if baseline.scans else "exact"
         try:
             check()
             with threads.alone(), _in_one_thread() as faiss:
@@ -65,7 +64,7 @@ class FaissTrial:
                 check()
                 return [built.measure_scan() if baseline.scans else built.measure_graph()]
         except Exception as error:  # noqa: BLE001  # whatever FAISS says, the others are measured
-            return [failed(baseline.name, baseline.n_bits, stage, error, ours=False)]
+            return [failed(baseline.name, baseline.n_bits, baseline.stage, error, ours=False)]
 
 
 @contextmanager
@@ -128,7 +127,7 @@ class _BuiltIndex:
         """Return what a search of all rows finds, predicted as for our codes."""
         trial = self.trial
         ranks = rank_in_order(trial, self, trial.k * OVERSAMPLES[-1])
-        return self._measured("estimate", recalls_of_ranks(ranks), self._time(trial.k))
+        return self._measured(recalls_of_ranks(ranks), self._time(trial.k))
 
     def measure_graph(self) -> Measurement:
         """Return what a search of the sample finds, at every efSearch."""
@@ -147,19 +146,17 @@ class _BuiltIndex:
         hnsw.efSearch = trial.k * EXACT_OVERSAMPLE
         often = self._time(trial.k)
         each = max(0.0, (often - once) / (EXACT_OVERSAMPLE - 1))
-        return self._measured("exact", recalls, often, each)
+        return self._measured(recalls, often, each)
 
     def _time(self, k: int) -> float:
         return time_per_query(self.rows.queries, lambda q: self.index.search(q, k))
 
-    def _measured(
-        self, stage: str, recalls: Floats, search_us: float, each: float = 0.0
-    ) -> Measurement:
+    def _measured(self, recalls: Floats, search_us: float, each: float = 0.0) -> Measurement:
         graph = not self.baseline.scans
         return Measurement(
             method=self.baseline.name,
             n_bits=self.baseline.n_bits,
-            stage=stage,
+            stage=self.baseline.stage,
             vectors=self.baseline.vectors,
             bytes_per_vector=self.bytes_per_vector,
             oversample=EXACT_OVERSAMPLE if graph else 1,

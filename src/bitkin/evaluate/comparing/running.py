@@ -30,6 +30,8 @@ class TrialTask:
         to end.
     work : float
         What it costs beside others, roughly.
+    ours : bool
+        Whether it is no baseline.
     """
 
     name: str
@@ -37,6 +39,7 @@ class TrialTask:
     stage: str
     measure: Callable[[Check], list[Measurement]]
     work: float = 1.0
+    ours: bool = True
 
 
 class _TimeIsUpError(Exception):
@@ -105,7 +108,7 @@ class TaskRun:
             self._check()
             return task.measure(self._check)
         except _TimeIsUpError as error:
-            return [failed(task.name, task.n_bits, task.stage, error)]
+            return [failed(task.name, task.n_bits, task.stage, error, ours=task.ours)]
 
     def _check(self) -> None:
         if self._stopped:

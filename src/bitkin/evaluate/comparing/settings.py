@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,6 +11,7 @@ from bitkin.checks import is_number, one_of, shown, whole_number
 from bitkin.choices import STAGES, TRUTH_METRICS
 from bitkin.errors import InvalidInputError
 from bitkin.evaluate.comparing.baselines import check_baselines
+from bitkin.evaluate.trials.measuring import possible_kinds
 from bitkin.evaluate.trials.trial import QUERIES, SAMPLE_ROWS
 from bitkin.randomness import resolve_seed
 
@@ -54,9 +55,9 @@ class ComparisonSettings:
             self.threads = whole_number(self.threads, "threads", low=1, high=pool.MOST_THREADS)
         _check_limit(self.time_limit)
         self.picture_shape = _check_shape(self.picture_shape)
-        if isinstance(self.texts, (str, bytes)):
+        if self.texts is not None and not _is_sequence(self.texts):
             raise InvalidInputError(
-                f"texts must be one text per row of X, got {shown(self.texts)}."
+                f"texts must be a list with one text per row of X, got {shown(self.texts)}."
             )
 
     def _describe_call(self) -> str:
@@ -71,6 +72,20 @@ class ComparisonSettings:
         if self.texts is not None:
             given.append("texts=texts")
         return f"bitkin.compare({', '.join(given)})"
+
+    def choose_kinds(self, *, sparse: bool) -> tuple[str, ...]:
+        """Return how vectors are to be kept for the exact stage, none without it; raise for a way
+        that rows do not have.
+        """
+        possible = possible_kinds(sparse=sparse, metric=self.metric)
+        for name in self.vectors or ():
+            if name not in possible:
+                kind = "CSR" if sparse else "dense"
+                raise InvalidInputError(
+                    f"vectors must be some of {', '.join(possible) or 'none'} for {kind} rows and "
+                    f"metric={self.metric!r}, got {name!r}."
+                )
+        return (self.vectors or possible) if "exact" in self.stages else ()
 
     def check_rows(self, n_rows: int | None, n_columns: int, *, sparse: bool) -> None:
         """Raise where texts or pictures do not fit the rows."""
@@ -115,6 +130,12 @@ def _some_of(value: Any, name: str, choices: tuple[str, ...]) -> tuple[str, ...]
     if not chosen:
         raise InvalidInputError(f"{name} must be some of {', '.join(choices)}, got none.")
     return tuple(choice for choice in choices if choice in chosen)
+
+
+def _is_sequence(value: Any) -> bool:
+    """Tell whether a value has items and a number of them, as a list or an array has."""
+    is_one = isinstance(value, (str, bytes, Mapping))
+    return not is_one and hasattr(value, "__len__") and hasattr(value, "__getitem__")
 
 
 def _check_limit(limit: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bitkin.evaluate.reporting.page import ReportPage
 from bitkin.evaluate.trials.measurement import Measurement
 
-_MOST_ROWS = 24
+_MOST_ROWS = 12  # of ours, and of the others
 _HEADERS = ("bytes", "recall", "95 %", "method", "bits", "last stage", "fit s", "encode µs",
             "search µs")  # fmt: skip
 _TO_THE_LEFT = frozenset({"method", "last stage"})
@@ -21,11 +21,19 @@ def summarize(page: ReportPage, width: int | None = None) -> str:
     """Return what was measured on, the best at each size, and what to know about the figures."""
     width = max(60, width or shutil.get_terminal_size().columns)
     parts = textwrap.wrap(_headline(page), width)
-    shown = _thinned(page.frontier)
-    if shown:
-        parts += _table([_HEADERS, *map(_cells, shown)], width)
+    own = _thinned(page.own_frontier)
+    # beside ours, so that nobody takes them for the best there is
+    others = _thinned([m for m in page.frontier if not m.ours])
+    if own or others:
+        lines = _table([_HEADERS, *map(_cells, [*own, *others])], width)
+        parts += lines[: 1 + len(own)]
+        if others:
+            said = "and of other libraries, as far as ours are larger or find less:"
+            parts += [said, *lines[1 + len(own) :]]
     else:
         parts.append("nothing could be measured")
+    for note in dict.fromkeys(m.note for m in [*own, *others] if m.note):
+        parts += textwrap.wrap(f"* {note}", width)
     if page.failures:
         first = page.failures[0]
         said = (

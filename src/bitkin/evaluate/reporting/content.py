@@ -206,12 +206,22 @@ class ReportPage:
     @cached_property
     def frontier(self) -> list[Measurement]:
         """Those that no other one beats: smallest first, each of higher recall than all before."""
-        best: list[Measurement] = []
-        sized = [m for m in self.measured if np.isfinite(m.bytes_per_vector)]
-        for m in sorted(sized, key=lambda m: (m.bytes_per_vector, -recall_of(m))):
-            if not best or recall_of(m) > recall_of(best[-1]):
-                best.append(m)
-        return best
+        return _climb(self.measured)
+
+    @cached_property
+    def own_frontier(self) -> list[Measurement]:
+        """The same among bitkin's own."""
+        return _climb([m for m in self.measured if m.ours])
+
+
+def _climb(measured: Sequence[Measurement]) -> list[Measurement]:
+    """Return those of which none is both smaller and of higher recall, smallest first."""
+    best: list[Measurement] = []
+    sized = [m for m in measured if np.isfinite(m.bytes_per_vector)]
+    for m in sorted(sized, key=lambda m: (m.bytes_per_vector, -recall_of(m))):
+        if not best or recall_of(m) > recall_of(best[-1]):
+            best.append(m)
+    return best
 
 
 def recall_of(measurement: Measurement) -> float:

@@ -16,7 +16,7 @@ from bitkin.evaluate.reporting.tables import (
     ReportTable,
     failure_table,
     finding_table,
-    frontier_table,
+    frontier_tables,
     measured_table,
 )
 from bitkin.evaluate.reporting.text import MISSING, escape, fact, number
@@ -108,7 +108,8 @@ def _measured(page: ReportPage, limits: PageLimits, plots: Mapping[str, ReportPl
     if not page.measured:
         return ""
     drawn = _plots(plots, "recall", "oversample")
-    return _section("Recall against size", drawn + _table(frontier_table(page, limits)))
+    tables = "".join(_table(table) for table in frontier_tables(page, limits))
+    return _section("Recall against size", drawn + tables)
 
 
 def _data(page: ReportPage, limits: PageLimits, plots: Mapping[str, ReportPlot]) -> str:

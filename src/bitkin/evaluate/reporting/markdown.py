@@ -13,7 +13,7 @@ from bitkin.evaluate.reporting.tables import (
     ReportTable,
     failure_table,
     finding_table,
-    frontier_table,
+    frontier_tables,
     measured_table,
 )
 from bitkin.evaluate.reporting.text import clean, escape_markdown, fact, number
@@ -38,7 +38,7 @@ def render_markdown(page: ReportPage, images: Mapping[str, str] | None = None) -
         parts += _paragraphs(page.choice.reasons)
     if page.measured:
         parts += ["## Recall against size", *_images(drawn, "recall", "oversample")]
-        parts.append(_table(frontier_table(page)))
+        parts += map(_table, frontier_tables(page))
     of_data = _images(drawn, "spectrum", "cumulative")
     if page.findings:
         of_data.insert(0, _table(finding_table(page)))

@@ -39,8 +39,22 @@ class ReportTable:
         return mark if mark in ("chosen", "runner-up") else ""
 
 
-def frontier_table(page: ReportPage, limits: PageLimits = FULL) -> ReportTable:
-    """Return the measurements that no other one beats in both size and recall, smallest first."""
+def frontier_tables(page: ReportPage, limits: PageLimits = FULL) -> list[ReportTable]:
+    """Return the measurements that no other one beats in both size and recall, smallest first; and
+    the same among bitkin's own, where baselines beat some of these.
+    """
+    tables = [_frontier_table(page, limits)]
+    own = {id(m) for m in page.own_frontier}
+    if own and not own <= {id(m) for m in page.frontier}:
+        shown = [s for s in show_measurements(page) if id(s.measurement) in own]
+        shown.sort(key=lambda s: (s.bytes_per_vector, s.recall))
+        tables.append(
+            _measured_table(shown, limits, "The same among bitkin's own, without other libraries")
+        )
+    return tables
+
+
+def _frontier_table(page: ReportPage, limits: PageLimits) -> ReportTable:
     shown = [s for s in show_measurements(page) if s.mark]
     shown.sort(key=lambda s: (s.bytes_per_vector, s.recall))
     return _measured_table(

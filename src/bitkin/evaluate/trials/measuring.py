@@ -200,17 +200,17 @@ def warm_up(trial: Trial, method: CodeMethod, kept: Sequence[KeptKind] = ()) -> 
             fitted.measure("exact", KeptKind(kind.name, kind.bytes_per_vector, orders))
 
 
-def possible_kinds(trial: Trial) -> tuple[str, ...]:
+def possible_kinds(*, sparse: bool, metric: str) -> tuple[str, ...]:
     """Return how vectors can be kept for the exact stage."""
-    if trial.metric == "jaccard":  # which no collection measures
+    if metric == "jaccard":  # which no collection measures
         return ()
-    return ("csr",) if trial.sparse else ("float32", "float16", "int8")
+    return ("csr",) if sparse else ("float32", "float16", "int8")
 
 
 def kept_kinds(trial: Trial, names: Sequence[str] | None = None) -> dict[str, KeptKind]:
     """Return the kinds in which vectors may be kept; one that cannot hold them is left out."""
     kinds = {}
-    for name in names or possible_kinds(trial):
+    for name in names or possible_kinds(sparse=trial.sparse, metric=trial.metric):
         if name == "csr" and scipy.sparse.issparse(trial.rows):
             # float32, as they are measured for the truth but for its last bits
             entries = trial.rows.nnz / max(1, trial.rows.shape[0])
@@ -265,32 +265,48 @@ def measure_method(
     check: Callable[[], None] = interrupts.check,
 ) -> list[Measurement]:
     """Return a measurement per stage, and for "exact" one per kind of kept vectors; where the
-    method fails, one that says why.
+    method fails, what was measured by then and one that says why there is no more.
 
     `check` is called between steps; what it raises, if it is no `Exception`, ends the work.
     """
+    results: list[Measurement] = []
+    stage, kept = stages[-1], None  # of what is measured next
     try:
         warm_up(trial, method, list(kinds.values()) if "exact" in stages else ())
         check()
         fitted = FittedMethod(trial, method)
-        results = []
-        for stage in stages:
-            if stage == "exact":
-                for kept in kinds.values():
-                    check()
-                    results.append(fitted.measure(stage, kept))
-            elif stage != "estimate" or fitted.best_stage == "estimate":
-                check()
-                results.append(fitted.measure(stage))
-        return results
+        for stage, kept in _list_ways(stages, kinds):
+            if stage == "estimate" and fitted.best_stage != "estimate":
+                continue
+            check()
+            results.append(fitted.measure(stage, kept))
     except Exception as error:  # noqa: BLE001  # whatever it is, the other methods are measured
-        return [failed(method.name, method.n_bits, stages[-1], error)]
+        vectors = None if kept is None else kept.name
+        results.append(failed(method.name, method.n_bits, stage, error, vectors=vectors))
+    return results
+
+
+def _list_ways(
+    stages: Sequence[str], kinds: dict[str, KeptKind]
+) -> Iterator[tuple[str, KeptKind | None]]:
+    """Give every stage, "exact" once per kind of kept vectors."""
+    for stage in stages:
+        if stage == "exact":
+            yield from ((stage, kept) for kept in kinds.values())
+        else:
+            yield stage, None
 
 
 def failed(
-    method: str, n_bits: int, stage: str, error: Exception, *, ours: bool = True
+    method: str,
+    n_bits: int,
+    stage: str,
+    error: Exception,
+    *,
+    ours: bool = True,
+    vectors: str | None = None,
 ) -> Measurement:
     """Return a measurement that says why there is none."""
     reason = str(error).strip().splitlines()
     said = reason[0] if reason else type(error).__name__
-    return Measurement(method, n_bits, stage, error=said, ours=ours)
+    return Measurement(method, n_bits, stage, vectors, error=said, ours=ours)

@@ -71,55 +71,72 @@ def list_methods(
 def choose_methods_at(
     wanted: Any, bits: Sequence[int], trial: Trial, random_state: Any = 0
 ) -> list[CodeMethod]:
-    """Return the methods of some names at several numbers of bits, each code once: signs of
-    coordinates are the same whatever is asked for.
+    """Return the methods of some names at several numbers of bits, as `find_methods` does, for the
+    rows of a trial.
     """
+    return find_methods(
+        wanted, bits, sparse=trial.sparse, metric=trial.metric, random_state=random_state
+    )
+
+
+def choose_methods(wanted: Any, bits: int, trial: Trial, random_state: Any = 0) -> list[CodeMethod]:
+    """Return the methods of some names at one number of bits, for the rows of a trial."""
+    return choose_methods_at(wanted, [bits], trial, random_state)
+
+
+def find_methods(
+    wanted: Any, bits: Sequence[int], *, sparse: bool, metric: str, random_state: Any = 0
+) -> list[CodeMethod]:
+    """Return the methods of some names, all for None, at several numbers of bits; raise for a name
+    that does not exist.
+
+    A name may be the beginning of several, as "pca" is of "pca × itq", and have an x for the ×. A
+    hasher that is not fitted is a method too, of as many bits as it makes. Each code comes once:
+    signs of coordinates are the same whatever is asked for.
+    """
+    names = None if wanted is None else _list_wanted(wanted)
     chosen: dict[tuple[str, str], CodeMethod] = {}
     for n_bits in bits:
-        for method in choose_methods(wanted, n_bits, trial, random_state):
+        methods = list_methods(n_bits, sparse=sparse, metric=metric, random_state=random_state)
+        if names is not None:
+            methods = [method for name in names for method in _find_named(name, methods)]
+        for method in methods:
             chosen.setdefault((method.name, repr(method.hasher.get_params())), method)
     return list(chosen.values())
 
 
-def method_names(*, sparse: bool) -> list[str]:
-    """Return all names, in the order of the list."""
-    return [method.name for method in list_methods(64, sparse=sparse)]
-
-
-def choose_methods(wanted: Any, bits: int, trial: Trial, random_state: Any = 0) -> list[CodeMethod]:
-    """Return the methods of some names, all for None; raise for a name that does not exist.
-
-    A name may be the beginning of several, as "pca" is of "pca × itq", and have an x for the ×. A
-    hasher that is not fitted is a method too, of as many bits as it makes.
-    """
-    methods = list_methods(
-        bits, sparse=trial.sparse, metric=trial.metric, random_state=random_state
-    )
-    if wanted is None:
-        return methods
+def _list_wanted(wanted: Any) -> list[Any]:
+    """Return names and hashers one by one."""
     if isinstance(wanted, (str, Hasher)):
-        wanted = [wanted]
-    chosen: dict[str, CodeMethod] = {}
-    for one in wanted:
-        for method in _find_methods(one, methods):
-            chosen.setdefault(method.name, method)
-    if not chosen:
+        return [wanted]
+    try:
+        listed = list(wanted)
+    except TypeError:
+        listed = [wanted]
+    if not listed:
         raise InvalidInputError("methods must name at least one method, got none.")
-    return list(chosen.values())
+    for one in listed:
+        if not isinstance(one, (str, Hasher)):
+            raise InvalidInputError(
+                "methods must be names such as 'pca x itq', or hashers such as WTAHash(128), got "
+                f"{shown(one)}."
+            )
+    return listed
 
 
-def _find_methods(wanted: Any, methods: list[CodeMethod]) -> list[CodeMethod]:
+def _find_named(wanted: str | Hasher, methods: list[CodeMethod]) -> list[CodeMethod]:
     """Return those of a name, or that begin with it."""
     if isinstance(wanted, Hasher):
         return [CodeMethod(" ".join(repr(wanted).split()), getattr(wanted, "n_bits", 0), wanted)]
-    name = re.sub(r"\s*(?:×|\bx\b|\*)\s*", " × ", str(wanted).strip().lower())
+    name = re.sub(r"\s*(?:×|\bx\b|\*)\s*", " × ", wanted.strip().lower())
     found = [method for method in methods if method.name == name]
     if not found:
         found = [method for method in methods if re.match(re.escape(name) + r"( ×|,)", method.name)]
     if not found:
         names = [method.name for method in methods]
+        firsts = [re.split(" ×|,", one)[0] for one in names]
         raise InvalidInputError(
-            f"methods must be names out of {', '.join(names)}, or hashers, got {shown(wanted)}."
-            f"{suggest(name, names)}"
+            f"methods must be names out of {', '.join(names)}, got {shown(wanted)}."
+            f"{suggest(name, [*names, *firsts])}"
         )
     return found

@@ -132,11 +132,7 @@ def draw_trial(
     draws = Draws(resolve_seed(random_state), "trial")
     source = open_vectors(X, name="X")
     n = _count_rows(source)
-    if metric == "jaccard" and not source.sparse:
-        raise InvalidInputError(
-            "metric='jaccard' compares sets of columns: X must be CSR, got dense rows. Give "
-            "scipy.sparse.csr_array(X), whose entries that are not 0 are the sets."
-        )
+    require_sets(metric, sparse=source.sparse)
     held_out = np.empty(0, dtype=np.int64)
     if queries is None:
         n_asked = min(n_queries, int(n * _MOST_HELD_OUT))
@@ -175,6 +171,15 @@ def draw_trial(
         near_numbers=distinct,
         query_numbers=numbers,
     )
+
+
+def require_sets(metric: str, *, sparse: bool) -> None:
+    """Raise where rows are to be compared as sets and are none."""
+    if metric == "jaccard" and not sparse:
+        raise InvalidInputError(
+            "metric='jaccard' compares sets of columns: X must be CSR, got dense rows. Give "
+            "scipy.sparse.csr_array(X), whose entries that are not 0 are the sets."
+        )
 
 
 def _count_rows(source: VectorSource) -> int:

@@ -53,7 +53,7 @@ def draw_oversample(shown: Sequence[ShownMeasurement]) -> ReportPlot | None:
     x = log_scale(OVERSAMPLES, LEFT, right, room=0.03)
     recalls = np.concatenate([c.recalls for c in curves])
     y = linear_scale(recalls[np.isfinite(recalls)], BOTTOM, TOP, (0.0, 1.0))
-    body = [draw_axes(x, y, "oversample (rows looked at / k)", "recall")]
+    body = [draw_axes(x, y, "oversample", "recall")]
     body += [_curve(c, i, x, y) for i, c in enumerate(curves)]
     body.append(_end_labels(curves, names, x, y))
     best, worst = curves[0], curves[-1]
