@@ -1,8 +1,7 @@
 """`bitkin papers --quick`: what becomes of every claim, as inequalities with slack.
 
 The experiments themselves, once each: numbers are those of one machine within a few percent, so
-that a claim is checked at some distance from where its verdict would change: several standard
-errors of other seeds and, of times, which differ from processor to processor, several times over.
+that a claim is checked at some distance from where its verdict would change.
 """
 
 from __future__ import annotations
@@ -135,6 +134,17 @@ def gained(found: Found, one: str, n: int) -> float:
     return densified - plain
 
 
+def verdict_on_signs(found: Found) -> str:
+    """The verdict on what signs of random projections take beside codes: twice as long everywhere,
+    longer somewhere, or neither.
+    """
+    ratios = [
+        found.median("encode", bags, dwta.SIGNS) / found.median("encode", bags, dwta.WTA)
+        for bags in (SMALL, LARGE)
+    ]
+    return "holds" if min(ratios) > 2 else "in part" if max(ratios) > 1 else "not here"
+
+
 DWTA: dict[str, Check] = {
     "empty codes grow with sparsity": lambda f: (
         0.2 < f.mean("empty", SMALL, 4) < 0.5 and f.mean("empty", LARGE, 4) > 0.8
@@ -179,11 +189,10 @@ DWTA: dict[str, Check] = {
     "densification costs little": lambda f: (
         f.median("encode", SMALL, dwta.OPTIMAL) < 20 * f.median("encode", SMALL, dwta.WTA)
     ),
-    # which is ahead depends on the processor: .28 and 1.9 × where this was measured, so that
-    # these bounds notice only what is wrong by several times
+    # which is quicker is the processor's to say (.28 × on an AMD EPYC, small bags) and no test's:
+    # here the verdict has to follow from what was measured
     "quicker than signs of random projections": lambda f: (
-        f.median("encode", SMALL, dwta.SIGNS) > 0.05 * f.median("encode", SMALL, dwta.WTA)
-        and f.median("encode", LARGE, dwta.SIGNS) > 0.3 * f.median("encode", LARGE, dwta.WTA)
+        f.verdict("quicker than signs of random projections") == verdict_on_signs(f)
     ),
 }
 
