@@ -5,11 +5,15 @@ import pytest
 
 from bitkin import BandIndex, Codes, WTAHash, distances
 from bitkin.papers.data import SHIPPED, PaperData
+from bitkin.papers.report import MeanOfRuns
+from bitkin.papers.scores import Scores
 from bitkin.papers.wta import patches
 from bitkin.papers.wta.experiment import ComparativeExperiment, ComparativeSizes, banded
-from bitkin.papers.wta.names import RIVALS
+from bitkin.papers.wta.names import EUCLIDEAN, PIXELS, RIVALS
 from bitkin.papers.wta.spectral_hashing import SpectralHashing
+from bitkin.papers.wta.tables import ComparativeTables
 
+SETS = ("one", "other")
 BAGS = ["bow_fashion_100", "bow_fashion_1000"]
 TINY = ComparativeSizes(
     rows=600, queries=80, runs=1, bits=(64,), n_ranks=8, pairs=300, pair_runs=1, pair_codes=3000,
@@ -91,3 +95,37 @@ def test_monotone_changes_keep_plain_codes() -> None:
     X = np.random.default_rng(0).random((20, 30))
     hasher = WTAHash(64, 4, center=False).fit(X)
     assert hasher.encode(np.exp(3 * X)) == hasher.encode(X)
+
+
+def test_patches_that_are_not_pale_are_matched_apart_from_the_others() -> None:
+    experiment = new_experiment()
+    experiment._match(PIXELS, 3)
+    first, second, same = patches.draw_pairs(TINY.pairs, 3)
+    clear = [i for i, patch in enumerate(first) if np.std(patch) > 30]
+    assert 0 < len(clear) < len(first)
+    near = [float(np.sqrt(((first[i] - second[i]) ** 2).sum())) for i in clear]
+    true = sorted(one for i, one in zip(clear, near, strict=True) if same[i])
+    limit = true[int(np.ceil(0.95 * len(true))) - 1]
+    false = [one <= limit for i, one in zip(clear, near, strict=True) if not same[i]]
+    found = experiment.scores.mean(("clear error", PIXELS, EUCLIDEAN)).mean
+    assert found == pytest.approx(np.mean(false), abs=1.5 / len(false))
+    assert experiment.scores.mean(("clear",)).mean == pytest.approx(len(clear) / len(first))
+
+
+class Constant(Scores):
+    """Half of everything."""
+
+    def values(self, key: object) -> list[float]:
+        return [0.5]
+
+    def mean(self, key: object) -> MeanOfRuns:
+        return MeanOfRuns(0.5, None, 1)
+
+
+def test_figure_3_has_every_number_of_bits_on_every_set() -> None:
+    sizes = {"bits": (64, 128, 512), "features": (3,), "rows": 10, "n_ranks": 3, "chi_words": 1}
+    tables = ComparativeTables(Constant(), list(SETS), [], sizes)
+    for figure in (tables.figure_3(), tables.figure_3_banded()):
+        titles = [panel.title for panel in figure.panels]
+        assert titles == [f"{name}, {bits} bits" for bits in (64, 128, 512) for name in SETS]
+        assert figure.n_columns == 2

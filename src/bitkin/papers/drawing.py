@@ -84,6 +84,11 @@ def _draw_panel(axis: Any, panel: Panel, labels: list[str], handles: dict[str, A
             axis.minorticks_off()
     if panel.log_y:
         axis.set_yscale("log")
+    elif heights := [curve.y[0] for curve in panel.curves if curve.flat]:
+        # lines across a panel have no margin of their own, and the frame would cover half of them
+        low, high = axis.get_ylim()
+        room = 0.03 * (high - low)
+        axis.set_ylim(min(low, min(heights) - room), max(high, max(heights) + room))
     axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.25, linewidth=0.6)

@@ -31,6 +31,7 @@ from bitkin.papers.wta.names import (
     BANDED_DEFAULT,
     CENTRED,
     CHI_SQUARE,
+    CLEAR_CONTRAST,
     CODES,
     DEFAULT,
     DEGREES,
@@ -264,9 +265,13 @@ class ComparativeExperiment:
 
     def _match(self, kind: str, seed: int) -> None:
         pairs = patches.draw_pairs(self.sizes.pairs, seed)
+        clear = pairs.first.std(axis=(1, 2)) > CLEAR_CONTRAST
+        self.scores.add(("clear",), float(clear.mean()))
         for matcher, measured in self._measured(kind, pairs).items():
             error = error_at_recall(measured, pairs.same, recall=0.95)
             self.scores.add(("error", kind, matcher), error)
+            error = error_at_recall(measured[clear], pairs.same[clear], recall=0.95)
+            self.scores.add(("clear error", kind, matcher), error)
             for recall in MATCHED:
                 error = error_at_recall(measured, pairs.same, recall=recall)
                 self.scores.add(("false matches", kind, matcher, recall), error)

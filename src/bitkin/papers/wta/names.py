@@ -26,6 +26,8 @@ EUCLIDEAN, NORMALIZED = "Euclidean", "Euclidean, each descriptor standardized"
 CODES, STANDARDIZED = "WTA", "WTA, dimensions standardized"
 MATCHED = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99)
 """Shares of true matches at which figure 4 has the false ones."""
+CLEAR_CONTRAST = 30.0
+"""Standard deviation, of 255, above which a patch is not pale."""
 MATCHERS = (EUCLIDEAN, NORMALIZED, CODES, STANDARDIZED)
 DISTORTIONS = ("2x + 3", "x squared", "log(1 + x)", "noise of 5 %", "noise of 20 %")
 ENCODERS = ("WTA, K = 2", "WTA, K = 4", "WTA, K = 16", "WTA, K = 4, centred", SIGNS)

@@ -21,6 +21,7 @@ from bitkin.papers.wta.names import (
     BANDED_DEFAULT,
     CENTRED,
     CHI_SQUARE,
+    CLEAR_CONTRAST,
     CODES,
     DEFAULT,
     DEGREES,
@@ -127,13 +128,14 @@ class ComparativeTables:
         for kind in (PIXELS, SIFT):
             for matcher in MATCHERS:
                 paper = {EUCLIDEAN: _PAPER_ERRORS[kind][0], CODES: _PAPER_ERRORS[kind][1]}
-                mean = self.scores.mean(("error", kind, matcher))
-                rows.append((kind, matcher, mean, paper.get(matcher)))
+                means = (self.scores.mean((e, kind, matcher)) for e in ("error", "clear error"))
+                rows.append((kind, matcher, *means, paper.get(matcher)))
         return ResultTable(
             "matching",
-            "Section 5.2: share of false matches at 95 % recall, K = 2, with the paper's on other "
-            "patches.",
-            ("descriptor", "distance", "false matches", "the paper's"),
+            "Section 5.2: share of false matches at 95 % recall, K = 2, of all patches and of "
+            f"those that are not pale (a standard deviation above {CLEAR_CONTRAST:g} of 255: "
+            f"{self.mean(('clear',)):.0%} of them), with the paper's on other patches.",
+            ("descriptor", "distance", "false matches", "not pale", "the paper's"),
             tuple(rows),
         )
 
@@ -266,8 +268,7 @@ class ComparativeTables:
         self, name: str, kind: str, variants: tuple[Variant, ...], caption: str
     ) -> ResultFigure:
         panels = []
-        ends = dict.fromkeys((self.bits[0], self.bits[len(self.bits) // 2], self.bits[-1]))
-        for bits in ends:
+        for bits in self.bits:
             for one in self.sets:
                 curves = []
                 methods: list[Variant | str] = [*variants, *RIVALS]
