@@ -276,6 +276,9 @@ HESHING: dict[str, Check] = {
     "a fraction of the memory": lambda f: (
         f.mean("bytes", TREE, heshing.HESHING) < 0.05 * f.mean("bytes", TREE, heshing.OVR)
     ),
+    "less time": lambda f: (
+        f.median("seconds", TREE, heshing.HESHING) < 10 * f.median("seconds", TREE, heshing.OVR)
+    ),
     "errors rise as tables shrink, slowly": lambda f: (
         f.mean("flat", "curve", TREE, 10, heshing.HESHING)
         > f.mean("flat", "curve", TREE, 16, heshing.HESHING) + 0.1

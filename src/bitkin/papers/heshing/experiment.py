@@ -4,6 +4,7 @@ of its problem.
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -131,7 +132,10 @@ class HashedTreeExperiment:
 
     def _table(self, name: str, method: str, seed: int) -> None:
         data, (n, m) = self.data.tree(name), self._rows(name)
-        machine = self._machine(name, method, seed).fit(data.X[:n], data.y[:n])
+        machine = self._machine(name, method, seed)
+        start = time.process_time()
+        machine.fit(data.X[:n], data.y[:n])
+        self.scores.add(("seconds", name, method), time.process_time() - start)
         self._add_errors(("table", name, method), name, machine, m)
         if method == HESHING:
             for rival in (FLATHASH, FLATHASH_TOTAL):

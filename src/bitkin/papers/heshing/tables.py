@@ -6,7 +6,9 @@ import math
 from collections.abc import Hashable
 from typing import Any
 
-from bitkin.papers.heshing.names import FLATHASH, HESHING, LOW, METHODS
+import numpy as np
+
+from bitkin.papers.heshing.names import FLATHASH, HESHING, LOW, METHODS, TIMED
 from bitkin.papers.report import Curve, MeanOfRuns, Panel, ResultFigure, ResultTable
 from bitkin.papers.scores import Scores
 
@@ -108,6 +110,15 @@ class HashedTreeTables:
             tuple(rows),
         )
 
+    def time_table(self) -> ResultTable:
+        """Return what a fit takes."""
+        return ResultTable(
+            "seconds",
+            "Processor seconds of a fit of ten passes with a known penalty, medians of seeds.",
+            ("method", *self.sets),
+            tuple((method, *(self.seconds(one, method) for one in self.sets)) for method in TIMED),
+        )
+
     # Figures.
 
     def figure_3(self) -> ResultFigure:
@@ -171,6 +182,10 @@ class HashedTreeTables:
     def error(self, kind: str, one: str, method: str) -> MeanOfRuns:
         """Return an error of Table 2."""
         return self.scores.mean((kind, "table", one, method))
+
+    def seconds(self, one: str, method: str) -> float:
+        """Return how long a fit takes."""
+        return float(np.median(self.scores.values(("seconds", one, method))))
 
     def mean(self, key: Hashable) -> float:
         """Return the mean of all runs."""
