@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ import typer
 
 from bitkin.choices import MOST_NEIGHBORS, TRUTH_METRICS
 from bitkin.cli.arguments import (
+    STDOUT,
     Column,
     Dataset,
     Features,
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
     from bitkin.evaluate.comparing.report import Report
     from bitkin.io.vectors.source import VectorSource
 
+_OPTIONS_OF_ARGUMENTS = {
+    "bits": "--bits",
+    "methods": "--method",
+    "picture_shape": "--picture-shape",
+    "texts": "--texts",
+    "time_limit": "--time-limit",
+}
 _SECONDS_TO_WATCH, _LEAST_TO_SAY = 3.0, 15.0
 
 
@@ -115,32 +125,31 @@ def compare(
     Example: bitkin compare vectors.npy --metric cosine --bits 64,128 --html report.html
     """
     one_of_choices(metric, "--metric", list(TRUTH_METRICS))
-    for path, option in ((html, "--html"), (markdown, "--markdown")):
-        if path is not None:
-            require_other_file(path, [*vectors, *filter(None, (queries, texts))], option)
+    _check_targets(html, markdown, [*vectors, *filter(None, (queries, texts))])
     sizes, shape = _parse_bits(bits), _parse_shape(picture_shape)
     from bitkin.evaluate.comparing.settings import BITS, ComparisonSettings
     from bitkin.input_files import VectorFileOptions, open_queries
 
     options = VectorFileOptions(column, dataset, features, zero_based)
     source = options.open(vectors)
-    settings = ComparisonSettings(
-        methods=method,
-        bits=sizes or BITS,
-        k=k,
-        metric=metric,
-        baselines="auto" if baselines else False,
-        n_queries=n_queries,
-        sample_rows=sample_rows,
-        random_state=seed,
-        time_limit=time_limit,
-        picture_shape=shape,
-        texts=None if texts is None else _read_texts(texts),
-        own_queries=queries is not None,
-    )
     columns = SimpleNamespace(n_features_in_=source.shape[1])
     asked = None if queries is None else open_queries(queries, options, columns)
-    report = _run(source, asked, settings)
+    with _options_refused():
+        settings = ComparisonSettings(
+            methods=method,
+            bits=sizes or BITS,
+            k=k,
+            metric=metric,
+            baselines="auto" if baselines else False,
+            n_queries=n_queries,
+            sample_rows=sample_rows,
+            random_state=seed,
+            time_limit=time_limit,
+            picture_shape=shape,
+            texts=None if texts is None else _read_texts(texts),
+            own_queries=queries is not None,
+        )
+        report = _run(source, asked, settings)
     report = replace(report, command=shlex.join(["bitkin", *sys.argv[1:]]))
     _write(report, html, markdown)
     if json:
@@ -151,6 +160,46 @@ def compare(
         print(report)
         for path in filter(None, (html, markdown)):
             say(f"report: {path}")
+
+
+def _check_targets(html: Path | None, markdown: Path | None, inputs: list[Path]) -> None:
+    """End with a usage error where a report could not be written: measuring takes minutes."""
+    for path, option in ((html, "--html"), (markdown, "--markdown")):
+        if path is None:
+            continue
+        require_other_file(_require_target(path, option), inputs, option)
+    if html is not None and markdown is not None and html.resolve() == markdown.resolve():
+        raise typer.BadParameter(
+            f"{markdown} is the file of --html. Give another name.", param_hint="'--markdown'"
+        )
+
+
+def _require_target(path: Path, option: str) -> Path:
+    """Return the path of a report; it must be a file in a folder that is there."""
+    if path.is_dir():
+        said = f"{path} is a folder. Give the name of a file."
+    elif path == STDOUT:
+        said = f"{option} cannot write to stdout. Give a file."
+    elif not path.parent.is_dir():
+        said = f"{path.parent} is not a folder. Make it first."
+    else:
+        return path
+    raise typer.BadParameter(said, param_hint=f"'{option}'")
+
+
+@contextmanager
+def _options_refused() -> Iterator[None]:
+    """Let what the library refuses about an argument be a usage error of its option."""
+    from bitkin.errors import InvalidInputError
+
+    try:
+        yield
+    except InvalidInputError as error:
+        name, _, said = str(error).partition(" ")
+        option = _OPTIONS_OF_ARGUMENTS.get(name)
+        if option is None or not said.startswith("must "):
+            raise
+        raise typer.BadParameter(said, param_hint=f"'{option}'") from None
 
 
 def _run(source: VectorSource, queries: Any, settings: Any) -> Report:
@@ -216,9 +265,11 @@ def _read_texts(path: Path) -> list[str]:
     from bitkin.errors import FileAccessError
 
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from None
+    # splitlines would also end a line at characters that texts hold, such as a form feed
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _write(report: Report, html: Path | None, markdown: Path | None) -> None:

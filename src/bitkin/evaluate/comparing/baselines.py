@@ -116,14 +116,15 @@ def check_baselines(wanted: Any) -> tuple[str, ...] | None:
         names = list(names)
     except TypeError:
         names = [wanted]
+    known = {name.lower(): name for name in BASELINES}
     for name in names:
-        if name not in BASELINES:
-            hint = suggest(name, BASELINES) if isinstance(name, str) else ""
+        if not isinstance(name, str) or name.lower() not in known:
+            hint = suggest(name, list(known)) if isinstance(name, str) else ""
             raise InvalidInputError(
                 "baselines must be 'auto', True, False or names out of "
                 f"{', '.join(BASELINES)}, got {shown(name)}.{hint}"
             )
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(known[name.lower()] for name in names))
 
 
 def _at_sizes(name: str, bits: Sequence[int], d: int) -> list[Baseline]:
