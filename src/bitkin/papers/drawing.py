@@ -76,12 +76,13 @@ def _draw_panel(axis: Any, panel: Panel, labels: list[str], handles: dict[str, A
         axis.tick_params(axis="y", labelsize=10.5)
     for curve in panel.curves:
         handles[curve.label] = _draw_curve(axis, curve, labels.index(curve.label))
+    ticks = sorted({x for curve in panel.curves if not curve.flat for x in curve.x})
+    few = 0 < len(ticks) <= _MOST_TICKS
     if panel.log_x:
         axis.set_xscale("log")
-        ticks = sorted({x for curve in panel.curves if not curve.flat for x in curve.x})
-        if 0 < len(ticks) <= _MOST_TICKS:
-            axis.set_xticks(ticks, [_tick_label(x) for x in ticks])
-            axis.minorticks_off()
+    if few and (panel.log_x or all(x == round(x) for x in ticks)):
+        axis.set_xticks(ticks, [_tick_label(x) for x in ticks])
+        axis.minorticks_off()
     if panel.log_y:
         axis.set_yscale("log")
     elif heights := [curve.y[0] for curve in panel.curves if curve.flat]:

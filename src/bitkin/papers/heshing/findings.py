@@ -237,7 +237,8 @@ class HashedTreeFindings(HashedTreeTables):
             "Figure 3, logarithmic",
             "share of one-vs-rest: " + ", ".join(f"{v:.1%} on {one}" for one, v in shares.items()),
             grade(holds=max(shares.values()) < 0.5, in_part=min(shares.values()) < 0.5),
-            "The tables do not grow with classes or features.",
+            "The tables do not grow with classes or features; where both are few, as in X-rays, "
+            "they are larger than the weights that they hold.",
         )
 
     def _bits(self) -> Claim:
@@ -260,8 +261,8 @@ class HashedTreeFindings(HashedTreeTables):
             f"flat error with 2^{few} buckets above that with 2^{many}: "
             + ", ".join(f"{loss:+.3f} on {one}" for one, loss in losses.items()),
             grade(holds=falls and max(losses.values()) < 0.01, in_part=falls),
-            "Where tables hold the features of all nodes the error is flat, below it rises; our "
-            "texts have more features per row than tables of 16 bits hold.",
+            "Where tables hold the features of all nodes the error is flat, below it rises; here "
+            "a million weights and more (features times nodes) share them.",
         )
 
     def _theorem_1(self) -> Claim:
