@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from bitkin.evaluate.diagnosis.diagnose import diagnose
     from bitkin.evaluate.diagnosis.diagnosis import Diagnosis
     from bitkin.evaluate.diagnosis.finding import Finding
+    from bitkin.evaluate.recommending.recommend import recommend
+    from bitkin.evaluate.recommending.recommendation import Recommendation
+    from bitkin.evaluate.recommending.watch import RecommendProgress
     from bitkin.file_info import describe_file
     from bitkin.file_search.search import search_files
     from bitkin.hashers.kernel_map.kernel_map import KernelMap
@@ -94,6 +97,8 @@ _HOMES = {
     "Neighbors": "bitkin.index.results:Neighbors",
     "ProjectionHash": "bitkin.hashers.projection.projection_hash:ProjectionHash",
     "RaggedNeighbors": "bitkin.index.results:RaggedNeighbors",
+    "RecommendProgress": "bitkin.evaluate.recommending.watch:RecommendProgress",
+    "Recommendation": "bitkin.evaluate.recommending.recommendation:Recommendation",
     "Records": "bitkin.collection.results:Records",
     "Report": "bitkin.evaluate.comparing.report:Report",
     "Sets": "bitkin.sets.sets:Sets",
@@ -124,6 +129,7 @@ _HOMES = {
     "load": "bitkin._load:load",
     "load_corrections": "bitkin.rescoring.correction_files:load_corrections",
     "projections": "bitkin.projections",
+    "recommend": "bitkin.evaluate.recommending.recommend:recommend",
     "rescore": "bitkin.rescoring.rescore:rescore",
     "rotations": "bitkin.rotations",
     "save_corrections": "bitkin.rescoring.correction_files:save_corrections",
@@ -158,6 +164,8 @@ __all__ = [
     "Neighbors",
     "ProjectionHash",
     "RaggedNeighbors",
+    "RecommendProgress",
+    "Recommendation",
     "Records",
     "Report",
     "Sets",
@@ -189,6 +197,7 @@ __all__ = [
     "load",
     "load_corrections",
     "projections",
+    "recommend",
     "rescore",
     "rotations",
     "save_corrections",

@@ -20,8 +20,8 @@ from bitkin.hashers.projection.registry import PROJECTIONS, ROTATIONS, STREAM_RO
 from tests.cli.conftest import Run
 
 COMMANDS = [
-    "demo", "fit", "encode", "index", "search", "diagnose", "compare", "evaluate", "dedup",
-    "stream", "papers", "info", "doctor", "warmup", "classify",
+    "demo", "fit", "encode", "index", "search", "diagnose", "compare", "recommend", "evaluate",
+    "dedup", "stream", "papers", "info", "doctor", "warmup", "classify",
 ]  # fmt: skip
 HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
@@ -185,6 +185,7 @@ ARGUMENTS = {
     "search": ["x", "y"],
     "diagnose": ["x.npy"],
     "compare": ["x.npy"],
+    "recommend": ["x.npy"],
     "evaluate": ["x", "--truth", "y"],
     "dedup": ["x.jsonl"],
     "stream": [],
@@ -201,6 +202,7 @@ ARGUMENTS = {
         ("search", "--metric"),
         ("diagnose", "--metric"),
         ("compare", "--metric"),
+        ("recommend", "--metric"),
         ("evaluate", "--measure"),
         ("evaluate", "--metric"),
         ("dedup", "--format"),

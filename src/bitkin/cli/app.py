@@ -16,7 +16,7 @@ from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
 from bitkin.cli.arguments import spell_options
 from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
-from bitkin.cli.measuring import compare, diagnose, evaluate
+from bitkin.cli.measuring import compare, diagnose, evaluate, recommend
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
 from bitkin.cli.shared import with_shared_options
 from bitkin.cli.showing import demo, papers
@@ -44,6 +44,7 @@ for command in (
     search.search,
     diagnose.diagnose,
     compare.compare,
+    recommend.recommend,
     evaluate.evaluate,
     dedup.dedup,
     stream.stream,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bitkin.errors import InvalidInputError
@@ -23,9 +23,8 @@ LEADERS = ("pca × random", "opast", "nystrom")
 first, and the others have to be better.
 """
 _LEARNED_ROTATIONS = ("auto", "itq", "isohash")
-_MOST_LEARNED_BITS = (
-    512  # the iterations of a rotation take minutes beyond, and gain next to nothing
-)
+_MOST_LEARNED_BITS = 512  # iterations of a rotation take minutes beyond, and gain next to nothing
+_MOST_MODEL_NUMBERS = 1 << 24  # columns × bits: wide sparse rows take minutes to learn beyond
 _MOST_STREAMED_COLUMNS = 4_096  # of projections that follow every row, unless they are asked for
 _ROTATIONS_OF_STREAMS = ("auto", "unifdiag", None)
 
@@ -52,7 +51,7 @@ def list_codes(trial: Trial, settings: RecommendSettings) -> dict[str, list[Code
     return by_name
 
 
-def leader_of(codes: dict[str, list[CodeMethod]]) -> str:
+def leader_of(codes: Mapping[str, Sequence[CodeMethod]]) -> str:
     """Return the method that is tried first."""
     return next((name for name in LEADERS if name in codes), next(iter(codes)))
 
@@ -84,6 +83,9 @@ def _is_sensible(code: CodeMethod, trial: Trial, settings: RecommendSettings) ->
     hasher = code.hasher
     if not isinstance(hasher, ProjectionHash):
         return True
+    if not settings.own_bits and code.n_bits * trial.n_features > _MOST_MODEL_NUMBERS:
+        shortest: int = settings.bits[0]
+        return code.n_bits == shortest
     follows = isinstance(projection_for(hasher.projection), StreamingProjection)
     if follows and code.n_bits >= trial.n_features:
         return False

@@ -27,7 +27,7 @@ from bitkin.evaluate.trials.measuring import (
 from bitkin.evaluate.trials.trial import Trial
 from bitkin.evaluate.truth import nearest
 
-_MOST_BYTES = 1 << 29  # of a collection that is built for the check
+MOST_BYTES = 1 << 29  # of a collection that is built for the check
 _QUERIES_AT_ONCE = 256
 
 
@@ -94,7 +94,7 @@ class Check:
     def run(self, way: Way, fitted: FittedMethod) -> Checked:
         """Measure a way to search with a method as it has learned."""
         n_rows = self._trial.n_rows
-        if n_rows * way.bytes_per_vector > _MOST_BYTES:
+        if n_rows * way.bytes_per_vector > MOST_BYTES:
             return self._predict(way, fitted)
         settings = settings_of(way, self._trial.metric)
         collection = Collection.create(None, fitted.hasher, **settings)

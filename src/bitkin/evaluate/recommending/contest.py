@@ -41,6 +41,7 @@ _FIRST_BITS = 128
 _GAIN = 0.75  # recall lost falls like bits to the power of −0.4 to −0.5; beyond this it never fell
 _MOST_REMEMBERED = 1 << 28  # bytes of models
 _OVERHEAD = 16.0  # bytes beside a code, until one was measured
+_LEAST_OVERHEAD = 8.0  # row ids, which every code has beside it
 
 
 class Contest:
@@ -88,7 +89,7 @@ class Contest:
         """Measure until no code could win that was not measured."""
         n_others = len(self.codes) - 1
         self.watch.expect(4 + SMALL_WORK * n_others + 2 * min(n_others, SURVIVORS) + 1)
-        self._try([self._nearest_size(self.leader, _FIRST_BITS)])
+        self._try([self._first_size(self.leader)])
         self.extend()
         if n_others:
             self._let_others_in()
@@ -98,9 +99,16 @@ class Contest:
     def _let_others_in(self) -> None:
         """Measure at the winner's size the methods that may be better than the leader."""
         winner = self.choose() or self.most()
-        if winner is None:  # the leader fails on these rows
-            self.survivors = [name for name in self.codes if name != self.leader]
-            size = _FIRST_BITS
+        if winner is None:  # the leader fails on these rows, or takes more bytes than may be
+            self.survivors = [
+                name
+                for name in self.codes
+                if name != self.leader and self._is_allowed(self._first_size(name))
+            ]
+            size = max(
+                (size_of_code(self._first_size(name), self.trial) for name in self.survivors),
+                default=_FIRST_BITS,
+            )
         else:
             screening = Screening(self.trial, self.codes, self.kinds, self.watch, self.leader)
             self.survivors = screening.run(winner)
@@ -163,8 +171,17 @@ class Contest:
         known = self.tried.keys() | self.failures.keys()
         return [code for code in self.codes[name] if self._key(code) not in known]
 
-    def _nearest_size(self, name: str, bits: int) -> CodeMethod:
-        return min(self.codes[name], key=lambda code: abs(size_of_code(code, self.trial) - bits))
+    def _first_size(self, name: str) -> CodeMethod:
+        """Return the code that a method begins with: of 128 bits, or shorter to be allowed."""
+        allowed = [code for code in self.codes[name] if self._is_allowed(code)]
+        return min(
+            allowed or self.codes[name][:1],
+            key=lambda code: abs(size_of_code(code, self.trial) - _FIRST_BITS),
+        )
+
+    def _is_allowed(self, code: CodeMethod) -> bool:
+        """Whether a code may take few enough bytes, as far as can be told before it is fitted."""
+        return bool(size_of_code(code, self.trial) / 8 + _LEAST_OVERHEAD <= self.max_bytes)
 
     def _try(self, codes: Sequence[CodeMethod]) -> None:
         """Measure codes in full, those that were not yet, side by side."""

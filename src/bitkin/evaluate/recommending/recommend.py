@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bitkin.evaluate.recommending.run import RecommendRun
 from bitkin.evaluate.recommending.recommendation import Recommendation
+from bitkin.evaluate.recommending.run import RecommendInterrupt, RecommendRun
 from bitkin.evaluate.recommending.settings import RecommendSettings
 from bitkin.evaluate.recommending.watch import RecommendProgress
 from bitkin.evaluate.trials.trial import SAMPLE_ROWS
@@ -117,4 +117,8 @@ def recommend(
         random_state=random_state,
         own_queries=queries is not None,
     )
-    return RecommendRun(X, queries, settings, progress).run()
+    try:
+        run = RecommendRun(X, queries, settings, progress)
+    except KeyboardInterrupt:
+        raise RecommendInterrupt(None) from None
+    return run.run()

@@ -60,6 +60,14 @@ class Recommendation:
         That it took.
     complete : bool
         False where the time limit or Ctrl-C ended it: then it is the best so far.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((500, 16)).astype(np.float32)
+    >>> best = bitkin.recommend(X, recall=0.8, methods="pca × random", bits=16)
+    >>> best.reached, best.bytes_per_vector < 4 * 16, len(best.build(X))
+    (True, True, 500)
     """
 
     hasher: Hasher
@@ -101,11 +109,6 @@ class Recommendation:
         return str(self.settings["index"])
 
     @property
-    def probes(self) -> int | None:
-        """How many cells a search looks into; None where there are none."""
-        return None
-
-    @property
     def metric(self) -> str:
         """What distances are."""
         return str(self.settings["metric"])
@@ -118,7 +121,7 @@ class Recommendation:
     @property
     def reached(self) -> bool:
         """Whether fresh queries reach the recall that was asked for."""
-        return self.recall >= self.target
+        return bool(self.recall >= self.target)
 
     @cached_property
     def reason(self) -> str:
@@ -172,7 +175,6 @@ class Recommendation:
             "vectors": self.vectors,
             "oversample": self.oversample,
             "index": self.index,
-            "probes": self.probes,
             "metric": self.metric,
             "k": self.k,
             "bytes_per_vector": round(float(self.bytes_per_vector), 3),

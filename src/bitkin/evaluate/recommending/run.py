@@ -1,4 +1,4 @@
-"""RecommendRun a recommendation: the trial, the contest, and the check of who won it."""
+"""One recommendation: the trial, the contest, and the check of who won it."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class RecommendRun:
         return (
             f"recall={settings.recall:g} was not reached{under}: the best found is "
             f"{best.recall:.3f}, by {best.chosen.name} in {best.bytes_per_vector:,.0f} bytes. "
-            f"{hint}; the error's `best` has all of it."
+            f"{hint}."
         )
 
     def _explain_nothing(self) -> str:
@@ -241,5 +241,5 @@ def _of_queries(kinds: dict[str, KeptKind], chosen: slice) -> dict[str, KeptKind
 
 def _plain_bytes(rows: Batch) -> float:
     if scipy.sparse.issparse(rows):
-        return 8.0 * rows.nnz / max(1, rows.shape[0]) + 8.0
+        return 8.0 * float(rows.nnz) / max(1, int(rows.shape[0])) + 8.0
     return 4.0 * float(rows.shape[1])

@@ -38,7 +38,6 @@ class RecommendSettings:
     own_queries: bool = False
 
     def __post_init__(self) -> None:
-        self.call = self._describe_call()
         if not is_number(self.recall) or not 0.0 < self.recall <= 1.0:
             raise InvalidInputError(
                 f"recall must be above 0 and up to 1, such as 0.95, got {shown(self.recall)}."
@@ -63,8 +62,11 @@ class RecommendSettings:
             random_state=self.random_state,
             time_limit=self.time_limit,
         )
+        self.recall = float(self.recall)
         self.bits, self.k, self.sample_rows = checked.bits, checked.k, checked.sample_rows
+        # what a seed of None was resolved to: the call repeats what was done
         self.random_state = checked.random_state
+        self.call = self._describe_call()
         if self.n_queries is None:
             self.n_queries = CHOOSING_QUERIES + queries_to_check(float(self.recall), self.k)
 
@@ -74,7 +76,7 @@ class RecommendSettings:
         given += [
             f"{one.name}={getattr(self, one.name)!r}"
             for one in fields(self)
-            if one.name not in ("own_queries", "time_limit")
+            if one.name not in ("own_queries", "time_limit", *(() if self.own_bits else ("bits",)))
             and getattr(self, one.name) != one.default
         ]
         return f"bitkin.recommend({', '.join(given)})"

@@ -11,7 +11,17 @@ from bitkin import interrupts
 
 
 class RecommendProgress(NamedTuple):
-    """What `recommend` tells its `progress` function."""
+    """What `recommend` tells its `progress` function.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> X = np.random.default_rng(0).standard_normal((500, 16)).astype(np.float32)
+    >>> told = []
+    >>> _ = bitkin.recommend(X, recall=0.5, methods="pca × random", bits=16, progress=told.append)
+    >>> told[0].doing, told[-1].share
+    ('pca × random, 16 bits', 1.0)
+    """
 
     share: float
     """Of the work that is to be expected, how much is done: 0 to 1."""

@@ -164,5 +164,5 @@ def mean_and_error(values: Floats) -> tuple[float, float]:
 
 def _cost_of_vector(trial: Trial) -> float:
     if trial.sparse:
-        return _FETCH + _ENTRY * float(trial.rows.nnz) / max(1, trial.rows.shape[0])
-    return _FETCH + _NUMBER * trial.n_features
+        return _FETCH + _ENTRY * float(trial.rows.nnz) / max(1, int(trial.rows.shape[0]))
+    return float(_FETCH + _NUMBER * trial.n_features)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bitkin.evaluate.trials.measurement import Measurement
@@ -161,7 +160,7 @@ def describe(given: Recommendation, width: int | None = None) -> str:
     return "\n".join(parts)
 
 
-def _labelled(label: str, text: str, width: int) -> Sequence[str]:
+def _labelled(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=f"{label:<9}", subsequent_indent=" " * 9) or [
         label
     ]
