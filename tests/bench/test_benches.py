@@ -52,6 +52,11 @@ MODES: dict[str, list[str]] = {
         "precision --seeds 2",
         "grid --seeds 2",
     ],
+    "recommend.py": [
+        "intervals --sets glove100_100k newsgroups20_bow --seeds 1",
+        "compared lower predicted --sets fashion_mnist",
+        "large",
+    ],
     "stream.py": ["--vectors 100 --rounds 1"],
     "stream_drift.py": [""],
     "stream_precision.py": [
