@@ -51,7 +51,7 @@ th { line-height: 1.25; overflow-wrap: normal; }
   border-radius: 3px; padding: 0.08rem 0.35rem; white-space: nowrap; margin-left: 0.25rem; }
 .runner-up .badge { background: var(--soft); }
 .number { text-align: right; }
-td:first-child { min-width: 6rem; }
+td:first-child { min-width: 8.5rem; }
 .chosen td:first-child, .runner-up td:first-child { min-width: 12rem; }
 tbody tr:nth-child(even) td { background: var(--panel); }
 tbody tr.chosen td { background: var(--mark); font-weight: 600; }
