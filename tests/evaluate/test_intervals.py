@@ -91,7 +91,19 @@ def test_recalls_that_are_all_one_or_all_zero_leave_room_for_a_query_not_yet_see
     assert interval(np.full(n, 0.5)) == (0.5, 0.5)
 
 
+def test_values_at_the_ends_of_float64_have_an_interval() -> None:
+    for unit in (1.0, 2.0**1023, 2.0**-1074):
+        low, high = interval(np.array([1.5, -1.0, -1.5, -1.5]) * unit)
+        assert -1.5 * unit <= low <= high <= 1.5 * unit
+        assert low < high
+    assert interval(np.array([1.5, -1.0, -1.5]) * 2.0**1023) == tuple(
+        end * 2.0**1023 for end in interval([1.5, -1.0, -1.5])
+    )
+
+
 def test_what_has_no_interval_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="values has masked entries"):
+        interval(np.ma.masked_array([0.5, 0.25, 1.0], mask=[False, True, False]))
     bad: list[Any] = [[[0.5, 1.0]], 0.5, ["a", "b"], [[1], [1, 2]], None]
     for values in bad:
         with pytest.raises(InvalidInputError, match="values must be one number per query"):

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from bitkin import interrupts
 from bitkin.arrays import Floats
-from bitkin.checks import is_number, shown, whole_number
+from bitkin.checks import is_number, require_unmasked, shown, whole_number
 from bitkin.errors import InvalidInputError
 from bitkin.randomness import Draws, resolve_seed
 
@@ -70,7 +70,10 @@ def interval(
     if kept.min() == kept.max():
         return _ends_of_equal(float(kept[0]), len(kept), tail)
     # Means of centred and scaled values: neither large values nor a common offset cost accuracy.
-    middle = float(np.mean(kept / len(kept)) * len(kept))
+    # A power of two, which is exact, brings the largest to between 1/4 and 1/2: no sum overflows.
+    exponent = int(np.frexp(np.abs(kept).max())[1]) + 1
+    kept = np.ldexp(kept, -exponent)
+    middle = float(kept.mean())
     centred = kept - middle
     scale = float(np.abs(centred).max())
     centred /= scale
@@ -78,11 +81,13 @@ def interval(
     low, high = np.quantile(means, _bca_quantiles(centred, means, tail))
     # rounding must not leave the range of the values, nor turn the ends around
     ends = np.clip(middle + scale * np.array([low, high]), kept.min(), kept.max())
-    return float(ends[0]), float(ends[1])
+    low, high = np.ldexp(ends, exponent).tolist()
+    return low, high
 
 
 def _check_values(values: Any) -> Floats:
     """Return the values that are not NaN as float64."""
+    require_unmasked(values, "values")
     try:
         given = np.asarray(values)
     except ValueError:
