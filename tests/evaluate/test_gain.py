@@ -74,6 +74,21 @@ def test_what_a_sparse_matrix_stores_twice_is_one_relevance() -> None:
     assert twice.nnz == 3
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16])
+@pytest.mark.parametrize("form", [scipy.sparse.coo_array, scipy.sparse.csr_array])
+def test_what_is_stored_twice_is_added_beyond_its_type(dtype: Any, form: Any) -> None:
+    most = np.iinfo(dtype).max
+    entries = (np.array([most, most, most // 2], dtype=dtype), ([0, 0, 0], [1, 1, 0]))
+    stored = scipy.sparse.coo_array(entries, shape=(1, 2))
+    if form is scipy.sparse.csr_array:
+        stored = scipy.sparse.csr_array((entries[0], entries[1][1], [0, 3]), shape=(1, 2))
+    want = ndcg([[1, 2]], [[float(most // 2), 2.0 * most]])
+    assert ndcg([[1, 2]], stored) == pytest.approx(want)
+    assert stored.nnz == 3
+    flags = scipy.sparse.csr_array((np.ones(3, dtype=bool), [1, 1, 0], [0, 3]), shape=(1, 2))
+    assert ndcg([[1, 2]], flags) == 1.0
+
+
 def test_queries_split_over_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     distances, grades = rng.integers(0, 33, (65, 40)), rng.integers(0, 3, (65, 40))

@@ -41,6 +41,9 @@ def check_graded_ranking(distances: Any, relevance: Any) -> Ranking:
     table = check_distances(distances, "distances")
     given = read_relevance(relevance)
     is_sparse = scipy.sparse.issparse(given)
+    if is_sparse and given.dtype.kind in "iu":
+        # entries that are stored twice are added up, which a narrow type may not hold
+        given = given.astype(np.float64)
     grades: Any = given_csr(given, "relevance") if is_sparse else to_matrix(given, "relevance")
     if grades.dtype.kind not in "biuf":
         raise InvalidInputError(
