@@ -160,6 +160,16 @@ def test_batches_and_pieces_do_not_change_a_digest(
     assert len(empty) == 5
 
 
+def test_columns_beyond_int32_have_digests_of_their_own(tmp_path: Path) -> None:
+    def row(column: int) -> Any:
+        columns = np.array([3, column])
+        return scipy.sparse.csr_array(([1.0, 2.0], columns, [0, 2]), shape=(1, 2**34))
+
+    a, b = row(2**32 + 5), row(2**33 + 5)
+    assert nearest(a, b, 1, cache=tmp_path).distances[0, 0] == np.sqrt(8)
+    assert nearest(a, a, 1, cache=tmp_path).distances[0, 0] == 0
+
+
 def test_iterators_are_searched_and_never_kept(tmp_path: Path) -> None:
     found = nearest(iter(np.split(X, 7)), iter([Q]), 3, cache=tmp_path)
     require_same(found, nearest(X, Q, 3))

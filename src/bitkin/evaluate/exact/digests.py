@@ -52,7 +52,9 @@ def _batches_of(
     if isinstance(rows, ComparedRows):
         for start in range(0, rows.n_rows, step):
             stop = min(start + step, rows.n_rows)
-            yield plain_batch(row_slice(rows.matrix, start, stop), dtype)
+            batch = row_slice(rows.matrix, start, stop)
+            # the indices of a plain batch are int32, in which columns beyond become others
+            yield batch.astype(dtype) if _is_wide(batch) else plain_batch(batch, dtype)
     else:
         for _, batch in rows.batches(step):
             yield batch
@@ -62,7 +64,13 @@ def _parts_of(batch: Batch) -> tuple[npt.NDArray[Any], ...]:
     """Return the arrays that make a batch, indices of one type whoever made it."""
     if not issparse(batch):
         return (batch,)
-    return batch.indptr.astype(np.int64), batch.indices.astype(np.int32, copy=False), batch.data
+    kind = np.int64 if _is_wide(batch) else np.int32
+    return batch.indptr.astype(np.int64), batch.indices.astype(kind, copy=False), batch.data
+
+
+def _is_wide(batch: Batch) -> bool:
+    """Tell whether columns of sparse rows are beyond the range of int32; no source has so many."""
+    return bool(issparse(batch)) and int(batch.shape[1]) >= 2**31
 
 
 def _digest_pieces(values: npt.NDArray[Any]) -> list[bytes]:
