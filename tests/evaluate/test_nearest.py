@@ -334,6 +334,12 @@ def test_a_value_that_is_not_finite_is_named(bad: float, make: Any) -> None:
 
 def test_bad_arguments_are_refused_by_name() -> None:
     X = np.ones((5, 4))
+    for metric in ("l2", "jaccard"):
+        for k in (10**15, 2**70):
+            with pytest.raises(InvalidInputError, match=f"5 queries with k={k:,} does not fit"):
+                nearest(X, X, k, metric)
+        with pytest.raises(InvalidInputError, match="0 queries with k=.* does not fit"):
+            nearest(X, X[:0], 2**70, metric)
     with pytest.raises(InvalidInputError, match="Q must have as many columns as X, got 3 and 4"):
         nearest(X, np.ones((2, 3)), 1)
     with pytest.raises(InvalidInputError, match="k must be at least 1, got 0"):

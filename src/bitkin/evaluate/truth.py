@@ -30,6 +30,7 @@ from bitkin.index.results import Neighbors, no_neighbors
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.io.vectors.columns import Columns, require_columns
 from bitkin.io.vectors.rows import is_in_memory, lone_as_row
+from bitkin.memory import require_memory
 
 _BATCHES_PER_BLOCK = 8  # of a source: about 64 MB, beside which the work per block is small
 
@@ -108,6 +109,11 @@ def nearest(
         rows, queries = open_vectors(X, name="X"), ComparedRows(lone_as_row(Q), "Q")
         _require_same_columns(rows.shape[1], rows.feature_names, queries)
     k, metric = whole_number(k, "k", low=1), one_of(metric, "metric", TRUTH_METRICS)
+    require_memory(
+        16 * max(1, queries.n_rows) * k,
+        f"a result of {queries.n_rows:,} queries with k={k:,}",
+        "Take fewer neighbours, or fewer queries at a time.",
+    )
 
     def find() -> Neighbors:
         if isinstance(rows, ComparedRows):
