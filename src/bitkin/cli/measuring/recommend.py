@@ -24,7 +24,7 @@ from bitkin.cli.arguments import (
     require_other_file,
 )
 from bitkin.cli.help import complete_from
-from bitkin.cli.output import complain, fail, print_json, printable, progress_bar
+from bitkin.cli.output import fail, print_json, printable, progress_bar
 from bitkin.cli.shared import is_quiet, say
 
 if TYPE_CHECKING:
@@ -133,7 +133,6 @@ def recommend(
             _show(stopped.best, html, markdown, as_json=json)
         if isinstance(stopped, TargetNotReachedError):
             fail(_spell(str(stopped)))
-        complain("interrupted." + ("" if stopped.best is None else " This is the best so far."))
         sys.exit(_INTERRUPTED)
     _show(found, html, markdown, as_json=json)
 

@@ -110,7 +110,8 @@ def _streaming_codes(
     listed_names = {code.name for code in chosen}
     chosen += [c for c in named if c.name not in listed_names and follows_stream(c.hasher)]
     if not chosen:
-        known = ", ".join(dict.fromkeys(name for name, _ in codes))
+        # without their rotations, as `methods` takes them
+        known = ", ".join(dict.fromkeys(name.split(" × ")[0] for name, _ in codes))
         raise InvalidInputError(
             f"methods must follow a stream, or learn nothing, with streaming=True: {known}, got "
             f"{', '.join(sorted(names))}."

@@ -90,11 +90,38 @@ class Contest:
         n_others = len(self.codes) - 1
         self.watch.expect(4 + SMALL_WORK * n_others + 2 * min(n_others, SURVIVORS) + 1)
         self._try([self._first_size(self.leader)])
+        self._shorten(self.leader)
         self.extend()
         if n_others:
             self._let_others_in()
             self.extend()
+        if self.choose() is None:
+            self._lengthen()
         self.watch.expect(1)
+
+    def _shorten(self, name: str) -> None:
+        """Measure shorter codes of a method until one takes no more bytes than may be."""
+        while self.tried and next(self.ways(), None) is None:
+            shortest = min(code.n_bits for code in self.tried.values())
+            shorter = [c for c in self._untried(name) if size_of_code(c, self.trial) < shortest]
+            if not shorter:
+                return
+            self._try(shorter[-1:])
+
+    def _lengthen(self) -> None:
+        """Where nothing reaches the recall, measure the longest codes that may be of the method
+        that finds most: whoever asked is told the best.
+        """
+        best = self.most()
+        if best is None:
+            return
+        name, beside = best.code.method.name, best.code.code_bytes - best.code.n_bits / 8
+        longest = {}
+        for kept in (0.0, *(kind.bytes_per_vector for kind in self.kinds.values())):
+            for code in self.codes[name]:
+                if size_of_code(code, self.trial) / 8 + beside + kept <= self.max_bytes:
+                    longest[kept] = code
+        self._try(list({self._key(code): code for code in longest.values()}.values()))
 
     def _let_others_in(self) -> None:
         """Measure at the winner's size the methods that may be better than the leader."""

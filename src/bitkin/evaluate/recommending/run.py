@@ -98,7 +98,6 @@ class RecommendRun:
             self._source,
             trial.with_queries(checking),
             _of_queries(kinds, checking),
-            trial.query_ids,
         )
 
     def run(self) -> Recommendation:

@@ -53,6 +53,8 @@ class RecommendSettings:
             )
         one_of(self.metric, "metric", METRICS)
         self.own_bits = self.bits is not None
+        if isinstance(self.bits, np.ndarray):
+            self.bits = self.bits.tolist()
         checked = ComparisonSettings(
             bits=self.bits if self.own_bits else BITS,
             k=self.k,
