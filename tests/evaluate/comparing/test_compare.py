@@ -15,6 +15,7 @@ import bitkin
 from bitkin.errors import InvalidInputError, MissingExtraError
 from bitkin.evaluate.comparing.baselines import BASELINES
 from bitkin.evaluate.comparing.report import Report
+from bitkin.evaluate.trials import methods
 from bitkin.evaluate.trials.measurement import OVERSAMPLES, Measurement
 from bitkin.hashers.base import Hasher
 
@@ -262,6 +263,21 @@ def test_sparse_rows_are_compared_by_methods_of_their_own() -> None:
     bare.add(rows)
     bare.compact()
     assert (kept.nbytes - bare.nbytes) / len(kept) == pytest.approx(vectors, rel=0.01)
+
+
+def test_what_follows_every_row_of_very_many_columns_is_tried_only_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(methods, "_MOST_STREAMED_COLUMNS", 100)
+    wide = bags(d=101)
+    report = bitkin.compare(wide, bits=16, n_queries=20, stages="estimate")
+    left_out = {one.method: one.error for one in report.measurements if one.error is not None}
+    assert set(left_out) == {"opast", "frequent-directions"}
+    assert "minutes for 101 columns; name it in methods" in left_out["opast"]
+    named = bitkin.compare(wide, bits=16, n_queries=20, stages="estimate", methods="opast")
+    assert [one.error for one in named.measurements] == [None]
+    narrow = bitkin.compare(bags(d=100), bits=16, n_queries=20, stages="estimate")
+    assert all(one.error is None for one in narrow.measurements)
 
 
 def test_sets_are_compared_by_jaccard() -> None:

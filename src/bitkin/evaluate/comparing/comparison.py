@@ -14,6 +14,7 @@ import numpy as np
 
 from bitkin import threads
 from bitkin._version import __version__
+from bitkin.errors import InvalidInputError
 from bitkin.evaluate.comparing.baselines import Baseline, choose_baselines, import_faiss
 from bitkin.evaluate.comparing.details import BestCode, ShownAs, find_spectrum
 from bitkin.evaluate.comparing.faiss_trial import FaissTrial
@@ -23,10 +24,11 @@ from bitkin.evaluate.comparing.settings import ComparisonSettings
 from bitkin.evaluate.trials.measurement import Measurement
 from bitkin.evaluate.trials.measuring import (
     KeptKind,
+    failed,
     kept_kinds,
     measure_method,
 )
-from bitkin.evaluate.trials.methods import CodeMethod, find_methods
+from bitkin.evaluate.trials.methods import CodeMethod, find_methods, takes_minutes
 from bitkin.evaluate.trials.trial import Trial, draw_trial, require_sets
 from bitkin.io.vectors import open_vectors
 
@@ -95,6 +97,12 @@ class Comparison:
         return tasks
 
     def _measure(self, method: CodeMethod, check: Check) -> list[Measurement]:
+        if self.settings.methods is None and takes_minutes(method.hasher, self.trial.n_features):
+            reason = InvalidInputError(
+                f"it follows every row, minutes for {self.trial.n_features:,} columns; name it in "
+                "methods to try it."
+            )
+            return [failed(method.name, method.n_bits, self.settings.stages[-1], reason)]
         return measure_method(self.trial, method, self.settings.stages, self.kinds, check)
 
     def run(self, progress: Progress | None = None) -> Report:

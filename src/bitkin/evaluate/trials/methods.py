@@ -22,11 +22,14 @@ from bitkin.evaluate.trials.trial import Trial
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.minhash.minhash import MinHash
 from bitkin.hashers.projection.projection_hash import ProjectionHash
+from bitkin.hashers.projection.projections.base import StreamingProjection
+from bitkin.hashers.projection.registry import projection_for
 from bitkin.hashers.sign_hash.sign_hash import SignHash
 from bitkin.hashers.wta.wta_hash import WTAHash
 
 HASHERS: tuple[type[Hasher], ...] = (ProjectionHash, WTAHash, MinHash, SignHash)
 _OF_SETS: tuple[type[Hasher], ...] = (MinHash,)  # whose codes compare rows as sets
+_MOST_STREAMED_COLUMNS = 4_096  # of projections that follow every row
 
 
 def list_hashers() -> list[type[Hasher]]:
@@ -53,6 +56,17 @@ class CodeMethod:
         """Return a copy of the hasher that has learned from some rows."""
         fitted: Hasher = clone(self.hasher).fit(rows)
         return fitted
+
+
+def takes_minutes(hasher: Hasher, n_features: int) -> bool:
+    """Whether a hasher follows every row in so many columns that it is tried only where it is asked
+    for by name.
+    """
+    return (
+        isinstance(hasher, ProjectionHash)
+        and isinstance(projection_for(hasher.projection), StreamingProjection)
+        and n_features > _MOST_STREAMED_COLUMNS
+    )
 
 
 def list_methods(
