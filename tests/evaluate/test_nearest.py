@@ -338,7 +338,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
         for k in (10**15, 2**70):
             with pytest.raises(InvalidInputError, match=f"5 queries with k={k:,} does not fit"):
                 nearest(X, X, k, metric)
-        with pytest.raises(InvalidInputError, match="0 queries with k=.* does not fit"):
+        with pytest.raises(InvalidInputError, match=r"0 queries with k=.* does not fit"):
             nearest(X, X[:0], 2**70, metric)
     with pytest.raises(InvalidInputError, match="Q must have as many columns as X, got 3 and 4"):
         nearest(X, np.ones((2, 3)), 1)

@@ -189,6 +189,8 @@ def test_rows_that_are_all_the_same_are_told() -> None:
         (np.ones((1, 2)), {}, "at least 2 rows, got 1"),
         (np.ones((0, 2)), {}, "at least 2 rows, got 0"),
         (np.full((5, 2), 1e200) * np.arange(2), {}, "beyond the range of float64"),
+        (np.full((5, 2), 1e-200) * np.arange(2), {}, "squares are 0 in float64"),
+        (scipy.sparse.csr_array(np.eye(5) * 1e-200), {}, "squares are 0 in float64"),
         (np.ones(4), {}, "shape"),
         (np.ones((5, 2)), {"metric": "euclidean"}, "Did you mean 'l2'"),
         (np.ones((5, 2)), {"sample_rows": 5}, "sample_rows must be at least 100"),
@@ -199,6 +201,17 @@ def test_rows_that_are_all_the_same_are_told() -> None:
 def test_bad_input_is_refused_in_words(X: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words.replace("(", r"\(")):
         bitkin.diagnose(X, **options)
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+@pytest.mark.parametrize("exponent", [-400, -100, 100, 400])
+def test_the_unit_of_numbers_changes_no_level(exponent: int, metric: str) -> None:
+    X = with_uneven_lengths(clustered(n=600)).astype(np.float64)
+    as_it_is, scaled = (bitkin.diagnose(rows, metric=metric) for rows in (X, np.ldexp(X, exponent)))
+    for one, other in zip(as_it_is.findings, scaled.findings, strict=True):
+        assert one.level == other.level, one.name
+    assert scaled.spectrum == pytest.approx(as_it_is.spectrum)
+    assert scaled.finding("dimension").measured == as_it_is.finding("dimension").measured
 
 
 def test_a_diagnosis_can_be_read_and_kept(tmp_path: Path) -> None:

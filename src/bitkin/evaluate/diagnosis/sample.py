@@ -116,10 +116,10 @@ class Spectrum:
         total = float(values.sum())
         if total <= 0:
             return cls(np.zeros(0), 0.0, 0.0)
-        # The squares of sampled eigenvalues are too large by about total² / n.
-        squares = float(values @ values)
-        fair = max(squares - total**2 / max(1, n - 1), total**2 / min(d, 4 * n))
-        return cls(values / total, total, max(1.0, total**2 / fair))
+        shares = values / total
+        # The squares of sampled shares are too large by about 1 / n.
+        fair = max(float(shares @ shares) - 1 / max(1, n - 1), 1 / min(d, 4 * n))
+        return cls(shares, total, max(1.0, 1 / fair))
 
     def n_directions(self, share: float) -> int:
         """Return how many directions have such a share of the variance."""

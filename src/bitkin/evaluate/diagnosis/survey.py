@@ -25,6 +25,7 @@ _NUMBERS_AT_ONCE = 1 << 20  # 8 MB in float64
 _SPARSE_ROWS_AT_ONCE = 2048
 _ORIGIN_ROWS = 63
 _LARGEST = 1e140  # so that sums of 10²⁸ squares are finite
+_SMALLEST = 1e-140  # of the largest number: squares of a 10¹⁴-th of it are not 0
 MOST_FAR_ROWS = 16  # that are remembered
 
 
@@ -139,6 +140,11 @@ class DataSurvey:
             raise InvalidInputError(
                 f"{name} has numbers up to {largest:.3g}, and sums of their squares are beyond the "
                 "range of float64. Divide all of them by the same large number."
+            )
+        if 0 < largest < _SMALLEST:
+            raise InvalidInputError(
+                f"{name} has no number beyond {largest:.3g}, and their squares are 0 in float64. "
+                "Multiply all of them by the same large number."
             )
 
 
