@@ -104,6 +104,20 @@ def test_copies_are_counted_exactly() -> None:
     assert found.values["exact"] == 1
 
 
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_copies_of_another_length_are_near_duplicates_by_cosine(form: Callable[..., Any]) -> None:
+    X = clustered(n=1000)
+    doubled = X[:300] * 2  # at distance 0 exactly, and not equal
+    rows = form(np.random.default_rng(0).permutation(np.concatenate([X, doubled])))
+    found = bitkin.diagnose(rows, metric="cosine")
+    assert found.finding("near duplicates").level == "warning"
+    assert found.finding("near duplicates").values["share"] == pytest.approx(600 / 1300, abs=0.07)
+    assert found.finding("duplicates").level == "fine"
+    assert bitkin.diagnose(rows).finding("near duplicates").level == "fine"
+    equal = form(np.concatenate([X, X[:300]]))
+    assert bitkin.diagnose(equal, metric="cosine").finding("near duplicates").values["share"] == 0
+
+
 def test_bags_of_words_ask_for_larger_windows() -> None:
     diagnosis = bitkin.diagnose(bags())
     windows = diagnosis.finding("empty windows")

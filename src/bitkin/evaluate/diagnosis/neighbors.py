@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from bitkin.arrays import Batch, Floats, Ids
+from bitkin.arrays import Batch, Flags, Floats, Ids
 from bitkin.evaluate.truth import nearest
 from bitkin.io.vectors import VectorSource
 from bitkin.randomness import Draws
@@ -29,14 +29,16 @@ class NearRows:
     """(q, K + 1), nearest first; of cosine the length of the chord, √(2c); infinity where there
     are fewer rows.
     """
+    scaled: Flags
+    """(q,): whether another row is the same but for its length, at cosine distance 0."""
     n_searched: int
     """Rows among which they were found."""
     sparse: bool
 
     def near_share(self, distance: float) -> float:
         """Return the share of rows with another one at most so far, but not equal."""
-        found = (self.distances > 0) & (self.distances <= distance)
-        return float(found.any(axis=1).mean()) if len(found) else 0.0
+        found = ((self.distances > 0) & (self.distances <= distance)).any(axis=1) | self.scaled
+        return float(found.mean()) if len(found) else 0.0
 
     def tied_share(self) -> float:
         """Return the share of rows whose K-th neighbour is as far as the one behind it."""
@@ -58,15 +60,23 @@ def find_near_rows(
     if issparse(rows):
         width = max(1, rows.nnz // max(1, rows.shape[0]))
     metric = "cosine" if metric == "cosine" else "l2"
-    if n_all is not None and n_all * width <= _MOST_NUMBERS:
-        found = nearest(source, queries, K + 2, metric)
-    else:
-        n_all, own = rows.shape[0], chosen
-        found = nearest(rows, queries, K + 2, metric)
+    searched: VectorSource | Batch = source
+    if n_all is None or n_all * width > _MOST_NUMBERS:
+        searched, n_all, own = rows, rows.shape[0], chosen
+    found = nearest(searched, queries, K + 2, metric)
     distances = _without_own(found.ids, found.distances, own)
+    scaled = np.zeros(len(distances), dtype=bool)
     if metric == "cosine":
         distances = np.sqrt(2 * np.maximum(distances, 0.0))
-    return NearRows(distances, n_all, bool(issparse(rows)))
+        # A row at cosine distance 0 is a copy, or one but for its length: then fewer are at l2
+        # distance 0.
+        n_same = (distances == 0).sum(axis=1)
+        some = np.flatnonzero(n_same)
+        if some.size:
+            equal = nearest(searched, queries[some], K + 2, "l2")
+            copies = _without_own(equal.ids, equal.distances, own[some]) == 0
+            scaled[some] = copies.sum(axis=1) < n_same[some]
+    return NearRows(distances, scaled, n_all, bool(issparse(rows)))
 
 
 @dataclass(frozen=True, eq=False)
