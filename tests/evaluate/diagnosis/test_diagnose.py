@@ -128,6 +128,17 @@ def test_bags_of_words_ask_for_larger_windows() -> None:
     assert diagnosis.finding("sparsity").level == "notice"
 
 
+@pytest.mark.parametrize("d", [64, 384])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_a_file_sorted_by_one_of_many_columns_is_told(d: int, form: Callable[..., Any]) -> None:
+    X = np.random.default_rng(d).standard_normal((3000, d)).astype(np.float32)
+    assert bitkin.diagnose(form(X)).finding("order").level == "fine"
+    found = bitkin.diagnose(form(X[np.argsort(-X[:, 7])])).finding("order")
+    assert found.level == "notice"
+    assert found.values["sorted_column"] == 7
+    assert "% of that of column 7, is between parts of the file" in found.measured
+
+
 def test_settings_depend_on_the_metric() -> None:
     X = with_uneven_lengths(clustered())
     by_cosine = bitkin.diagnose(X, metric="cosine").finding("lengths")

@@ -94,6 +94,33 @@ def test_random_order_gives_what_is_expected_and_wide_rows_are_folded() -> None:
     assert abs(shares[0]) < 5 < shares[1]
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("n", "rows_each"), [(128, 64), (1024, 64), (8192, 128)])
+def test_the_most_sorted_column_is_the_one_with_most_variance_between(
+    n: int, rows_each: int, sparse: bool
+) -> None:
+    rng = np.random.default_rng(n)
+    X = np.sign(rng.standard_normal((n, 5)))
+    X[:, 1] = 1e6 + 1e-12 * rng.standard_normal(n)  # constant, but for rounding
+    X[:, 3] = np.sort(X[:, 3])
+    means = StretchMeans(5)
+    for part in np.array_split(X, 3):
+        given_rows = scipy.sparse.csr_array(part) if sparse else part.copy()
+        means.update(given_rows, (part**2).sum(axis=1))
+    column, share = means.most_sorted_column()
+    want = slow_share_between(X[:, [3]], rows_each) - (n // rows_each - 1) / (n - 1)
+    assert (column, share) == (3, pytest.approx(want))
+
+
+def test_one_rare_value_sorts_no_column() -> None:
+    for n in (1, 63, 64, 65, 129, 1025):
+        X = np.zeros((n, 3))
+        X[-1, 2] = 1.0
+        means = StretchMeans(3)
+        means.update(X.copy(), (X**2).sum(axis=1))
+        assert means.most_sorted_column()[1] < 0.05
+
+
 def test_figures_are_written_as_people_read_them() -> None:
     assert [percent(x) for x in (0, 0.0004, 0.014, 0.3, 0.9997, 0.9961, 1)] == [
         "0 %", "under 0.1 %", "1.4 %", "30 %", "over 99.9 %", "99.6 %", "100 %",

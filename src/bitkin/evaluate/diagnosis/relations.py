@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bitkin.evaluate.diagnosis.finding import Finding, level_of, percent, short
+from bitkin.evaluate.diagnosis.finding import LEVELS, Finding, level_of, percent, short
 from bitkin.evaluate.diagnosis.neighbors import HubSurvey, K, NearRows
 from bitkin.evaluate.diagnosis.sample import DataSample
 from bitkin.evaluate.diagnosis.survey import DataSurvey
@@ -14,6 +14,7 @@ NEAR = 0.01
 _FEWEST_DIRECTIONS = 4.0  # in fewer, rows are near each other without being alike
 _MANY_TIES = 0.3
 _MOVED, _FAR_MOVED = 0.02, 0.1  # share of the variance between stretches of the file
+_SORTED = 0.5  # share of the variance of one column; by chance, of ten thousand, under a third
 _LOST, _MUCH_LOST = 0.05, 0.2  # of the variance of the last part, by directions of the first
 _DEVIATIONS = 5.0  # of chance
 
@@ -104,14 +105,24 @@ def measure_order(survey: DataSurvey, sampled: DataSample) -> Finding:
     if moved <= _DEVIATIONS * deviation:
         moved = 0.0
     lost = sampled.variance_lost_at_the_end()
+    column, of_column = survey.stretches.most_sorted_column()
     values = {"between": between, "expected": expected, "moved": moved}
+    values |= {"sorted_column": column, "share_of_column": of_column}
     if lost is not None:
         values["variance_lost"] = lost
-    measured = f"{percent(moved)} of the variance is between parts of the file"
+    most = ""
+    if of_column > _SORTED:
+        which = f"column {column}" if column >= 0 else "one column"
+        most = f", and {percent(of_column)} of that of {which},"
+    measured = f"{percent(moved)} of the variance{most} is between parts of the file"
     if lost is not None and lost > _LOST:
         measured += f"; the first part's directions miss {percent(lost)} of the last part's"
-    levels = (level_of(moved, _MOVED, _FAR_MOVED), level_of(lost or 0.0, _LOST, _MUCH_LOST))
-    level = max(levels, key=("fine", "notice", "warning").index)
+    levels = (
+        level_of(moved, _MOVED, _FAR_MOVED),
+        level_of(lost or 0.0, _LOST, _MUCH_LOST),
+        "notice" if of_column > _SORTED else "fine",
+    )
+    level = max(levels, key=LEVELS.index)
     if level == "fine":
         return Finding("order", level, measured, "Any part looks like the rest.", None, values)
     sentence = (

@@ -16,6 +16,7 @@ _MOST_STRETCHES = 64
 _FIRST_ROWS = 64  # of a stretch, until there are too many
 _LONGEST = 2.0  # of the median length of the first rows: longer ones are shortened to that
 _MOST_COLUMNS = 1 << 14  # further ones are added onto these
+_ROUNDING = 1e-10  # of the squares of a column
 
 
 class StretchMeans:
@@ -34,7 +35,7 @@ class StretchMeans:
         self._rows_each = _FIRST_ROWS
         self._fold = _fold_matrix(n_features)
         self._sums = np.zeros((_MOST_STRETCHES, min(n_features, _MOST_COLUMNS)))
-        self._squares = 0.0
+        self._squares = np.zeros(min(n_features, _MOST_COLUMNS))
         self._longest: float | None = None
         self._n = 0
 
@@ -57,8 +58,12 @@ class StretchMeans:
                 rows *= factors[:, None]
         if self._fold is not None:
             rows = csr_array(rows) @ self._fold
-        numbers = rows.data if issparse(rows) else rows.reshape(-1)
-        self._squares += float(numbers @ numbers)
+        if issparse(rows):
+            self._squares += np.bincount(
+                rows.indices, weights=rows.data**2, minlength=len(self._squares)
+            )
+        else:
+            self._squares += np.einsum("ij,ij->j", rows, rows)
         at = 0
         while at < rows.shape[0]:
             stretch = self._n // self._rows_each
@@ -78,7 +83,7 @@ class StretchMeans:
         n_rows = self._row_counts()
         n_stretches = len(n_rows)
         mean = self._sums.sum(axis=0) / max(1, self._n)
-        total = self._squares - self._n * float(mean @ mean)
+        total = float(self._squares.sum()) - self._n * float(mean @ mean)
         if n_stretches < 2 or total <= 0:
             return 0.0, 0.0, 0.0
         means: Floats = self._sums[:n_stretches] / n_rows[:, None] - mean
@@ -86,6 +91,26 @@ class StretchMeans:
         # Under a random order every row of variance has (stretches − 1) / (n − 1) of it between.
         expected = (n_stretches - 1) / (self._n - 1)
         return min(1.0, between), expected, expected * math.sqrt(2 / (n_stretches - 1))
+
+    def most_sorted_column(self) -> tuple[int, float]:
+        """Return the column with the largest share of its own variance between stretches, and that
+        share less what a random order would give; column −1 where columns are added up.
+        """
+        n_rows = self._row_counts()
+        # in a short last stretch one row with a rare value would be the whole of it
+        n_rows = n_rows[n_rows > self._rows_each // 2]
+        n_stretches = len(n_rows)
+        if n_stretches < 2:
+            return -1, 0.0
+        mean = self._sums.sum(axis=0) / self._n
+        totals = self._squares - self._n * mean**2
+        means: Floats = self._sums[:n_stretches] / n_rows[:, None] - mean
+        # what rounding alone leaves of a constant column is no variance
+        varies = totals > _ROUNDING * self._squares
+        shares = np.where(varies, n_rows @ np.square(means) / np.where(varies, totals, 1.0), 0.0)
+        column = int(np.argmax(shares))
+        share = min(1.0, float(shares[column])) - (n_stretches - 1) / (self._n - 1)
+        return -1 if self._fold is not None else column, max(0.0, share)
 
     def _row_counts(self) -> Floats:
         starts = np.arange(0, self._n, self._rows_each)
