@@ -98,7 +98,7 @@ def _is_sensible(code: CodeMethod, trial: Trial, settings: RecommendSettings) ->
 def _streaming_codes(
     trial: Trial, settings: RecommendSettings, bits: tuple[int, ...]
 ) -> list[CodeMethod]:
-    """Return codes whose hashers go on learning, or never learn anything."""
+    """Return codes whose hashers continue to learn, or never learn anything."""
     listed = [code for n_bits in bits for code in _streaming_at(n_bits, trial, settings)]
     codes = {(code.name, repr(code.hasher.get_params())): code for code in listed}
     if settings.methods is None:
@@ -120,7 +120,7 @@ def _streaming_codes(
 
 
 def follows_stream(hasher: Hasher) -> bool:
-    """Whether a hasher goes on learning, or its codes do not depend on rows at all."""
+    """Whether a hasher continues to learn, or its codes do not depend on rows at all."""
     if isinstance(hasher, (MinHash, SignHash)) or hasattr(hasher, "partial_fit"):
         return True
     return (

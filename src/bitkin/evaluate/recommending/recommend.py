@@ -50,7 +50,7 @@ def recommend(
     metric : {"l2", "cosine", "ip"}, default "l2"
         By which they are the nearest.
     streaming : bool, default False
-        Take only hashers that go on learning from a stream (`partial_fit`), or never learn.
+        Take only hashers that continue to learn from a stream (`partial_fit`), or never learn.
     queries : as X, optional
         Queries as yours will be. By default rows of X, which are held out.
     bits : int or sequence of int, optional
