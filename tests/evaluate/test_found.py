@@ -29,6 +29,7 @@ from bitkin.evaluate.found.measures import (
 from bitkin.evaluate.found.relevance import FoundRelevance, RowIds, mark_neighbors, mark_relevant
 from bitkin.evaluate.found.request import EvaluationRequest
 from bitkin.evaluate.found.results import FoundRows, read_found
+from bitkin.input_files import VectorFileOptions
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((65, 5)).astype(np.float32)
@@ -288,6 +289,40 @@ def test_neighbours_come_from_vectors_or_from_a_file() -> None:
     done: list[int] = []
     Evaluation(request(**VECTORS)).figures(done.append)
     assert done[-1] == 65
+
+
+@pytest.mark.usefixtures("files")
+def test_options_are_for_queries_too_only_where_these_are_of_the_same_kind() -> None:
+    h5py = pytest.importorskip("h5py")
+    for name, rows in (("x.h5", X), ("q.h5", Q)):
+        with h5py.File(name, "w") as file:
+            file["a"], file["b"] = rows, -rows
+    for queries in ("q.npy", "q.h5"):
+        given = {"vectors": (Path("x.h5"),), "queries": Path(queries)}
+        (figure,) = Evaluation(request(**given), VectorFileOptions(dataset="a")).figures()
+        assert figure.mean == 0.5
+
+
+@pytest.mark.usefixtures("files")
+def test_queries_in_text_have_the_columns_of_the_vectors() -> None:
+    for name, rows in (("x.svm", X), ("q.svm", Q)):
+        last = rows.shape[1] if name == "x.svm" else 2
+        lines = [" ".join(f"{i + 1}:{v:.17g}" for i, v in enumerate(row[:last])) for row in rows]
+        Path(name).write_text("".join(f"0 {line}\n" for line in lines))
+    given = {"vectors": (Path("x.svm"),), "queries": Path("q.svm")}
+    (figure,) = Evaluation(request(**given), VectorFileOptions(zero_based=False)).figures()
+    cut = np.where(np.arange(Q.shape[1]) < 2, Q, 0)
+    found = nearest(X, Q, 20).ids[:, ::2]
+    assert figure.mean == pytest.approx(recall(found, nearest(X, cut, 10)))
+
+
+@pytest.mark.usefixtures("files")
+def test_ids_that_no_row_has_are_told_before_the_search() -> None:
+    save_found(Path("found.npz"), ids=nearest(X, Q, 5).ids + 60)
+    done: list[int] = []
+    with pytest.raises(InvalidInputError, match=r"found\.npz must hold ids of the 65 rows"):
+        Evaluation(request(**VECTORS)).figures(done.append)
+    assert not done
 
 
 @pytest.mark.usefixtures("files")

@@ -194,7 +194,7 @@ def _require_one_kind(numbers: dict[Any, int]) -> None:
     if text is not None and other is not None:
         raise InvalidInputError(
             "labels and query_labels must be of one kind, whole numbers or strings, got "
-            f"{shown(text)} and {shown(other)}."
+            f"{shown(text)} and {shown(other)}. Labels in a text file are strings: keep both alike."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,8 @@ class Evaluation:
         self.facts["truth"] = (
             f"the {k:,} nearest of {n_rows:,} rows in {source.name} by {metric}, exact"
         )
+        row_ids.rows_of(self.rows.ids, request.found)  # all are there, before the long search
         true = nearest(source, queries.matrix, k, metric, cache=self._cache, progress=progress)
-        row_ids.rows_of(self.rows.ids, request.found)  # all of them are there
         return self._from_neighbors(row_ids.ids_of(true.ids), n_rows)
 
     def _from_labels(self) -> FoundRelevance:
@@ -181,7 +182,11 @@ class Evaluation:
         path = self.request.queries
         if path is None:
             raise ArgumentError("must be given with vectors.", "queries")
-        queries = ComparedRows(open_queries(path, self._options), str(path))
+        # options are meant for queries too where their format is that of the vectors
+        alike = any(path.suffix == other.suffix for other in self.request.vectors)
+        options = self._options if alike else VectorFileOptions()
+        columns = SimpleNamespace(n_features_in_=self._source.shape[1])  # of svmlight text
+        queries = ComparedRows(open_queries(path, options, columns), str(path))
         self._require_queries(queries.n_rows, str(path))
         return queries
 
