@@ -105,6 +105,16 @@ def bags(n: int = 1500, d: int = 1500, seed: int = 0) -> Rows:
     return scipy.sparse.csr_array(counts.astype(np.float32))
 
 
+def topics(n: int, d: int, seed: int = 0) -> Rows:
+    """Positive numbers in one column of twenty, those of a topic."""
+    rng = np.random.default_rng(seed)
+    centres, used = rng.standard_normal((40, d)), rng.random((40, d)) < 0.12
+    of = rng.integers(0, 40, n)
+    mask = used[of] & (rng.random((n, d)) < 0.45)
+    rows = np.where(mask, np.abs(centres[of] + 0.5 * rng.standard_normal((n, d))), 0)
+    return scipy.sparse.csr_array(rows[rows.any(axis=1)].astype(np.float32))
+
+
 def in_two_directions(X: Rows) -> Rows:
     rng = np.random.default_rng(8)
     return (rng.standard_normal((len(X), 1)) @ rng.standard_normal((1, X.shape[1]))).astype(

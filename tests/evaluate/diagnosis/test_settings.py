@@ -20,6 +20,7 @@ from tests.evaluate.diagnosis.planted import (
     groups_of,
     in_two_directions,
     sorted_by_group,
+    topics,
     with_a_large_column,
     with_collapsed_columns,
     with_copies,
@@ -121,6 +122,28 @@ def test_sparse_rows_need_large_windows() -> None:
     small, large = bitkin.WTAHash(48), bitkin.WTAHash(48, window="auto")
     assert recall(X, large) > recall(X, small) + 0.1
     assert large.encode(X[:50].toarray()) == large.encode(X[:50])
+
+
+def test_fewer_hashes_with_larger_windows_are_as_good_and_take_fewer_bytes() -> None:
+    X = topics(2000, 1000)
+    found = bitkin.diagnose(X)
+    assert found.finding("empty windows").setting == 'WTAHash(64, window="auto")'
+    assert found.finding("sparsity").setting == 'WTAHash(64, window="auto")'
+    default, suggested = bitkin.WTAHash(), bitkin.WTAHash(64, window="auto")
+    assert recall(X, suggested) > recall(X, default)
+    assert suggested.spec_.n_bytes <= default.spec_.n_bytes / 2
+    assert recall(X, suggested) > recall(X, bitkin.WTAHash(64)) + 0.1
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_projections_do_not_mind_zeros_where_columns_are_few(metric: str) -> None:
+    X = topics(2000, 64)
+    by_cosine = metric == "cosine"
+    setting = "ProjectionHash(64, normalize=True)" if by_cosine else "ProjectionHash(64)"
+    assert bitkin.diagnose(X, metric=metric).finding("empty windows").setting == setting
+    assert bitkin.diagnose(X, metric=metric).finding("sparsity").setting is None
+    suggested = bitkin.ProjectionHash(64, normalize=by_cosine)
+    assert recall(X, suggested, metric) > recall(X, bitkin.WTAHash(), metric) + 0.05
 
 
 def test_bits_are_kept_by_sign_hash() -> None:

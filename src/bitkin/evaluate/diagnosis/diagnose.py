@@ -101,7 +101,7 @@ def _look_at_rows(survey: DataSurvey, sampled: DataSample, metric: str) -> tuple
         row_kinds.find_far_rows(survey, sampled, metric),
         row_kinds.count_zero_rows(survey, metric),
         row_kinds.measure_sparsity(survey),
-        row_kinds.measure_windows(survey),
+        row_kinds.measure_windows(survey, metric),
         row_kinds.describe_values(survey),
     )
 

@@ -18,6 +18,7 @@ _MANY_ZERO_ROWS = 0.01
 _SPARSE = 0.9
 _MANY_EMPTY = 0.5
 _HASHES = 256  # WTAHash's default
+_FEWER_HASHES = (128, 64, 32)  # whose windows can be larger
 
 
 def measure_lengths(sampled: DataSample, metric: str) -> Finding:
@@ -106,26 +107,33 @@ def measure_sparsity(survey: DataSurvey) -> Finding:
     measured = f"{percent(share)} zeros"
     if share <= _SPARSE:
         return Finding("sparsity", "fine", measured, "Dense rows, for every method.", None, values)
+    n_hashes = _hashes_with_filled_windows(survey)
+    setting = None if n_hashes is None else _wta_setting(n_hashes)
     if survey.sparse:
+        by_windows = "WTAHash with windows as large as they need, or for " if setting else ""
         sentence = (
-            "Sparse rows, kept as CSR: made for WTAHash with windows as large as they need, or for "
-            "MinHash where only which columns are used counts."
+            f"Sparse rows, kept as CSR: made for {by_windows}MinHash where only which columns are "
+            "used counts."
         )
-        return Finding("sparsity", "notice", measured, sentence, 'WTAHash(window="auto")', values)
+        return Finding("sparsity", "notice", measured, sentence, setting, values)
     sentence = (
         "Nearly everything is zero: kept as CSR, rows take a fraction of the memory and time and "
-        "get the same codes. WTAHash with windows as large as they need is made for such rows."
+        "get the same codes."
     )
-    setting = 'scipy.sparse.csr_array(X), WTAHash(window="auto")'
+    if setting:
+        sentence += " WTAHash with windows as large as they need is made for such rows."
+    as_csr = "scipy.sparse.csr_array(X)"
+    setting = as_csr if setting is None else f"{as_csr}, {setting}"
     return Finding("sparsity", "warning", measured, sentence, setting, values)
 
 
-def measure_windows(survey: DataSurvey) -> Finding:
+def measure_windows(survey: DataSurvey, metric: str) -> Finding:
     """Tell how many windows of `WTAHash` would hold zeros only."""
     sparsity = survey.sparsity
     window = min(DEFAULT_WINDOW, survey.n_features)
     share = sparsity.empty_share(window, 1)
-    better = sparsity.best_window(_HASHES, 1)
+    n_hashes = _hashes_with_filled_windows(survey)
+    better = sparsity.best_window(n_hashes or _HASHES, 1)
     left = sparsity.empty_share(better, 1)
     values = {"empty_share": share, "best_window": better, "empty_share_of_best": left}
     measured = f"{percent(share)} of windows of {window} are empty"
@@ -133,17 +141,38 @@ def measure_windows(survey: DataSurvey) -> Finding:
     if level == "fine":
         sentence = "WTAHash finds a winner in most windows as it comes."
         return Finding("empty windows", level, measured, sentence, None, values)
+    if n_hashes is None:
+        sentence = (
+            "WTAHash would mostly compare zeros, and there are too few columns for larger windows. "
+            "Projections do not mind zeros."
+        )
+        n_bits = min(survey.n_features, _HASHES)
+        normalize = ", normalize=True" if metric == "cosine" else ""
+        setting = f"ProjectionHash({n_bits}{normalize})"
+        return Finding("empty windows", level, measured, sentence, setting, values)
     sentence = (
         f"WTAHash would mostly compare zeros; windows of {better:,} leave {percent(left)} empty, "
-        "and are what it chooses by itself when asked to."
+        "and are what it chooses by itself when asked to"
     )
-    if better <= window:
-        sentence = (
-            "WTAHash would mostly compare zeros, and 256 larger windows do not fit: take fewer "
-            "hashes, so that windows can be larger."
-        )
-        return Finding("empty windows", level, measured, sentence, "n_hashes=64", values)
-    return Finding("empty windows", level, measured, sentence, 'WTAHash(window="auto")', values)
+    sentence += "." if n_hashes == _HASHES else f" for {n_hashes} hashes: more do not fit."
+    return Finding("empty windows", level, measured, sentence, _wta_setting(n_hashes), values)
+
+
+def _hashes_with_filled_windows(survey: DataSurvey) -> int | None:
+    """Return with how many hashes windows can be as large as rows need, at best as many as by
+    default; None where there are too few columns.
+    """
+    sparsity = survey.sparsity
+    if sparsity.best_window(_HASHES, 1) > DEFAULT_WINDOW:
+        return _HASHES
+    for n_hashes in _FEWER_HASHES:
+        if sparsity.empty_share(sparsity.best_window(n_hashes, 1), 1) <= _MANY_EMPTY:
+            return n_hashes
+    return None
+
+
+def _wta_setting(n_hashes: int) -> str:
+    return f'WTAHash({"" if n_hashes == _HASHES else f"{n_hashes}, "}window="auto")'
 
 
 def describe_values(survey: DataSurvey) -> Finding:
