@@ -223,6 +223,15 @@ def test_wide_sparse_rows_take_no_model_larger_than_can_be_learned_quickly() -> 
     assert [c.n_bits for c in list_codes(wider, RecommendSettings())["nystrom"]] == [32]
 
 
+def test_projections_that_follow_every_row_are_long_only_for_streams() -> None:
+    trial = draw_trial(make_rows(300, 700))
+    longest = {}
+    for streaming in (False, True):
+        codes = list_codes(trial, RecommendSettings(streaming=streaming))
+        longest[streaming] = max(code.n_bits for code in codes["opast"])
+    assert longest == {False: 256, True: 512}
+
+
 @pytest.mark.parametrize("n", [10, 11, 17, 63])
 def test_few_rows_are_enough(n: int) -> None:
     X = make_rows(n, 7)

@@ -55,7 +55,8 @@ def recommend(
         Queries as yours will be. By default rows of X, which are held out.
     bits : int or sequence of int, optional
         Sizes of codes; by default 32 to 2,048, as far as a code is shorter than the vector in
-        bytes. Rotations that are learned take part up to 512.
+        bytes. Rotations that are learned take part up to 512; without `streaming`, projections
+        that follow a stream up to 256.
     methods : names and hashers, optional
         What to try, as `bitkin.compare` takes it; by default everything that suits the rows.
     n_queries : int, optional
