@@ -103,9 +103,9 @@ class HashedTreeFindings(HashedTreeTables):
             "a fit takes, of what one-vs-rest does: "
             + ", ".join(f"{ratio:.2f} × on {one}" for one, ratio in ratios.items()),
             grade(holds=max(ratios.values()) < 0.5, in_part=min(ratios.values()) < 1),
-            "One-vs-rest has a pass over the features of a row per class, HESHING one per node; "
-            "only a machine for many classes gains by a tree, and large rows by small tables, "
-            "which stay in the caches.",
+            "These are two programs (scikit-learn's for one-vs-rest), so that only the trend "
+            "tells: most is saved where there are many features and classes. For a row, HESHING "
+            "changes the weights of two paths, one-vs-rest those of every class.",
         )
 
     def _against_flat(self, kind: str) -> Claim:
