@@ -223,13 +223,23 @@ def test_wide_sparse_rows_take_no_model_larger_than_can_be_learned_quickly() -> 
     assert [c.n_bits for c in list_codes(wider, RecommendSettings())["nystrom"]] == [32]
 
 
-def test_projections_that_follow_every_row_are_long_only_for_streams() -> None:
+def test_projections_that_follow_every_row_are_for_streams_or_asked_for() -> None:
     trial = draw_trial(make_rows(300, 700))
-    longest = {}
-    for streaming in (False, True):
-        codes = list_codes(trial, RecommendSettings(streaming=streaming))
-        longest[streaming] = max(code.n_bits for code in codes["opast"])
-    assert longest == {False: 256, True: 512}
+    assert "opast" not in list_codes(trial, RecommendSettings())
+    assert "opast" in list_codes(trial, RecommendSettings(methods="opast"))
+    streamed = list_codes(trial, RecommendSettings(streaming=True))["opast"]
+    assert max(code.n_bits for code in streamed) == 512
+
+
+def test_where_fresh_queries_find_less_a_little_more_is_asked_for_not_everything() -> None:
+    # 20 rows of a cluster are left where 25 are searched: a shortlist of 20 looks better than it is
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((80, 64), dtype=np.float32)
+    X = centers[rng.integers(0, 80, 2000)] + 0.3 * rng.standard_normal((2000, 64), np.float32)
+    one = bitkin.recommend(X, recall=0.95, methods="pca × random", bits=64)
+    assert one.recall >= 0.95
+    assert one.vectors == "int8"
+    assert 2 < one.oversample < 20
 
 
 @pytest.mark.parametrize("n", [10, 11, 17, 63])

@@ -25,8 +25,6 @@ first, and the others have to be better.
 _LEARNED_ROTATIONS = ("auto", "itq", "isohash")
 _MOST_LEARNED_BITS = 512  # iterations of a rotation take minutes beyond, and gain next to nothing
 _MOST_MODEL_NUMBERS = 1 << 24  # columns × bits: wide sparse rows take minutes to learn beyond
-_MOST_STREAMED_COLUMNS = 4_096  # of projections that follow every row, unless they are asked for
-_MOST_STREAMED_BITS = 256  # likewise: 768 of 784 columns take minutes, and find what PCA does
 _ROTATIONS_OF_STREAMS = ("auto", "unifdiag", None)
 
 
@@ -87,13 +85,10 @@ def _is_sensible(code: CodeMethod, trial: Trial, settings: RecommendSettings) ->
     if not settings.own_bits and code.n_bits * trial.n_features > _MOST_MODEL_NUMBERS:
         shortest: int = settings.bits[0]
         return code.n_bits == shortest
-    follows = isinstance(projection_for(hasher.projection), StreamingProjection)
-    if follows and code.n_bits >= trial.n_features:
-        return False
-    if follows and not settings.streaming:
-        return trial.n_features <= _MOST_STREAMED_COLUMNS and code.n_bits <= _MOST_STREAMED_BITS
-    learned = hasher.rotation in _LEARNED_ROTATIONS and not follows
-    return not learned or code.n_bits <= _MOST_LEARNED_BITS
+    if isinstance(projection_for(hasher.projection), StreamingProjection):
+        # they follow the principal directions row by row: PCA finds them at once, where it may
+        return settings.streaming and code.n_bits < trial.n_features
+    return hasher.rotation not in _LEARNED_ROTATIONS or code.n_bits <= _MOST_LEARNED_BITS
 
 
 def _streaming_codes(

@@ -29,7 +29,7 @@ from bitkin.evaluate.recommending.candidates import (
 )
 from bitkin.evaluate.recommending.screening import SMALL_WORK, SURVIVORS, Screening
 from bitkin.evaluate.recommending.watch import Watch
-from bitkin.evaluate.recommending.ways import TriedCode, Way
+from bitkin.evaluate.recommending.ways import Family, TriedCode, Way
 from bitkin.evaluate.trials.measurement import Measurement
 from bitkin.evaluate.trials.measuring import FittedMethod, KeptKind, failed
 from bitkin.evaluate.trials.methods import CodeMethod
@@ -82,6 +82,8 @@ class Contest:
         self.dropped: dict[str, str] = {}
         """Methods that were not measured in full, and why."""
         self._fitted: dict[CodeKey, FittedMethod] = {}
+        self._refused: dict[Family, int] = {}
+        """Oversamples that fresh queries found too small, by what they are of."""
         self.leader = leader_of(codes)
         self.survivors: list[str] = []
 
@@ -159,13 +161,20 @@ class Contest:
 
     def choose(self) -> Way | None:
         """Return the best way that reaches the recall; None where none does."""
-        return best_of([way for way in self.ways() if way.sure >= self.bar])
+        return best_of([way for way in self.ways() if self._reaches(way)])
+
+    def refuse(self, way: Way) -> None:
+        """Never choose a way again, nor the same with a smaller oversample: it finds less."""
+        self._refused[way.family] = max(way.oversample, self._refused.get(way.family, 0))
+
+    def _reaches(self, way: Way) -> bool:
+        return way.sure >= self.bar and way.oversample > self._refused.get(way.family, 0)
 
     def runner_up(self, chosen: Way) -> Way | None:
         """Return the best way that reaches the recall by another method; where there is none, one
         with another last stage or other vectors.
         """
-        others = [w for w in self.ways() if w.sure >= self.bar and w.family != chosen.family]
+        others = [w for w in self.ways() if self._reaches(w) and w.family != chosen.family]
         by_method = [w for w in others if w.code.method.name != chosen.code.method.name]
         kept = [w for w in others if (w.stage, w.vectors) != (chosen.stage, chosen.vectors)]
         return best_of(by_method) or best_of(kept) or best_of(others)
@@ -188,7 +197,7 @@ class Contest:
         return found + list(self.failures.values())
 
     def _cheapest(self) -> float:
-        reached = [way.bytes_per_vector for way in self.ways() if way.sure >= self.bar]
+        reached = [way.bytes_per_vector for way in self.ways() if self._reaches(way)]
         return min(reached, default=np.inf)
 
     def _key(self, code: CodeMethod) -> CodeKey:

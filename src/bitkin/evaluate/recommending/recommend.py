@@ -55,10 +55,10 @@ def recommend(
         Queries as yours will be. By default rows of X, which are held out.
     bits : int or sequence of int, optional
         Sizes of codes; by default 32 to 2,048, as far as a code is shorter than the vector in
-        bytes. Rotations that are learned take part up to 512; without `streaming`, projections
-        that follow a stream up to 256.
+        bytes. Rotations that are learned take part up to 512.
     methods : names and hashers, optional
         What to try, as `bitkin.compare` takes it; by default everything that suits the rows.
+        Projections that follow a stream take part with `streaming`, or where they are named.
     n_queries : int, optional
         Queries in all, at most a fifth of the rows. A third chooses, at most 500, the others check;
         by default as many check as an interval of 0.04 needs, at least 1,000.

@@ -132,8 +132,11 @@ class RecommendRun:
             checked = self._check.run(way, contest.fitted(way))
             if checked.recall >= target:
                 return self._recommend(way, checked, complete=complete)
-            # the queries that chose flattered it: ask as much more of them
-            contest.bar = max(contest.bar, way.sure) + (target - checked.recall)
+            contest.refuse(way)
+            # The queries that chose flattered it, and may flatter others as much: what they miss
+            # has to shrink as what the fresh ones missed has to.
+            shrink = (1.0 - target) / (1.0 - checked.recall)
+            contest.bar = 1.0 - (1.0 - max(contest.bar, way.sure)) * shrink
             if complete:
                 try:
                     contest.extend()

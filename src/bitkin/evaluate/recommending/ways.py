@@ -103,6 +103,10 @@ class TriedCode:
         )
 
 
+Family = tuple[str, int, str, str | None]
+"""A method, bits, the last stage, and how vectors are kept."""
+
+
 @dataclass(frozen=True, eq=False)
 class Way:
     """One way to search: a code, the last stage, how vectors are kept, and the oversample."""
@@ -144,7 +148,7 @@ class Way:
         return (*self.family, self.oversample)
 
     @property
-    def family(self) -> tuple[str, int, str, str | None]:
+    def family(self) -> Family:
         """What it has in common with itself at other oversamples."""
         return self.code.method.name, self.code.n_bits, self.stage, self.vectors
 
