@@ -214,8 +214,16 @@ class ComparativeFindings(FormulaClaims):
         )
 
     def _lookup(self) -> Claim:
-        bits = self.bits[-1]
-        parts, wins = [], []
+        bits, parts = self.bits[-1], []
+        wins = [
+            all(
+                self.mean(("banded map", one, n, PAPER_BANDED))
+                >= self.mean(("banded map", one, n, rival))
+                for rival in (SPECTRAL, PCA_HASH)
+            )
+            for one in self.sets
+            for n in self.bits
+        ]
         for one in self.sets:
             ours, rival = (
                 self.mean(("banded map", one, bits, method)) for method in (PAPER_BANDED, SPECTRAL)
@@ -228,13 +236,13 @@ class ComparativeFindings(FormulaClaims):
                 f"{one}, {looked:.0%} of rows looked at; signs of random projections, which the "
                 f"paper does not have, {signs:.3f}"
             )
-            wins.append(ours >= rival)
         return Claim(
             "look-up by bytes",
             "With each byte a key (p = 4, K = 16), WTA is ahead of spectral and PCA hashing, and a "
             "search looks at 1/256 of the rows at best.",
             "Figure 3 (d)–(f)",
-            f"{bits} bits: " + "; ".join(parts),
+            f"not below either in {sum(wins)} of {len(wins)} cases; {bits} bits: "
+            + "; ".join(parts),
             grade(holds=all(wins), in_part=any(wins)),
             "1/256 is for one table with even keys; there are as many tables as bytes, and keys of "
             "real rows are not even.",
