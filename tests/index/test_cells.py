@@ -386,6 +386,23 @@ def test_compact_leaves_cells_as_they_are_where_no_row_came_or_went() -> None:
     assert last.n == 999
 
 
+def test_compact_finds_cells_again_where_as_many_rows_came_as_went(tmp_path: Path) -> None:
+    codes, others = families(1000), random_codes(np.random.default_rng(5), 1000, BITS)
+    index = filled(codes, 16, probes=2)
+    index.remove(np.arange(400))
+    index.add(others[:400])
+    index.save(tmp_path / "cells.bitkin")
+    for copy in (CellIndex.load(tmp_path / "cells.bitkin"), pickle.loads(pickle.dumps(index))):
+        before = [tables.centres for tables in tables_of(copy)]
+        copy.compact()
+        (after,) = tables_of(copy)
+        assert all(after.centres is not centres for centres in before)
+        fresh = filled(codes[400:], 16, probes=2)
+        fresh.add(others[:400])
+        fresh.compact()
+        require_same(copy.search(others[:30], 5).distances, fresh.search(others[:30], 5).distances)
+
+
 def test_rows_of_segments_that_are_full_are_all_in_cells() -> None:
     codes = families(2400, seed=4)
     index = filled(codes[:1500], 16)

@@ -323,7 +323,8 @@ class CellIndex(RowIndex):
         if found is None:
             return prepared
         segments = tuple(replace(segment, tables=None) for segment in snapshot.segments)
-        return _put_into_cells(replace(snapshot, segments=segments), found, maker, few)
+        prepared = _put_into_cells(replace(snapshot, segments=segments), found, maker, few)
+        return _with_own_centres(prepared)
 
     def pack(self, snapshot: Snapshot) -> Snapshot:
         """Return the live rows of a snapshot, each in the cell that it was in."""
@@ -560,6 +561,17 @@ def _put_into_cells(snapshot: Snapshot, centres: Centres, maker: CellMaker, few:
         share_outside=_SHARE_OUTSIDE,
         whole=True,
     )
+
+
+def _with_own_centres(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with a mark on all tables that their centres were found from its rows."""
+    segments = (
+        replace(segment, tables=replace(segment.tables, of_these_rows=True))
+        if isinstance(segment.tables, CellTables)
+        else segment
+        for segment in snapshot.segments
+    )
+    return replace(snapshot, segments=tuple(segments))
 
 
 def _newest_centres(snapshot: Snapshot) -> Centres | None:

@@ -58,7 +58,8 @@ def compact_cells(snapshot: Snapshot) -> Snapshot:
         return packed
     segment = snapshot.segments[0]
     tables, n = segment.tables, len(snapshot)
-    if not isinstance(tables, CellTables):
+    # as many rows may be others, in a copy that left removed rows out
+    if not isinstance(tables, CellTables) or not tables.of_these_rows:
         return packed
     if not segment.n == tables.n == tables.centres.n_rows == n:
         return packed

@@ -136,6 +136,10 @@ class CellTables:
     arrays: RunArrays
     beside: Beside | None = None
     """float32 (tiles, 2, 64): what scores need of every row, where they need any."""
+    of_these_rows: bool = False
+    """Whether the centres were found from the very rows of the snapshot that this is of; what is
+    made of rows that came later, or read from a file, cannot know.
+    """
 
     @property
     def nbytes(self) -> int:
