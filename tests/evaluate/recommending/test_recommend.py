@@ -321,6 +321,47 @@ def test_an_interrupt_has_the_best_so_far(rows: npt.NDArray[np.float32], after: 
     assert len(best.build(rows)) == len(rows)
 
 
+def test_an_interrupt_of_the_check_after_the_time_limit_has_the_best_so_far_too(
+    rows: npt.NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, n_interrupts = checking.Check.run, 1
+    called = []
+
+    def stop(self: checking.Check, *given: Any) -> checking.Checked:
+        called.append(given)
+        if len(called) <= n_interrupts:
+            raise KeyboardInterrupt
+        return check(self, *given)
+
+    monkeypatch.setattr(checking.Check, "run", stop)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bitkin.recommend(rows, recall=0.5, time_limit=1e-9, **QUICK)
+    assert isinstance(caught.value, RecommendInterrupt)
+    assert caught.value.best is not None
+    called.clear()
+    n_interrupts = 2
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bitkin.recommend(rows, recall=0.5, **QUICK)
+    assert isinstance(caught.value, RecommendInterrupt)
+    assert caught.value.best is None
+
+
+def test_vectors_are_not_kept_in_a_type_that_one_far_row_does_not_fit() -> None:
+    far = make_rows(3000)
+    drawn = draw_trial(far, n_queries=600, sample_rows=1000)
+    used = (drawn.row_numbers, drawn.near_numbers, drawn.query_numbers)
+    row = int(np.setdiff1d(np.arange(3000), np.concatenate(used))[0])  # which no method sees
+    far[row] = 0.0
+    far[row, 3] = 1e5
+    given: dict[str, Any] = {"methods": "pca × random", "bits": (32, 64, 128)}
+    one = bitkin.recommend(far, recall=0.995, n_queries=600, sample_rows=1000, **given)
+    assert one.recall >= 0.995
+    assert one.vectors == "float32"
+    assert len(one.build(far)) == 3000
+    assert "float16" not in {measured.vectors for measured in one.measurements}
+    assert any("float16" in note and f"row {row}, column 3" in note for note in one.notes)
+
+
 def test_an_interrupt_before_anything_was_measured_has_nothing(
     rows: npt.NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,8 @@ class Contest:
         self.failures: dict[CodeKey, Measurement] = {}
         self.dropped: dict[str, str] = {}
         """Methods that were not measured in full, and why."""
+        self.left_out: dict[str, str] = {}
+        """Kinds that cannot keep all vectors, and why."""
         self._fitted: dict[CodeKey, FittedMethod] = {}
         self._refused: dict[Family, int] = {}
         """Oversamples that fresh queries found too small, by what they are of."""
@@ -157,7 +159,9 @@ class Contest:
     def ways(self) -> Iterator[Way]:
         """List the ways to search that take no more bytes than may be."""
         for code in list(self.tried.values()):
-            yield from (way for way in code.ways() if way.bytes_per_vector <= self.max_bytes)
+            for way in code.ways():
+                if way.bytes_per_vector <= self.max_bytes and way.vectors not in self.left_out:
+                    yield way
 
     def choose(self) -> Way | None:
         """Return the best way that reaches the recall; None where none does."""
@@ -166,6 +170,11 @@ class Contest:
     def refuse(self, way: Way) -> None:
         """Never choose a way again, nor the same with a smaller oversample: it finds less."""
         self._refused[way.family] = max(way.oversample, self._refused.get(way.family, 0))
+
+    def leave_out(self, vectors: str, why: str) -> None:
+        """Never choose a way again that keeps vectors so."""
+        self.left_out[vectors] = why
+        self.kinds = {name: kept for name, kept in self.kinds.items() if name != vectors}
 
     def _reaches(self, way: Way) -> bool:
         return way.sure >= self.bar and way.oversample > self._refused.get(way.family, 0)
@@ -193,6 +202,7 @@ class Contest:
             code.measurement(stage, vectors)
             for code in self.tried.values()
             for stage, vectors in code.recalls
+            if vectors not in self.left_out
         ]
         return found + list(self.failures.values())
 

@@ -65,6 +65,7 @@ class RecommendRun:
             raise InvalidInputError(f"progress must be a function or None, got {progress!r}.")
         self._settings = settings
         self._watch = Watch(settings.time_limit, progress)
+        self._complete = True
         self._source = open_vectors(X, name="X")
         trial = draw_trial(
             self._source,
@@ -106,13 +107,10 @@ class RecommendRun:
             # of more bits than features, and the like: the figures say what comes of it
             warnings.simplefilter("ignore", UserWarning)
             try:
-                self._contest.run()
-                found = self._conclude(complete=True)
-            except TimeIsUpError:
-                found = self._conclude(complete=False)
+                self._measure(self._contest.run)
+                found = self._conclude()
             except KeyboardInterrupt:
-                best = self._conclude(complete=False) if self._contest.tried else None
-                raise RecommendInterrupt(best) from None
+                raise RecommendInterrupt(self._conclude_at_once()) from None
         self._watch.finish()
         if found is None:
             raise TargetNotReachedError(self._explain_nothing(), None)
@@ -120,34 +118,59 @@ class RecommendRun:
             raise TargetNotReachedError(self._explain(found), found)
         return found
 
-    def _conclude(self, *, complete: bool) -> Recommendation | None:
+    def _measure(self, measure: Callable[[], None]) -> None:
+        """Let the contest measure until it is through, or time is up."""
+        if not self._complete:
+            return
+        try:
+            measure()
+        except TimeIsUpError:
+            self._complete = False
+
+    def _conclude_at_once(self) -> Recommendation | None:
+        """Return the best so far; None where nothing was measured, or on another Ctrl-C."""
+        self._complete = False
+        try:
+            return self._conclude() if self._contest.tried else None
+        except KeyboardInterrupt:
+            return None
+
+    def _conclude(self) -> Recommendation | None:
         """Return the best way that fresh queries confirm; where there is none, the one that finds
         most.
         """
         contest, target = self._contest, float(self._settings.recall)
         for _ in range(_MOST_CHECKS):
-            way = contest.choose()
-            if way is None:
+            found = self._check_first(contest.choose)
+            if found is None:
                 break
-            checked = self._check.run(way, contest.fitted(way))
+            way, checked = found
             if checked.recall >= target:
-                return self._recommend(way, checked, complete=complete)
+                return self._recommend(way, checked)
             contest.refuse(way)
             # The queries that chose flattered it, and may flatter others as much: what they miss
             # has to shrink as what the fresh ones missed has to.
             shrink = (1.0 - target) / (1.0 - checked.recall)
             contest.bar = 1.0 - (1.0 - max(contest.bar, way.sure)) * shrink
-            if complete:
-                try:
-                    contest.extend()
-                except TimeIsUpError:
-                    complete = False
-        way = contest.most()
-        if way is None:
-            return None
-        return self._recommend(way, self._check.run(way, contest.fitted(way)), complete=complete)
+            self._measure(contest.extend)
+        found = self._check_first(contest.most)
+        return None if found is None else self._recommend(*found)
 
-    def _recommend(self, way: Way, checked: Checked, *, complete: bool) -> Recommendation:
+    def _check_first(self, choose: Callable[[], Way | None]) -> tuple[Way, Checked] | None:
+        """Check the way that is chosen. Where vectors cannot be kept so, as float16 ends at 65,504
+        and a row of X that is near no query may not, it is chosen again without.
+        """
+        while (way := choose()) is not None:
+            try:
+                return way, self._check.run(way, self._contest.fitted(way))
+            except InvalidInputError as error:
+                if way.vectors is None:  # no hasher takes these rows
+                    raise
+                self._contest.leave_out(way.vectors, str(error))
+                self._measure(self._contest.extend)
+        return None
+
+    def _recommend(self, way: Way, checked: Checked) -> Recommendation:
         settings, trial, contest = self._settings, self._trial, self._contest
         other = contest.runner_up(way)
         n_rows = int(self._source.shape[0] or 0)
@@ -177,7 +200,7 @@ class RecommendRun:
             notes=self._notes(),
             command=settings.call,
             seconds=self._watch.seconds,
-            complete=complete,
+            complete=self._complete,
         )
 
     def _facts(self, n_rows: int, checked: Checked) -> dict[str, Any]:
@@ -200,11 +223,13 @@ class RecommendRun:
     def _notes(self) -> tuple[str, ...]:
         dropped = self._contest.dropped
         left_out = "; ".join(f"{name}: {why}" for name, why in dropped.items())
+        kinds = [f"No vectors as {kind}: {why}" for kind, why in self._contest.left_out.items()]
         return (
             "Recalls in the tables are of the queries that chose, those of the recommendation of "
             "others: the best of many looks better than it is by the figures that chose it.",
             "Of every method a few sizes were measured in full; what could not win was left out."
             + (f" Dropped after a look at few rows: {left_out}." if left_out else ""),
+            *kinds,
         )
 
     def _explain(self, best: Recommendation) -> str:
