@@ -63,6 +63,22 @@ def test_pages_are_written_with_the_command_that_makes_them_again(here: Path, ru
     assert "would be replaced" in " ".join(refused.err.split())
 
 
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [("nowhere/page.html", "nowhere is not a folder"), (".", "is a folder"), ("-", "stdout")],
+)
+def test_a_page_that_cannot_be_written_is_told_before_anything_is_measured(
+    target: str, words: str, here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Contest, "run", measure)
+    done = run("recommend", "vectors.npy", "--html", target)
+    assert (done.code, done.out) == (2, "")
+    assert words in " ".join(done.err.split())
+
+
 def test_own_queries_streams_and_sparse_rows_are_taken(here: Path, run: Run) -> None:
     own = ("--queries", "queries.npy", "--recall", 0.5, *QUICK, "--json")
     (given,) = run("recommend", "vectors.npy", *own).objects

@@ -16,7 +16,6 @@ import typer
 
 from bitkin.choices import MOST_NEIGHBORS, TRUTH_METRICS
 from bitkin.cli.arguments import (
-    STDOUT,
     Column,
     Dataset,
     Features,
@@ -24,9 +23,9 @@ from bitkin.cli.arguments import (
     Vectors,
     ZeroBased,
     one_of_choices,
-    require_other_file,
 )
 from bitkin.cli.help import complete_from
+from bitkin.cli.measuring.targets import check_targets
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import is_quiet, say
 
@@ -125,7 +124,7 @@ def compare(
     Example: bitkin compare vectors.npy --metric cosine --bits 64,128 --html report.html
     """
     one_of_choices(metric, "--metric", list(TRUTH_METRICS))
-    _check_targets(html, markdown, [*vectors, *filter(None, (queries, texts))])
+    check_targets(html, markdown, [*vectors, *filter(None, (queries, texts))])
     sizes, shape = _parse_bits(bits), _parse_shape(picture_shape)
     from bitkin.evaluate.comparing.settings import BITS, ComparisonSettings
     from bitkin.input_files import VectorFileOptions, open_queries
@@ -160,31 +159,6 @@ def compare(
         print(report)
         for path in filter(None, (html, markdown)):
             say(f"report: {path}")
-
-
-def _check_targets(html: Path | None, markdown: Path | None, inputs: list[Path]) -> None:
-    """End with a usage error where a report could not be written: measuring takes minutes."""
-    for path, option in ((html, "--html"), (markdown, "--markdown")):
-        if path is None:
-            continue
-        require_other_file(_require_target(path, option), inputs, option)
-    if html is not None and markdown is not None and html.resolve() == markdown.resolve():
-        raise typer.BadParameter(
-            f"{markdown} is the file of --html. Give another name.", param_hint="'--markdown'"
-        )
-
-
-def _require_target(path: Path, option: str) -> Path:
-    """Return the path of a report; it must be a file in a folder that is there."""
-    if path.is_dir():
-        said = f"{path} is a folder. Give the name of a file."
-    elif path == STDOUT:
-        said = f"{option} cannot write to stdout. Give a file."
-    elif not path.parent.is_dir():
-        said = f"{path.parent} is not a folder. Make it first."
-    else:
-        return path
-    raise typer.BadParameter(said, param_hint=f"'{option}'")
 
 
 @contextmanager

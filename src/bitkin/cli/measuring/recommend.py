@@ -21,9 +21,9 @@ from bitkin.cli.arguments import (
     Vectors,
     ZeroBased,
     one_of_choices,
-    require_other_file,
 )
 from bitkin.cli.help import complete_from
+from bitkin.cli.measuring.targets import check_targets
 from bitkin.cli.output import fail, print_json, printable, progress_bar
 from bitkin.cli.shared import is_quiet, say
 
@@ -102,9 +102,7 @@ def recommend(
     """
     one_of_choices(metric, "--metric", list(METRICS))
     _require_numbers(recall, max_bytes, time_limit)
-    for path, option in ((html, "--html"), (markdown, "--markdown")):
-        if path is not None:
-            require_other_file(path, [*vectors, *filter(None, [queries])], option)
+    check_targets(html, markdown, [*vectors, *filter(None, [queries])])
     from bitkin.errors import TargetNotReachedError
     from bitkin.evaluate.recommending.run import RecommendInterrupt
     from bitkin.evaluate.recommending.settings import RecommendSettings
