@@ -72,7 +72,6 @@ def test_build_gives_what_was_promised(
     assert len(collection) == len(rows)
     assert collection.stage == found.stage
     assert collection.hasher.fingerprint_ == found.hasher.fingerprint_
-    collection.compact()
     # codes, corrections and ids come in blocks of 512, of which the sample fills the last one less
     spare = 512 * found.chosen.n_bits / 8 + 512 * (8 + 8)
     taken = collection.nbytes / len(rows)
@@ -291,6 +290,39 @@ def test_a_collection_that_is_too_large_to_build_is_predicted_from_the_sample(
     fresh = make_rows(400, seed=4)
     recall = recall_of(one.build(X).search(fresh, 10).ids, true_ids(X, fresh, 10, "l2"))
     assert one.interval[0] - 0.01 <= recall <= one.interval[1] + 0.01
+
+
+def test_the_answer_does_not_depend_on_which_code_is_measured_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copies = np.repeat(make_rows(150), 20, axis=0)  # all of which codes of any size find
+    answers = []
+    for step in (1, -1):
+
+        def run_in_order(work: Any, pieces: Any, step: int = step) -> list[Any]:
+            return [work(piece) for piece in list(pieces)[::step]][::step]
+
+        monkeypatch.setattr("bitkin.threads.run", run_in_order)
+        one = bitkin.recommend(copies, recall=0.9, methods="pca × random", bits=(33, 40, 48, 128))
+        answers.append((one.chosen.name, [measured.name for measured in one.measurements]))
+    assert answers[0] == answers[1]
+
+
+def test_a_check_of_several_ways_finds_the_truth_among_all_rows_once(
+    rows: npt.NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = []
+
+    def count_passes(X: Any, *given: Any) -> Any:
+        passes.append(X.shape[0])
+        return bitkin.evaluate.nearest(X, *given)
+
+    monkeypatch.setattr(checking, "nearest", count_passes)
+    monkeypatch.setattr(checking.Check, "time_exact", lambda *_: 1.0)
+    monkeypatch.setattr(checking.Checked, "recall", 0.1)  # so that all are refused
+    with pytest.raises(TargetNotReachedError):
+        bitkin.recommend(rows, recall=0.5, **QUICK)
+    assert passes == [2000]
 
 
 def test_the_time_limit_returns_the_best_so_far(rows: npt.NDArray[np.float32]) -> None:

@@ -94,6 +94,7 @@ class Check:
         self._X = X
         self._trial = trial
         self._kinds = kinds
+        self._near_all: Ids | None = None  # among all rows, which takes a pass over them
 
     def run(self, way: Way, fitted: FittedMethod) -> Checked:
         """Measure a way to search with a method as it has learned."""
@@ -128,7 +129,10 @@ class Check:
         trial, k = self._trial, self._trial.k
         if trial.query_ids is None:
             return np.where(trial.near >= 0, trial.near_numbers[trial.near], -1)[:, :k]
-        return nearest(self._X, trial.queries, min(n_all, k + step), trial.metric).ids
+        if self._near_all is None:
+            wanted = min(n_all, k + step)
+            self._near_all = nearest(self._X, trial.queries, wanted, trial.metric).ids
+        return self._near_all
 
     def _predict(self, way: Way, fitted: FittedMethod) -> Checked:
         """Predict the recall on all rows from the sample."""

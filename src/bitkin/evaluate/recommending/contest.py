@@ -232,7 +232,14 @@ class Contest:
     def _try(self, codes: Sequence[CodeMethod]) -> None:
         """Measure codes in full, those that were not yet, side by side."""
         known = self.tried.keys() | self.failures.keys()
-        threads.run(self._try_one, [code for code in codes if self._key(code) not in known])
+        new = [code for code in codes if self._key(code) not in known]
+        before = list(self.tried)
+        try:
+            threads.run(self._try_one, new)
+        finally:
+            # in the order asked for, whichever was measured first: of equals the first one wins
+            order = [*before, *map(self._key, new)]
+            self.tried = {key: self.tried[key] for key in order if key in self.tried}
 
     def _try_one(self, code: CodeMethod) -> None:
         if self.tried:  # one is always measured, however short the time

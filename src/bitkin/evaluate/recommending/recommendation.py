@@ -137,7 +137,8 @@ class Recommendation:
         ]
 
     def build(self, X: Any, path: str | os.PathLike[str] | None = None) -> Collection:
-        """Return a collection of all rows of X that searches as recommended.
+        """Return a collection of all rows of X that searches as recommended, and holds no room for
+        more of them: it takes as many bytes as were promised.
 
         Parameters
         ----------
@@ -149,6 +150,7 @@ class Recommendation:
         """
         collection = Collection.create(path, self.hasher, **self.settings)
         collection.add(X)
+        collection.compact()
         return collection
 
     @cached_property
