@@ -63,6 +63,23 @@ def test_pages_are_written_with_the_command_that_makes_them_again(here: Path, ru
     assert "would be replaced" in " ".join(refused.err.split())
 
 
+def test_the_lines_that_build_it_do_so_for_the_same_files(here: Path, run: Run) -> None:
+    X = np.load("vectors.npy")
+    np.savez("both.npz", rows=X, others=X[:7])
+    for arguments in (
+        ("vectors.npy", "--queries", "queries.npy", "--recall", 0.6),
+        ("both.npz", "--dataset", "rows", "--recall", 0.5, "--metric", "cosine"),
+        ("vectors.npy", "vectors.npy", "--recall", 0.5, "--seed", 3),
+    ):
+        done = run("recommend", *arguments, *QUICK)
+        lines = done.out.splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("build"))
+        names: dict[str, Any] = {"bitkin": bitkin}
+        exec("\n".join(line[9:] for line in lines[first:]), names)
+        assert lines[0].startswith(f"take     {names['best'].chosen.name}")
+        assert len(names["collection"]) == (2006 if "--seed" in arguments else 1003)
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [("nowhere/page.html", "nowhere is not a folder"), (".", "is a folder"), ("-", "stdout")],

@@ -30,6 +30,7 @@ from bitkin.cli.shared import is_quiet, say
 if TYPE_CHECKING:
     from bitkin.evaluate.recommending.recommendation import Recommendation
     from bitkin.evaluate.recommending.watch import RecommendProgress
+    from bitkin.input_files import VectorFileOptions
     from bitkin.io.vectors.source import VectorSource
 
 _SECONDS_TO_WATCH, _LEAST_TO_SAY = 3.0, 15.0
@@ -124,15 +125,16 @@ def recommend(
     )
     columns = SimpleNamespace(n_features_in_=source.shape[1])
     asked = None if queries is None else open_queries(queries, options, columns)
+    recipe = _write_recipe(vectors, queries, options, settings.call)
     try:
         found = _run(source, asked, settings)
     except (TargetNotReachedError, RecommendInterrupt) as stopped:
         if stopped.best is not None:
-            _show(stopped.best, html, markdown, as_json=json)
+            _show(stopped.best, recipe, html, markdown, as_json=json)
         if isinstance(stopped, TargetNotReachedError):
             fail(_spell(str(stopped)))
         sys.exit(_INTERRUPTED)
-    _show(found, html, markdown, as_json=json)
+    _show(found, recipe, html, markdown, as_json=json)
 
 
 def _require_numbers(recall: float, max_bytes: float | None, time_limit: float | None) -> None:
@@ -186,10 +188,30 @@ class _RecommendForecast:
                   file=sys.stderr)  # fmt: skip
 
 
+def _write_recipe(
+    vectors: list[Path], queries: Path | None, options: VectorFileOptions, call: str
+) -> list[str]:
+    """Return lines of Python that find the same for the same files, and build it."""
+    said = {name: value for name, value in options._asdict().items() if value is not None}
+    how = "".join(f", {name}={value!r}" for name, value in said.items())
+    paths = [str(path) for path in vectors]
+    recipe = [f"X = bitkin.io.open_vectors({(paths[0] if len(paths) == 1 else paths)!r}{how})"]
+    if queries is not None:
+        recipe.append(f"queries = bitkin.io.open_vectors({str(queries)!r}{how})")
+    return [*recipe, f"best = {call}", "collection = best.build(X)  # ready to search"]
+
+
 def _show(
-    found: Recommendation, html: Path | None, markdown: Path | None, *, as_json: bool
+    found: Recommendation,
+    recipe: list[str],
+    html: Path | None,
+    markdown: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Write the files that were asked for, and print the recommendation."""
+    from bitkin.evaluate.recommending.wording import describe
+
     found = replace(found, command=shlex.join(["bitkin", *sys.argv[1:]]))
     if html is not None:
         found.to_html(html)
@@ -198,7 +220,7 @@ def _show(
     if as_json:
         print_json(**found.to_dict())
         return
-    for line in str(found).splitlines():
+    for line in describe(found, recipe=recipe).splitlines():
         print(printable(line))
     for path in filter(None, (html, markdown)):
         say(f"report: {path}")

@@ -130,10 +130,11 @@ class Recommendation:
 
     @property
     def recipe(self) -> list[str]:
-        """How to build it: lines of Python, then of a shell."""
+        """How to build it: lines of Python, which fit 80 columns with a label before them."""
         return [
-            "recommendation.build(X)                        # a Collection, ready to search",
-            "bitkin.Collection.create(None, recommendation.hasher, **recommendation.settings)",
+            "recommendation.build(X)     # a Collection of all rows, ready to search",
+            "bitkin.Collection.create(   # or an empty one",
+            "    None, recommendation.hasher, **recommendation.settings)",
         ]
 
     def build(self, X: Any, path: str | os.PathLike[str] | None = None) -> Collection:

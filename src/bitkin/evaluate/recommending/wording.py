@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bitkin.evaluate.trials.measurement import Measurement
@@ -103,7 +104,7 @@ def _why_vectors(given: Recommendation) -> list[str]:
     if not alone:
         return []
     if given.vectors is None:
-        return ["Codes alone are enough: no vectors are kept."]
+        return ["Codes alone are enough: no vectors are kept."] if given.reached else []
     best = max(alone, key=lambda m: m.recall)
     return [
         f"Codes alone found {best.recall:.3f} at best ({best.method}, {best.n_bits:,} bits), so "
@@ -127,23 +128,36 @@ def _how_checked(given: Recommendation, facts: SearchFacts) -> str:
     )
     return (
         f"Recall and interval are of {facts.n_checked:,} queries that had no part in the choice, "
-        f"{where}; as many others find as much with 95 % confidence."
+        f"{where}. With 95 % confidence the recall of as many others lies in the interval."
     )
 
 
 def _exact_search(given: Recommendation, facts: SearchFacts) -> list[str]:
-    if facts.exact_us > _AS_FAST * facts.search_us:
-        return []
-    return [
+    """Say where plain vectors are as quick to search, or as small: then codes may not be needed."""
+    as_fast = facts.exact_us <= _AS_FAST * facts.search_us
+    as_small = facts.plain_bytes <= given.bytes_per_vector
+    sizes = f"{given.bytes_per_vector:,.0f} instead of {facts.plain_bytes:,.0f} bytes per vector"
+    if not as_fast:
+        only_time = f"Codes save time alone here, no memory: they take {sizes}."
+        return [only_time] if as_small else []
+    timed = (
         f"Plain exact search of these {facts.n_rows:,} rows takes about {facts.exact_us:,.0f} µs "
         f"per query, as long as this one or less ({facts.search_us:,.0f} µs): at this size codes "
-        f"only save memory, {given.bytes_per_vector:,.0f} instead of {facts.plain_bytes:,.0f} "
-        "bytes per vector. Where that does not matter, take bitkin.evaluate.nearest."
+    )
+    if as_small:
+        return [f"{timed}save nothing, and take {sizes}. Take bitkin.evaluate.nearest."]
+    return [
+        f"{timed}only save memory, {sizes}. Where that does not matter, take "
+        "bitkin.evaluate.nearest."
     ]
 
 
-def describe(given: Recommendation, width: int | None = None) -> str:
-    """Return the recommendation as text that fits a terminal."""
+def describe(
+    given: Recommendation, width: int | None = None, recipe: Sequence[str] | None = None
+) -> str:
+    """Return the recommendation as text that fits a terminal, with lines of Python that build it:
+    `recipe`, or else those for whoever holds the recommendation.
+    """
     width = max(60, width or shutil.get_terminal_size().columns)
     low, high = given.interval
     parts = _labelled("take", name_way(given.chosen), width)
@@ -155,7 +169,7 @@ def describe(given: Recommendation, width: int | None = None) -> str:
     )
     for i, reason in enumerate(given.reason.split("\n")):
         parts += _labelled("because" if i == 0 else "", reason, width)
-    for i, line in enumerate(given.recipe):
+    for i, line in enumerate(given.recipe if recipe is None else recipe):
         parts += [f"{'build' if i == 0 else '':<9}{line}"]
     return "\n".join(parts)
 

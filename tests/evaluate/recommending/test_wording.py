@@ -1,0 +1,55 @@
+"""What a recommendation says of itself: no more than is true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitkin
+from bitkin.evaluate.recommending.wording import SearchFacts, describe
+
+
+@pytest.fixture(scope="module")
+def found() -> bitkin.Recommendation:
+    """A recommendation of codes alone."""
+    X = np.random.default_rng(0).standard_normal((600, 12)).astype(np.float32)
+    return bitkin.recommend(X, recall=0.2, methods="pca × random", bits=16)
+
+
+def with_facts(found: bitkin.Recommendation, **facts: Any) -> bitkin.Recommendation:
+    """The same, had these been measured."""
+    known = {**vars(found.search_facts), **facts}
+    return replace(found, search_facts=SearchFacts(**known))
+
+
+@pytest.mark.parametrize(
+    ("exact_us", "plain_bytes", "said", "unsaid"),
+    [
+        (10.0, 4000.0, "only save memory", "save nothing"),
+        (10.0, 4.0, "save nothing, and take", "only save memory"),
+        (500.0, 4.0, "Codes save time alone here, no memory", "Plain exact search"),
+        (500.0, 4000.0, "", "instead of"),
+    ],
+)
+def test_codes_are_said_to_save_what_they_save(
+    exact_us: float, plain_bytes: float, said: str, unsaid: str, found: bitkin.Recommendation
+) -> None:
+    reason = with_facts(found, exact_us=exact_us, search_us=10.0, plain_bytes=plain_bytes).reason
+    assert said in reason
+    assert unsaid not in reason
+
+
+def test_codes_alone_are_enough_only_where_they_reach_the_recall(
+    found: bitkin.Recommendation,
+) -> None:
+    assert found.vectors is None
+    assert "Codes alone are enough" in found.reason
+    assert "enough" not in replace(found, target=1.0).reason
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_it_fits_a_terminal(width: int, found: bitkin.Recommendation) -> None:
+    assert all(len(line) <= max(width, 80) for line in describe(found, width).splitlines())
