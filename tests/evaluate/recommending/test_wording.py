@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,3 +55,15 @@ def test_codes_alone_are_enough_only_where_they_reach_the_recall(
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_it_fits_a_terminal(width: int, found: bitkin.Recommendation) -> None:
     assert all(len(line) <= max(width, 80) for line in describe(found, width).splitlines())
+
+
+def test_its_page_shows_what_fresh_queries_found_and_not_what_chose(
+    found: bitkin.Recommendation, tmp_path: Path
+) -> None:
+    low, high = 0.311, 0.511
+    one = with_facts(replace(found, recall=0.411, interval=(low, high)), search_us=123.0)
+    page = one.to_html(tmp_path / "page.html").read_text()
+    figures = page.split('<dl class="figures">')[1].split("</dl>")[0]
+    shown = re.findall("<dd>(.*?)</dd>", figures)
+    assert (shown[0], shown[1], shown[3]) == ("0.411", "0.311 to 0.511", "123")
+    assert "search, µs</th>" not in page  # which it measures of the chosen way alone

@@ -13,7 +13,13 @@ import numpy as np
 
 from bitkin.collection.collection import Collection
 from bitkin.evaluate.recommending.wording import SearchFacts, describe, headline, reasons
-from bitkin.evaluate.reporting.page import ReportChoice, ReportPage, write_html, write_markdown
+from bitkin.evaluate.reporting.page import (
+    ReportChoice,
+    ReportedCheck,
+    ReportPage,
+    write_html,
+    write_markdown,
+)
 from bitkin.evaluate.trials.measurement import Measurement
 from bitkin.hashers.base import Hasher
 
@@ -162,7 +168,11 @@ class Recommendation:
             facts=self.facts,
             command=self.command,
             choice=ReportChoice(
-                headline(self), self.chosen, self.runner_up, self.reason.split("\n")
+                headline(self),
+                self.chosen,
+                self.runner_up,
+                self.reason.split("\n"),
+                ReportedCheck(self.recall, self.interval, self.search_facts.search_us),
             ),
             measurements=self.measurements,
             notes=self.notes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,6 +42,14 @@ class ReportedFinding(Protocol):
         """What to set because of it."""
 
 
+class ReportedCheck(NamedTuple):
+    """What queries that had no part in a choice found with it."""
+
+    recall: float
+    interval: tuple[float, float]
+    search_us: float
+
+
 @dataclass(frozen=True, eq=False)
 class ReportChoice:
     """What is recommended, and why.
@@ -54,12 +62,15 @@ class ReportChoice:
         Marked in the plot and in the tables.
     reasons : sequence of str
         A paragraph each.
+    checked : ReportedCheck or None
+        What was measured of the choice afterwards; shown with it, in place of what chose it.
     """
 
     headline: str
     chosen: Measurement | None = None
     runner_up: Measurement | None = None
     reasons: Sequence[str] = ()
+    checked: ReportedCheck | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from bitkin.evaluate.reporting.content import ReportPage, recall_of
+from bitkin.evaluate.reporting.content import ReportedCheck, ReportPage, recall_of
 from bitkin.evaluate.reporting.limits import MOST_BYTES, STEPS, PageLimits
 from bitkin.evaluate.reporting.plots.all import draw_plots
 from bitkin.evaluate.reporting.plots.svg import ReportPlot
@@ -89,13 +89,16 @@ def _choice(page: ReportPage, limits: PageLimits) -> str:
         return ""
     figures = ""
     if choice.chosen is not None and choice.chosen.error is None:
-        m, (low, high) = choice.chosen, interval_of(choice.chosen)
+        m = choice.chosen
+        recall, (low, high), search_us = choice.checked or ReportedCheck(
+            recall_of(m), interval_of(m), m.search_us
+        )
         sure = f"{low:.3f} to {high:.3f}" if low == low else MISSING
         pairs = [
-            ("recall", number(recall_of(m))),
+            ("recall", number(recall)),
             ("95 % interval", sure),
             ("bytes per vector", number(m.bytes_per_vector)),
-            ("µs per query", number(m.search_us, 2)),
+            ("µs per query", number(search_us, 2)),
         ]
         tiles = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
         figures = f'<dl class="figures">{tiles}</dl>'

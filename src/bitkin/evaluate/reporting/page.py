@@ -6,7 +6,12 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from bitkin.evaluate.reporting.content import CodeStatistics, ReportChoice, ReportPage
+from bitkin.evaluate.reporting.content import (
+    CodeStatistics,
+    ReportChoice,
+    ReportedCheck,
+    ReportPage,
+)
 from bitkin.evaluate.reporting.html import render_html
 from bitkin.evaluate.reporting.markdown import image_line, render_markdown
 from bitkin.evaluate.reporting.plots.all import draw_plots
@@ -19,6 +24,7 @@ __all__ = [
     "HardQuery",
     "ReportChoice",
     "ReportPage",
+    "ReportedCheck",
     "ShownRow",
     "show_rows",
     "to_html",

@@ -113,10 +113,13 @@ def _measured_table(
     measured: Sequence[ShownMeasurement], limits: PageLimits, caption: str
 ) -> ReportTable:
     shown = measured[: limits.rows]
+    cells = [_measured_cells(s) for s in shown]
+    # a recommendation times no search but the one it recommends
+    columns = len(_MEASURED) - (bool(cells) and all(row[-1] == MISSING for row in cells))
     return ReportTable(
         caption,
-        _MEASURED,
-        [_measured_cells(s) for s in shown],
+        _MEASURED[:columns],
+        [row[:columns] for row in cells],
         _WORDS,
         tuple(s.mark for s in shown),
         len(measured) - len(shown),
