@@ -13,8 +13,11 @@ import bitkin
 from bitkin.errors import InvalidInputError, TargetNotReachedError
 from bitkin.evaluate.recommending import checking
 from bitkin.evaluate.recommending.candidates import list_codes
+from bitkin.evaluate.recommending.contest import bytes_at
 from bitkin.evaluate.recommending.run import RecommendInterrupt
 from bitkin.evaluate.recommending.settings import RecommendSettings, queries_to_check
+from bitkin.evaluate.recommending.ways import TriedCode
+from bitkin.evaluate.trials.measuring import FittedMethod
 from bitkin.evaluate.trials.trial import draw_trial
 
 QUICK: dict[str, Any] = {"methods": ["pca × random", "nystrom"], "bits": (32, 64, 128)}
@@ -306,6 +309,26 @@ def test_the_answer_does_not_depend_on_which_code_is_measured_first(
         one = bitkin.recommend(copies, recall=0.9, methods="pca × random", bits=(33, 40, 48, 128))
         answers.append((one.chosen.name, [measured.name for measured in one.measurements]))
     assert answers[0] == answers[1]
+
+
+def test_a_code_that_takes_as_many_words_as_a_longer_one_is_not_measured(
+    rows: npt.NDArray[np.float32],
+) -> None:
+    one = bitkin.recommend(rows, recall=0.5, methods="pca × random", bits=(65, 96, 128))
+    assert {measured.n_bits for measured in one.measurements} == {128}
+
+
+@pytest.mark.filterwarnings("ignore:n_bits")
+@pytest.mark.parametrize("method", ["pca × random", "wta"])
+def test_the_bytes_of_a_code_are_known_from_one_of_another_size(
+    rows: npt.NDArray[np.float32], method: str
+) -> None:
+    trial = draw_trial(rows, n_queries=20, sample_rows=3 * 512)  # whole blocks of codes
+    codes = list_codes(trial, RecommendSettings(methods=method, bits=(32, 64, 96, 192, 384)))
+    tried = [TriedCode.from_fitted(FittedMethod(trial, code), {}) for code in codes[method]]
+    for known in tried:
+        for other in tried:
+            assert bytes_at(other.n_bits, known) == pytest.approx(other.code_bytes)
 
 
 def test_a_check_of_several_ways_finds_the_truth_among_all_rows_once(

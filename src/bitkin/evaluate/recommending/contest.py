@@ -119,11 +119,11 @@ class Contest:
         best = self.most()
         if best is None:
             return
-        name, beside = best.code.method.name, best.code.code_bytes - best.code.n_bits / 8
         longest = {}
         for kept in (0.0, *(kind.bytes_per_vector for kind in self.kinds.values())):
-            for code in self.codes[name]:
-                if size_of_code(code, self.trial) / 8 + beside + kept <= self.max_bytes:
+            for code in self.codes[best.code.method.name]:
+                bits = size_of_code(code, self.trial)
+                if bytes_at(bits, best.code) + kept <= self.max_bytes:
                     longest[kept] = code
         self._try(list({self._key(code): code for code in longest.values()}.values()))
 
@@ -284,10 +284,10 @@ class Contest:
         """Whether a code could reach the recall with clearly fewer bytes than the best so far."""
         bits, best = size_of_code(code, self.trial), self._cheapest()
         own = [t for t in self.tried.values() if t.method.name == code.name]
-        beside = own[0].code_bytes - own[0].n_bits / 8 if own else _OVERHEAD
+        code_bytes = bytes_at(bits, own[0]) if own else bits / 8 + _OVERHEAD
         for vectors in (None, *self.kinds):
             kept = 0.0 if vectors is None else self.kinds[vectors].bytes_per_vector
-            size = bits / 8 + beside + kept
+            size = code_bytes + kept
             if size > self.max_bytes or size * NEAR_TIE >= best:
                 continue
             if self._bound(own, bits, vectors) >= self.bar:
@@ -318,13 +318,24 @@ class Contest:
             ]
             if not longer:
                 return
-            more = (size_of_code(longer[0], self.trial) - winner.code.n_bits) / 8
+            longer_bytes = bytes_at(size_of_code(longer[0], self.trial), winner.code)
+            more = longer_bytes - winner.code.code_bytes
             if winner.bytes_per_vector + more > NEAR_TIE * self._cheapest():
                 return
             self._try(longer[:1])
             after = self.choose()
             if after is None or after.key == winner.key:
                 return
+
+
+def bytes_at(bits: int, known: TriedCode) -> float:
+    """Return the bytes per vector of a code of another size, from one that was measured: each plane
+    of symbols is whole words of 64, so that 32 bits take as many as 64.
+    """
+    spec = known.spec
+    n_symbols = -(-bits // spec.bits_per_symbol)
+    words = -(-n_symbols // 64) - spec.plane_words
+    return known.code_bytes + 8.0 * spec.bits_per_symbol * words
 
 
 def best_of(ways: Sequence[Way]) -> Way | None:
