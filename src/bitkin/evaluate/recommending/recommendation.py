@@ -145,7 +145,8 @@ class Recommendation:
 
     def build(self, X: Any, path: str | os.PathLike[str] | None = None) -> Collection:
         """Return a collection of all rows of X that searches as recommended, and holds no room for
-        more of them: it takes as many bytes as were promised.
+        more of them: it takes as many bytes as were promised. For a moment, while that room is
+        given back, it takes up to twice as many.
 
         Parameters
         ----------
