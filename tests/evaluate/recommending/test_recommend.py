@@ -221,6 +221,12 @@ def test_wide_sparse_rows_take_no_model_larger_than_can_be_learned_quickly() -> 
     assert max(code.n_bits for code in codes["pca × itq"]) == 128
     assert "opast" not in codes
     assert max(code.n_bits for code in codes["minhash, 8-bit"]) > 256
+    named = list_codes(trial, RecommendSettings(metric="cosine", methods=["pca", "opast"]))
+    assert max(code.n_bits for some in named.values() for code in some) == 128
+    asked_for = RecommendSettings(metric="cosine", methods="pca × random", bits=1024)
+    assert [code.n_bits for code in list_codes(trial, asked_for)["pca × random"]] == [1024]
+    own = RecommendSettings(metric="cosine", methods=bitkin.ProjectionHash(512))
+    assert [code.n_bits for [code] in list_codes(trial, own).values()] == [512]
     wider = draw_trial(scipy.sparse.csr_matrix(([1.0], ([0], [0])), (9, 10**6)), metric="cosine")
     assert [c.n_bits for c in list_codes(wider, RecommendSettings())["nystrom"]] == [32]
 

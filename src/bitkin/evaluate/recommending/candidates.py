@@ -41,7 +41,7 @@ def list_codes(trial: Trial, settings: RecommendSettings) -> dict[str, list[Code
         codes = choose_methods_at(settings.methods, bits, trial, settings.random_state)
     by_name: dict[str, list[CodeMethod]] = {}
     for code in codes:
-        if settings.methods is not None or _is_sensible(code, trial, settings):
+        if code.given or _is_sensible(code, trial, settings):
             by_name.setdefault(code.name, []).append(code)
     if not by_name:
         raise InvalidInputError(
@@ -82,12 +82,15 @@ def _is_sensible(code: CodeMethod, trial: Trial, settings: RecommendSettings) ->
     hasher = code.hasher
     if not isinstance(hasher, ProjectionHash):
         return True
+    if settings.own_bits and settings.methods is not None:
+        return True
     if not settings.own_bits and code.n_bits * trial.n_features > _MOST_MODEL_NUMBERS:
         shortest: int = settings.bits[0]
         return code.n_bits == shortest
     if isinstance(projection_for(hasher.projection), StreamingProjection):
         # they follow the principal directions row by row: PCA finds them at once, where it may
-        return settings.streaming and code.n_bits < trial.n_features
+        asked_for = settings.streaming or settings.methods is not None
+        return asked_for and code.n_bits < trial.n_features
     return hasher.rotation not in _LEARNED_ROTATIONS or code.n_bits <= _MOST_LEARNED_BITS
 
 

@@ -51,6 +51,8 @@ class CodeMethod:
     n_bits: int
     """As it was asked for: signs of coordinates have as many as there are columns."""
     hasher: Hasher
+    given: bool = False
+    """Whether it is a hasher of the caller's, which is taken as it is."""
 
     def fit(self, rows: Batch) -> Hasher:
         """Return a copy of the hasher that has learned from some rows."""
@@ -141,7 +143,8 @@ def _list_wanted(wanted: Any) -> list[Any]:
 def _find_named(wanted: str | Hasher, methods: list[CodeMethod]) -> list[CodeMethod]:
     """Return those of a name, or that begin with it."""
     if isinstance(wanted, Hasher):
-        return [CodeMethod(" ".join(repr(wanted).split()), getattr(wanted, "n_bits", 0), wanted)]
+        name = " ".join(repr(wanted).split())
+        return [CodeMethod(name, getattr(wanted, "n_bits", 0), wanted, given=True)]
     name = re.sub(r"\s*(?:×|\bx\b|\*)\s*", " × ", wanted.strip().lower())
     found = [method for method in methods if method.name == name]
     if not found:
