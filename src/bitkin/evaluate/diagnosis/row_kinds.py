@@ -107,24 +107,18 @@ def measure_sparsity(survey: DataSurvey) -> Finding:
     measured = f"{percent(share)} zeros"
     if share <= _SPARSE:
         return Finding("sparsity", "fine", measured, "Dense rows, for every method.", None, values)
-    n_hashes = _hashes_with_filled_windows(survey)
-    setting = None if n_hashes is None else _wta_setting(n_hashes)
     if survey.sparse:
-        by_windows = "WTAHash with windows as large as they need, or for " if setting else ""
         sentence = (
-            f"Sparse rows, kept as CSR: made for {by_windows}MinHash where only which columns are "
-            "used counts."
+            "Sparse rows, kept as CSR: projections take them as they are and mostly find more than "
+            "other codes, see empty windows for WTAHash; MinHash where only which columns are used "
+            "counts."
         )
-        return Finding("sparsity", "notice", measured, sentence, setting, values)
+        return Finding("sparsity", "notice", measured, sentence, None, values)
     sentence = (
         "Nearly everything is zero: kept as CSR, rows take a fraction of the memory and time and "
         "get the same codes."
     )
-    if setting:
-        sentence += " WTAHash with windows as large as they need is made for such rows."
-    as_csr = "scipy.sparse.csr_array(X)"
-    setting = as_csr if setting is None else f"{as_csr}, {setting}"
-    return Finding("sparsity", "warning", measured, sentence, setting, values)
+    return Finding("sparsity", "warning", measured, sentence, "scipy.sparse.csr_array(X)", values)
 
 
 def measure_windows(survey: DataSurvey, metric: str) -> Finding:
