@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Callable
@@ -60,6 +61,18 @@ class StdinCommand(Command):
 
 class Group(TyperGroup):
     """A group of commands whose examples are not wrapped like prose."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command; a wrong name suggests the one that is nearest to it.
+
+        Typer suggests all that are near, such as recommend for encoed.
+        """
+        name = args[0] if args else ""
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            ctx.fail(f"No such command {name!r}." + "".join(f" Did you mean {n!r}?" for n in near))
+        found: tuple[str | None, Any, list[str]] = super().resolve_command(ctx, args)
+        return found
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the help text."""
