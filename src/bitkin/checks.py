@@ -87,6 +87,13 @@ def whole_number(value: Any, name: str, *, low: int, high: int | None = None) ->
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    """Return `value` when it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def is_number(value: Any) -> bool:
     """Tell whether `value` is a real number, Python's or NumPy's; bools are none."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
