@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Never
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import require_order, shown, whole_number
+from bitkin.checks import flag, one_of, require_order, shown, whole_number
 from bitkin.choices import MOST_NEIGHBORS
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.cells import describe_index
 from bitkin.collection.encoding import EncodedRows, Encoder
-from bitkin.collection.ids import list_some_ids
+from bitkin.collection.folder.database import SYNCHRONOUS, ReadTransaction
+from bitkin.collection.folder.opening import copy_folder, create_folder, open_folder
+from bitkin.collection.folder.store import FolderStore
+from bitkin.collection.ids import list_some_ids, require_different
 from bitkin.collection.lane import Lane
 from bitkin.collection.memory import ROWS_FOR_CELLS, CollectionSnapshot, MemoryStore, NewRows
+from bitkin.collection.metadata.documents import (
+    check_fields,
+    check_metadata,
+    encode_metadata,
+    split_fields,
+)
+from bitkin.collection.metadata.filters import Condition, parse_filter
 from bitkin.collection.results import Hits, Records, SearchExplanation
 from bitkin.collection.search import find_nearest
 from bitkin.collection.settings import (
     CollectionSettings,
     later_index,
     new_index,
-    not_yet,
     refuse_arguments,
 )
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
@@ -46,7 +57,10 @@ from bitkin.timings import QUERIES_TO_WARM_UP, Timings
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
 _FEW_IN_CELLS = "cells leave few rows, all of which can be estimated"
-_LATER = "collections have no metadata yet. Keep it beside the collection, by id."
+_IN_MEMORY = (
+    "a collection in memory has no metadata. Give a path to bitkin.Collection.create: a folder "
+    "that lasts, with metadata and filters."
+)
 
 
 class Collection(Closes):
@@ -100,13 +114,15 @@ class Collection(Closes):
         self,
         encoder: Encoder | None = None,
         settings: CollectionSettings | None = None,
-        store: MemoryStore | None = None,
+        store: MemoryStore | FolderStore | None = None,
         **others: Any,
     ) -> None:
-        if others or encoder is None or settings is None or not isinstance(store, MemoryStore):
+        known = isinstance(store, MemoryStore | FolderStore)
+        if others or encoder is None or settings is None or not known:
             raise InvalidInputError(
-                "A collection is made by bitkin.Collection.create(None, hasher, metric=...), where "
-                "None keeps it in memory."
+                "A collection is made by bitkin.Collection.create(None, hasher, metric=...), in "
+                "memory, or with a folder in the place of None, and a folder is opened by "
+                "bitkin.Collection.open(path)."
             )
         self._encoder = encoder
         self._settings = settings
@@ -114,9 +130,9 @@ class Collection(Closes):
         self._last_stage = settings.last_stage(None, self._stages, encoder)
         self._chooser: FirstStageChooser | None = None
         self._lane: Lane | None = None
-        self._store: MemoryStore | None = store
+        self._store: MemoryStore | FolderStore | None = store
         self._writer = WriterLock()
-        index = store.snapshot.index
+        index = self._open_store.snapshot.index
         if settings.first == "estimate":
             settings.require_estimate_first(encoder, index)
         if encoder.scorer is not None and isinstance(index, FlatIndex):
@@ -140,14 +156,16 @@ class Collection(Closes):
         index: str | RowIndex = "auto",
         first: str | None = None,
         query_bits: int | None = None,
+        synchronous: str = "normal",
         **others: Never,
     ) -> Collection:
         """Make an empty collection.
 
         Parameters
         ----------
-        path : None
-            In memory. Collections on disk are not in this version yet.
+        path : str, path or None
+            A folder that is not there yet, or is empty: everything that a call acknowledges lasts
+            there, see `open`. None keeps the collection in memory.
         hasher : ProjectionHash, SignHash, WTAHash or MinHash
             Fitted. The collection keeps a copy: what is done to the hasher later does not reach it.
         vectors : {"float32", "float16", "int8", "csr", None}, default "float32"
@@ -157,9 +175,11 @@ class Collection(Closes):
         metric : {"l2", "cosine", "ip"}, default "l2"
             l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer.
         ids : {"int", "str"}, default "int"
-            Whole numbers from 0 to 2**63 − 1, or strings.
-        fields : None
-            Metadata is not in this version yet.
+            Whole numbers from 0 to 2**63 − 1, or strings, in a folder of up to 512 bytes.
+        fields : dict, optional
+            Metadata that filters should be quick on, such as `{"year": int, "lang": str}`: types
+            are int, float, str and bool, or their names. For a folder; other metadata needs no
+            declaration.
         stage : {"codes", "estimate", "exact", None}, default None
             The last stage of a search that does not name one; None is the best that is possible.
             "estimate" needs a WTAHash or SignHash, or a ProjectionHash with orthonormal directions
@@ -169,11 +189,12 @@ class Collection(Closes):
             oversample.
         index : {"auto", "flat", "multi", "bands", "cells"} or an index without rows, default "auto"
             How codes are searched: as FlatIndex, MultiIndex, BandIndex or CellIndex does. "auto" is
-            "flat", and "cells" from 50,000 rows on, with a warning that says so, where vectors are
-            kept dense and the estimate is possible; else it stays "flat". An index is taken for its
-            settings, such as `CellIndex(hasher.spec_, probes=32)`, and copied. In cells, rows lie
-            around centres, by their vectors where the collection keeps those dense, else by codes,
-            and a search looks into the nearest of them by whatever stage comes first.
+            "flat", and in memory "cells" from 50,000 rows on, with a warning that says so, where
+            vectors are kept dense and the estimate is possible; else it stays "flat". An index is
+            taken for its settings, such as `CellIndex(hasher.spec_, probes=32)`, and copied. In
+            cells, rows lie around centres, by their vectors where the collection keeps those dense,
+            else by codes, and a search looks into the nearest of them by whatever stage comes
+            first.
             BandIndex and CellIndex may miss rows, at every stage, but k rows come back whenever
             there are as many: with `score="hits"` of BandIndex, rows that no band found follow
             those found, nearest first, at `n_bands` from "codes".
@@ -184,6 +205,9 @@ class Collection(Closes):
             its losses under a WTAHash at every stage. None: 4, and 3 for losses. More take more
             time per row, and find hardly more. It is not an argument of `search`: every number of
             bits has kernels of its own, which take seconds to compile.
+        synchronous : {"normal", "full"}, default "normal"
+            What a folder survives: "normal" the end of the process in any way, "full" a power cut
+            too, for a wait of the disk with every write.
         **others
             Nothing: settings of an index, such as `probes`, are given with it.
         """
@@ -191,17 +215,19 @@ class Collection(Closes):
             refuse_arguments(others)
         if isinstance(path, Hasher):
             raise InvalidInputError(
-                "path must be None, and the hasher comes second: "
+                "path must be a folder or None, and the hasher comes second: "
                 f"Collection.create(None, hasher), got a {type(path).__name__} as path."
             )
-        if path is not None:
-            raise not_yet(
-                "path", "collections live in memory. Those on disk come with a later one."
-            )
-        if fields is not None:
-            raise not_yet("fields", _LATER)
-        settings = CollectionSettings(vectors, metric, ids, stage, oversample, first, query_bits)
+        if path is None and fields is not None:
+            raise InvalidInputError(f"fields must be None for path=None: {_IN_MEMORY}")
+        one_of(synchronous, "synchronous", SYNCHRONOUS)
+        declared = {} if fields is None else check_fields(fields)
+        settings = CollectionSettings(
+            vectors, metric, ids, stage, oversample, first, query_bits, declared
+        )
         encoder = Encoder.from_hasher(hasher, metric, query_bits)
+        if path is not None:
+            return cls.open(create_folder(path, encoder, settings, index, synchronous))
         store = MemoryStore.empty(
             new_index(index, encoder.hasher.spec_),
             encoder.hasher.fingerprint_,
@@ -213,6 +239,48 @@ class Collection(Closes):
             estimates=settings.estimates_in_cells(encoder),
         )
         return cls(encoder, settings, store)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], read_only: bool = False) -> Collection:
+        """Open the collection in a folder, with its hasher and settings.
+
+        One process writes; a second one is refused with FileAccessError, until the first has closed
+        the collection or has ended in any way. Any number of processes may open it with
+        `read_only`, and see what was written by their next search.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin, tempfile, pathlib
+        >>> X = np.random.default_rng(0).standard_normal((1000, 20)).astype(np.float32)
+        >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "notes"
+        >>> with bitkin.Collection.create(folder, hasher, fields={"year": int}) as notes:
+        ...     _ = notes.add(X, metadata=[{"year": 2000 + i % 25, "n": i} for i in range(1000)])
+        >>> with bitkin.Collection.open(folder) as notes:
+        ...     hits = notes.search(X[7], k=2, where={"year": {"gte": 2005}})
+        ...     notes.count({"year": 2007, "n": {"lt": 100}})
+        4
+        >>> hits.ids[0, 0], hits.metadata[0][0]
+        (np.int64(7), {'year': 2007, 'n': 7})
+        """
+        return cls(*open_folder(path, read_only=flag(read_only, "read_only")))
+
+    @property
+    def path(self) -> Path | None:
+        """The folder, None for a collection in memory."""
+        store = self._open_store
+        return store.folder if isinstance(store, FolderStore) else None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this process may only read."""
+        store = self._open_store
+        return isinstance(store, FolderStore) and not store.database.is_writer
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Declared metadata: names and types."""
+        return dict(self._settings.fields)
 
     @property
     def hasher(self) -> Hasher:
@@ -237,8 +305,8 @@ class Collection(Closes):
         A string that is removed and added again has its old place, unless the space of removed rows
         was given back in between: then it comes last.
         """
-        now = self._open_store.snapshot
-        return now.ids.from_row_ids(now.coded.ids())
+        with self._open_store.reading() as now:
+            return now.ids.from_row_ids(now.coded.ids())
 
     @property
     def nbytes(self) -> int:
@@ -259,13 +327,15 @@ class Collection(Closes):
 
         Files and iterators are read a batch at a time. Of each batch only what is kept is held
         until all are there, so memory peaks little above what the collection then takes.
+
+        `metadata` is a dictionary per row, a list of them, or a data frame: text, numbers, bools,
+        None, and lists and dictionaries of those, kept exactly as given; a collection in memory
+        takes none.
         """
-        if metadata is not None:
-            raise not_yet("metadata", _LATER)
-        return self._put(self._encode(vectors, ids), ids, replaces=False)
+        return self._put(self._encode(vectors, ids), ids, metadata, replaces=False)
 
     def add_codes(
-        self, codes: Codes, *, ids: Any = None, corrections: Any = None
+        self, codes: Codes, *, ids: Any = None, corrections: Any = None, metadata: Any = None
     ) -> npt.NDArray[Any]:
         """Add codes that exist already, without their vectors, and return their ids as `add` does.
 
@@ -281,21 +351,21 @@ class Collection(Closes):
             What `bitkin.corrections` made of the same vectors, for estimates. A `SignHash` under
             cosine can do without: all rows then get the number that vectors with normal coordinates
             have, which ranks them by the product of the query with their signs.
+        metadata : optional
+            As for `add`.
         """
         require_order(ids)
-        return self._put(self._accept_codes(codes, corrections), ids, replaces=False)
+        return self._put(self._accept_codes(codes, corrections), ids, metadata, replaces=False)
 
     def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> npt.NDArray[Any]:
-        """Add vectors, replacing those whose ids are there already; a search sees all of it or
-        nothing.
+        """Add vectors, replacing those whose ids are there already, with their metadata; a search
+        sees all of it or nothing.
         """
-        if metadata is not None:
-            raise not_yet("metadata", _LATER)
         if ids is None:
             raise InvalidInputError(
                 "ids must be given to upsert, one a row. Use add for ids that are made here."
             )
-        return self._put(self._encode(vectors, ids), ids, replaces=True)
+        return self._put(self._encode(vectors, ids), ids, metadata, replaces=True)
 
     def remove(self, ids: Any) -> None:
         """Remove rows by their ids, or one by its id. An unknown id is an UnknownIdError, and
@@ -306,14 +376,56 @@ class Collection(Closes):
             store = self._open_store
             store.remove(np.unique(_require_present(store.snapshot, given)))
 
-    def get(self, ids: Any) -> Records:
+    def get(
+        self, ids: Any = None, *, where: Any = None, limit: int | None = None, offset: int = 0
+    ) -> Records:
         """Return what is kept of rows, in the order of `ids`; an unknown id is an
         UnknownIdError. A lone id gives records of one row.
+
+        Without `ids`, return the rows that match `where`, or all, by ascending id, or in the order
+        in which strings came: up to `limit` of them after the first `offset`.
         """
-        now = self._open_store.snapshot
-        row_ids = _require_present(now, now.ids.check(ids))
-        vectors = None if self._settings.vectors is None else now.vectors(row_ids)
-        return Records(now.ids.from_row_ids(row_ids), vectors, now.coded.codes(row_ids))
+        if ids is not None and not (where is None and limit is None and offset == 0):
+            raise InvalidInputError(
+                "ids must be None where rows are taken by where, limit, offset."
+            )
+        offset = whole_number(offset, "offset", low=0)
+        if limit is not None:
+            limit = whole_number(limit, "limit", low=0)
+        condition = self._condition(where)
+        with self._open_store.reading() as now:
+            if ids is not None:
+                row_ids = _require_present(now, now.ids.check(ids))
+            else:
+                row_ids = now.coded.ids() if condition is None else _matching(now, condition)
+                row_ids = row_ids[offset : None if limit is None else offset + limit]
+            vectors = None if self._settings.vectors is None else now.vectors(row_ids)
+            metadata = None if now.reading is None else now.reading.metadata(row_ids)
+            codes = now.coded.codes(row_ids)
+            return Records(now.ids.from_row_ids(row_ids), vectors, codes, metadata)
+
+    def update_metadata(self, ids: Any, metadata: Any, *, replace: bool = False) -> None:
+        """Change the metadata of rows: keys that are given take new values, None takes a key away,
+        and others stay; with `replace`, nothing else stays.
+
+        `metadata` is one dictionary for all of the ids, or a list with one for each. An unknown id
+        is an UnknownIdError, and nothing is changed.
+        """
+        replace = flag(replace, "replace")
+        given = self._open_store.snapshot.ids.check(ids)
+        if isinstance(metadata, dict):
+            metadata = [metadata] * len(given)
+        changes = check_metadata(metadata, len(given))
+        require_different(given)
+        with self._writer:
+            store = self._folder_store("metadata")
+            with store.reading() as now:
+                row_ids = _require_present(now, given)
+                if not replace and now.reading is not None:
+                    before = now.reading.metadata(row_ids)
+                    changes = [{**old, **new} for old, new in zip(before, changes, strict=True)]
+            rest, fields = self._encode_metadata(changes)
+            store.change_metadata(row_ids, rest, fields)
 
     def search(
         self,
@@ -351,12 +463,25 @@ class Collection(Closes):
         Where rows are in cells, `probes` of those are looked into, by default as many as the index
         says (see CellIndex); more take more time and miss less. A query that finds too few rows
         there, and a filter that leaves few, goes over all rows.
+
+        `where` lets only rows be found whose metadata matches, such as `{"year": {"gte": 2020},
+        "lang": ["en", "fr"], "title": {"contains": "rain"}}`: eq, ne, lt, lte, gt, gte, in,
+        contains and exists; a bare value is eq, a list is in; "and", "or" and "not" join such
+        conditions. With `allow` too, both must hold.
         """
-        now, funnel, allowed, _ = self._plan(k, stage, oversample, where, allow, first)
-        n_probes = None if probes is None else _checked_probes(probes, now)
-        return find_nearest(
-            now, self._encoder, funnel, queries, allowed, lane=self._lane, probes=n_probes
-        )
+        condition = self._condition(where)
+        with self._open_store.reading() as now:
+            plan = self._plan(now, k, stage, oversample, condition, allow, first)
+            n_probes = None if probes is None else _checked_probes(probes, now)
+            return find_nearest(
+                now,
+                self._encoder,
+                plan.funnel,
+                queries,
+                plan.allowed,
+                lane=self._lane,
+                probes=n_probes,
+            )
 
     def explain(
         self,
@@ -394,25 +519,36 @@ class Collection(Closes):
         >>> explained.hits.ids[:, 0].tolist()
         [0, 1, 2, 3, 4]
         """
-        now, funnel, allowed, chosen = self._plan(k, stage, oversample, where, allow, first)
-        n_probes = None if probes is None else _checked_probes(probes, now)
-        some = _first_queries(queries)
-        if some is not None:  # compiles kernels, outside the clock
-            find_nearest(now, self._encoder, funnel, some, allowed, Timings(), probes=n_probes)
-        timings = Timings()
-        hits = find_nearest(now, self._encoder, funnel, queries, allowed, timings, probes=n_probes)
-        why = chosen.why
+        condition = self._condition(where)
+        with self._open_store.reading() as now:
+            plan = self._plan(now, k, stage, oversample, condition, allow, first)
+            funnel, allowed, why = plan.funnel, plan.allowed, plan.first.why
+            n_probes = None if probes is None else _checked_probes(probes, now)
+            some = _first_queries(queries)
+            if some is not None:  # compiles kernels, outside the clock
+                find_nearest(now, self._encoder, funnel, some, allowed, Timings(), probes=n_probes)
+            timings = Timings()
+            hits = find_nearest(
+                now, self._encoder, funnel, queries, allowed, timings, probes=n_probes
+            )
         if why == _FEW_IN_CELLS and "cells" not in timings.stages:
             why = "few rows are allowed, all of which can be estimated"
         index = type(now.index).__name__
-        return SearchExplanation(hits, chosen.stage, why, timings.stages, index)
+        return SearchExplanation(hits, plan.first.stage, why, timings.stages, index)
 
     def _plan(
-        self, k: Any, stage: Any, oversample: Any, where: Any, allow: Any, first: Any
-    ) -> tuple[CollectionSnapshot, Funnel, Ids | None, FirstStage]:
-        """Check the arguments of a search, and return what it works on, through which stages."""
-        if where is not None:
-            raise not_yet("where", _LATER)
+        self,
+        now: CollectionSnapshot,
+        k: Any,
+        stage: Any,
+        oversample: Any,
+        condition: Condition | None,
+        allow: Any,
+        first: Any,
+    ) -> _Plan:
+        """Check the arguments of a search, and return through which stages it goes, for which
+        rows.
+        """
         settings = self._settings
         k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
         if oversample is None:
@@ -422,12 +558,14 @@ class Collection(Closes):
         last = self._last_stage
         if stage is not None:
             last = settings.last_stage(stage, self._stages, self._encoder)
-        now = self._open_store.snapshot
         allowed = None
         if allow is not None:
             allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
             # strings that never came have no row id
             allowed = allowed[allowed >= 0]
+        if condition is not None:
+            matching = _matching(now, condition)
+            allowed = matching if allowed is None else np.intersect1d(allowed, matching)
         wanted = settings.first_stage(first, last, self._encoder, now.index)
         n_allowed = None if allowed is None else len(allowed)
         chosen = self._choose_first(wanted, last, now, k * oversample, n_allowed)
@@ -437,8 +575,7 @@ class Collection(Closes):
         # a search by codes and exact distances alone prepares no estimates
         if not any(step.stage in ("scan", "estimate") for step in steps):
             scorer = None
-        funnel = Funnel(steps, scorer, settings.metric)
-        return now, funnel, allowed, chosen
+        return _Plan(Funnel(steps, scorer, settings.metric), allowed, chosen)
 
     def _choose_first(
         self,
@@ -476,43 +613,48 @@ class Collection(Closes):
         rough = scorer is None or scorer.ranks_only
         return k * oversample * (CODES_PER_ESTIMATE if rough else 1)
 
-    def count(self) -> int:
-        """Return how many rows there are."""
-        return len(self._open_store.snapshot)
+    def count(self, where: Any = None) -> int:
+        """Return how many rows there are, or match `where`, which `search` describes."""
+        condition = self._condition(where)
+        with self._open_store.reading() as now:
+            return len(now) if condition is None else len(_matching(now, condition))
 
     def __len__(self) -> int:
         return self.count()
 
     def __contains__(self, id: object) -> bool:
-        now = self._open_store.snapshot
-        if not now.ids.is_id(id):
-            return False
-        return bool(now.coded.present(now.ids.row_ids(now.ids.check([id])))[0])
+        with self._open_store.reading() as now:
+            if not now.ids.is_id(id):
+                return False
+            return bool(now.coded.present(now.ids.row_ids(now.ids.check([id])))[0])
 
     def verify(self) -> None:
         """Check everything that can be checked; raise CorruptFileError on the first flaw."""
-        now = self._open_store.snapshot
-        verify_rows(now.coded)
-        row_ids = now.coded.ids()
-        if not np.array_equal(now.ids.row_ids(now.ids.from_row_ids(row_ids)), row_ids):
-            raise CorruptFileError(
-                "the collection has rows whose ids belong to others. Build it again."
-            )
-        for first in range(0, len(row_ids), _ROWS_VERIFIED_AT_ONCE):
-            some = row_ids[first : first + _ROWS_VERIFIED_AT_ONCE]
-            if now.kept.vectors is not None and first_not_finite(now.vectors(some)) is not None:
-                raise CorruptFileError(
-                    "the collection has vectors that are not finite. Build it again."
-                )
-            if now.kept.corrections is not None and not np.isfinite(now.corrections(some)).all():
-                raise CorruptFileError(
-                    "the collection has corrections that are not finite. Build it again."
-                )
+        store = self._open_store
+        with store.reading() as now:
+            if isinstance(store, FolderStore):
+                store.verify(now)
+            _verify(now)
 
     def compact(self) -> None:
-        """Give the space of removed rows, and the room for more, back."""
+        """Give the space of removed rows, and the room for more, back; in a folder to the disk
+        too.
+        """
         with self._writer:
             self._open_store.compact()
+
+    def checkpoint(self) -> None:
+        """Write what is held in memory to the folder, so that opening it is quick. It is done by
+        itself as rows come, and by `close`.
+        """
+        with self._writer:
+            self._folder_store("a checkpoint").checkpoint()
+
+    def backup(self, path: str | os.PathLike[str]) -> Path:
+        """Write a copy of the rows as they are now to a folder that is not there yet, and return
+        its path, while others search and write.
+        """
+        return copy_folder(self._folder_store("a backup"), path)
 
     def close(self) -> None:
         """Let go of everything; what is asked of the collection afterwards is an error. Closing
@@ -521,7 +663,9 @@ class Collection(Closes):
         Searches that have begun end as if nothing had happened.
         """
         with self._writer:
-            self._store = None
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
 
     def __repr__(self) -> str:
         if self._store is None:
@@ -538,11 +682,44 @@ class Collection(Closes):
         )
 
     @property
-    def _open_store(self) -> MemoryStore:
+    def _open_store(self) -> MemoryStore | FolderStore:
         store = self._store
         if store is None:
-            raise InvalidInputError("the collection is closed. Create another one.")
+            raise InvalidInputError("the collection is closed. Create another one, or open it.")
         return store
+
+    def _folder_store(self, what: str) -> FolderStore:
+        """Return the store of a folder; raise for a collection in memory, which has no `what`."""
+        store = self._open_store
+        if not isinstance(store, FolderStore):
+            raise InvalidInputError(
+                f"a collection in memory has no place for {what}. Give a path to "
+                "bitkin.Collection.create."
+            )
+        return store
+
+    def _condition(self, where: Any) -> Condition | None:
+        """Return a checked filter."""
+        if where is None:
+            return None
+        if not isinstance(self._open_store, FolderStore):
+            raise InvalidInputError(f"where must be None: {_IN_MEMORY}")
+        return parse_filter(where)
+
+    def _encode_metadata(
+        self, metadata: Sequence[dict[str, Any]]
+    ) -> tuple[list[str | None], list[tuple[Any, ...]]]:
+        """Return what is stored of checked metadata: JSON of what is not declared, and the values
+        of declared fields.
+        """
+        texts: list[str | None] = []
+        values: list[tuple[Any, ...]] = []
+        for row, one in enumerate(metadata):
+            declared, rest = split_fields(one, self._settings.fields, row)
+            rest = {key: value for key, value in rest.items() if value is not None}
+            values.append(declared)
+            texts.append(encode_metadata(rest, row) if rest else None)
+        return texts, values
 
     def _encode(self, vectors: Any, ids: Any) -> EncodedRows:
         """Return what is to be kept of vectors; that the ids of theirs are in order is asked
@@ -559,7 +736,17 @@ class Collection(Closes):
         keeps_vectors = self._settings.vectors is not None
         return self._encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
 
-    def _put(self, new: EncodedRows, ids: Any, *, replaces: bool) -> npt.NDArray[Any]:
+    def _put(
+        self, new: EncodedRows, ids: Any, metadata: Any, *, replaces: bool
+    ) -> npt.NDArray[Any]:
+        in_folder = isinstance(self._open_store, FolderStore)
+        if metadata is not None and not in_folder:
+            raise InvalidInputError(f"metadata must be None: {_IN_MEMORY}")
+        texts: list[str | None] = []
+        fields: list[tuple[Any, ...]] = []
+        if in_folder and (metadata is not None or self._settings.fields):
+            given_metadata = check_metadata(metadata, len(new.codes))
+            texts, fields = self._encode_metadata(given_metadata)
         # All that reads, checks and encodes comes before the lock: it may take long, fail, or run
         # code of the caller's.
         now = self._open_store.snapshot
@@ -576,7 +763,12 @@ class Collection(Closes):
                 given = next_ids(len(new.codes), now.coded.next_id)
             elif not replaces:
                 _require_absent_ids(now, given)
-            store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
+            if isinstance(store, FolderStore):
+                now = store.current()
+                rows = NewRows(now.ids.register(given), *new, fields)
+                store.put(rows, replaces=replaces, metadata=texts)
+            else:
+                store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
         return given
 
     def _warn_of(
@@ -601,11 +793,56 @@ class Collection(Closes):
                 warn_caller(warning)
 
     def __getstate__(self) -> dict[str, Any]:
-        rows = self._open_store.copied()
+        store = self._open_store
+        if isinstance(store, FolderStore):
+            return {"path": str(store.folder.absolute())}
+        rows = store.copied()
         return {"encoder": self._encoder, "settings": self._settings, "rows": rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "path" in state:  # another process may read what this one writes
+            self.__init__(*open_folder(state["path"], read_only=True))  # type: ignore[misc]
+            return
         self.__init__(state["encoder"], state["settings"], MemoryStore(state["rows"]))  # type: ignore[misc]
+
+
+class _Plan(NamedTuple):
+    """What a search does."""
+
+    funnel: Funnel
+    allowed: Ids | None
+    first: FirstStage
+
+
+def _matching(now: CollectionSnapshot, condition: Condition) -> Ids:
+    """Return the row ids, ascending, of rows whose metadata matches."""
+    reading, fields = now.reading, now.kept.fields
+    if not isinstance(reading, ReadTransaction):
+        raise InvalidInputError(f"where must be None: {_IN_MEMORY}")
+    if fields is None:
+        return reading.find(condition)
+    found = fields.find(condition, now.kept.slots, reading.find)
+    return found[now.coded.present(found)]
+
+
+def _verify(now: CollectionSnapshot) -> None:
+    """Raise CorruptFileError on the first flaw of rows."""
+    verify_rows(now.coded)
+    row_ids = now.coded.ids()
+    if not np.array_equal(now.ids.row_ids(now.ids.from_row_ids(row_ids)), row_ids):
+        raise CorruptFileError(
+            "the collection has rows whose ids belong to others. Build it again."
+        )
+    for first in range(0, len(row_ids), _ROWS_VERIFIED_AT_ONCE):
+        some = row_ids[first : first + _ROWS_VERIFIED_AT_ONCE]
+        if now.kept.vectors is not None and first_not_finite(now.vectors(some)) is not None:
+            raise CorruptFileError(
+                "the collection has vectors that are not finite. Build it again."
+            )
+        if now.kept.corrections is not None and not np.isfinite(now.corrections(some)).all():
+            raise CorruptFileError(
+                "the collection has corrections that are not finite. Build it again."
+            )
 
 
 def _first_queries(queries: Any) -> Any:

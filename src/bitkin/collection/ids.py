@@ -22,6 +22,7 @@ from bitkin.errors import DuplicateIdError, InvalidInputError
 from bitkin.index.rows.ids import given_ids, is_id
 
 Names = npt.NDArray[np.object_]
+_MOST_ID_BYTES = 512  # of an id that is stored
 
 
 class CollectionIds(Protocol):
@@ -155,11 +156,7 @@ class StringIds:
         names = self.check(ids)
         if len(names) != n_rows:
             raise InvalidInputError(f"ids must be one a row, got {len(names)} for {n_rows} rows.")
-        if len(set(names)) < n_rows:
-            twice = [name for name, count in Counter(names).items() if count > 1]
-            raise DuplicateIdError(
-                f"ids must differ, given more than once: {list_some_ids(twice)}."
-            )
+        require_different(names)
         return names
 
     def row_ids(self, ids: Names) -> Ids:
@@ -188,6 +185,79 @@ class StringIds:
         then.
         """
         return StringIds(self.from_row_ids(row_ids)), np.arange(len(row_ids))
+
+
+class StoredStringIds(StringIds):
+    """Strings whose row ids are those of a database: they keep them, and there may be gaps."""
+
+    def __init__(
+        self, names: Iterable[str] = (), row_ids: Iterable[int] = (), next_id: int = 0
+    ) -> None:
+        self._name_of = dict(zip(row_ids, names, strict=True))
+        self._row_ids = {name: row_id for row_id, name in self._name_of.items()}
+        self._text_bytes = sum(map(sys.getsizeof, self._row_ids))
+        self._next_id = next_id
+
+    def __len__(self) -> int:
+        return len(self._name_of)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for the strings and the tables of their row ids."""
+        return self._text_bytes + sys.getsizeof(self._name_of) + sys.getsizeof(self._row_ids)
+
+    def check(self, ids: Any, name: str = "ids") -> Names:
+        """Return ids as a 1-D array of strings that a database can keep."""
+        checked = super().check(ids, name)
+        for one in checked:
+            if not one.isascii():
+                try:
+                    length = len(one.encode())
+                except UnicodeEncodeError:
+                    raise InvalidInputError(
+                        f"{name} must be valid Unicode, got {shown(one)}, which has half of a "
+                        "surrogate pair."
+                    ) from None
+            else:
+                length = len(one)
+            if length > _MOST_ID_BYTES:
+                raise InvalidInputError(
+                    f"{name} must have at most {_MOST_ID_BYTES} bytes as UTF-8, got one of "
+                    f"{length:,}: {shown(one[:40])}… Keep long keys in the metadata."
+                )
+        return checked
+
+    def register(self, ids: Names) -> Ids:
+        """Return the row id of every id, a new one where it never came. For the writer alone."""
+        for name in ids:
+            if name not in self._row_ids:
+                self.enter(name, self._next_id)
+        return self.row_ids(ids)
+
+    def enter(self, name: str, row_id: int) -> None:
+        """Let a name have a row id, as the database says. For the writer alone."""
+        # first, or a reader could learn a row id that has no name yet
+        self._name_of[row_id] = name
+        self._row_ids[name] = row_id
+        self._next_id = max(self._next_id, row_id + 1)
+        self._text_bytes += sys.getsizeof(name)
+
+    def from_row_ids(self, row_ids: Ids) -> Names:
+        """Return the id of every row id; −1, the padding, becomes None."""
+        flat = map(self._name_of.get, row_ids.reshape(-1).tolist())
+        return _array_of(flat, row_ids.size).reshape(row_ids.shape)
+
+    def keep_only(self, row_ids: Ids) -> tuple[StoredStringIds, Ids]:
+        """Return the ids of some rows alone, which keep their row ids."""
+        names = self.from_row_ids(row_ids)
+        return StoredStringIds(names, row_ids.tolist(), self._next_id), row_ids
+
+
+def require_different(ids: npt.NDArray[Any]) -> None:
+    """Raise where an id is given twice."""
+    if len(set(ids.tolist())) < len(ids):
+        twice = [one for one, count in Counter(ids.tolist()).items() if count > 1]
+        raise DuplicateIdError(f"ids must differ, given more than once: {list_some_ids(twice)}.")
 
 
 def list_some_ids(ids: Any) -> str:

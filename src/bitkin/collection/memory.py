@@ -9,9 +9,10 @@ assigns, and its snapshots read vectors and corrections in a read transaction of
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import contextlib
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from bitkin.collection.cell_lane import CellLane
 from bitkin.collection.cells import cell_maker
 from bitkin.collection.ids import CollectionIds
 from bitkin.collection.lane import LaneRows
+from bitkin.collection.metadata.slot_fields import SlotFields
 from bitkin.collection.rows import Column, Pieces, RowSlots
 from bitkin.collection.vectors import DenseVectors, KeptVectors, ScaledVectors, StagedVectors
 from bitkin.errors import InvalidInputError
@@ -47,6 +49,16 @@ _NO_SLOTS = np.empty(0, dtype=np.int64)
 _FEW_DEAD_ROWS = 1024  # are not worth the work of giving their space back
 
 
+class RowReader(Protocol):
+    """Reads what is not in memory of rows, all as of one moment."""
+
+    def vectors(self, row_ids: Ids) -> Batch:
+        """Return the vectors of rows that are there, in that order."""
+
+    def metadata(self, row_ids: Ids) -> list[dict[str, Any]]:
+        """Return the metadata of rows that are there, in that order."""
+
+
 class NewRows(NamedTuple):
     """Rows to be kept, all checked; n of them."""
 
@@ -59,12 +71,14 @@ class NewRows(NamedTuple):
     """Of n rows too."""
     lengths: Lengths = NO_LENGTHS
     """Of their vectors, where those can spoil codes."""
+    fields: Sequence[tuple[Any, ...]] = ()
+    """Values of declared fields, where there are any."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KeptRows:
-    """Vectors and corrections by slot, as far as a collection has them; those of removed rows until
-    it is compacted.
+    """Vectors, corrections and declared fields by slot, as far as a collection has them; those of
+    removed rows until it is compacted.
     """
 
     vectors: KeptVectors | None
@@ -74,43 +88,70 @@ class KeptRows:
     """Slots used."""
     by_segment: SegmentSlots = field(default_factory=SegmentSlots)
     """Slots that searches have looked up, of snapshots that hold these rows."""
+    fields: SlotFields | None = None
+    """Declared fields, where a collection has some."""
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether anything is kept of rows beside their codes."""
+        return not (self.vectors is None and self.corrections is None and self.fields is None)
 
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""
         of_vectors = 0 if self.vectors is None else self.vectors.nbytes
         of_corrections = 0 if self.corrections is None else self.corrections.array.nbytes
-        return of_vectors + of_corrections + self.slots.nbytes + self.by_segment.nbytes
+        of_fields = 0 if self.fields is None else self.fields.nbytes
+        return of_vectors + of_corrections + of_fields + self.slots.nbytes + self.by_segment.nbytes
 
     def with_rows(self, rows: NewRows, coded: Snapshot) -> KeptRows:
         """Return these rows and new ones; what was under the same ids is out of reach then.
 
         `coded` holds the codes of all of them already.
         """
-        vectors, corrections = self.vectors, self.corrections
-        if vectors is None and corrections is None:
+        vectors, corrections, fields = self.vectors, self.corrections, self.fields
+        if not self.has_slots:
             return self
         if vectors is not None and rows.vectors is not None:
             vectors = vectors.with_rows(rows.vectors)
         if corrections is not None and rows.corrections is not None:
             corrections = corrections.with_pieces(rows.corrections)
+        if fields is not None:
+            fields = fields.with_rows(rows.row_ids, rows.fields)
         # New rows always take new slots, so that snapshots in use keep theirs.
         stop = self.n_slots + len(rows.row_ids)
         slots = self.slots.with_rows(rows.row_ids, np.arange(self.n_slots, stop))
         by_segment = self.by_segment.after(coded.segments, slots)
-        return KeptRows(vectors, corrections, slots, stop, by_segment)
+        return KeptRows(vectors, corrections, slots, stop, by_segment, fields)
+
+    def with_changed_fields(
+        self, row_ids: Ids, fields: Sequence[tuple[Any, ...]], coded: Snapshot
+    ) -> KeptRows:
+        """Return these rows with other declared fields of some, which take new slots; vectors must
+        not be in memory.
+        """
+        old = self.slots.lookup(row_ids)
+        corrections = None
+        if self.corrections is not None:
+            again = Pieces()
+            again.append(self.corrections.array[old])
+            corrections = again
+        empty = coded.codes(row_ids[:0])
+        rows = NewRows(row_ids, empty, None, corrections, fields=fields)
+        return self.with_rows(rows, coded)
 
     def keep_only(self, row_ids: Ids, renumbered: Ids) -> KeptRows:
         """Return some rows alone, under new row ids."""
-        if self.vectors is None and self.corrections is None:
+        if not self.has_slots:
             return self
         old = self.slots.lookup(row_ids)
         vectors = None if self.vectors is None else self.vectors.take(old)
         corrections = None
         if self.corrections is not None:
             corrections = Column(self.corrections.array[old], len(old))
+        fields = None if self.fields is None else self.fields.take(old, renumbered)
         slots = RowSlots().with_rows(renumbered, np.arange(len(old)))
-        return KeptRows(vectors, corrections, slots, len(old))
+        return KeptRows(vectors, corrections, slots, len(old), fields=fields)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,6 +172,10 @@ class CollectionSnapshot:
     """How codes are searched once there are `ROWS_FOR_CELLS` rows, if otherwise."""
     estimates: EstimateScorer | None = None
     """What codes of residuals are made by, where rows come into cells around vectors."""
+    version: int = 0
+    """Of a collection in a folder: how many writes its database had."""
+    reading: RowReader | None = None
+    """What reads vectors and metadata as of this moment, where they are not in memory."""
     _all_rows: list[EstimateRows] = field(default_factory=list, init=False, repr=False)
     _all_runs: list[list[EstimateRuns]] = field(default_factory=list, init=False, repr=False)
     _cell_lanes: list[CellLane | None] = field(default_factory=list, init=False, repr=False)
@@ -138,6 +183,15 @@ class CollectionSnapshot:
 
     def __len__(self) -> int:
         return len(self.coded)
+
+    def read_by(self, reading: RowReader | None) -> CollectionSnapshot:
+        """Return the same snapshot, with what reads its rows; what was made once of all rows is
+        shared.
+        """
+        same = replace(self, reading=reading)
+        for made in ("_all_rows", "_all_runs", "_cell_lanes", "_lane_rows"):
+            object.__setattr__(same, made, getattr(self, made))
+        return same
 
     @property
     def nbytes(self) -> int:
@@ -271,6 +325,8 @@ class CollectionSnapshot:
             raise InvalidInputError(
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
+        if self.reading is not None:
+            return self.reading.vectors(row_ids)
         return self.kept.vectors.gather(self.kept.slots.slots_of(row_ids))
 
     def coded_in_place(self, row_ids: Ids) -> CodedRows | None:
@@ -350,23 +406,20 @@ class MemoryStore:
             )
         )
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[CollectionSnapshot]:
+        """Give all rows as they are now, to be read for as long as it takes."""
+        yield self.snapshot
+
     def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
         be. All of it or nothing.
         """
-        now = self.snapshot
-        coded = without_ids(now.coded, rows.row_ids) if replaces else now.coded
-        coded = with_rows(coded, rows.codes, rows.row_ids)
-        if replaces:
-            coded = compact_if_sparse(coded)
-        lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
-        kept = now.kept.with_rows(rows, coded)
-        self._commit(replace(now, coded=coded, kept=kept, lengths=lengths))
+        self._commit(with_new_rows(self.snapshot, rows, replaces=replaces))
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
-        now = self.snapshot
-        self._commit(replace(now, coded=compact_if_sparse(without_ids(now.coded, row_ids))))
+        self._commit(without_rows(self.snapshot, row_ids))
 
     def compact(self) -> None:
         """Give the space of removed rows back."""
@@ -377,30 +430,53 @@ class MemoryStore:
         changes.
         """
         now = self.snapshot
-        return _without_dead_rows(replace(now, coded=now.index.compacted(now.coded)))
+        return without_dead_rows(replace(now, coded=now.index.compacted(now.coded)))
 
     def copied(self) -> CollectionSnapshot:
         """Return what `packed` does for a copy, whose rows are in the same cells."""
         now = self.snapshot
-        return _without_dead_rows(replace(now, coded=now.index.pack(now.coded)))
+        return without_dead_rows(replace(now, coded=now.index.pack(now.coded)))
+
+    def close(self) -> None:
+        """Let go of what is beside memory: nothing."""
 
     def _commit(self, new: CollectionSnapshot) -> None:
-        """Make a snapshot the current one; where more rows are dead than alive, give their space
-        back first.
-        """
-        held = max(new.kept.n_slots, len(new.ids))
-        if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
-            new = _without_dead_rows(new)
-        if new.later is not None and len(new) >= ROWS_FOR_CELLS:
-            new = replace(new, index=new.later, later=None)
-        if isinstance(new.index, CellIndex):
-            prepared = new.index.prepare_by(new.coded, cell_maker(new, new.index))
-        else:
-            prepared = new.index.prepare(new.coded)
-        self.snapshot = new if prepared is new.coded else replace(new, coded=prepared)
+        """Make a snapshot the current one."""
+        self.snapshot = prepare_snapshot(new)
 
 
-def _without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:
+def with_new_rows(now: CollectionSnapshot, rows: NewRows, *, replaces: bool) -> CollectionSnapshot:
+    """Return a snapshot with new rows, which replace those of the same row ids if it `replaces`."""
+    coded = without_ids(now.coded, rows.row_ids) if replaces else now.coded
+    coded = with_rows(coded, rows.codes, rows.row_ids)
+    if replaces:
+        coded = compact_if_sparse(coded)
+    lengths = (now.lengths if len(now) else NO_LENGTHS).plus(rows.lengths)
+    return replace(now, coded=coded, kept=now.kept.with_rows(rows, coded), lengths=lengths)
+
+
+def without_rows(now: CollectionSnapshot, row_ids: Ids) -> CollectionSnapshot:
+    """Return a snapshot without some rows that are there, each given once."""
+    return replace(now, coded=compact_if_sparse(without_ids(now.coded, row_ids)))
+
+
+def prepare_snapshot(new: CollectionSnapshot) -> CollectionSnapshot:
+    """Return a snapshot ready to be searched: where more rows are dead than alive, their space is
+    given back first.
+    """
+    held = max(new.kept.n_slots, len(new.ids))
+    if held - len(new) > max(_FEW_DEAD_ROWS, len(new)):
+        new = without_dead_rows(new)
+    if new.later is not None and len(new) >= ROWS_FOR_CELLS:
+        new = replace(new, index=new.later, later=None)
+    if isinstance(new.index, CellIndex):
+        prepared = new.index.prepare_by(new.coded, cell_maker(new, new.index))
+    else:
+        prepared = new.index.prepare(new.coded)
+    return new if prepared is new.coded else replace(new, coded=prepared)
+
+
+def without_dead_rows(snapshot: CollectionSnapshot) -> CollectionSnapshot:
     """Return the same rows, without ids, vectors and corrections of removed ones."""
     coded = snapshot.coded
     row_ids = coded.ids()

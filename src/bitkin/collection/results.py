@@ -51,8 +51,10 @@ class Hits:
     Where the index is a `BandIndex` with `score="hits"`, "codes" counts the bands that did not find
     a row.
     """
-    metadata: None = None
-    """Nothing yet: collections have no metadata in this version."""
+    metadata: list[list[dict[str, Any] | None]] | None = None
+    """For every query a list of k dictionaries, None where there is no neighbour; None for a
+    collection in memory, which has no metadata.
+    """
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -98,8 +100,8 @@ class Records(NamedTuple):
     """
     codes: Codes
     """n rows."""
-    metadata: None = None
-    """Nothing yet: collections have no metadata in this version."""
+    metadata: list[dict[str, Any]] | None = None
+    """n dictionaries; None for a collection in memory, which has no metadata."""
 
     def __repr__(self) -> str:
         kept = "no vectors" if self.vectors is None else _short(self.vectors)

@@ -53,8 +53,7 @@ def find_nearest(
             if lone is not None:
                 if lone.distances[0, 0] == 1.0:  # as everything is from zeros under cosine
                     warn_of_zero_queries(rows.rows, lone, funnel.metric)
-                lone = join_parts([lone], last, snapshot.coded.spec)
-                return Hits(snapshot.ids.from_row_ids(lone.ids), lone.distances)
+                return _as_hits(snapshot, join_parts([lone], last, snapshot.coded.spec))
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
             encode = partial(encoder.encode_queries, batch, rows.name, first)
@@ -85,8 +84,23 @@ def find_nearest(
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
         looked_at = _rows_for(snapshot, None, codes, allow, timings, probes, Wanted.by(funnel))
         parts = [funnel.nearest(looked_at, None, codes, allow, timings=timings)]
-    found = join_parts(parts, last, snapshot.coded.spec)
-    return Hits(snapshot.ids.from_row_ids(found.ids), found.distances)
+    return _as_hits(snapshot, join_parts(parts, last, snapshot.coded.spec))
+
+
+def _as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
+    """Return neighbours under the ids that a caller knows, with their metadata."""
+    ids = snapshot.ids.from_row_ids(found.ids)
+    if snapshot.reading is None:
+        return Hits(ids, found.distances)
+    # every row is read once, however many queries found it
+    wanted, places = np.unique(found.ids, return_inverse=True)
+    padded = int(len(wanted) > 0 and wanted[0] < 0)
+    known: list[dict[str, Any] | None] = [None] * padded
+    known += snapshot.reading.metadata(wanted[padded:])
+    flat = [known[place] for place in places.reshape(-1).tolist()]
+    k = found.ids.shape[1]
+    metadata = [flat[i * k : (i + 1) * k] for i in range(len(found.ids))]
+    return Hits(ids, found.distances, metadata)
 
 
 def _lone(

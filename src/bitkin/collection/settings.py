@@ -1,6 +1,4 @@
-"""What a collection is made with, checked once; and what this version cannot do yet, said in one
-line.
-"""
+"""What a collection is made with, checked once."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import copy
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from bitkin.checks import one_of, shown, suggest, whole_number
@@ -53,6 +51,7 @@ class CollectionSettings:
     oversample: int
     first: str | None = None
     query_bits: int | None = None
+    fields: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
@@ -203,8 +202,3 @@ def refuse_arguments(others: Mapping[str, Any]) -> NoReturn:
     made = f"index=bitkin.{_SETTINGS_OF_INDEXES[name]}(hasher.spec_, {name}={shown(value)})"
     later = ", or give it to search" if name == "probes" else ""
     raise InvalidInputError(f"{name} is a setting of an index, not of create. Write {made}{later}.")
-
-
-def not_yet(name: str, instead: str) -> InvalidInputError:
-    """Return the error for an argument that this version has no use for yet."""
-    return InvalidInputError(f"{name} must be None in this version: {instead}")

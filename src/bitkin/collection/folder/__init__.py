@@ -1,0 +1,1 @@
+"""A collection in a folder: SQLite holds the truth, memory what is scanned."""
