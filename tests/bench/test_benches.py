@@ -22,6 +22,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 # File -> the arguments of each mode.
 MODES: dict[str, list[str]] = {
     "cells.py": ["", "64 --keep {folder}"],
+    "collection.py": ["speed", "rivals"],
+    "collection_schema.py": [""],
     "collection_speed.py": ["onet_tasks_minilm384 made_1m_128"],
     "dedup.py": ["--quick"],
     "dwta.py": ["", "alphabets", "classify", "windows"],
