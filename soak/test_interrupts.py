@@ -16,7 +16,7 @@ import pytest
 
 import bitkin
 from bitkin import Codes, Collection, ProjectionHash
-from bitkin.collection import memory
+from bitkin.collection import changes
 from bitkin.index import scan_parts
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
@@ -69,7 +69,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timer]:
     """A timer whose signal is ours, with work cut small for three threads."""
     monkeypatch.setattr(scan_parts, "_WORDS_PER_PART", 1)
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(3)
     clock = Timer(seed=1)
     report = sys.unraisablehook

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitkin import FlatIndex, set_threads
-from bitkin.collection import memory
+from bitkin.collection import changes
 from bitkin.index import scan_parts
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
@@ -34,7 +34,7 @@ def test_a_minute_of_searching_beside_a_writer(name: str, share: float) -> None:
 def test_a_minute_of_searching_a_collection_beside_its_writer(
     kind: str, index: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     for seed in range(5):
         stress_collection(round(900 * share), round(50 * share), kind, index, seed=seed)
 

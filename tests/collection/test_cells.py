@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Collection, ProjectionHash
+from bitkin.collection import changes
 from bitkin.collection import collection as collection_module
-from bitkin.collection import memory
 from bitkin.errors import InvalidInputError
 from bitkin.index.cells.tables import CellTables
 from bitkin.index.cells.vector_centres import Frame, VectorCentres, find_vector_centres
@@ -198,7 +198,7 @@ def test_filters_and_large_k_go_over_all_rows_where_cells_hold_too_few() -> None
 
 
 def test_auto_takes_cells_once_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 500)
+    monkeypatch.setattr(changes, "ROWS_FOR_CELLS", 500)
     monkeypatch.setattr(collection_module, "ROWS_FOR_CELLS", 500)
     collection = Collection.create(None, HASHER, index="auto")
     collection.add(made_rows(400))
@@ -403,7 +403,7 @@ def test_centres_are_found_again_where_rows_came_to_few_of_them() -> None:
 def test_auto_stays_flat_where_rows_cannot_be_coded_by_what_is_left_of_them(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 500)
+    monkeypatch.setattr(changes, "ROWS_FOR_CELLS", 500)
     collection = Collection.create(None, HASHER, index="auto", **options)
     rows = made_rows(600)
     collection.add(sp.csr_matrix(rows) if options.get("vectors") == "csr" else rows)

@@ -11,8 +11,8 @@ import pytest
 
 import bitkin
 from bitkin import CellIndex, Collection, ProjectionHash
-from bitkin.collection import memory
-from bitkin.collection.cell_lane import CellLane
+from bitkin.collection import changes
+from bitkin.collection.searching.cell_lane import CellLane
 from bitkin.index.multi import lookup as multi_lookup
 from bitkin.index.multi import multi_index as multi
 from bitkin.index.multi import record as multi_record
@@ -54,7 +54,7 @@ def test_every_answer_is_that_of_one_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # so that rows move and strings get other numbers all the time
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(2)
     stress(
         n_answers=300,
@@ -69,7 +69,7 @@ def test_every_answer_is_that_of_one_state(
 def test_every_answer_in_cells_is_that_of_one_state(
     kind: str, few_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     bitkin.set_threads(2)
     answers = 0
     nearest = CellLane.nearest

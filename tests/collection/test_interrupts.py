@@ -14,7 +14,7 @@ import pytest
 
 import bitkin
 from bitkin import Collection, ProjectionHash
-from bitkin.collection import memory
+from bitkin.collection import changes
 from bitkin.index.rows import segment
 from bitkin.kernels.blocks import BLOCK
 from tests.interruptions import (
@@ -37,7 +37,7 @@ def several_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     early.
     """
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     bitkin.set_threads(2)
     yield

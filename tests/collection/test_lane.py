@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitkin
-from bitkin.collection.lane import Lane
 from bitkin.collection.results import Hits
+from bitkin.collection.searching.lane import Lane
 from bitkin.errors import InvalidInputError
 
 N_FEATURES = 20

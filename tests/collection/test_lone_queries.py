@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bitkin import Collection, ProjectionHash
-from bitkin.collection.memory import CollectionSnapshot
+from bitkin.collection.snapshot import CollectionSnapshot
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.rescoring.estimate import Scorer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Collection, WTAHash
-from bitkin.collection import memory
+from bitkin.collection import changes
 from bitkin.index.cells.tables import CellTables
 from bitkin.index.cells.vector_centres import VectorCentres
 from tests.rescoring.test_losses import best_of, levels_of, truth_of
@@ -206,7 +206,7 @@ def test_any_number_of_threads_finds_the_same_in_cells() -> None:
 def test_auto_stays_flat_under_winner_take_all_codes(
     vectors: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "ROWS_FOR_CELLS", 300)
+    monkeypatch.setattr(changes, "ROWS_FOR_CELLS", 300)
     rows = made_rows(600)
     options: dict[str, Any] = {"vectors": vectors, "first": "estimate"}
     collection = Collection.create(None, FEW_SYMBOLS, index="auto", **options)

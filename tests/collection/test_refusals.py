@@ -28,8 +28,8 @@ def _with_rows() -> FlatIndex:
     [
         ({"path": ""}, "path must name a folder, got ''"),
         (
-            {"fields": {"year": "int"}},
-            "fields must be None for path=None: a collection in memory has no metadata",
+            {"fields": {"year": "date"}},
+            r"fields\['year'\] must be one of 'int', 'float', 'bool', 'str', got 'date'",
         ),
         (
             {"hasher": ProjectionHash(8)},
@@ -102,7 +102,7 @@ def test_what_a_collection_cannot_be_made_with(settings: dict[str, Any], says: s
         ({"queries": np.full((1, 9), np.nan)}, "queries: NaN at row 0, column 0"),
         ({"stage": "exactly"}, "stage must be one of"),
         ({"oversample": -1}, "oversample must be between 1"),
-        ({"where": {"year": 1999}}, "where must be None: a collection in memory has no metadata"),
+        ({"where": {"year": {"near": 1999}}}, "where must use the operators eq, ne, .*got 'near'"),
         (
             {"allow": np.ones(len(X), dtype=bool)},
             r"allow must be whole numbers, got bool\. A mask says nothing .*flatnonzero\(mask\)",

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import bitkin
 from bitkin import CellIndex, Collection, ProjectionHash
-from bitkin.collection.cell_lane import CellLane
-from bitkin.collection.cells import directed
+from bitkin.collection.searching.cell_lane import CellLane
+from bitkin.collection.searching.cells import directed
 from bitkin.errors import InvalidInputError
 from bitkin.rescoring.cells.residuals import ResidualCentres
 from tests.collection.test_cells import HASHER, UNIT, in_cells, made_rows, require_same, tables_of

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitkin import Codes, FlatIndex
-from bitkin.collection.ids import IntegerIds
-from bitkin.collection.memory import CollectionSnapshot, MemoryStore, NewRows
+from bitkin import Codes, SignHash
+from bitkin.collection.encoding import Encoder
+from bitkin.collection.epoch import CollectionEpoch
+from bitkin.collection.memory import MemoryStore
 from bitkin.collection.rows import Pieces, RowSlots
+from bitkin.collection.settings import CollectionSettings
+from bitkin.collection.snapshot import CollectionSnapshot, NewRows
 from bitkin.index.rows import bitmap
 
 MOST_IDS = 60
@@ -32,8 +35,9 @@ class NumberedRows:
     """A store of which every row has the number of its write as its correction."""
 
     def __init__(self) -> None:
-        index = FlatIndex(ONE_QUERY.spec)
-        self.store = MemoryStore.empty(index, "", IntegerIds(), None, corrections=True)
+        encoder = Encoder.from_hasher(SignHash(8).fit(), "l2")
+        settings = CollectionSettings(None, "l2", "int", None, 10)
+        self.store = MemoryStore.empty(CollectionEpoch.begin(0, encoder, settings, "flat"), "flat")
         self.expected: dict[int, int] = {}
         self._n_written = 0
 
@@ -69,7 +73,7 @@ def joined(snapshot: CollectionSnapshot, allow: Any = None) -> dict[int, int]:
 def _early_compaction() -> Any:
     """Slots are numbered again while segments stay as they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bitkin.collection.memory._FEW_DEAD_ROWS", 5)
+        patch.setattr("bitkin.collection.changes._FEW_DEAD_ROWS", 5)
         yield
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from scipy.sparse import issparse
 
-import bitkin.collection.memory
+import bitkin.collection.changes
 from bitkin import Collection, ProjectionHash
 from bitkin.errors import DuplicateIdError, UnknownIdError
 from tests.collection.model import Model, require_same, rows_like
@@ -106,7 +106,7 @@ def test_any_order_of_calls(few_dead: int, monkeypatch: pytest.MonkeyPatch) -> N
     from hypothesis.stateful import run_state_machine_as_test
 
     # with 0, compaction comes by itself all the time
-    monkeypatch.setattr(bitkin.collection.memory, "_FEW_DEAD_ROWS", few_dead)
+    monkeypatch.setattr(bitkin.collection.changes, "_FEW_DEAD_ROWS", few_dead)
     run_state_machine_as_test(
         Calls, settings=settings(max_examples=15, stateful_step_count=20, deadline=None)
     )

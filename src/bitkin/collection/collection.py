@@ -4,63 +4,45 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import flag, one_of, require_order, shown, whole_number
-from bitkin.choices import MOST_NEIGHBORS
+from bitkin.checks import flag, one_of, require_order, whole_number
 from bitkin.closing import Closes
 from bitkin.codes import Codes
-from bitkin.collection.cells import describe_index
-from bitkin.collection.encoding import EncodedRows, Encoder
-from bitkin.collection.folder.database import SYNCHRONOUS, ReadTransaction
+from bitkin.collection.changes import ROWS_FOR_CELLS
+from bitkin.collection.encoding import Encoder
+from bitkin.collection.epoch import CollectionEpoch
+from bitkin.collection.folder.database import SYNCHRONOUS
 from bitkin.collection.folder.opening import copy_folder, create_folder, open_folder
 from bitkin.collection.folder.store import FolderStore
 from bitkin.collection.ids import list_some_ids, require_different
-from bitkin.collection.lane import Lane
-from bitkin.collection.memory import ROWS_FOR_CELLS, CollectionSnapshot, MemoryStore, NewRows
-from bitkin.collection.metadata.documents import (
-    check_fields,
-    check_metadata,
-    encode_metadata,
-    split_fields,
-)
-from bitkin.collection.metadata.filters import Condition, parse_filter
-from bitkin.collection.results import Hits, Records, SearchExplanation
-from bitkin.collection.search import find_nearest
-from bitkin.collection.settings import (
-    CollectionSettings,
-    later_index,
-    new_index,
-    refuse_arguments,
-)
+from bitkin.collection.learning import Learner, Progress, reencode_rows, require_rows_fit
+from bitkin.collection.memory import MemoryStore
+from bitkin.collection.metadata.documents import check_fields, check_metadata, encode_documents
+from bitkin.collection.metadata.filters import parse_filter
+from bitkin.collection.results import EpochInfo, Hits, Records, SearchExplanation
+from bitkin.collection.searching.cells import describe_index
+from bitkin.collection.searching.planning import FEW_IN_CELLS, SearchArguments, rows_measured
+from bitkin.collection.settings import CollectionSettings, refuse_arguments
+from bitkin.collection.snapshot import NO_ROW_IDS, CollectionSnapshot, NewRows
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.streams.drift import Drift
 from bitkin.index.base import RowIndex
-from bitkin.index.cells.cell_index import CellIndex
-from bitkin.index.cells.tables import CellTables
-from bitkin.index.flat import FlatIndex
 from bitkin.index.rows.files import verify_rows
 from bitkin.index.rows.ids import next_ids
 from bitkin.io.vectors.batch import first_not_finite
 from bitkin.locks import WriterLock
 from bitkin.notices import warn_caller
-from bitkin.rescoring.estimate_scan import QUERY_BITS
-from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
-from bitkin.rescoring.funnel import CODES_PER_ESTIMATE, Funnel, steps_to
 from bitkin.timings import QUERIES_TO_WARM_UP, Timings
 
 _ROWS_VERIFIED_AT_ONCE = 1 << 14
-_FEW_IN_CELLS = "cells leave few rows, all of which can be estimated"
-_IN_MEMORY = (
-    "a collection in memory has no metadata. Give a path to bitkin.Collection.create: a folder "
-    "that lasts, with metadata and filters."
-)
+_ROWS_MOVED_AT_ONCE = 4096
 
 
 class Collection(Closes):
@@ -110,36 +92,17 @@ class Collection(Closes):
     (1, 20)
     """
 
-    def __init__(
-        self,
-        encoder: Encoder | None = None,
-        settings: CollectionSettings | None = None,
-        store: MemoryStore | FolderStore | None = None,
-        **others: Any,
-    ) -> None:
-        known = isinstance(store, MemoryStore | FolderStore)
-        if others or encoder is None or settings is None or not known:
+    def __init__(self, *made: Any, **others: Any) -> None:
+        store = made[0] if len(made) == 1 and not others else None
+        if not isinstance(store, MemoryStore | FolderStore):
             raise InvalidInputError(
                 "A collection is made by bitkin.Collection.create(None, hasher, metric=...), in "
                 "memory, or with a folder in the place of None, and a folder is opened by "
                 "bitkin.Collection.open(path)."
             )
-        self._encoder = encoder
-        self._settings = settings
-        self._stages = settings.possible_stages(encoder)
-        self._last_stage = settings.last_stage(None, self._stages, encoder)
-        self._chooser: FirstStageChooser | None = None
-        self._lane: Lane | None = None
         self._store: MemoryStore | FolderStore | None = store
+        self._settings = store.snapshot.epoch.settings
         self._writer = WriterLock()
-        index = self._open_store.snapshot.index
-        if settings.first == "estimate":
-            settings.require_estimate_first(encoder, index)
-        if encoder.scorer is not None and isinstance(index, FlatIndex):
-            query_bits = settings.query_bits or QUERY_BITS
-            has_vectors = settings.vectors is not None
-            self._chooser = FirstStageChooser(encoder.scorer, query_bits, has_vectors)
-            self._lane = Lane(encoder.scorer, query_bits)
 
     @classmethod
     def create(
@@ -218,27 +181,17 @@ class Collection(Closes):
                 "path must be a folder or None, and the hasher comes second: "
                 f"Collection.create(None, hasher), got a {type(path).__name__} as path."
             )
-        if path is None and fields is not None:
-            raise InvalidInputError(f"fields must be None for path=None: {_IN_MEMORY}")
         one_of(synchronous, "synchronous", SYNCHRONOUS)
         declared = {} if fields is None else check_fields(fields)
         settings = CollectionSettings(
             vectors, metric, ids, stage, oversample, first, query_bits, declared
         )
         encoder = Encoder.from_hasher(hasher, metric, query_bits)
+        learner = Learner.from_hasher(hasher)
         if path is not None:
-            return cls.open(create_folder(path, encoder, settings, index, synchronous))
-        store = MemoryStore.empty(
-            new_index(index, encoder.hasher.spec_),
-            encoder.hasher.fingerprint_,
-            settings.new_ids(),
-            settings.new_vectors(encoder),
-            corrections=encoder.scorer is not None,
-            metric=settings.metric,
-            later=later_index(index, settings, encoder),
-            estimates=settings.estimates_in_cells(encoder),
-        )
-        return cls(encoder, settings, store)
+            return cls.open(create_folder(path, encoder, settings, index, synchronous, learner))
+        epoch = CollectionEpoch.begin(0, encoder, settings, index)
+        return cls(MemoryStore.empty(epoch, index, learner))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], read_only: bool = False) -> Collection:
@@ -263,7 +216,7 @@ class Collection(Closes):
         >>> hits.ids[0, 0], hits.metadata[0][0]
         (np.int64(7), {'year': 2007, 'n': 7})
         """
-        return cls(*open_folder(path, read_only=flag(read_only, "read_only")))
+        return cls(open_folder(path, read_only=flag(read_only, "read_only")))
 
     @property
     def path(self) -> Path | None:
@@ -284,8 +237,8 @@ class Collection(Closes):
 
     @property
     def hasher(self) -> Hasher:
-        """A copy of the hasher that encodes vectors and queries."""
-        return copy.copy(self._encoder.hasher)
+        """A copy of the hasher that encodes new vectors."""
+        return copy.copy(self._open_store.snapshot.epoch.encoder.hasher)
 
     @property
     def metric(self) -> str:
@@ -295,7 +248,7 @@ class Collection(Closes):
     @property
     def stage(self) -> str:
         """The last stage of a search that does not name one."""
-        return self._last_stage
+        return self._open_store.snapshot.epoch.last_stage
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -306,7 +259,7 @@ class Collection(Closes):
         was given back in between: then it comes last.
         """
         with self._open_store.reading() as now:
-            return now.ids.from_row_ids(now.coded.ids())
+            return now.ids.from_row_ids(now.row_ids())
 
     @property
     def nbytes(self) -> int:
@@ -392,17 +345,16 @@ class Collection(Closes):
         offset = whole_number(offset, "offset", low=0)
         if limit is not None:
             limit = whole_number(limit, "limit", low=0)
-        condition = self._condition(where)
+        condition = None if where is None else parse_filter(where)
         with self._open_store.reading() as now:
             if ids is not None:
                 row_ids = _require_present(now, now.ids.check(ids))
             else:
-                row_ids = now.coded.ids() if condition is None else _matching(now, condition)
+                row_ids = now.row_ids() if condition is None else now.matching(condition)
                 row_ids = row_ids[offset : None if limit is None else offset + limit]
             vectors = None if self._settings.vectors is None else now.vectors(row_ids)
-            metadata = None if now.reading is None else now.reading.metadata(row_ids)
-            codes = now.coded.codes(row_ids)
-            return Records(now.ids.from_row_ids(row_ids), vectors, codes, metadata)
+            ids = now.ids.from_row_ids(row_ids)
+            return Records(ids, vectors, now.codes(row_ids), now.metadata(row_ids))
 
     def update_metadata(self, ids: Any, metadata: Any, *, replace: bool = False) -> None:
         """Change the metadata of rows: keys that are given take new values, None takes a key away,
@@ -418,14 +370,13 @@ class Collection(Closes):
         changes = check_metadata(metadata, len(given))
         require_different(given)
         with self._writer:
-            store = self._folder_store("metadata")
+            store = self._open_store
             with store.reading() as now:
                 row_ids = _require_present(now, given)
-                if not replace and now.reading is not None:
-                    before = now.reading.metadata(row_ids)
-                    changes = [{**old, **new} for old, new in zip(before, changes, strict=True)]
-            rest, fields = self._encode_metadata(changes)
-            store.change_metadata(row_ids, rest, fields)
+                before = None if replace else now.metadata(row_ids)
+            if before is not None:
+                changes = [{**old, **new} for old, new in zip(before, changes, strict=True)]
+            store.change_metadata(row_ids, encode_documents(changes, self._settings.fields))
 
     def search(
         self,
@@ -469,19 +420,10 @@ class Collection(Closes):
         contains and exists; a bare value is eq, a list is in; "and", "or" and "not" join such
         conditions. With `allow` too, both must hold.
         """
-        condition = self._condition(where)
+        condition = None if where is None else parse_filter(where)
+        arguments = SearchArguments(k, stage, oversample, condition, allow, first, probes)
         with self._open_store.reading() as now:
-            plan = self._plan(now, k, stage, oversample, condition, allow, first)
-            n_probes = None if probes is None else _checked_probes(probes, now)
-            return find_nearest(
-                now,
-                self._encoder,
-                plan.funnel,
-                queries,
-                plan.allowed,
-                lane=self._lane,
-                probes=n_probes,
-            )
+            return arguments.plan(now).run(queries)
 
     def explain(
         self,
@@ -519,105 +461,32 @@ class Collection(Closes):
         >>> explained.hits.ids[:, 0].tolist()
         [0, 1, 2, 3, 4]
         """
-        condition = self._condition(where)
+        condition = None if where is None else parse_filter(where)
+        arguments = SearchArguments(k, stage, oversample, condition, allow, first, probes)
         with self._open_store.reading() as now:
-            plan = self._plan(now, k, stage, oversample, condition, allow, first)
-            funnel, allowed, why = plan.funnel, plan.allowed, plan.first.why
-            n_probes = None if probes is None else _checked_probes(probes, now)
+            plan = arguments.plan(now)
             some = _first_queries(queries)
             if some is not None:  # compiles kernels, outside the clock
-                find_nearest(now, self._encoder, funnel, some, allowed, Timings(), probes=n_probes)
+                plan.run(some, Timings())
             timings = Timings()
-            hits = find_nearest(
-                now, self._encoder, funnel, queries, allowed, timings, probes=n_probes
-            )
-        if why == _FEW_IN_CELLS and "cells" not in timings.stages:
+            hits = plan.run(queries, timings)
+        why = plan.first.why
+        if why == FEW_IN_CELLS and "cells" not in timings.stages:
             why = "few rows are allowed, all of which can be estimated"
-        index = type(now.index).__name__
+        index = type(plan.parts[0].rows.index).__name__
         return SearchExplanation(hits, plan.first.stage, why, timings.stages, index)
-
-    def _plan(
-        self,
-        now: CollectionSnapshot,
-        k: Any,
-        stage: Any,
-        oversample: Any,
-        condition: Condition | None,
-        allow: Any,
-        first: Any,
-    ) -> _Plan:
-        """Check the arguments of a search, and return through which stages it goes, for which
-        rows.
-        """
-        settings = self._settings
-        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
-        if oversample is None:
-            oversample = settings.oversample
-        else:
-            oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
-        last = self._last_stage
-        if stage is not None:
-            last = settings.last_stage(stage, self._stages, self._encoder)
-        allowed = None
-        if allow is not None:
-            allowed = now.ids.row_ids(now.ids.check(allow, "allow"))
-            # strings that never came have no row id
-            allowed = allowed[allowed >= 0]
-        if condition is not None:
-            matching = _matching(now, condition)
-            allowed = matching if allowed is None else np.intersect1d(allowed, matching)
-        wanted = settings.first_stage(first, last, self._encoder, now.index)
-        n_allowed = None if allowed is None else len(allowed)
-        chosen = self._choose_first(wanted, last, now, k * oversample, n_allowed)
-        scorer = self._encoder.row_scorer
-        ranks_only = scorer is not None and scorer.ranks_only
-        steps = steps_to(last, self._stages, k, oversample, chosen.stage, ranks_only=ranks_only)
-        # a search by codes and exact distances alone prepares no estimates
-        if not any(step.stage in ("scan", "estimate") for step in steps):
-            scorer = None
-        return _Plan(Funnel(steps, scorer, settings.metric), allowed, chosen)
-
-    def _choose_first(
-        self,
-        wanted: str | None,
-        last: str,
-        now: CollectionSnapshot,
-        keep: int,
-        n_allowed: int | None,
-    ) -> FirstStage:
-        """Return the first stage of a search whose exact stage measures `keep` of the rows allowed,
-        all of them if `n_allowed` is None.
-        """
-        if last == "codes":
-            return FirstStage("codes", "codes are the last stage too")
-        if wanted is not None:
-            return FirstStage(wanted, "asked for")
-        scorer = self._encoder.row_scorer
-        if isinstance(now.index, CellIndex) and scorer is not None:
-            if any(isinstance(segment.tables, CellTables) for segment in now.coded.segments):
-                return FirstStage("estimate", _FEW_IN_CELLS)
-            return FirstStage("estimate", "there are too few rows for cells yet")
-        if scorer is not None and scorer.ranks_only and isinstance(now.index, FlatIndex):
-            n_rows = len(now) if n_allowed is None else min(len(now), n_allowed)
-            return choose_by_losses(n_rows, last, keep * CODES_PER_ESTIMATE)
-        if self._chooser is None or not isinstance(now.index, FlatIndex):
-            return FirstStage("codes", "there is no estimate of all rows in this collection")
-        return self._chooser.choose(now.coded, now, keep * CODES_PER_ESTIMATE, n_allowed)
 
     def rows_measured(self, k: int, oversample: int | None = None) -> int:
         """Return how many rows per query an exact stage measures: k · oversample after an
         estimate, ten times as many after codes or losses, which are rougher.
         """
-        oversample = self._settings.oversample if oversample is None else oversample
-        scorer = self._encoder.row_scorer
-        rough = scorer is None or scorer.ranks_only
-        return k * oversample * (CODES_PER_ESTIMATE if rough else 1)
+        return rows_measured(self._open_store.snapshot.epoch, k, oversample)
 
     def count(self, where: Any = None) -> int:
         """Return how many rows there are, or match `where`, which `search` describes."""
-        condition = self._condition(where)
+        condition = None if where is None else parse_filter(where)
         with self._open_store.reading() as now:
-            return len(now) if condition is None else len(_matching(now, condition))
+            return now.n_rows if condition is None else len(now.matching(condition))
 
     def __len__(self) -> int:
         return self.count()
@@ -626,7 +495,7 @@ class Collection(Closes):
         with self._open_store.reading() as now:
             if not now.ids.is_id(id):
                 return False
-            return bool(now.coded.present(now.ids.row_ids(now.ids.check([id])))[0])
+            return bool(now.present(now.ids.row_ids(now.ids.check([id])))[0])
 
     def verify(self) -> None:
         """Check everything that can be checked; raise CorruptFileError on the first flaw."""
@@ -635,6 +504,131 @@ class Collection(Closes):
             if isinstance(store, FolderStore):
                 store.verify(now)
             _verify(now)
+
+    def learn(self, vectors: Any) -> bool:
+        """Let the hasher of a stream learn from vectors, which are not added, and return whether
+        a new epoch has begun: that goes by the rule that the hasher was made with, `epochs=`.
+
+        Rows that are there keep their codes, and a search finds those of all epochs together; rows
+        to come are encoded by the newest epoch. What was learned lasts once this returns: in a
+        folder each call writes the model, so learn from many vectors at a time.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin
+        >>> X = np.random.default_rng(0).standard_normal((3000, 20)).astype(np.float32)
+        >>> stream = bitkin.ProjectionHash(16, projection="opast", epochs=1000).fit(X[:1000])
+        >>> notes = bitkin.Collection.create(None, stream)
+        >>> ids = notes.add(X[:1000])
+        >>> notes.learn(X[1000:])
+        True
+        >>> ids = notes.add(X[1000:])
+        >>> [epoch.n_rows for epoch in notes.epochs]
+        [2000, 1000]
+        >>> notes.search(X[[5, 2000]], k=1).ids.tolist()
+        [[5], [2000]]
+        >>> notes.reencode()
+        1000
+        """
+        learner = self._require_learner()
+        learner.learn(vectors)
+        with self._writer:
+            return self._follow(learner, learner.epoch_begun())
+
+    def drift(self) -> Drift:
+        """Return how far the model that learns has moved away from the one that encodes new rows;
+        see `ProjectionHash.drift`.
+        """
+        now = self._open_store.snapshot
+        return self._require_learner().hasher.drift(now.epoch.encoder.hasher)
+
+    def new_epoch(self) -> bool:
+        """Let the model as it has learned until now encode new rows, and return whether it differs
+        from the one that did.
+        """
+        learner = self._require_learner()
+        with self._writer:
+            return self._follow(learner, learner.begin_epoch())
+
+    @property
+    def epochs(self) -> list[EpochInfo]:
+        """The epochs that have rows, and the current one, which comes first."""
+        with self._open_store.reading() as now:
+            return [
+                EpochInfo(part.epoch.number, part.epoch.fingerprint, len(part.coded))
+                for part in now.parts
+            ]
+
+    def reencode(
+        self, *, batch_rows: int = _ROWS_MOVED_AT_ONCE, progress: Progress | None = None
+    ) -> int:
+        """Encode the rows of earlier epochs again, from their vectors as they are kept, and return
+        how many; after that all rows are of the current epoch.
+
+        It goes on `batch_rows` at a time, each a write of its own: searches go on, other writes
+        come in between, and what an interrupt leaves is done by the next call. `progress` is called
+        with the rows moved and all that there are to move.
+        """
+        batch_rows = whole_number(batch_rows, "batch_rows", low=1)
+        store = self._open_store
+        store.require_writable()
+        with store.reading() as now:
+            if now.older and self._settings.vectors is None:
+                raise InvalidInputError(
+                    "rows of earlier epochs must have vectors to be encoded again, but this "
+                    "collection has vectors=None. Make a new one from the vectors."
+                )
+        return reencode_rows(store, self._writer, batch_rows, progress)
+
+    def replace_hasher(
+        self,
+        hasher: Hasher,
+        *,
+        index: str | RowIndex | None = None,
+        batch_rows: int = _ROWS_MOVED_AT_ONCE,
+        progress: Progress | None = None,
+    ) -> int:
+        """Let another fitted hasher, of any kind and number of bits, make the codes from now on,
+        and encode all rows again as `reencode` does, while searches go on; return how many.
+
+        Where it is interrupted, rows of both hashers answer together, and `reencode` goes on.
+        `index` says how codes are searched from now on; None is as before.
+        """
+        batch_rows = whole_number(batch_rows, "batch_rows", low=1)
+        encoder = Encoder.from_hasher(hasher, self.metric, self._settings.query_bits)
+        learner = Learner.from_hasher(hasher)
+        store = self._open_store
+        store.require_writable()
+        with store.reading() as now:
+            require_rows_fit(now, encoder)
+        with self._writer:
+            store = self._open_store
+            store.begin_epoch(encoder, learner, index)
+        return self.reencode(batch_rows=batch_rows, progress=progress)
+
+    def _require_learner(self) -> Learner:
+        store = self._open_store
+        learner = store.learner
+        if learner is None:
+            hasher = store.snapshot.epoch.encoder.hasher
+            raise InvalidInputError(
+                f"hasher must follow a stream to learn, got {hasher!r}. Make the collection with "
+                "a fitted ProjectionHash(projection='opast') that is no snapshot, or give one to "
+                "replace_hasher."
+            )
+        return learner
+
+    def _follow(self, learner: Learner, begun: Hasher | None) -> bool:
+        """Keep what was learned, and let the model of an epoch that has begun encode new rows;
+        return whether there is one.
+        """
+        store = self._open_store
+        if begun is None or begun.fingerprint_ == store.snapshot.epoch.fingerprint:
+            store.keep_learner(learner)
+            return False
+        encoder = Encoder.from_hasher(begun, self.metric, self._settings.query_bits)
+        store.begin_epoch(encoder, learner)
+        return True
 
     def compact(self) -> None:
         """Give the space of removed rows, and the room for more, back; in a folder to the disk
@@ -673,11 +667,11 @@ class Collection(Closes):
         vectors = (
             "no vectors" if self._settings.vectors is None else f"{self._settings.vectors} vectors"
         )
-        spec = self._encoder.hasher.spec_
         now = self._store.snapshot
+        spec = now.coded.spec
         until = "" if now.later is None else f" up to {ROWS_FOR_CELLS:,} rows"
         return (
-            f"Collection({len(now):,} rows, {spec} codes, {vectors}, {self.metric}, "
+            f"Collection({now.n_rows:,} rows, {spec} codes, {vectors}, {self.metric}, "
             f"stage {self.stage!r}, {describe_index(now)}{until}, {now.nbytes:,} bytes)"
         )
 
@@ -698,55 +692,29 @@ class Collection(Closes):
             )
         return store
 
-    def _condition(self, where: Any) -> Condition | None:
-        """Return a checked filter."""
-        if where is None:
-            return None
-        if not isinstance(self._open_store, FolderStore):
-            raise InvalidInputError(f"where must be None: {_IN_MEMORY}")
-        return parse_filter(where)
-
-    def _encode_metadata(
-        self, metadata: Sequence[dict[str, Any]]
-    ) -> tuple[list[str | None], list[tuple[Any, ...]]]:
-        """Return what is stored of checked metadata: JSON of what is not declared, and the values
-        of declared fields.
-        """
-        texts: list[str | None] = []
-        values: list[tuple[Any, ...]] = []
-        for row, one in enumerate(metadata):
-            declared, rest = split_fields(one, self._settings.fields, row)
-            rest = {key: value for key, value in rest.items() if value is not None}
-            values.append(declared)
-            texts.append(encode_metadata(rest, row) if rest else None)
-        return texts, values
-
-    def _encode(self, vectors: Any, ids: Any) -> EncodedRows:
-        """Return what is to be kept of vectors; that the ids of theirs are in order is asked
-        first.
+    def _encode(self, vectors: Any, ids: Any) -> NewRows:
+        """Return what is to be kept of vectors, as rows of the current epoch without ids; that the
+        ids of theirs are in order is asked first.
         """
         require_order(ids)
         if isinstance(vectors, Codes):
             return self._accept_codes(vectors, None)
         now = self._open_store.snapshot
         accept = None if now.kept.vectors is None else now.kept.vectors.accept
-        return self._encoder.encode_rows(vectors, accept, are_first=len(now) == 0)
+        new = now.epoch.encoder.encode_rows(vectors, accept, are_first=now.n_rows == 0)
+        return NewRows(NO_ROW_IDS, *new, epoch=now.epoch)
 
-    def _accept_codes(self, codes: Any, corrections: Any) -> EncodedRows:
+    def _accept_codes(self, codes: Any, corrections: Any) -> NewRows:
+        epoch = self._open_store.snapshot.epoch
         keeps_vectors = self._settings.vectors is not None
-        return self._encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
+        new = epoch.encoder.accept_codes(codes, corrections, keeps_vectors=keeps_vectors)
+        return NewRows(NO_ROW_IDS, *new, epoch=epoch)
 
-    def _put(
-        self, new: EncodedRows, ids: Any, metadata: Any, *, replaces: bool
-    ) -> npt.NDArray[Any]:
-        in_folder = isinstance(self._open_store, FolderStore)
-        if metadata is not None and not in_folder:
-            raise InvalidInputError(f"metadata must be None: {_IN_MEMORY}")
-        texts: list[str | None] = []
-        fields: list[tuple[Any, ...]] = []
-        if in_folder and (metadata is not None or self._settings.fields):
+    def _put(self, new: NewRows, ids: Any, metadata: Any, *, replaces: bool) -> npt.NDArray[Any]:
+        fields = self._settings.fields
+        if metadata is not None or fields:
             given_metadata = check_metadata(metadata, len(new.codes))
-            texts, fields = self._encode_metadata(given_metadata)
+            new = new._replace(metadata=encode_documents(given_metadata, fields))
         # All that reads, checks and encodes comes before the lock: it may take long, fail, or run
         # code of the caller's.
         now = self._open_store.snapshot
@@ -756,23 +724,19 @@ class Collection(Closes):
         self._warn_of(new, given, now)
         with self._writer:
             store = self._open_store
+            store.require_writable()
             # the snapshot may be another one by now, so
             # whether ids are new is asked under the lock
             now = store.snapshot
             if given is None:
-                given = next_ids(len(new.codes), now.coded.next_id)
+                given = next_ids(len(new.codes), now.next_id)
             elif not replaces:
                 _require_absent_ids(now, given)
-            if isinstance(store, FolderStore):
-                now = store.current()
-                rows = NewRows(now.ids.register(given), *new, fields)
-                store.put(rows, replaces=replaces, metadata=texts)
-            else:
-                store.put(NewRows(now.ids.register(given), *new), replaces=replaces)
+            store.put(new._replace(row_ids=now.ids.register(given)), replaces=replaces)
         return given
 
     def _warn_of(
-        self, new: EncodedRows, given: npt.NDArray[Any] | None, now: CollectionSnapshot
+        self, new: NewRows, given: npt.NDArray[Any] | None, now: CollectionSnapshot
     ) -> None:
         """Warn of what rows to come will change, before anything is changed: a warning may be made
         an error.
@@ -787,8 +751,8 @@ class Collection(Closes):
                 "collection made with index='flat' at all rows. One made with index='cells' does "
                 "the same as this one, without a warning."
             )
-        if len(now):
-            warning = self._encoder.lengths_warning(now.lengths, new.lengths)
+        if now.n_rows:
+            warning = now.epoch.encoder.lengths_warning(now.lengths, new.lengths)
             if warning is not None:
                 warn_caller(warning)
 
@@ -796,39 +760,20 @@ class Collection(Closes):
         store = self._open_store
         if isinstance(store, FolderStore):
             return {"path": str(store.folder.absolute())}
-        rows = store.copied()
-        return {"encoder": self._encoder, "settings": self._settings, "rows": rows}
+        return {"store": copy.copy(store)}  # with rows of its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "path" in state:  # another process may read what this one writes
-            self.__init__(*open_folder(state["path"], read_only=True))  # type: ignore[misc]
+            self.__init__(open_folder(state["path"], read_only=True))  # type: ignore[misc]
             return
-        self.__init__(state["encoder"], state["settings"], MemoryStore(state["rows"]))  # type: ignore[misc]
-
-
-class _Plan(NamedTuple):
-    """What a search does."""
-
-    funnel: Funnel
-    allowed: Ids | None
-    first: FirstStage
-
-
-def _matching(now: CollectionSnapshot, condition: Condition) -> Ids:
-    """Return the row ids, ascending, of rows whose metadata matches."""
-    reading, fields = now.reading, now.kept.fields
-    if not isinstance(reading, ReadTransaction):
-        raise InvalidInputError(f"where must be None: {_IN_MEMORY}")
-    if fields is None:
-        return reading.find(condition)
-    found = fields.find(condition, now.kept.slots, reading.find)
-    return found[now.coded.present(found)]
+        self.__init__(state["store"])  # type: ignore[misc]
 
 
 def _verify(now: CollectionSnapshot) -> None:
     """Raise CorruptFileError on the first flaw of rows."""
-    verify_rows(now.coded)
-    row_ids = now.coded.ids()
+    for part in now.parts:
+        verify_rows(part.coded)
+    row_ids = now.row_ids()
     if not np.array_equal(now.ids.row_ids(now.ids.from_row_ids(row_ids)), row_ids):
         raise CorruptFileError(
             "the collection has rows whose ids belong to others. Build it again."
@@ -852,20 +797,10 @@ def _first_queries(queries: Any) -> Any:
     return queries if isinstance(queries, np.ndarray) else None
 
 
-def _checked_probes(probes: Any, now: CollectionSnapshot) -> int:
-    """Return a number of cells to look into, where there are cells, or will be."""
-    if not isinstance(now.index, CellIndex) and now.later is None:
-        raise InvalidInputError(
-            f"probes must be None in a collection without cells, got {shown(probes)}. Create it "
-            "with index='cells'."
-        )
-    return whole_number(probes, "probes", low=1, high=MOST_NEIGHBORS)
-
-
 def _require_present(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> Ids:
     """Return the row ids of checked ids, all of which must be there."""
     row_ids = snapshot.ids.row_ids(given)
-    there = snapshot.coded.present(row_ids)
+    there = snapshot.present(row_ids)
     if not there.all():
         raise UnknownIdError(
             f"ids must be in the collection; not there: {list_some_ids(given[~there])}."
@@ -875,7 +810,7 @@ def _require_present(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> I
 
 def _require_absent_ids(snapshot: CollectionSnapshot, given: npt.NDArray[Any]) -> None:
     """Raise where any of checked ids is there already."""
-    there = snapshot.coded.present(snapshot.ids.row_ids(given))
+    there = snapshot.present(snapshot.ids.row_ids(given))
     if there.any():
         raise DuplicateIdError(
             f"ids must be new, already in the collection: {list_some_ids(given[there])}. Use "

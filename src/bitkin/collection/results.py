@@ -52,8 +52,8 @@ class Hits:
     a row.
     """
     metadata: list[list[dict[str, Any] | None]] | None = None
-    """For every query a list of k dictionaries, None where there is no neighbour; None for a
-    collection in memory, which has no metadata.
+    """For every query a list of k dictionaries, None where there is no neighbour; None where no row
+    of the collection has any, in memory.
     """
 
     def __len__(self) -> int:
@@ -99,9 +99,9 @@ class Records(NamedTuple):
     not kept.
     """
     codes: Codes
-    """n rows."""
+    """n rows; where those are of several epochs, encoded again by the current hasher."""
     metadata: list[dict[str, Any]] | None = None
-    """n dictionaries; None for a collection in memory, which has no metadata."""
+    """n dictionaries; None where no row of the collection has any, in memory."""
 
     def __repr__(self) -> str:
         kept = "no vectors" if self.vectors is None else _short(self.vectors)
@@ -110,6 +110,16 @@ class Records(NamedTuple):
 
 def _short(vectors: Any) -> str:
     return f"{vectors.dtype} vectors {vectors.shape}"
+
+
+class EpochInfo(NamedTuple):
+    """What `Collection.epochs` says of one epoch."""
+
+    number: int
+    """0 for the hasher that the collection was made with."""
+    fingerprint: str
+    """Of the hasher."""
+    n_rows: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -78,11 +78,15 @@ def test_an_unknown_argument_is_a_type_error() -> None:
         bitkin.recommend(X, target=0.9)  # type: ignore[call-arg]
 
 
-def test_a_folder_is_refused_until_collections_live_on_disk(tmp_path: Path) -> None:
+def test_a_folder_is_built_whole_or_not_at_all(tmp_path: Path) -> None:
     found = bitkin.recommend(X, recall=0.2, k=3, methods="nystrom", bits=8)
-    with pytest.raises(BitkinError, match=r"path .*memory"):
-        found.build(X, tmp_path / "here")
+    with pytest.raises(BitkinError):
+        found.build(X * np.nan, tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
+    with found.build(X) as in_memory, found.build(X, tmp_path / "here") as in_folder:
+        assert in_folder.search(X[:9], 3).ids.tolist() == in_memory.search(X[:9], 3).ids.tolist()
+    with bitkin.Collection.open(tmp_path / "here") as again:
+        assert len(again) == len(X)
     with pytest.raises(InvalidInputError, match="6"):
         found.build(X[:, :5])
 

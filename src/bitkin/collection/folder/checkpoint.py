@@ -7,6 +7,7 @@ database is passed over, and everything is read from the database instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.collection.epoch import CollectionEpoch
 from bitkin.collection.ids import StoredStringIds
-from bitkin.collection.memory import CollectionSnapshot, KeptRows
 from bitkin.collection.metadata.field_columns import FieldColumns
-from bitkin.collection.metadata.slot_fields import SlotFields
+from bitkin.collection.metadata.row_metadata import RowMetadata
 from bitkin.collection.rows import Column, RowSlots
+from bitkin.collection.snapshot import NOTHING_KEPT, CollectionSnapshot
 from bitkin.errors import BitkinError, CorruptFileError
 from bitkin.hashers.lengths import Lengths
 from bitkin.index.rows import files
@@ -31,33 +33,46 @@ FILE = "checkpoint.bitkin"
 
 def write_checkpoint(path: Path, snapshot: CollectionSnapshot, database_id: str) -> None:
     """Write a snapshot, rows in order of row id."""
-    coded, kept = snapshot.coded, snapshot.kept
-    row_ids = coded.ids()
-    tensors: dict[str, npt.NDArray[Any] | TensorChunks] = dict(files.tensors_of(coded))
-    slots = kept.slots.lookup(row_ids)
+    kept, row_ids = snapshot.kept, snapshot.row_ids()
+    parts = [part for part in snapshot.parts if len(part)]
+    tensors: dict[str, npt.NDArray[Any] | TensorChunks] = {}
+    for part in parts:
+        prefix = _prefix(part.epoch.number)
+        tensors |= {prefix + name: one for name, one in files.tensors_of(part.coded).items()}
     if kept.corrections is not None:
-        tensors["corrections"] = kept.corrections.array[slots]
-    if kept.fields is not None:
-        arrays = kept.fields.columns.take(slots).arrays()
+        tensors["corrections"] = kept.corrections.array[kept.slots.lookup(row_ids)]
+    if kept.metadata is not None:
+        alone = kept.metadata.keep_only(row_ids, row_ids)
+        arrays = alone.columns.arrays()
         tensors |= {f"fields.{name}": array for name, array in arrays.items()}
     if isinstance(snapshot.ids, StoredStringIds):
         texts = [name.encode() for name in snapshot.ids.from_row_ids(row_ids)]
         tensors["names"] = np.frombuffer(b"".join(texts), dtype=np.uint8)
         tensors["name_ends"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
     parameters = {
-        **files.parameters_of(coded),
         "database": database_id,
         "version": snapshot.version,
         "lengths": list(snapshot.lengths),
+        "epochs": [
+            {
+                "number": part.epoch.number,
+                "fingerprint": part.epoch.fingerprint,
+                **files.parameters_of(part.coded),
+            }
+            for part in parts
+        ],
     }
-    write_file(path, _CLASS, parameters, coded.fingerprint, tensors)
+    write_file(path, _CLASS, parameters, snapshot.epoch.fingerprint, tensors)
 
 
 def read_checkpoint(
-    path: Path, empty: CollectionSnapshot, database_id: str
+    path: Path,
+    empty: CollectionSnapshot,
+    database_id: str,
+    epoch: Callable[[int], CollectionEpoch],
 ) -> CollectionSnapshot | None:
     """Return the snapshot of a checkpoint, mapped; None where there is none of this database that
-    can be used.
+    can be used. `epoch` returns one by its number.
     """
     if not path.exists():
         return None
@@ -66,50 +81,71 @@ def read_checkpoint(
         stored.verify()
         if stored.class_name != _CLASS or stored.parameter("database") != database_id:
             return None
-        return _snapshot_from(stored, empty)
-    except (BitkinError, OSError, ValueError, TypeError, KeyError):
+        return _snapshot_from(stored, empty, epoch)
+    except (BitkinError, OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # the database has everything
 
 
-def _snapshot_from(stored: StoredFile, empty: CollectionSnapshot) -> CollectionSnapshot:
+def _snapshot_from(
+    stored: StoredFile, empty: CollectionSnapshot, epoch: Callable[[int], CollectionEpoch]
+) -> CollectionSnapshot:
     version, lengths = stored.parameter("version"), Lengths(*stored.parameter("lengths"))
-    kept, ids = empty.kept, empty.ids
-    corrections: npt.NDArray[Any] | None = None
-    if kept.corrections is not None:
-        corrections = np.asarray(stored.tensor("corrections", np.float32, (None, 2)))
-    columns: FieldColumns | None = None
-    if kept.fields is not None:
-        columns = _fields_from(stored, kept.fields.columns)
-    texts, ends = None, None
-    if isinstance(ids, StoredStringIds):
-        texts = stored.tensor("names", np.uint8, (None,))
-        ends = stored.tensor("name_ends", np.int64, (None,))
-    coded = files.rows_from(stored)
-    if coded.fingerprint != empty.coded.fingerprint or coded.spec != empty.coded.spec:
-        raise CorruptFileError("the checkpoint is of another hasher.")
-    row_ids = coded.ids()
+    now = replace(empty, lengths=lengths, version=int(version))
+    older = []
+    for parameters in stored.parameter("epochs"):
+        of = epoch(parameters["number"])
+        part = stored.part(_prefix(of.number), "FlatIndex", parameters)
+        coded = files.rows_from(part)
+        if coded.fingerprint != of.fingerprint or coded.spec != of.index.spec:
+            raise CorruptFileError("the checkpoint is of another hasher.")
+        now = replace(now, kept=now.kept.ready_for(of))
+        if of.number == empty.epoch.number:
+            now = replace(now, coded=coded)
+        else:
+            rows = CollectionSnapshot.of_epoch(of, empty.ids, NOTHING_KEPT)
+            older.append(replace(rows, coded=coded))
+    older.sort(key=lambda part: -part.epoch.number)
+    now = replace(now, older=tuple(older))
+    return _with_kept(stored, now)
+
+
+def _with_kept(stored: StoredFile, now: CollectionSnapshot) -> CollectionSnapshot:
+    """Return a snapshot with what a checkpoint has of its rows beside codes."""
+    kept, ids, row_ids = now.kept, now.ids, now.row_ids()
     n = len(row_ids)
-    beside = [len(some) for some in (corrections, ends) if some is not None]
-    beside += [] if columns is None else [columns.n]
+    corrections, columns = kept.corrections, None
+    beside = []
+    if corrections is not None:
+        numbers = np.asarray(stored.tensor("corrections", np.float32, (None, 2)))
+        corrections = Column(numbers, len(numbers))
+        beside.append(len(numbers))
+    if kept.metadata is not None:
+        columns = _fields_from(stored, kept.metadata.columns)
+        beside.append(columns.n)
+    if isinstance(ids, StoredStringIds):
+        ends = stored.tensor("name_ends", np.int64, (None,))
+        beside.append(len(ends))
+        names = _names_from(stored.tensor("names", np.uint8, (None,)), ends)
+        ids = StoredStringIds(names, row_ids.tolist(), now.next_id)
     if any(length != n for length in beside):
         raise CorruptFileError("the checkpoint has more rows in one part than in another.")
-    if texts is not None and ends is not None:
-        ids = StoredStringIds(_names_from(texts, ends), row_ids.tolist(), coded.next_id)
     if kept.has_slots:
-        kept = KeptRows(
-            kept.vectors,
-            None if corrections is None else Column(corrections, n),
-            RowSlots().with_rows(row_ids, np.arange(n)),
-            n,
-            fields=None if columns is None else SlotFields(columns, Column(row_ids, n)),
-        )
-    return replace(empty, coded=coded, kept=kept, ids=ids, lengths=lengths, version=int(version))
+        slots = RowSlots().with_rows(row_ids, np.arange(n))
+        kept = replace(kept, corrections=corrections, slots=slots, n_slots=n)
+    if columns is not None:
+        kept = replace(kept, metadata=RowMetadata.from_columns(columns, row_ids))
+    return replace(now, kept=kept, ids=ids)
+
+
+def _prefix(number: int) -> str:
+    return f"epoch{number}."
 
 
 def _fields_from(stored: StoredFile, like: FieldColumns) -> FieldColumns:
-    arrays = {}
-    for name, empty in like.arrays().items():
-        arrays[name] = stored.tensor(f"fields.{name}", empty.dtype, (None,))
+    arrays = {
+        name: stored.tensor(f"fields.{name}", empty.dtype, (None,))
+        for name, empty in like.arrays().items()
+    }
     return FieldColumns.from_arrays(like.fields, arrays)
 
 

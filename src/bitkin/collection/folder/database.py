@@ -2,9 +2,9 @@
 
 One row of `rows` per vector holds its code, corrections, declared fields (columns f0, f1, … in the
 order of the settings) and other metadata as JSON; `vectors` holds the vector, apart, so that codes
-are read without it. `writes` is a log: which rows each write put or removed, by version. From it a
-reader of an older version, or a checkpoint, becomes current. Nothing that a user gave ever becomes
-SQL text.
+are read without it. `epochs` says which model made the codes of which rows. `writes` is a log:
+which rows each write put or removed, by version. From it a reader of an older version, or a
+checkpoint, becomes current. Nothing that a user gave ever becomes SQL text.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class StoredRow(NamedTuple):
 
     row_id: int
     name: str | None
+    epoch: int
     code: bytes | None
     """None where there was nothing to hash."""
     corrections: bytes | None
@@ -56,7 +57,6 @@ class RowLayout(NamedTuple):
     fields: dict[str, str]
     string_ids: bool
     vectors: str | None
-    n_features: int | None
 
     @property
     def columns(self) -> list[str]:
@@ -74,15 +74,19 @@ class RowLayout(NamedTuple):
         return f"""
             CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
             CREATE TABLE rows(
-                row_id INTEGER PRIMARY KEY, name TEXT, epoch INTEGER NOT NULL DEFAULT 0,
+                row_id INTEGER PRIMARY KEY, name TEXT, epoch INTEGER NOT NULL,
                 code BLOB, corrections BLOB,{fields} metadata TEXT);
             {unique}
             CREATE TABLE vectors(row_id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+            CREATE TABLE epochs(
+                number INTEGER PRIMARY KEY, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
+                way TEXT, way_file TEXT);
             CREATE TABLE writes(version INTEGER PRIMARY KEY, put BLOB, removed BLOB);
             CREATE TABLE state(
                 one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL,
-                n_rows INTEGER NOT NULL, next_id INTEGER NOT NULL, lengths TEXT NOT NULL);
-            INSERT INTO state VALUES(1, 0, 0, 0, '[0, 0.0, 0.0]');
+                n_rows INTEGER NOT NULL, next_id INTEGER NOT NULL, lengths TEXT NOT NULL,
+                epoch INTEGER NOT NULL);
+            INSERT INTO state VALUES(1, 0, 0, 0, '[0, 0.0, 0.0]', 0);
         """
 
 
@@ -94,6 +98,21 @@ class DatabaseState(NamedTuple):
     next_id: int
     lengths: str
     """JSON of the sums that `Lengths` holds."""
+    epoch: int
+    """The current one."""
+
+
+class StoredEpoch(NamedTuple):
+    """An epoch as the database keeps it."""
+
+    number: int
+    model: str
+    """Name of the file of its hasher, beside the database."""
+    fingerprint: str
+    way: str | None
+    """How its codes are searched, such as "auto"; None where an index was given."""
+    way_file: str | None
+    """Name of the file of that index."""
 
 
 @contextlib.contextmanager
@@ -282,7 +301,9 @@ def _connect(path: Path, mode: str, writes: bool, synchronous: str) -> sqlite3.C
     return connection
 
 
-def create_database(path: Path, layout: RowLayout, settings: dict[str, Any]) -> None:
+def create_database(
+    path: Path, layout: RowLayout, settings: dict[str, Any], epoch: StoredEpoch
+) -> None:
     """Write a database without rows. Raises FileAccessError."""
     with sqlite_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
@@ -296,6 +317,7 @@ def create_database(path: Path, layout: RowLayout, settings: dict[str, Any]) -> 
                 "INSERT INTO settings VALUES(?, ?)",
                 [(name, json.dumps(value)) for name, value in settings.items()],
             )
+            connection.execute("INSERT INTO epochs VALUES(?, ?, ?, ?, ?)", epoch)
         finally:
             connection.close()
 
@@ -323,6 +345,17 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise CorruptFileError(f"{path} has settings that cannot be read.") from None
 
 
+@contextlib.contextmanager
+def read_copy(path: Path, layout: RowLayout) -> Iterator[ReadTransaction]:
+    """Read a database that nobody else knows of yet."""
+    connection = connect(path, writes=False)
+    try:
+        with sqlite_errors(path):
+            yield ReadTransaction(connection, layout, path)
+    finally:
+        connection.close()
+
+
 class ReadTransaction:
     """Rows as of one moment."""
 
@@ -334,7 +367,7 @@ class ReadTransaction:
     def state(self) -> DatabaseState:
         """Return what the database says of all rows."""
         found = self.connection.execute(
-            "SELECT version, n_rows, next_id, lengths FROM state"
+            "SELECT version, n_rows, next_id, lengths, epoch FROM state"
         ).fetchone()
         if found is None:
             raise CorruptFileError(f"{self._path} has no state. Restore a backup.")
@@ -345,16 +378,16 @@ class ReadTransaction:
         (version,) = self.connection.execute("SELECT version FROM state").fetchone()
         return int(version)
 
-    def vectors(self, row_ids: Ids) -> Batch:
+    def vectors(self, row_ids: Ids, n_features: int) -> Batch:
         """Return the vectors of rows that are there, in that order."""
         layout = self._layout
-        if layout.vectors is None or layout.n_features is None:
+        if layout.vectors is None:
             raise InvalidInputError(
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
         blobs = [vector for (vector,) in self._by_row_ids("vectors", ["vector"], row_ids)]
         self._require_all(len(blobs), len(row_ids))
-        return vectors_from(layout.vectors, layout.n_features, blobs, str(self._path))
+        return vectors_from(layout.vectors, n_features, blobs, str(self._path))
 
     def metadata(self, row_ids: Ids) -> list[dict[str, Any]]:
         """Return the metadata of rows that are there, in that order; declared fields first."""
@@ -365,15 +398,32 @@ class ReadTransaction:
 
     def rows(self, row_ids: Ids | None = None) -> Iterator[StoredRow]:
         """Yield rows, all of them by ascending row id, or those of some row ids that are there."""
-        columns = ["row_id", "name", "code", "corrections", *self._layout.columns]
+        columns = ["row_id", "name", "epoch", "code", "corrections", *self._layout.columns]
         if row_ids is None:
             found: Iterable[tuple[Any, ...]] = self.connection.execute(
                 f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
             )
         else:
             found = self._by_row_ids("rows", columns, row_ids)
-        for row_id, name, code, corrections, *fields in found:
-            yield StoredRow(row_id, name, code, corrections, None, tuple(fields))
+        for row_id, name, epoch, code, corrections, *fields in found:
+            yield StoredRow(row_id, name, epoch, code, corrections, None, tuple(fields))
+
+    def epoch(self, number: int) -> StoredEpoch:
+        """Return one epoch."""
+        found = self.connection.execute(
+            "SELECT number, model, fingerprint, way, way_file FROM epochs WHERE number = ?",
+            (number,),
+        ).fetchone()
+        if found is None:
+            raise CorruptFileError(f"{self._path} has no epoch {number}. Restore a backup.")
+        return StoredEpoch(*found)
+
+    def epochs(self) -> list[StoredEpoch]:
+        """Return all epochs that rows may be of, in order."""
+        found = self.connection.execute(
+            "SELECT number, model, fingerprint, way, way_file FROM epochs ORDER BY number"
+        )
+        return [StoredEpoch(*one) for one in found]
 
     def find(self, condition: Condition | None) -> Ids:
         """Return the row ids, ascending, of rows whose undeclared metadata matches."""
@@ -441,11 +491,12 @@ class WriteTransaction(ReadTransaction):
 
     def put(self, rows: Iterable[StoredRow]) -> None:
         """Add rows without their vectors, or replace them."""
-        columns = ["row_id", "name", "code", "corrections", "metadata", *self._layout.columns]
+        columns = ["row_id", "name", "epoch", "code", "corrections", "metadata"]
+        columns += self._layout.columns
         places = ", ".join("?" * len(columns))
         self.connection.executemany(
             f"INSERT OR REPLACE INTO rows({', '.join(columns)}) VALUES({places})",
-            ((*row[:5], *row.fields) for row in rows),
+            ((*row[:6], *row.fields) for row in rows),
         )
 
     def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes | memoryview]) -> None:
@@ -462,13 +513,31 @@ class WriteTransaction(ReadTransaction):
                 f"DELETE FROM {table} WHERE row_id = ?", ((i,) for i in row_ids.tolist())
             )
 
-    def change_metadata(self, rows: Iterable[StoredRow]) -> None:
-        """Change metadata and declared fields of rows that are there."""
+    def change_metadata(self, rows: Iterable[tuple[int, str | None, tuple[Any, ...]]]) -> None:
+        """Change metadata and declared fields of rows that are there, given by row id."""
         columns = ["metadata", *self._layout.columns]
         changed = ", ".join(f"{column} = ?" for column in columns)
         self.connection.executemany(
             f"UPDATE rows SET {changed} WHERE row_id = ?",
-            ((row.metadata, *row.fields, row.row_id) for row in rows),
+            ((text, *fields, row_id) for row_id, text, fields in rows),
+        )
+
+    def change_codes(self, rows: Iterable[StoredRow]) -> None:
+        """Give rows that are there codes and corrections of another epoch."""
+        self.connection.executemany(
+            "UPDATE rows SET epoch = ?, code = ?, corrections = ? WHERE row_id = ?",
+            ((row.epoch, row.code, row.corrections, row.row_id) for row in rows),
+        )
+
+    def add_epoch(self, epoch: StoredEpoch) -> None:
+        """Add an epoch that rows may be of."""
+        self.connection.execute("INSERT INTO epochs VALUES(?, ?, ?, ?, ?)", epoch)
+
+    def forget_epochs(self, current: int) -> None:
+        """Drop epochs before the current one that no row is of."""
+        self.connection.execute(
+            "DELETE FROM epochs WHERE number < ? AND number NOT IN (SELECT epoch FROM rows)",
+            (current,),
         )
 
     def change_setting(self, name: str, value: Any) -> None:
@@ -488,7 +557,7 @@ class WriteTransaction(ReadTransaction):
             (state.version, put.astype("<i8").tobytes(), removed.astype("<i8").tobytes()),
         )
         self.connection.execute(
-            "UPDATE state SET version = ?, n_rows = ?, next_id = ?, lengths = ?", state
+            "UPDATE state SET version = ?, n_rows = ?, next_id = ?, lengths = ?, epoch = ?", state
         )
 
     def commit(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
+from bitkin.collection import changes
+from bitkin.collection.encoding import Encoder
+from bitkin.collection.epoch import CollectionEpoch
 from bitkin.collection.folder.blobs import blobs_of
 from bitkin.collection.folder.checkpoint import FILE as CHECKPOINT
 from bitkin.collection.folder.checkpoint import read_checkpoint, write_checkpoint
@@ -30,23 +33,33 @@ from bitkin.collection.folder.database import (
     ReadTransaction,
     StoredRow,
     WriteTransaction,
+    read_copy,
     sqlite_errors,
+)
+from bitkin.collection.folder.epochs import (
+    LEARNER,
+    file_names,
+    index_of,
+    load_epoch,
+    load_learner,
+    remove_unused,
+    save_epoch,
 )
 from bitkin.collection.folder.lock import FolderLock
 from bitkin.collection.ids import StoredStringIds
-from bitkin.collection.memory import (
-    CollectionSnapshot,
-    NewRows,
-    prepare_snapshot,
-    with_new_rows,
-    without_dead_rows,
-    without_rows,
-)
-from bitkin.collection.rows import Pieces
+from bitkin.collection.learning import Learner
+from bitkin.collection.metadata.documents import EncodedMetadata
+from bitkin.collection.metadata.row_metadata import RowMetadata
+from bitkin.collection.rows import Column, Pieces
+from bitkin.collection.settings import CollectionSettings
+from bitkin.collection.snapshot import CollectionSnapshot, KeptRows, NewRows
 from bitkin.collection.vectors import KeptVectors, Parts, StagedVectors
-from bitkin.errors import BitkinError, CorruptFileError
+from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
+from bitkin.index.base import RowIndex
+from bitkin.io.writer import sync_folder
 from bitkin.locks import ModelLock
+from bitkin.rescoring.estimate import Corrections
 
 _ROWS_BETWEEN_CHECKPOINTS = 200_000  # at least; more where there are more rows
 _FEWEST_FOR_CHECKPOINT = 2_000  # rows that are read from the log in a moment
@@ -103,8 +116,8 @@ class FolderStore:
     folder : Path
     database : Database
         Open; it is closed with the store.
-    empty : CollectionSnapshot
-        What a collection is without rows.
+    settings : CollectionSettings
+        What the collection was made with.
     database_id : str
         What a checkpoint of this database names.
     lock : FolderLock or None
@@ -122,13 +135,15 @@ class FolderStore:
         self,
         folder: Path,
         database: Database,
-        empty: CollectionSnapshot,
+        settings: CollectionSettings,
         database_id: str,
         lock: FolderLock | None,
     ) -> None:
         self.folder = folder
         self._database = database
-        self._empty = empty
+        self._settings = settings
+        self._epochs: dict[int, CollectionEpoch] = {}
+        self._learner: Learner | None = None
         self._database_id = database_id
         self._folder_lock = lock
         self._publishing = ModelLock()  # a snapshot takes the place of another one
@@ -142,9 +157,34 @@ class FolderStore:
         """The database of all rows."""
         return self._database
 
-    def current(self) -> CollectionSnapshot:
-        """Return the rows that a write is to change. For the writer alone."""
-        return self.snapshot
+    @property
+    def learner(self) -> Learner | None:
+        """What follows a stream; None where the hasher does not. For the writer alone."""
+        if self._learner is None:
+            self.require_writable()
+            with self._database.read() as reading:
+                if reading.setting("learns"):
+                    self._learner = load_learner(self.folder, reading.setting("followed"))
+        return self._learner
+
+    def require_writable(self) -> None:
+        """Raise where this process must not write."""
+        if not self._database.is_writer:
+            raise InvalidInputError(
+                "the collection is open for reading only in this process. Open it with "
+                "bitkin.Collection.open(path)."
+            )
+
+    def copy_database(
+        self, path: Path, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]:
+        """Write a copy of the database of one moment to a new file, and return the names of the
+        files that it needs beside it.
+        """
+        self._database.copy_to(path, progress)
+        with read_copy(path, self._database.layout) as reading:
+            names = file_names(reading.epochs())
+            return [*names, LEARNER] if reading.setting("learns") else names
 
     def verify(self, now: CollectionSnapshot) -> None:
         """Compare what is in memory with the database; raise CorruptFileError on the first
@@ -159,18 +199,16 @@ class FolderStore:
             raise CorruptFileError(f"{self._database.path} is damaged: {found}. Restore a backup.")
         n_rows = 0
         for some in _in_pieces(reading.rows()):
-            row_ids = np.array([row.row_id for row in some], dtype=np.int64)
             n_rows += len(some)
-            same = bool(now.coded.present(row_ids).all())
-            if not same or now.coded.codes(row_ids) != self._codes_of(some):
+            if not self._are_searched(now, some):
                 raise CorruptFileError(
                     f"{self._database.path} and what was made of it differ. Close the collection, "
                     f"delete its {CHECKPOINT} and open it again."
                 )
-        if n_rows != len(now) or n_rows != reading.state().n_rows:
+        if n_rows != now.n_rows or n_rows != reading.state().n_rows:
             raise CorruptFileError(
-                f"{self._database.path} has {n_rows:,} rows, {len(now):,} are searched. Close the "
-                f"collection, delete its {CHECKPOINT} and open it again."
+                f"{self._database.path} has {n_rows:,} rows, {now.n_rows:,} are searched. Close "
+                f"the collection, delete its {CHECKPOINT} and open it again."
             )
 
     @contextlib.contextmanager
@@ -203,9 +241,9 @@ class FolderStore:
             return None, reading  # it is about to be published
         return self._refresh(reading, version), reading
 
-    def put(self, rows: NewRows, *, replaces: bool, metadata: Sequence[str | None] = ()) -> None:
+    def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
-        be. All of it or nothing. `metadata` is JSON for every row, or nothing at all.
+        be. All of it or nothing.
         """
         with self._database.write() as writing:
             now = self.snapshot
@@ -215,41 +253,83 @@ class FolderStore:
                 again = Pieces()
                 again.append(corrections.astype(np.float32, copy=False))
                 rows = rows._replace(corrections=again)
-            writing.put(self._as_stored(rows, corrections, metadata, now))
+            names = None
+            if isinstance(now.ids, StoredStringIds):
+                names = now.ids.from_row_ids(rows.row_ids).tolist()
+            epoch = rows.epoch or now.epoch
+            writing.put(
+                _as_stored(epoch, rows.row_ids, rows.codes, corrections, names, rows.metadata)
+            )
             layout = self._database.layout
             if layout.vectors is not None and rows.vectors is not None:
                 writing.put_vectors(rows.row_ids, blobs_of(layout.vectors, rows.vectors))
-            new = with_new_rows(now.read_by(writing), rows, replaces=replaces)
+            new = changes.with_new_rows(now.read_by(writing), rows, replaces=replaces)
             self._commit(writing, now, new, rows.row_ids, _NONE)
 
-    def change_metadata(
-        self, row_ids: Ids, metadata: Sequence[str | None], fields: Sequence[tuple[Any, ...]]
-    ) -> None:
+    def change_metadata(self, row_ids: Ids, written: EncodedMetadata) -> None:
         """Change the metadata of rows that are there, each given once."""
         with self._database.write() as writing:
             now = self.snapshot
             writing.change_metadata(
-                StoredRow(row_id, None, None, None, text, values)
-                for row_id, text, values in zip(row_ids.tolist(), metadata, fields, strict=True)
+                zip(row_ids.tolist(), written.rest, written.fields, strict=True)
             )
-            new = now
-            if now.kept.fields is not None:
-                new = replace(now, kept=now.kept.with_changed_fields(row_ids, fields, now.coded))
-            self._commit(writing, now, new, row_ids, _NONE)
+            new = now.read_by(writing)
+            self._commit(writing, now, changes.with_metadata(new, row_ids, written), row_ids, _NONE)
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
         with self._database.write() as writing:
             now = self.snapshot
             writing.remove(row_ids)
-            new = without_rows(now.read_by(writing), row_ids)
+            new = changes.without_rows(now.read_by(writing), row_ids)
             self._commit(writing, now, new, _NONE, row_ids)
+
+    def begin_epoch(
+        self, encoder: Encoder, learner: Learner | None, index: str | RowIndex | None = None
+    ) -> None:
+        """Let another hasher encode new rows from now on, searched by the `index` given or as
+        before.
+        """
+        with self._database.write() as writing:
+            now = self.snapshot
+            known = writing.epochs()
+            if index is None:
+                index = index_of(self.folder, known[-1])
+            number = known[-1].number + 1
+            epoch = CollectionEpoch.begin(number, encoder, self._settings, index, grows=False)
+            self.keep_learner(learner)
+            writing.add_epoch(save_epoch(self.folder, epoch, index))
+            sync_folder(self.folder)
+            writing.change_setting("learns", learner is not None)
+            writing.change_setting("followed", None if learner is None else learner.followed)
+            new = changes.with_epoch(now.read_by(writing), epoch)
+            self._epochs[number] = epoch
+            self._commit(writing, now, new, _NONE, _NONE)
+
+    def move_rows(self, row_ids: Ids, codes: Codes, corrections: Corrections | None) -> None:
+        """Let rows that are there, each given once, be of the current epoch."""
+        with self._database.write() as writing:
+            now = self.snapshot
+            writing.change_codes(_as_stored(now.epoch, row_ids, codes, corrections))
+            new = changes.with_rows_moved(now.read_by(writing), row_ids, codes, corrections)
+            self._commit(writing, now, new, row_ids, _NONE)
+
+    def keep_learner(self, learner: Learner | None) -> None:
+        """Keep what follows a stream, as it is now."""
+        self.require_writable()
+        self._learner = learner
+        if learner is not None:
+            learner.hasher.save(self.folder / LEARNER)
 
     def compact(self) -> None:
         """Give the space of removed rows back, in memory and on disk."""
+        with self._database.write() as writing:
+            writing.forget_epochs(self.snapshot.epoch.number)
+            epochs, learns = writing.epochs(), bool(writing.setting("learns"))
+            writing.commit()
+        remove_unused(self.folder, epochs, learns=learns)
         with self._database.read() as reading:
-            now = self.snapshot.read_by(reading)
-            packed = without_dead_rows(replace(now, coded=now.index.compacted(now.coded)))
+            packed = changes.compacted(self.snapshot.read_by(reading))
         with self._publishing:
             self.snapshot = replace(packed, reading=None)
         self._database.vacuum()
@@ -287,69 +367,69 @@ class FolderStore:
         removed: Ids,
     ) -> None:
         """Prepare a snapshot, log the write, and make both last."""
-        new = prepare_snapshot(new)
+        new = changes.prepare_snapshot(new)
         new = replace(new, version=now.version + 1, reading=None)
-        next_id = new.coded.next_id
         lengths = json.dumps(list(new.lengths))
-        writing.log(DatabaseState(new.version, len(new), next_id, lengths), put, removed)
+        number = new.epoch.number
+        state = DatabaseState(new.version, new.n_rows, new.next_id, lengths, number)
+        writing.log(state, put, removed)
         with self._publishing:
             writing.commit()
             self.snapshot = new
         self._rows_logged += len(put) + len(removed)
-        if self._rows_logged > max(_ROWS_BETWEEN_CHECKPOINTS, len(new)):
+        if self._rows_logged > max(_ROWS_BETWEEN_CHECKPOINTS, new.n_rows):
             self.checkpoint()
-
-    def _as_stored(
-        self,
-        rows: NewRows,
-        corrections: Any,
-        metadata: Sequence[str | None],
-        now: CollectionSnapshot,
-    ) -> Iterator[StoredRow]:
-        """Yield rows as the database keeps them."""
-        codes = rows.codes
-        words = np.ascontiguousarray(codes.words, dtype="<u8").view(np.uint8).reshape(-1).data
-        width = codes.words[:1].nbytes if len(codes) else 0
-        empty = None if codes.empty is None else codes.empty.tolist()
-        names: Any = [None] * len(codes)
-        if isinstance(now.ids, StoredStringIds):
-            names = now.ids.from_row_ids(rows.row_ids).tolist()
-        beside = None
-        if corrections is not None:
-            beside = np.ascontiguousarray(corrections, dtype="<f4").view(np.uint8).reshape(-1, 8)
-        for i, row_id in enumerate(rows.row_ids.tolist()):
-            yield StoredRow(
-                row_id,
-                names[i],
-                None if empty is not None and empty[i] else words[i * width : (i + 1) * width],  # type: ignore[arg-type]
-                None if beside is None else beside[i].tobytes(),
-                metadata[i] if len(metadata) else None,
-                rows.fields[i] if len(rows.fields) else (),
-            )
 
     def _load(self, reading: ReadTransaction) -> CollectionSnapshot:
         """Return all rows as a transaction sees them: from the checkpoint and the log, or from the
         database alone.
         """
         state = reading.state()
-        found = read_checkpoint(self.folder / CHECKPOINT, self._empty, self._database_id)
+        empty = self._empty(self._epoch(reading, state.epoch))
+        found = read_checkpoint(
+            self.folder / CHECKPOINT,
+            empty,
+            self._database_id,
+            lambda number: self._epoch(reading, number),
+        )
         if found is not None and found.version <= state.version:
             current = self._catch_up(reading, found, state)
-            if current is not None and len(current) == state.n_rows:
+            if current is not None and current.n_rows == state.n_rows:
                 return current
         # everything, in pieces, so that Python objects of few rows exist at a time
-        now = self._empty
+        now = empty
         if isinstance(now.ids, StoredStringIds):
             now = replace(now, ids=StoredStringIds())
         for some in _in_pieces(reading.rows()):
-            now = self._with_stored(now, some)
-        if len(now) != state.n_rows:
+            now = self._with_stored(reading, now, some)
+        if now.n_rows != state.n_rows:
             raise CorruptFileError(
-                f"{self._database.path} has {len(now):,} rows, and says {state.n_rows:,}. Restore "
-                "a backup."
+                f"{self._database.path} has {now.n_rows:,} rows, and says {state.n_rows:,}. "
+                "Restore a backup."
             )
-        self._rows_logged = len(now)
+        self._rows_logged = now.n_rows
         return self._finished(reading, now, state)
+
+    def _empty(self, epoch: CollectionEpoch) -> CollectionSnapshot:
+        """Return what a collection is without rows."""
+        settings = self._settings
+        vectors = settings.new_vectors(epoch.encoder)
+        kept = KeptRows(
+            None if vectors is None else FolderVectors(vectors),
+            None if epoch.encoder.scorer is None else Column.empty(np.float32, 2),
+            metadata=(
+                RowMetadata.empty(settings.fields, has_texts=False) if settings.fields else None
+            ),
+        )
+        ids = StoredStringIds() if settings.ids == "str" else settings.new_ids()
+        return CollectionSnapshot.of_epoch(epoch, ids, kept)
+
+    def _epoch(self, reading: ReadTransaction, number: int) -> CollectionEpoch:
+        """Return an epoch of the database, read once."""
+        if number not in self._epochs:
+            stored = reading.epoch(number)
+            self._epochs[number] = load_epoch(self.folder, stored, self._settings)
+        return self._epochs[number]
 
     def _catch_up(
         self, reading: ReadTransaction, now: CollectionSnapshot, state: DatabaseState
@@ -361,10 +441,13 @@ class FolderStore:
         if writes is None:
             return None
         touched = np.unique(np.concatenate([_NONE, *(row_ids for _, row_ids in writes)]))
-        gone = touched[now.coded.present(touched)]
+        gone = touched[now.present(touched)]
         if len(gone):
-            now = without_rows(now, gone)
-        now = self._with_stored(now, list(reading.rows(touched)))
+            now = changes.without_rows(now, gone)
+        if now.epoch.number != state.epoch:
+            now = changes.with_epoch(now, self._epoch(reading, state.epoch))
+        for some in _in_pieces(reading.rows(touched)):
+            now = self._with_stored(reading, now, some)
         self._rows_logged += len(touched)
         return self._finished(reading, now, state)
 
@@ -374,14 +457,12 @@ class FolderStore:
         lengths = Lengths(*json.loads(state.lengths))
         coded = replace(now.coded, next_id=max(now.coded.next_id, state.next_id))
         now = replace(now, coded=coded, lengths=lengths, version=state.version)
-        return replace(prepare_snapshot(now.read_by(reading)), reading=None)
+        return replace(changes.prepare_snapshot(now.read_by(reading)), reading=None)
 
     def _with_stored(
-        self, now: CollectionSnapshot, stored: Sequence[StoredRow]
+        self, reading: ReadTransaction, now: CollectionSnapshot, stored: Sequence[StoredRow]
     ) -> CollectionSnapshot:
         """Return a snapshot with rows of the database, none of which it has."""
-        if not stored:
-            return now
         if isinstance(now.ids, StoredStringIds):
             for row in stored:
                 if row.name is None:
@@ -389,17 +470,39 @@ class FolderStore:
                         f"{self._database.path} has a row without its id. Restore a backup."
                     )
                 now.ids.enter(row.name, row.row_id)
-        corrections = None
-        if now.kept.corrections is not None:
-            corrections = Pieces()
-            corrections.append(self._joined((row.corrections for row in stored), "<f4", (2,)))
-        row_ids = np.array([row.row_id for row in stored], dtype=np.int64)
-        fields = [row.fields for row in stored] if now.kept.fields is not None else ()
-        rows = NewRows(row_ids, self._codes_of(stored), None, corrections, NO_LENGTHS, fields)
-        return with_new_rows(now, rows, replaces=False)
+        numbers = {row.epoch for row in stored}
+        for number in sorted(numbers):
+            some = stored if len(numbers) == 1 else [row for row in stored if row.epoch == number]
+            epoch = self._epoch(reading, number)
+            now = replace(now, kept=now.kept.ready_for(epoch))
+            corrections = None
+            if epoch.encoder.scorer is not None:
+                corrections = Pieces()
+                corrections.append(self._joined((row.corrections for row in some), "<f4", (2,)))
+            row_ids = np.array([row.row_id for row in some], dtype=np.int64)
+            metadata = None
+            if now.kept.metadata is not None:
+                metadata = EncodedMetadata([row.fields for row in some], [])
+            codes = self._codes_of(epoch, some)
+            rows = NewRows(row_ids, codes, None, corrections, NO_LENGTHS, metadata, epoch)
+            now = changes.with_new_rows(now, rows, replaces=False)
+        return now
 
-    def _codes_of(self, stored: Sequence[StoredRow]) -> Codes:
-        spec, fingerprint = self._empty.coded.spec, self._empty.coded.fingerprint
+    def _are_searched(self, now: CollectionSnapshot, stored: Sequence[StoredRow]) -> bool:
+        """Tell whether rows of the database are those that searches go over."""
+        parts = {part.epoch.number: part for part in now.parts}
+        for number in {row.epoch for row in stored}:
+            some = [row for row in stored if row.epoch == number]
+            row_ids = np.array([row.row_id for row in some], dtype=np.int64)
+            part = parts.get(number)
+            if part is None or not part.coded.present(row_ids).all():
+                return False
+            if part.coded.codes(row_ids) != self._codes_of(part.epoch, some):
+                return False
+        return True
+
+    def _codes_of(self, epoch: CollectionEpoch, stored: Sequence[StoredRow]) -> Codes:
+        spec, fingerprint = epoch.index.spec, epoch.fingerprint
         shape = spec.bits_per_symbol, spec.plane_words
         nothing = bytes(8 * spec.bits_per_symbol * spec.plane_words)
         empty = np.array([row.code is None for row in stored], dtype=bool)
@@ -433,6 +536,33 @@ class FolderStore:
             with self._publishing:
                 self.snapshot = current
             return current
+
+
+def _as_stored(
+    epoch: CollectionEpoch,
+    row_ids: Ids,
+    codes: Codes,
+    corrections: Corrections | None,
+    names: Sequence[str] | None = None,
+    metadata: EncodedMetadata | None = None,
+) -> Iterator[StoredRow]:
+    """Yield rows as the database keeps them."""
+    words = np.ascontiguousarray(codes.words, dtype="<u8").view(np.uint8).reshape(-1).data
+    width = codes.words[:1].nbytes if len(codes) else 0
+    empty = None if codes.empty is None else codes.empty.tolist()
+    beside = None
+    if corrections is not None:
+        beside = np.ascontiguousarray(corrections, dtype="<f4").view(np.uint8).reshape(-1, 8)
+    for i, row_id in enumerate(row_ids.tolist()):
+        yield StoredRow(
+            row_id,
+            None if names is None else names[i],
+            epoch.number,
+            None if empty is not None and empty[i] else words[i * width : (i + 1) * width],  # type: ignore[arg-type]
+            None if beside is None else beside[i].tobytes(),
+            None if metadata is None else metadata.rest[i],
+            () if metadata is None else tuple(metadata.fields[i]),
+        )
 
 
 def _in_pieces(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,29 @@ _MOST_BYTES = 1 << 24  # of a row's JSON
 _MOST_LEVELS = 64  # of dictionaries and lists, the row itself included
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ALWAYS_PLAIN = frozenset({str, bool, type(None)})
+
+
+class EncodedMetadata(NamedTuple):
+    """Metadata of rows as it is kept."""
+
+    fields: Sequence[tuple[Any, ...]]
+    """Values of declared fields, in order, None where missing."""
+    rest: Sequence[str | None]
+    """JSON of what is not declared."""
+
+
+def encode_documents(rows: Sequence[dict[str, Any]], fields: dict[str, str]) -> EncodedMetadata:
+    """Return checked dictionaries as they are kept; raise for what cannot be kept exactly. A key
+    with None is left out.
+    """
+    texts: list[str | None] = []
+    values: list[tuple[Any, ...]] = []
+    for row, one in enumerate(rows):
+        declared, rest = split_fields(one, fields, row)
+        rest = {key: value for key, value in rest.items() if value is not None}
+        values.append(declared)
+        texts.append(encode_metadata(rest, row) if rest else None)
+    return EncodedMetadata(values, texts)
 
 
 def check_metadata(metadata: Any, n_rows: int, name: str = "metadata") -> list[dict[str, Any]]:

@@ -53,6 +53,9 @@ class _FieldColumn(Protocol):
     def take(self, slots: Ids) -> Self:
         """Return the values of some slots alone, in that order."""
 
+    def values_in(self, slots: Ids) -> list[Any]:
+        """Return the values of some slots as Python has them, None where there is none."""
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` takes, as views where that is possible."""
 
@@ -92,6 +95,12 @@ class _Ints:
     def take(self, slots: Ids) -> _Ints:
         """Return the values of some slots alone, in that order."""
         return _Ints(_taken(self.values, slots), _taken(self.there, slots))
+
+    def values_in(self, slots: Ids) -> list[Any]:
+        """Return the values of some slots as Python has them, None where there is none."""
+        flags = self.there.rows[slots].tolist()
+        pairs = zip(self.values.rows[slots].tolist(), flags, strict=True)
+        return [number if is_there else None for number, is_there in pairs]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` takes."""
@@ -149,6 +158,10 @@ class _Floats:
         """Return the values of some slots alone, in that order."""
         return _Floats(_taken(self.values, slots))
 
+    def values_in(self, slots: Ids) -> list[Any]:
+        """Return the values of some slots as Python has them, None where there is none."""
+        return [None if number != number else number for number in self.values.rows[slots].tolist()]
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` takes."""
         return {"values": self.values.rows}
@@ -200,6 +213,10 @@ class _Bools:
     def take(self, slots: Ids) -> _Bools:
         """Return the values of some slots alone, in that order."""
         return _Bools(_taken(self.codes, slots))
+
+    def values_in(self, slots: Ids) -> list[Any]:
+        """Return the values of some slots as Python has them, None where there is none."""
+        return [None if code < 0 else bool(code) for code in self.codes.rows[slots].tolist()]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` takes."""
@@ -295,6 +312,11 @@ class _Texts:
         new_codes = np.full(self.n_texts + 1, -1, dtype=np.int32)
         new_codes[used] = np.arange(len(used), dtype=np.int32)
         return _Texts(_whole(new_codes[codes]), table, len(used))
+
+    def values_in(self, slots: Ids) -> list[Any]:
+        """Return the values of some slots as Python has them, None where there is none."""
+        texts = self.table.texts
+        return [None if code < 0 else texts[code] for code in self.codes.rows[slots].tolist()]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` takes: codes, the strings as UTF-8 and where each begins."""
@@ -408,6 +430,15 @@ class FieldColumns:
         """Return some slots alone, in that order, without room for more."""
         columns = tuple(column.take(slots) for column in self.columns)
         return FieldColumns(self.fields, columns, len(slots))
+
+    def documents(self, slots: Ids) -> list[dict[str, Any]]:
+        """Return what some slots have, one dictionary each; what is missing is left out."""
+        found: list[dict[str, Any]] = [{} for _ in range(len(slots))]
+        for name, column in zip(self.fields, self.columns, strict=True):
+            for one, value in zip(found, column.values_in(slots), strict=True):
+                if value is not None:
+                    one[name] = value
+        return found
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays, by names such as "0.codes": the place of the field,

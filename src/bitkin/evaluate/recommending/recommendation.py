@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -153,12 +154,19 @@ class Recommendation:
         X : array, SciPy sparse matrix, data frame, path, list of paths or VectorSource
             The rows; ids are their numbers. For ids of your own make the collection yourself:
             `Collection.create(None, r.hasher, ids="str", **r.settings)`.
-        path : None
-            In memory. Collections in folders are not in this version yet.
+        path : str, path or None, default None
+            A folder that is not there yet, in which the collection lasts; vectors stay on its disk,
+            so that it holds less memory than was promised. None keeps it in memory.
         """
         collection = Collection.create(path, self.hasher, **self.settings)
-        collection.add(X)
-        collection.compact()
+        try:
+            collection.add(X)
+            collection.compact()
+        except BaseException:
+            collection.close()
+            if path is not None:
+                shutil.rmtree(path, ignore_errors=True)
+            raise
         return collection
 
     @cached_property

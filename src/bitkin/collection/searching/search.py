@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bitkin.arrays import Batch, Ids
 from bitkin.codes import Codes
-from bitkin.collection.cell_lane import Asked
-from bitkin.collection.cells import CellRows, Wanted, probes_for, rows_by_residuals, rows_in_cells
 from bitkin.collection.encoding import Encoder
-from bitkin.collection.lane import Lane
-from bitkin.collection.memory import CollectionSnapshot
 from bitkin.collection.results import Hits
+from bitkin.collection.searching.cell_lane import Asked
+from bitkin.collection.searching.cells import (
+    CellRows,
+    Wanted,
+    probes_for,
+    rows_by_residuals,
+    rows_in_cells,
+)
+from bitkin.collection.searching.lane import Lane
+from bitkin.collection.snapshot import CollectionSnapshot
 from bitkin.errors import InvalidInputError
 from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors.rows import lone_as_row
@@ -27,50 +33,50 @@ from bitkin.sets.members import is_matrix
 from bitkin.timings import Timings
 
 
-def find_nearest(
-    snapshot: CollectionSnapshot,
-    encoder: Encoder,
-    funnel: Funnel,
-    queries: Any,
-    allow: Ids | None,
-    timings: Timings | None = None,
-    lane: Lane | None = None,
-    probes: int | None = None,
-) -> Hits:
-    """Return the nearest rows of every query, k columns always; those of a lone one by the `lane`,
-    where that leads, and where rows are in cells, those of `probes` cells, or of as many as the
-    index says.
+class SearchPart(NamedTuple):
+    """What a search does with the rows of one epoch."""
+
+    rows: CollectionSnapshot
+    funnel: Funnel
+
+    @property
+    def encoder(self) -> Encoder:
+        """What encodes queries as these rows were."""
+        return self.rows.epoch.encoder
+
+
+class SearchOptions(NamedTuple):
+    """What a search may look at, and what it notes."""
+
+    allow: Ids | None = None
+    """Row ids that may be returned; None is all."""
+    probes: int | None = None
+    """Cells to look into; None is as many as the index says."""
+    timings: Timings | None = None
+    """Where to note what every stage did."""
+
+
+def find_nearest(part: SearchPart, queries: Any, options: SearchOptions) -> Neighbors:
+    """Return the nearest rows of every query, k columns always; those of a lone one by the fast
+    lane, where that leads.
     """
-    last = funnel.steps[-1]
+    snapshot, funnel = part
+    encoder, last = part.encoder, funnel.steps[-1]
     ready = isinstance(queries, Codes)
     if not ready and (not encoder.takes_sets or is_matrix(queries)):
         rows = encoder.hasher.open_rows(lone_as_row(queries), "queries")
         # an iterator does not say how many queries it has, so it is checked for one here, and by
         # `join_parts` for all
         require_fitting(rows.n_rows or 1, last.keep, BYTES_PER_HIT[last.stage])
-        if rows.n_rows == 1 and allow is None and timings is None:
-            lone = _lone(snapshot, lane, funnel, rows.rows, probes)
+        if rows.n_rows == 1 and options.allow is None and options.timings is None:
+            lone = _lone(snapshot, funnel, rows.rows, options.probes)
             if lone is not None:
                 if lone.distances[0, 0] == 1.0:  # as everything is from zeros under cosine
                     warn_of_zero_queries(rows.rows, lone, funnel.metric)
-                return _as_hits(snapshot, join_parts([lone], last, snapshot.coded.spec))
+                return join_parts([lone], last, snapshot.coded.spec)
         parts = []
         for first, batch in rows.batches(funnel.queries_at_once(len(snapshot))):
-            encode = partial(encoder.encode_queries, batch, rows.name, first)
-            source = rows.name, first
-            inside = _in_cells(snapshot, encode, funnel, batch, source, allow, timings, probes)
-            if inside is not None:
-                warn_of_zero_queries(batch, inside, funnel.metric, first)
-                parts.append(inside)
-                continue
-            since = time.perf_counter()
-            codes, prepared = encode(prepare=funnel.scorer is not None)
-            if timings is not None:
-                timings.add("encode", since, len(codes), len(codes))
-            looked_at = _rows_for(snapshot, batch, codes, allow, timings, probes, Wanted.by(funnel))
-            found = funnel.nearest(
-                looked_at, batch, codes, allow, prepared=prepared, timings=timings
-            )
+            found = nearest_of_batch(part, batch, (rows.name, first), options)
             warn_of_zero_queries(batch, found, funnel.metric, first)
             parts.append(found)
     # sets and codes have no vectors to measure or to estimate with
@@ -82,21 +88,42 @@ def find_nearest(
     else:
         codes = encoder.require_own(queries, "queries") if ready else encoder.hasher.encode(queries)
         require_fitting(len(codes), last.keep, BYTES_PER_HIT[last.stage])
-        looked_at = _rows_for(snapshot, None, codes, allow, timings, probes, Wanted.by(funnel))
-        parts = [funnel.nearest(looked_at, None, codes, allow, timings=timings)]
-    return _as_hits(snapshot, join_parts(parts, last, snapshot.coded.spec))
+        looked_at = _rows_for(part, None, codes, options)
+        parts = [funnel.nearest(looked_at, None, codes, options.allow, timings=options.timings)]
+    return join_parts(parts, last, snapshot.coded.spec)
 
 
-def _as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
+def nearest_of_batch(
+    part: SearchPart, batch: Batch, source: tuple[str, int], options: SearchOptions
+) -> Neighbors:
+    """Return the nearest rows of a batch of queries; `source` is the name of all of them, and the
+    number of the first of these.
+    """
+    funnel, timings = part.funnel, options.timings
+    encode = partial(part.encoder.encode_queries, batch, *source)
+    inside = _in_cells(part, encode, batch, source, options)
+    if inside is not None:
+        return inside
+    since = time.perf_counter()
+    codes, prepared = encode(prepare=funnel.scorer is not None)
+    if timings is not None:
+        timings.add("encode", since, len(codes), len(codes))
+    looked_at = _rows_for(part, batch, codes, options)
+    return funnel.nearest(
+        looked_at, batch, codes, options.allow, prepared=prepared, timings=timings
+    )
+
+
+def as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
     """Return neighbours under the ids that a caller knows, with their metadata."""
     ids = snapshot.ids.from_row_ids(found.ids)
-    if snapshot.reading is None:
+    if not snapshot.has_metadata:
         return Hits(ids, found.distances)
     # every row is read once, however many queries found it
     wanted, places = np.unique(found.ids, return_inverse=True)
     padded = int(len(wanted) > 0 and wanted[0] < 0)
     known: list[dict[str, Any] | None] = [None] * padded
-    known += snapshot.reading.metadata(wanted[padded:])
+    known += snapshot.metadata(wanted[padded:]) or []
     flat = [known[place] for place in places.reshape(-1).tolist()]
     k = found.ids.shape[1]
     metadata = [flat[i * k : (i + 1) * k] for i in range(len(found.ids))]
@@ -104,11 +131,12 @@ def _as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
 
 
 def _lone(
-    snapshot: CollectionSnapshot, lane: Lane | None, funnel: Funnel, query: Any, probes: int | None
+    snapshot: CollectionSnapshot, funnel: Funnel, query: Any, probes: int | None
 ) -> Neighbors | None:
     """Return the nearest rows of a lone query by a fast lane, None where none leads."""
     if snapshot.cell_lane is not None:
         return _through_cell_lane(snapshot, funnel, query, None, probes)
+    lane = snapshot.epoch.lane
     return None if lane is None else _through_lane(snapshot, lane, funnel, query)
 
 
@@ -132,18 +160,17 @@ def _through_lane(
 
 
 def _in_cells(
-    snapshot: CollectionSnapshot,
+    part: SearchPart,
     encode: Callable[..., tuple[Codes, Any]],
-    funnel: Funnel,
     batch: Batch,
     source: tuple[str, int],
-    allow: Ids | None,
-    timings: Timings | None,
-    probes: int | None,
+    options: SearchOptions,
 ) -> Neighbors | None:
     """Return the nearest rows of queries in cells where rows are coded by what is left of them;
     None where they are not, and where a query is not finite.
     """
+    snapshot, funnel = part
+    allow, probes, timings = options
     scorer = snapshot.estimates
     if scorer is None or funnel.steps[0].stage != "scan":
         return None
@@ -200,19 +227,14 @@ def _note_cells(timings: Timings, since: float, rows: CellRows, n_queries: int) 
 
 
 def _rows_for(
-    snapshot: CollectionSnapshot,
-    batch: Batch,
-    codes: Codes,
-    allow: Ids | None,
-    timings: Timings | None,
-    probes: int | None,
-    wanted: Wanted,
+    part: SearchPart, batch: Batch, codes: Codes, options: SearchOptions
 ) -> CollectionSnapshot | CellRows:
     """Return the rows that a batch of queries looks at: all, or those in cells."""
     since = time.perf_counter()
-    rows = rows_in_cells(snapshot, batch, codes, allow, probes, wanted)
+    wanted = Wanted.by(part.funnel)
+    rows = rows_in_cells(part.rows, batch, codes, options.allow, options.probes, wanted)
     if rows is None:
-        return snapshot
-    if timings is not None:
-        _note_cells(timings, since, rows, len(codes))
+        return part.rows
+    if options.timings is not None:
+        _note_cells(options.timings, since, rows, len(codes))
     return rows

@@ -41,7 +41,7 @@ from bitkin.rescoring.funnel import Funnel
 from bitkin.rescoring.row_scorer import EstimateScorer
 
 if TYPE_CHECKING:
-    from bitkin.collection.memory import CollectionSnapshot
+    from bitkin.collection.snapshot import CollectionSnapshot
 
 _SAMPLE_BYTES = 1 << 28
 _FEWEST_PROBES, _USUAL_NEIGHBORS = 4, 10  # where cells say how many hold the nearest ten
