@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 
 from bitkin import Collection
+from bitkin.collection.folder import forks
+from bitkin.collection.folder.opening import copy_folder
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
 from tests.collection.killed import POOL, Row, Rows, new_folder, require_rows
 
@@ -143,6 +146,121 @@ def test_a_fork_while_other_threads_write_leaves_a_child_that_reads(folder: Path
 def _require_whole_calls(collection: Collection) -> None:
     assert collection.count() % 50 == 0
     collection.search(POOL[:1], 3)
+
+
+def test_a_fork_waits_for_no_thread_that_waits_for_it(
+    folder: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forks, "_SECONDS_TO_WAIT", 0.5)
+    began, fork_over = threading.Event(), threading.Event()
+    with Collection.open(folder) as collection:
+
+        def block(done: int, total: int) -> None:
+            began.set()
+            fork_over.wait(30)
+
+        store: Any = collection._store
+        aside = folder.with_name("copy")
+        thread = threading.Thread(target=copy_folder, args=(store, aside, block))
+        thread.start()
+        assert began.wait(30)
+        try:
+            before = time.monotonic()
+            in_child(lambda: None)
+            assert time.monotonic() - before < 10
+        finally:
+            fork_over.set()
+            thread.join()
+        require_rows(collection, rows)
+        in_child(lambda: require_rows(collection, rows))
+    with Collection.open(aside) as collection:
+        require_rows(collection, rows)
+
+
+def test_a_fork_by_whoever_reads_the_database_leaves_both_sides_reading(
+    folder: Path, rows: Rows
+) -> None:
+    with Collection.open(folder) as collection:
+
+        def fork(done: int, total: int) -> None:
+            in_child(lambda: require_rows(collection, rows))
+            require_rows(collection, rows)
+
+        store: Any = collection._store
+        copy_folder(store, folder.with_name("copy"), fork)
+        require_rows(collection, rows)
+
+
+def test_a_child_sees_what_others_write_once_its_parent_has_closed_the_folder(
+    folder: Path, rows: Rows
+) -> None:
+    to_child, from_parent = os.pipe()
+    collection = Collection.open(folder)
+    require_rows(collection, rows)
+
+    def wait_and_read() -> None:
+        require_rows(collection, rows)
+        while some := os.read(to_child, 1):
+            first = 10_000 * int(some)
+            for i in range(500):
+                rows[first + i] = Row(i, {"year": 1900 + i % 30, "note": f"{i}"})
+            require_rows(collection, rows)
+            os.write(answer, b".")
+
+    from_child, answer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(from_parent)
+        signal.alarm(60)
+        try:
+            wait_and_read()
+        except BaseException:  # noqa: BLE001  # told to the parent
+            os.write(answer, traceback.format_exc()[-4000:].encode())
+        finally:
+            os._exit(0)
+    os.close(to_child)
+    os.close(answer)
+    collection.close()
+    code = (
+        "import sys, bitkin, numpy as np; from tests.collection.killed import POOL; "
+        "c = bitkin.Collection.open(sys.argv[1]); first = 10_000 * int(sys.argv[2]); "
+        "c.add(POOL[:500], ids=np.arange(first, first + 500), "
+        "metadata=[{'year': 1900 + i % 30, 'note': str(i)} for i in range(500)]); "
+        "c.compact(); c.close()"
+    )
+    try:
+        for number in (1, 2, 3):
+            subprocess.run([sys.executable, "-c", code, str(folder), str(number)], check=True)
+            os.write(from_parent, str(number).encode())
+            said = os.read(from_child, 5000)
+            assert said == b".", said.decode()
+    finally:
+        os.close(from_parent)
+        os.close(from_child)
+        os.waitpid(child, 0)
+
+
+def test_a_child_writes_once_its_parent_has_closed_the_folder(folder: Path, rows: Rows) -> None:
+    go, told = os.pipe()
+    collection = Collection.open(folder)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        ended = 1
+        try:
+            os.read(go, 1)
+            with Collection.open(folder) as mine:
+                add(mine, rows, 7000, 7)
+            ended = 0
+        finally:
+            os._exit(ended)
+    collection.close()
+    os.write(told, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(go)
+    os.close(told)
+    with Collection.open(folder) as collection:
+        assert len(collection) == len(rows) + 7
 
 
 def test_a_full_disk_is_an_error_that_loses_nothing(folder: Path, rows: Rows) -> None:

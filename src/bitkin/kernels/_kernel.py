@@ -19,6 +19,7 @@ from bitkin import interrupts
 with interrupts.sealed:
     import numba
     from numba.core import event
+    from numba.core.compiler_lock import global_compiler_lock
     from numba.core.cpu import CPUTargetOptions
     from numba.core.types import unliteral
 
@@ -213,3 +214,11 @@ def _shield(dispatcher: Any) -> None:
 
 if not JIT_DISABLED:
     event.register("numba:compile", _FirstCompilation())
+    # A fork waits until no other thread compiles or loads a kernel: nobody would ever give its lock
+    # back in the child.
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=global_compiler_lock.acquire,
+            after_in_parent=global_compiler_lock.release,
+            after_in_child=global_compiler_lock.release,
+        )

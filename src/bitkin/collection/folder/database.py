@@ -12,10 +12,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import os
 import sqlite3
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +22,7 @@ import numpy as np
 
 from bitkin.arrays import Batch, Ids
 from bitkin.collection.folder.blobs import vectors_from
+from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.collection.metadata.documents import decode_metadata
 from bitkin.collection.metadata.filters import Condition, to_sql
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
@@ -35,6 +34,7 @@ _PAGE_BYTES = 8192
 _CACHE_KIB = 8192
 _LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB
 _SECONDS_TO_WAIT = 30.0  # for SQLite's own locks, which are held for moments
+_SECONDS_FOR_FORK = 1.0  # to wait for our own lock of the pool, which is held for moments too
 _ROWS_AT_ONCE = 20_000
 
 
@@ -117,9 +117,10 @@ class StoredEpoch(NamedTuple):
 
 @contextlib.contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into errors of ours."""
+    """Turn what SQLite raises into errors of ours; no fork comes within the block."""
     try:
-        yield
+        with in_sqlite:
+            yield
     except sqlite3.DatabaseError as error:
         text = str(error)
         if isinstance(error, sqlite3.OperationalError):
@@ -146,7 +147,7 @@ class Database(contextlib.AbstractContextManager["Database"]):
         self._lock = threading.Lock()
         self._closed = False
         self._writer: sqlite3.Connection | None = self._connect() if writes else None
-        _all_databases.add(self)
+        register_forkable(self)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -158,31 +159,26 @@ class Database(contextlib.AbstractContextManager["Database"]):
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""
-        with self._lock:
+        with in_sqlite, self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-            for connection in idle:
-                connection.close()
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            self._close_idle()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """Give a transaction that is committed by its `commit`, and undone otherwise."""
-        if not self.is_writer or self._writer is None:
+        if not self.is_writer:
             raise InvalidInputError(
                 "the collection is open for reading only in this process. Open it with "
                 "bitkin.Collection.open(path)."
             )
         with sqlite_errors(self.path):
-            self._writer.execute("BEGIN IMMEDIATE")
-            transaction = WriteTransaction(self._writer, self.layout, self.path)
+            writer = self._open_writer()
+            writer.execute("BEGIN IMMEDIATE")
             try:
-                yield transaction
+                yield WriteTransaction(writer, self.layout, self.path)
             finally:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def read(self) -> Iterator[ReadTransaction]:
@@ -197,11 +193,12 @@ class Database(contextlib.AbstractContextManager["Database"]):
 
     def vacuum(self) -> None:
         """Give the space of removed rows back to the disk."""
-        if self._writer is None:
+        if not self.is_writer:
             return
         with sqlite_errors(self.path):
-            self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            writer = self._open_writer()
+            writer.execute("VACUUM")
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def copy_to(self, path: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Write a copy of one moment to a new file, whatever is written meanwhile."""
@@ -218,6 +215,14 @@ class Database(contextlib.AbstractContextManager["Database"]):
                 copy.execute("PRAGMA journal_mode=WAL")
             finally:
                 copy.close()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        """Return the connection that writes; a fork closes it."""
+        if self._closed:
+            raise InvalidInputError("the collection is closed. Open it again.")
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -236,18 +241,35 @@ class Database(contextlib.AbstractContextManager["Database"]):
                 return
         connection.close()
 
-    def abandon(self) -> None:
-        """Let go of connections in a forked child, which must neither use nor close them."""
+    def before_fork(self) -> None:
+        """Close all connections that are not in use: those of the next call are opened anew, on
+        either side of the fork.
+        """
+        if self._lock.acquire(timeout=_SECONDS_FOR_FORK):
+            try:
+                self._close_idle()
+            finally:
+                self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Write no more, and let go of connections in use, which a child must neither use nor
+        close.
+        """
         for connection in [*self._idle, *([self._writer] if self._writer else [])]:
             keep_forever(connection)
         self._idle, self._writer, self._writes = [], None, False
         self._lock = threading.Lock()
 
+    def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        if self._writer is not None and not self._writer.in_transaction:
+            self._writer.close()
+            self._writer = None
+
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, writes=self._writes, synchronous=self._synchronous)
-
-
-_all_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
 def keep_forever(connection: sqlite3.Connection) -> None:
@@ -255,15 +277,6 @@ def keep_forever(connection: sqlite3.Connection) -> None:
     side of a fork.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-def _after_fork_in_child() -> None:
-    for database in _all_databases:
-        database.abandon()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def connect(path: Path, *, writes: bool, synchronous: str = "normal") -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.errors import FileAccessError
 
 FILE = "writer.lock"
@@ -19,14 +20,8 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._connection = sqlite3.connect(
-                folder / FILE, isolation_level=None, timeout=0, check_same_thread=False
-            )
-            try:
-                self._connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.DatabaseError:
-                self._connection.close()
-                raise
+            with in_sqlite:
+                self._connection = _locked(folder)
         except sqlite3.DatabaseError as error:
             if "locked" in str(error):
                 raise FileAccessError(
@@ -37,6 +32,30 @@ class FolderLock:
                 f"{folder} cannot be written: {error}. Open it with read_only=True."
             ) from error
 
+        register_forkable(self)
+
     def release(self) -> None:
         """Let others write."""
+        with in_sqlite:
+            self._connection.close()
+
+    def before_fork(self) -> None:
+        """Keep the lock: it is of this process alone."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget the lock, which the parent has: nothing is written by it, so its files may be
+        closed here.
+        """
         self._connection.close()
+
+
+def _locked(folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        folder / FILE, isolation_level=None, timeout=0, check_same_thread=False
+    )
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
