@@ -639,7 +639,7 @@ class Collection(Closes):
 
     def checkpoint(self) -> None:
         """Write what is held in memory to the folder, so that opening it is quick. It is done by
-        itself as rows come, and by `close`.
+        itself as rows come, and by `close`, where that is possible.
         """
         with self._writer:
             self._folder_store("a checkpoint").checkpoint()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -241,6 +241,25 @@ class StoredStringIds(StringIds):
         self._row_ids[name] = row_id
         self._next_id = max(self._next_id, row_id + 1)
         self._text_bytes += sys.getsizeof(name)
+
+    def with_stored(self, names: Sequence[str], row_ids: Sequence[int]) -> StoredStringIds:
+        """Return the table with names that have row ids in the database. It is this one, unless
+        another row id belongs to one of the names here: whoever reads older rows needs that.
+        """
+        known = map(self._row_ids.get, names)
+        moved = any(old is not None and old != new for old, new in zip(known, row_ids, strict=True))
+        table = self
+        if moved:
+            table = StoredStringIds(self._row_ids, self._row_ids.values(), self._next_id)
+        for name, row_id in zip(names, row_ids, strict=True):
+            table.enter(name, row_id)
+        return table
+
+    def start_at(self, next_id: int) -> None:
+        """Give no row id below this one any more: rows that were removed had them, and a reader may
+        know their names.
+        """
+        self._next_id = max(self._next_id, next_id)
 
     def from_row_ids(self, row_ids: Ids) -> Names:
         """Return the id of every row id; −1, the padding, becomes None."""

@@ -31,8 +31,8 @@ _CLASS = "CollectionCheckpoint"
 FILE = "checkpoint.bitkin"
 
 
-def write_checkpoint(path: Path, snapshot: CollectionSnapshot, database_id: str) -> None:
-    """Write a snapshot, rows in order of row id."""
+def write_checkpoint(path: Path, snapshot: CollectionSnapshot, token: str) -> None:
+    """Write a snapshot, rows in order of row id; `token` is what the database will name it by."""
     kept, row_ids = snapshot.kept, snapshot.row_ids()
     parts = [part for part in snapshot.parts if len(part)]
     tensors: dict[str, npt.NDArray[Any] | TensorChunks] = {}
@@ -50,7 +50,7 @@ def write_checkpoint(path: Path, snapshot: CollectionSnapshot, database_id: str)
         tensors["names"] = np.frombuffer(b"".join(texts), dtype=np.uint8)
         tensors["name_ends"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
     parameters = {
-        "database": database_id,
+        "token": token,
         "version": snapshot.version,
         "lengths": list(snapshot.lengths),
         "epochs": [
@@ -68,18 +68,18 @@ def write_checkpoint(path: Path, snapshot: CollectionSnapshot, database_id: str)
 def read_checkpoint(
     path: Path,
     empty: CollectionSnapshot,
-    database_id: str,
+    token: str,
     epoch: Callable[[int], CollectionEpoch],
 ) -> CollectionSnapshot | None:
-    """Return the snapshot of a checkpoint, mapped; None where there is none of this database that
-    can be used. `epoch` returns one by its number.
+    """Return the snapshot of the checkpoint that a database names, mapped; None where there is none
+    that can be used. `epoch` returns one by its number.
     """
     if not path.exists():
         return None
     try:
         stored = read_file(path, mmap=True)
         stored.verify()
-        if stored.class_name != _CLASS or stored.parameter("database") != database_id:
+        if stored.class_name != _CLASS or stored.parameter("token") != token:
             return None
         return _snapshot_from(stored, empty, epoch)
     except (BitkinError, OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from bitkin.collection.folder.blobs import vectors_from
 from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.collection.metadata.documents import decode_metadata
 from bitkin.collection.metadata.filters import Condition, to_sql
-from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
+from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
 
 APPLICATION_ID = 0x6269746B  # "bitk"
 FORMAT = 1
@@ -34,8 +35,41 @@ _PAGE_BYTES = 8192
 _CACHE_KIB = 8192
 _LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB
 _SECONDS_TO_WAIT = 30.0  # for SQLite's own locks, which are held for moments
+_CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_ADD_EPOCH = "INSERT INTO epochs VALUES(?, ?, ?, ?, ?, ?)"
+_HERE = Path(__file__).parent
+_PRIMARY_CODE = 0xFF  # of SQLite's error codes, without what only some files can say
 _SECONDS_FOR_FORK = 1.0  # to wait for our own lock of the pool, which is held for moments too
 _ROWS_AT_ONCE = 20_000
+
+
+class DatabaseState(NamedTuple):
+    """What the database says of all rows."""
+
+    version: int
+    n_rows: int
+    next_id: int
+    lengths: str
+    """JSON of the sums that `Lengths` holds."""
+    epoch: int
+    """The current one."""
+
+    def checksum(self) -> int:
+        """Return what tells this state from a damaged one."""
+        return checksum_of(*self)
+
+
+NO_STATE = DatabaseState(0, 0, 0, "[0, 0.0, 0.0]", 0)
+
+
+def checksum_of(*values: Any) -> int:
+    """Return a checksum of numbers, text, bytes and None, as SQLite gives them back."""
+    return crc32(repr(values).encode(errors="surrogatepass"))
+
+
+def vector_checksum(row_id: int, vector: bytes | memoryview) -> int:
+    """Return the checksum of a vector where it belongs."""
+    return crc32(vector, (row_id ^ row_id >> 32) & 0xFFFFFFFF)
 
 
 class StoredRow(NamedTuple):
@@ -49,6 +83,18 @@ class StoredRow(NamedTuple):
     corrections: bytes | None
     metadata: str | None
     fields: tuple[Any, ...]
+
+    def checksum(self) -> int:
+        """Return what tells this row from a damaged one."""
+        crc = (self.row_id ^ self.row_id >> 32 ^ self.epoch << 8) & 0xFFFFFFFF
+        crc = crc32(b"-" if self.code is None else self.code, crc)
+        crc = crc32(self.corrections or b"-", crc)
+        if self.name is None and self.metadata is None and not self.fields:
+            return crc
+        # SQLite gives −0.0 back as 0.0, and bools as numbers
+        fields = [one if one is None or isinstance(one, str) else one + 0 for one in self.fields]
+        text = f"{self.name!r} {self.metadata} {fields}"
+        return crc32(text.encode(errors="surrogatepass"), crc)
 
 
 class RowLayout(NamedTuple):
@@ -72,34 +118,27 @@ class RowLayout(NamedTuple):
         )
         unique = "CREATE UNIQUE INDEX names ON rows(name);" if self.string_ids else ""
         return f"""
-            CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+            CREATE TABLE settings(
+                name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL)
+                WITHOUT ROWID;
             CREATE TABLE rows(
                 row_id INTEGER PRIMARY KEY, name TEXT, epoch INTEGER NOT NULL,
-                code BLOB, corrections BLOB,{fields} metadata TEXT);
+                code BLOB, corrections BLOB,{fields} metadata TEXT, checksum INTEGER NOT NULL);
             {unique}
-            CREATE TABLE vectors(row_id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+            CREATE TABLE vectors(
+                row_id INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL);
             CREATE TABLE epochs(
                 number INTEGER PRIMARY KEY, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
-                way TEXT, way_file TEXT);
-            CREATE TABLE writes(version INTEGER PRIMARY KEY, put BLOB, removed BLOB);
+                way TEXT, way_file TEXT, checksum INTEGER NOT NULL);
+            CREATE TABLE writes(
+                version INTEGER PRIMARY KEY, put BLOB NOT NULL, removed BLOB NOT NULL,
+                checksum INTEGER NOT NULL);
             CREATE TABLE state(
                 one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL,
                 n_rows INTEGER NOT NULL, next_id INTEGER NOT NULL, lengths TEXT NOT NULL,
-                epoch INTEGER NOT NULL);
-            INSERT INTO state VALUES(1, 0, 0, 0, '[0, 0.0, 0.0]', 0);
+                epoch INTEGER NOT NULL, checksum INTEGER NOT NULL);
+            INSERT INTO state VALUES(1, 0, 0, 0, '[0, 0.0, 0.0]', 0, {NO_STATE.checksum()});
         """
-
-
-class DatabaseState(NamedTuple):
-    """What the database says of all rows."""
-
-    version: int
-    n_rows: int
-    next_id: int
-    lengths: str
-    """JSON of the sums that `Lengths` holds."""
-    epoch: int
-    """The current one."""
 
 
 class StoredEpoch(NamedTuple):
@@ -122,15 +161,38 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         with in_sqlite:
             yield
     except sqlite3.DatabaseError as error:
-        text = str(error)
-        if isinstance(error, sqlite3.OperationalError):
-            raise FileAccessError(
-                f"{path} cannot be used: {text}. Nothing of this call was kept; what was "
-                "acknowledged before is there."
-            ) from error
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
-            raise
-        raise CorruptFileError(f"{path} is damaged: {text}. Restore a backup.") from error
+        if isinstance(error, sqlite3.ProgrammingError) or not _is_ours(error):
+            raise  # a mistake, or of a database that a caller's own queries are read from
+        raise _translated(error, path) from error
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised by a statement of this folder's files."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and Path(at.tb_frame.f_code.co_filename).parent == _HERE
+
+
+def _translated(error: sqlite3.DatabaseError, path: Path) -> BitkinError:
+    if isinstance(error, sqlite3.DataError):
+        return InvalidInputError(
+            f"{path} cannot keep a value so large: {error}. Nothing of this call was kept."
+        )
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
+    # of all that is "operational", a statement that makes no sense says that tables, or what stands
+    # in them, are not ours
+    if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+        return FileAccessError(
+            f"{path} cannot be used: {error}. Nothing of this call was kept; what was "
+            "acknowledged before is there."
+        )
+    return damaged(path, str(error))
+
+
+def damaged(path: Path, flaw: str) -> CorruptFileError:
+    """Return the error of a database that holds what we never wrote."""
+    return CorruptFileError(f"{path} is damaged: {flaw}. Restore a backup.")
 
 
 class Database(contextlib.AbstractContextManager["Database"]):
@@ -146,6 +208,7 @@ class Database(contextlib.AbstractContextManager["Database"]):
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._identity: tuple[int, int] | None = None
         self._writer: sqlite3.Connection | None = self._connect() if writes else None
         register_forkable(self)
 
@@ -157,6 +220,15 @@ class Database(contextlib.AbstractContextManager["Database"]):
         """Whether this process writes: a child that was forked from a writer does not."""
         return self._writes
 
+    def require_writer(self) -> None:
+        """Raise where this process may not write."""
+        if not self.is_writer:
+            raise InvalidInputError(
+                "the collection is open for reading only in this process. Open it with "
+                "bitkin.Collection.open(path)."
+            )
+        self.require_same_file()  # SQLite would write to a file that was deleted
+
     def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""
         with in_sqlite, self._lock:
@@ -166,11 +238,7 @@ class Database(contextlib.AbstractContextManager["Database"]):
     @contextlib.contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """Give a transaction that is committed by its `commit`, and undone otherwise."""
-        if not self.is_writer:
-            raise InvalidInputError(
-                "the collection is open for reading only in this process. Open it with "
-                "bitkin.Collection.open(path)."
-            )
+        self.require_writer()
         with sqlite_errors(self.path):
             writer = self._open_writer()
             writer.execute("BEGIN IMMEDIATE")
@@ -188,13 +256,17 @@ class Database(contextlib.AbstractContextManager["Database"]):
             try:
                 connection.execute("BEGIN")
                 yield ReadTransaction(connection, self.layout, self.path)
+                if not _is_current(connection, self.path):
+                    raise FileAccessError(
+                        f"{self.path} was changed while it was read, and could not be locked in a "
+                        "folder that this process may not write to. Ask again."
+                    )
             finally:
                 self._give_back(connection)
 
     def vacuum(self) -> None:
         """Give the space of removed rows back to the disk."""
-        if not self.is_writer:
-            return
+        self.require_writer()
         with sqlite_errors(self.path):
             writer = self._open_writer()
             writer.execute("VACUUM")
@@ -225,12 +297,16 @@ class Database(contextlib.AbstractContextManager["Database"]):
         return self._writer
 
     def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._closed:
-                raise InvalidInputError("the collection is closed. Open it again.")
-            if self._idle:
-                return self._idle.pop()
-        return self._connect()
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise InvalidInputError("the collection is closed. Open it again.")
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._connect()
+            if _is_current(connection, self.path):
+                return connection
+            connection.close()
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
@@ -269,7 +345,31 @@ class Database(contextlib.AbstractContextManager["Database"]):
             self._writer = None
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, writes=self._writes, synchronous=self._synchronous)
+        connection = connect(self.path, writes=self._writes, synchronous=self._synchronous)
+        try:
+            self.require_same_file()
+        except FileAccessError:
+            connection.close()
+            raise
+        return connection
+
+    def require_same_file(self) -> None:
+        """Raise where the path leads to another file than at first, or to none."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise FileAccessError(
+                f"{self.path} cannot be used: {error.strerror or error}. Nothing of this call was "
+                "kept. Was the folder moved or deleted? Put it back, or open it where it is now."
+            ) from error
+        identity = found.st_dev, found.st_ino
+        if self._identity is None:
+            self._identity = identity
+        elif self._identity != identity:
+            raise FileAccessError(
+                f"{self.path} is another file than the one that was opened. Nothing of this call "
+                "was kept. Close the collection and open it again."
+            )
 
 
 def keep_forever(connection: sqlite3.Connection) -> None:
@@ -279,21 +379,68 @@ def keep_forever(connection: sqlite3.Connection) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
+class _FrozenFile(sqlite3.Connection):
+    """A connection to a file that SQLite takes for one that never changes, without locks."""
+
+    stamp: tuple[int, ...] | None = None
+    """Of the file as it was opened."""
+
+
+def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a connection sees what is there: one without locks may not."""
+    return not isinstance(connection, _FrozenFile) or connection.stamp == _stamp(path)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file does, None where there is a log: then somebody writes, or was
+    killed.
+    """
+    try:
+        log = path.with_name(path.name + "-wal").stat().st_size
+        if log or path.with_name(path.name + "-shm").exists():
+            return None
+    except FileNotFoundError:
+        pass
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def connect(path: Path, *, writes: bool, synchronous: str = "normal") -> sqlite3.Connection:
     """Open a database that is there."""
     with sqlite_errors(path):
         try:
             return _connect(path, "rw", writes, synchronous)
-        except sqlite3.OperationalError:
-            # a folder that nobody can write to has no log either, so the file cannot change
-            if writes or path.with_name(path.name + "-wal").exists():
+        except UnicodeDecodeError:  # of a message that has bytes of the file in it
+            raise damaged(path, "its tables cannot be read") from None
+        except sqlite3.OperationalError as error:
+            if writes or error.sqlite_errorcode & _PRIMARY_CODE not in _CANNOT_WRITE:
                 raise
-            return _connect(path, "ro&immutable=1", writes, synchronous)
+            # The folder cannot be written to, so there is no place for locks. Without a log, the
+            # file does not change, until somebody else who may write does so.
+            if not path.exists():
+                raise
+            stamp = _stamp(path)
+            if stamp is None:
+                raise FileAccessError(
+                    f"{path} has a log of writes beside it, which this process may not take into "
+                    f"account: {error}. Open it once where it can be written, or make a backup "
+                    "there."
+                ) from error
+            frozen = _connect(path, "ro&immutable=1", writes, synchronous, _FrozenFile)
+            frozen.stamp = stamp  # type: ignore[attr-defined]
+            return frozen
 
 
-def _connect(path: Path, mode: str, writes: bool, synchronous: str) -> sqlite3.Connection:
+def _connect(
+    path: Path,
+    mode: str,
+    writes: bool,
+    synchronous: str,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
+        factory=factory,
         uri=True,
         isolation_level=None,
         check_same_thread=False,
@@ -304,6 +451,9 @@ def _connect(path: Path, mode: str, writes: bool, synchronous: str) -> sqlite3.C
         connection.execute("PRAGMA trusted_schema=OFF")
         if writes:
             connection.execute(f"PRAGMA synchronous={synchronous.upper()}")
+            if synchronous == "full":  # on macOS the disk itself is asked only then
+                connection.execute("PRAGMA fullfsync=ON")
+                connection.execute("PRAGMA checkpoint_fullfsync=ON")
             connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
         else:
             connection.execute("PRAGMA query_only=ON")
@@ -327,19 +477,19 @@ def create_database(
             connection.execute(f"PRAGMA user_version={FORMAT}")
             connection.executescript(layout.schema())
             connection.executemany(
-                "INSERT INTO settings VALUES(?, ?)",
-                [(name, json.dumps(value)) for name, value in settings.items()],
+                "INSERT INTO settings VALUES(?, ?, ?)",
+                [_setting(name, value) for name, value in settings.items()],
             )
-            connection.execute("INSERT INTO epochs VALUES(?, ?, ?, ?, ?)", epoch)
+            connection.execute(_ADD_EPOCH, (*epoch, checksum_of(*epoch)))
         finally:
             connection.close()
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def open_settings(path: Path) -> dict[str, Any]:
     """Return what a collection was made with; raise where a file is none of ours, or newer."""
-    connection = connect(path, writes=False)
-    try:
-        with sqlite_errors(path):
+    with sqlite_errors(path):
+        connection = connect(path, writes=False)
+        try:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application != APPLICATION_ID:
@@ -349,13 +499,55 @@ def read_settings(path: Path) -> dict[str, Any]:
                     f"{path} has format {version}, and this bitkin reads {FORMAT}. A newer bitkin "
                     "may open it."
                 )
-            found = connection.execute("SELECT name, value FROM settings").fetchall()
-    finally:
-        connection.close()
-    try:
-        return {name: json.loads(value) for name, value in found}
-    except (ValueError, TypeError):
-        raise CorruptFileError(f"{path} has settings that cannot be read.") from None
+            return read_settings(connection, path)
+        finally:
+            connection.close()
+
+
+def read_settings(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Return all settings as they are now."""
+    settings = {}
+    for name, value, checksum in connection.execute("SELECT name, value, checksum FROM settings"):
+        if checksum_of(name, value) != checksum:
+            raise damaged(path, "its settings are not as they were written")
+        try:
+            settings[name] = json.loads(value)
+        except (ValueError, TypeError):
+            raise damaged(path, f"its setting {name} cannot be read") from None
+    return settings
+
+
+def _setting(name: str, value: Any) -> tuple[str, str, int]:
+    text = json.dumps(value)
+    return name, text, checksum_of(name, text)
+
+
+def require_schema(path: Path, layout: RowLayout) -> None:
+    """Raise where the tables of a database are not those of its layout: views and triggers of
+    others would run within our statements.
+    """
+    wanted, query = (
+        sqlite3.connect(":memory:"),
+        "SELECT type, name, tbl_name, sql FROM sqlite_master",
+    )
+    ours = "rows", "vectors", "epochs", "writes", "state", "settings"
+    with sqlite_errors(path):
+        try:
+            wanted.executescript(layout.schema())
+            made = set(wanted.execute(query))
+        finally:
+            wanted.close()
+        connection = connect(path, writes=False)
+        try:
+            found = {
+                entry
+                for entry in connection.execute(query)
+                if entry[0] != "table" or entry[1] in ours
+            }
+        finally:
+            connection.close()
+    if found != made:
+        raise damaged(path, "its tables are not those of this collection")
 
 
 @contextlib.contextmanager
@@ -380,16 +572,19 @@ class ReadTransaction:
     def state(self) -> DatabaseState:
         """Return what the database says of all rows."""
         found = self.connection.execute(
-            "SELECT version, n_rows, next_id, lengths, epoch FROM state"
-        ).fetchone()
-        if found is None:
-            raise CorruptFileError(f"{self._path} has no state. Restore a backup.")
-        return DatabaseState(*found)
+            "SELECT version, n_rows, next_id, lengths, epoch, checksum FROM state"
+        ).fetchall()
+        if len(found) != 1 or DatabaseState(*found[0][:-1]).checksum() != found[0][-1]:
+            raise damaged(self._path, "its state is not as it was written")
+        return DatabaseState(*found[0][:-1])
 
     def version(self) -> int:
         """Return how many writes there were."""
-        (version,) = self.connection.execute("SELECT version FROM state").fetchone()
-        return int(version)
+        found = self.connection.execute("SELECT version FROM state").fetchone()
+        if found is None or type(found[0]) is not int:
+            raise damaged(self._path, "its state is not as it was written")
+        version: int = found[0]
+        return version
 
     def vectors(self, row_ids: Ids, n_features: int) -> Batch:
         """Return the vectors of rows that are there, in that order."""
@@ -400,6 +595,8 @@ class ReadTransaction:
             )
         blobs = [vector for (vector,) in self._by_row_ids("vectors", ["vector"], row_ids)]
         self._require_all(len(blobs), len(row_ids))
+        if not {bytes}.issuperset(map(type, blobs)):
+            raise damaged(self._path, "it has a vector of another type than it writes")
         return vectors_from(layout.vectors, n_features, blobs, str(self._path))
 
     def metadata(self, row_ids: Ids) -> list[dict[str, Any]]:
@@ -423,20 +620,39 @@ class ReadTransaction:
 
     def epoch(self, number: int) -> StoredEpoch:
         """Return one epoch."""
-        found = self.connection.execute(
-            "SELECT number, model, fingerprint, way, way_file FROM epochs WHERE number = ?",
-            (number,),
-        ).fetchone()
-        if found is None:
-            raise CorruptFileError(f"{self._path} has no epoch {number}. Restore a backup.")
-        return StoredEpoch(*found)
+        found = [one for one in self.epochs() if one.number == number]
+        if not found:
+            raise damaged(self._path, f"it has no epoch {number}")
+        return found[0]
 
     def epochs(self) -> list[StoredEpoch]:
         """Return all epochs that rows may be of, in order."""
         found = self.connection.execute(
-            "SELECT number, model, fingerprint, way, way_file FROM epochs ORDER BY number"
+            "SELECT number, model, fingerprint, way, way_file, checksum FROM epochs ORDER BY number"
+        ).fetchall()
+        if any(checksum_of(*one[:-1]) != one[-1] for one in found):
+            raise damaged(self._path, "its epochs are not as they were written")
+        return [StoredEpoch(*one[:-1]) for one in found]
+
+    def stored_rows(self, row_ids: Ids | None = None) -> Iterator[tuple[StoredRow, int]]:
+        """Yield whole rows with their checksums as `rows` does."""
+        columns = ["row_id", "name", "epoch", "code", "corrections", "metadata", "checksum"]
+        columns += self._layout.columns
+        if row_ids is None:
+            found: Iterable[tuple[Any, ...]] = self.connection.execute(
+                f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
+            )
+        else:
+            found = self._by_row_ids("rows", columns, row_ids)
+        for row_id, name, epoch, code, corrections, metadata, checksum, *fields in found:
+            row = StoredRow(row_id, name, epoch, code, corrections, metadata, tuple(fields))
+            yield row, checksum
+
+    def stored_vectors(self) -> Iterator[tuple[int, Any, int]]:
+        """Yield row ids in ascending order, their vectors and checksums."""
+        return self.connection.execute(
+            "SELECT row_id, vector, checksum FROM vectors ORDER BY row_id"
         )
-        return [StoredEpoch(*one) for one in found]
 
     def find(self, condition: Condition | None) -> Ids:
         """Return the row ids, ascending, of rows whose undeclared metadata matches."""
@@ -451,22 +667,21 @@ class ReadTransaction:
         the log does not reach back so far.
         """
         found = self.connection.execute(
-            "SELECT version, put, removed FROM writes WHERE version > ? ORDER BY version",
+            "SELECT version, put, removed, checksum FROM writes WHERE version > ? ORDER BY version",
             (version,),
         ).fetchall()
-        if [number for number, _, _ in found] != list(range(version + 1, self.version() + 1)):
+        if any(checksum_of(*write[:-1]) != write[-1] for write in found):
+            raise damaged(self._path, "its log is not as it was written")
+        if [number for number, *_ in found] != list(range(version + 1, self.version() + 1)):
             return None
         return [
             (number, np.concatenate([_ids_from(put), _ids_from(removed)]))
-            for number, put, removed in found
+            for number, put, removed, _ in found
         ]
 
     def setting(self, name: str) -> Any:
         """Return one setting as it is now, None where there is none."""
-        found = self.connection.execute(
-            "SELECT value FROM settings WHERE name = ?", (name,)
-        ).fetchone()
-        return None if found is None else json.loads(found[0])
+        return read_settings(self.connection, self._path).get(name)
 
     def _as_metadata(self, text: str | None, *values: Any) -> dict[str, Any]:
         """Return what a user gave for a row."""
@@ -475,6 +690,8 @@ class ReadTransaction:
             if value is not None:
                 found[name] = bool(value) if kind == "bool" else value
         if text is not None:
+            if not isinstance(text, str):
+                raise damaged(self._path, "it has metadata of another type than it writes")
             found.update(decode_metadata(text))
         return found
 
@@ -505,18 +722,21 @@ class WriteTransaction(ReadTransaction):
     def put(self, rows: Iterable[StoredRow]) -> None:
         """Add rows without their vectors, or replace them."""
         columns = ["row_id", "name", "epoch", "code", "corrections", "metadata"]
-        columns += self._layout.columns
+        columns += [*self._layout.columns, "checksum"]
         places = ", ".join("?" * len(columns))
         self.connection.executemany(
             f"INSERT OR REPLACE INTO rows({', '.join(columns)}) VALUES({places})",
-            ((*row[:6], *row.fields) for row in rows),
+            ((*row[:6], *row.fields, row.checksum()) for row in rows),
         )
 
     def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes | memoryview]) -> None:
         """Add vectors, or replace them."""
         self.connection.executemany(
-            "INSERT OR REPLACE INTO vectors(row_id, vector) VALUES(?, ?)",
-            zip(row_ids.tolist(), blobs, strict=True),
+            "INSERT OR REPLACE INTO vectors(row_id, vector, checksum) VALUES(?, ?, ?)",
+            (
+                (row_id, blob, vector_checksum(row_id, blob))
+                for row_id, blob in zip(row_ids.tolist(), blobs, strict=True)
+            ),
         )
 
     def remove(self, row_ids: Ids) -> None:
@@ -530,21 +750,30 @@ class WriteTransaction(ReadTransaction):
         """Change metadata and declared fields of rows that are there, given by row id."""
         columns = ["metadata", *self._layout.columns]
         changed = ", ".join(f"{column} = ?" for column in columns)
+        rows = list(rows)
         self.connection.executemany(
             f"UPDATE rows SET {changed} WHERE row_id = ?",
             ((text, *fields, row_id) for row_id, text, fields in rows),
         )
+        self._sign(np.array([row_id for row_id, _, _ in rows], dtype=np.int64))
 
     def change_codes(self, rows: Iterable[StoredRow]) -> None:
         """Give rows that are there codes and corrections of another epoch."""
+        rows = list(rows)
         self.connection.executemany(
             "UPDATE rows SET epoch = ?, code = ?, corrections = ? WHERE row_id = ?",
             ((row.epoch, row.code, row.corrections, row.row_id) for row in rows),
         )
+        self._sign(np.array([row.row_id for row in rows], dtype=np.int64))
+
+    def _sign(self, row_ids: Ids) -> None:
+        """Give rows of which parts have changed the checksums of what they are now."""
+        rows = [(row.checksum(), row.row_id) for row, _ in self.stored_rows(row_ids)]
+        self.connection.executemany("UPDATE rows SET checksum = ? WHERE row_id = ?", rows)
 
     def add_epoch(self, epoch: StoredEpoch) -> None:
         """Add an epoch that rows may be of."""
-        self.connection.execute("INSERT INTO epochs VALUES(?, ?, ?, ?, ?)", epoch)
+        self.connection.execute(_ADD_EPOCH, (*epoch, checksum_of(*epoch)))
 
     def forget_epochs(self, current: int) -> None:
         """Drop epochs before the current one that no row is of."""
@@ -556,7 +785,7 @@ class WriteTransaction(ReadTransaction):
     def change_setting(self, name: str, value: Any) -> None:
         """Change a setting."""
         self.connection.execute(
-            "INSERT OR REPLACE INTO settings VALUES(?, ?)", (name, json.dumps(value))
+            "INSERT OR REPLACE INTO settings VALUES(?, ?, ?)", _setting(name, value)
         )
 
     def forget_writes(self, version: int) -> None:
@@ -565,12 +794,14 @@ class WriteTransaction(ReadTransaction):
 
     def log(self, state: DatabaseState, put: Ids, removed: Ids) -> None:
         """Note a write: the state that it leads to, and the rows it put and removed."""
+        write = (state.version, put.astype("<i8").tobytes(), removed.astype("<i8").tobytes())
         self.connection.execute(
-            "INSERT INTO writes VALUES(?, ?, ?)",
-            (state.version, put.astype("<i8").tobytes(), removed.astype("<i8").tobytes()),
+            "INSERT INTO writes VALUES(?, ?, ?, ?)", (*write, checksum_of(*write))
         )
         self.connection.execute(
-            "UPDATE state SET version = ?, n_rows = ?, next_id = ?, lengths = ?, epoch = ?", state
+            "UPDATE state SET version = ?, n_rows = ?, next_id = ?, lengths = ?, epoch = ?, "
+            "checksum = ?",
+            (*state, state.checksum()),
         )
 
     def commit(self) -> None:

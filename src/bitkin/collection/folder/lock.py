@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.errors import FileAccessError
 
 FILE = "writer.lock"
+DATABASE = "collection.db"
 
 
 class FolderLock:
@@ -19,6 +21,13 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
+        for path in (folder, folder / FILE, folder / DATABASE):
+            # SQLite would take what it may only read for locked
+            if path.exists() and not os.access(path, os.W_OK):
+                raise FileAccessError(
+                    f"{path} cannot be written by this process. Open the collection with "
+                    "read_only=True."
+                )
         try:
             with in_sqlite:
                 self._connection = _locked(folder)

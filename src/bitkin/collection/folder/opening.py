@@ -15,19 +15,26 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from bitkin.checks import one_of
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
-from bitkin.collection.folder.database import Database, RowLayout, create_database, read_settings
+from bitkin.collection.folder.database import (
+    SYNCHRONOUS,
+    Database,
+    RowLayout,
+    create_database,
+    open_settings,
+    require_schema,
+)
 from bitkin.collection.folder.epochs import LEARNER, save_epoch
-from bitkin.collection.folder.lock import FolderLock
+from bitkin.collection.folder.lock import DATABASE, FolderLock
 from bitkin.collection.folder.store import FolderStore
 from bitkin.collection.learning import Learner
+from bitkin.collection.metadata.documents import check_fields
 from bitkin.collection.settings import CollectionSettings
 from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.index.base import RowIndex
 from bitkin.io.writer import remove_leftovers, sync_folder
-
-DATABASE = "collection.db"
 
 
 def create_folder(
@@ -57,7 +64,6 @@ def create_folder(
             {
                 **dataclasses.asdict(settings),
                 "synchronous": synchronous,
-                "id": secrets.token_hex(16),
                 "learns": learner is not None,
                 "followed": None if learner is None else learner.followed,
             },
@@ -79,7 +85,7 @@ def create_folder(
 
 def open_folder(path: str | os.PathLike[str], *, read_only: bool) -> FolderStore:
     """Open the collection in a folder; raise where there is none, or another process writes it."""
-    folder = _as_path(path)
+    folder = _as_path(path).absolute()  # whatever becomes of the current folder
     if not folder.is_dir() or not _is_ours(folder):
         what = "is not there" if not folder.exists() else "is no collection"
         raise FileAccessError(
@@ -93,21 +99,25 @@ def open_folder(path: str | os.PathLike[str], *, read_only: bool) -> FolderStore
             undo.callback(lock.release)
             with contextlib.suppress(OSError):
                 remove_leftovers(folder, "*")
-        given = read_settings(folder / DATABASE)
+        given = open_settings(folder / DATABASE)
         try:
             names = [field.name for field in dataclasses.fields(CollectionSettings)]
-            settings = CollectionSettings(**{name: given[name] for name in names})
-            synchronous, database_id = given["synchronous"], given["id"]
+            settings = CollectionSettings(
+                **{name: given[name] for name in names if name != "fields"},
+                fields=check_fields(given["fields"]),
+            )
+            synchronous = one_of(given["synchronous"], "synchronous", SYNCHRONOUS)
         except (KeyError, TypeError, InvalidInputError) as error:
             raise CorruptFileError(
                 f"{folder / DATABASE} has settings that make no collection: {error}"
             ) from None
         layout = RowLayout(settings.fields, settings.ids == "str", settings.vectors)
+        require_schema(folder / DATABASE, layout)
         database = Database(
             folder / DATABASE, layout, writes=not read_only, synchronous=synchronous
         )
         undo.callback(database.close)
-        store = FolderStore(folder, database, settings, database_id, lock)
+        store = FolderStore(folder, database, settings, lock)
         undo.pop_all()
         return store
 
@@ -122,6 +132,7 @@ def copy_folder(store: FolderStore, path: str | os.PathLike[str], progress: Any 
         aside.mkdir(parents=True)
         # first the rows: files that they need are never changed, and more may come meanwhile
         names = store.copy_database(aside / DATABASE, progress)
+        store.database.require_same_file()  # or the files beside it are others
         for name in names:
             shutil.copyfile(store.folder / name, aside / name)
             with (aside / name).open("rb+") as file:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,8 +36,11 @@ from bitkin.collection.folder.database import (
     ReadTransaction,
     StoredRow,
     WriteTransaction,
+    damaged,
     read_copy,
+    read_settings,
     sqlite_errors,
+    vector_checksum,
 )
 from bitkin.collection.folder.epochs import (
     LEARNER,
@@ -49,12 +55,13 @@ from bitkin.collection.folder.lock import FolderLock
 from bitkin.collection.ids import StoredStringIds
 from bitkin.collection.learning import Learner
 from bitkin.collection.metadata.documents import EncodedMetadata
+from bitkin.collection.metadata.field_columns import FieldColumns
 from bitkin.collection.metadata.row_metadata import RowMetadata
 from bitkin.collection.rows import Column, Pieces
 from bitkin.collection.settings import CollectionSettings
 from bitkin.collection.snapshot import CollectionSnapshot, KeptRows, NewRows
 from bitkin.collection.vectors import KeptVectors, Parts, StagedVectors
-from bitkin.errors import BitkinError, CorruptFileError, InvalidInputError
+from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.io.writer import sync_folder
@@ -64,8 +71,21 @@ from bitkin.rescoring.estimate import Corrections
 _ROWS_BETWEEN_CHECKPOINTS = 200_000  # at least; more where there are more rows
 _FEWEST_FOR_CHECKPOINT = 2_000  # rows that are read from the log in a moment
 _ROWS_AT_ONCE = 50_000
+_MOST_TRIES = 10_000
 _TRIES = 20  # to find snapshot and transaction of one version before the writer is made to wait
+_TOKEN = "checkpoint"  # the setting that names the checkpoint
+_STORED_TYPES: dict[str, frozenset[type]] = {
+    "int": frozenset({int, type(None)}),
+    "bool": frozenset({int, type(None)}),
+    "float": frozenset({float, type(None)}),
+    "str": frozenset({str, type(None)}),
+}
+_STORED_BOOLS = frozenset({0, 1, None})
+_ANEW = f"Close the collection, delete its {CHECKPOINT} and open it again."
 _NONE = np.empty(0, dtype=np.int64)
+
+
+_Row = TypeVar("_Row")
 
 
 class FolderVectors:
@@ -118,8 +138,6 @@ class FolderStore:
         Open; it is closed with the store.
     settings : CollectionSettings
         What the collection was made with.
-    database_id : str
-        What a checkpoint of this database names.
     lock : FolderLock or None
         Held by the one process that writes.
 
@@ -136,7 +154,6 @@ class FolderStore:
         folder: Path,
         database: Database,
         settings: CollectionSettings,
-        database_id: str,
         lock: FolderLock | None,
     ) -> None:
         self.folder = folder
@@ -144,7 +161,7 @@ class FolderStore:
         self._settings = settings
         self._epochs: dict[int, CollectionEpoch] = {}
         self._learner: Learner | None = None
-        self._database_id = database_id
+        self._kinds = list(database.layout.fields.values())
         self._folder_lock = lock
         self._publishing = ModelLock()  # a snapshot takes the place of another one
         self._refreshing = ModelLock()
@@ -169,11 +186,7 @@ class FolderStore:
 
     def require_writable(self) -> None:
         """Raise where this process must not write."""
-        if not self._database.is_writer:
-            raise InvalidInputError(
-                "the collection is open for reading only in this process. Open it with "
-                "bitkin.Collection.open(path)."
-            )
+        self._database.require_writer()
 
     def copy_database(
         self, path: Path, progress: Callable[[int, int], None] | None = None
@@ -193,59 +206,83 @@ class FolderStore:
         reading = now.reading
         if not isinstance(reading, ReadTransaction):
             raise CorruptFileError("rows must be read in a transaction to be verified.")
-        with sqlite_errors(self._database.path):
-            (found,) = reading.connection.execute("PRAGMA quick_check(1)").fetchone()
+        path, layout = self._database.path, self._database.layout
+        with sqlite_errors(path):
+            (found,) = reading.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
-            raise CorruptFileError(f"{self._database.path} is damaged: {found}. Restore a backup.")
+            raise damaged(path, found)
+        read_settings(reading.connection, path)
+        reading.epochs()
         n_rows = 0
-        for some in _in_pieces(reading.rows()):
+        for some in _in_pieces(reading.stored_rows()):
             n_rows += len(some)
-            if not self._are_searched(now, some):
-                raise CorruptFileError(
-                    f"{self._database.path} and what was made of it differ. Close the collection, "
-                    f"delete its {CHECKPOINT} and open it again."
-                )
+            for row, checksum in some:
+                _require_checksum(path, row.row_id, row.checksum, checksum)
+            if not self._are_searched(now, [row for row, _ in some]):
+                raise CorruptFileError(f"{path} and what was made of it differ. {_ANEW}")
         if n_rows != now.n_rows or n_rows != reading.state().n_rows:
             raise CorruptFileError(
-                f"{self._database.path} has {n_rows:,} rows, {now.n_rows:,} are searched. Close "
-                f"the collection, delete its {CHECKPOINT} and open it again."
+                f"{path} has {n_rows:,} rows, {now.n_rows:,} are searched. {_ANEW}"
             )
+        vector_ids = []
+        for row_id, vector, checksum in reading.stored_vectors():
+            _require_checksum(path, row_id, partial(vector_checksum, row_id, vector), checksum)
+            vector_ids.append(row_id)
+        wanted = _NONE if layout.vectors is None else now.row_ids()
+        if not np.array_equal(np.array(vector_ids, dtype=np.int64), wanted):
+            raise damaged(path, "there is not one vector for every row")
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CollectionSnapshot]:
         """Give all rows as they are now, and read what is not in memory as of the same moment."""
         with contextlib.ExitStack() as stack:
-            for attempt in range(1_000_000):
-                if attempt > _TRIES and self._database.is_writer:
-                    with self._publishing:
-                        now, reading = self._pair(stack)
-                else:
-                    now, reading = self._pair(stack)
+            for attempt in range(_MOST_TRIES):
+                # a writer that never stops: let it wait
+                last = attempt >= _TRIES and self._database.is_writer
+                with self._publishing if last else contextlib.nullcontext():
+                    now, reading = self._pair(stack, last=last)
                 if now is not None:
                     break
                 stack.close()
-            yield now.read_by(reading)  # type: ignore[union-attr]
+            else:
+                raise CorruptFileError(
+                    f"{self._database.path} has fewer writes than it had. Was it replaced? Close "
+                    "the collection and open it again."
+                )
+            yield now.read_by(reading)
 
     def _pair(
-        self, stack: contextlib.ExitStack
+        self, stack: contextlib.ExitStack, *, last: bool
     ) -> tuple[CollectionSnapshot | None, ReadTransaction]:
         """Return a snapshot and a transaction of its version; no snapshot where a write came
-        between the two.
+        between the two, which cannot be if this is the `last` attempt of the writer's process.
         """
         now = self.snapshot
         reading = stack.enter_context(self._database.read())
         version = reading.version()
         if version == now.version:
             return now, reading
-        if self._database.is_writer:
+        if self._database.is_writer and not last:
             return None, reading  # it is about to be published
         return self._refresh(reading, version), reading
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[WriteTransaction]:
+        """Give a transaction on the rows of the current snapshot."""
+        with self._database.write() as writing:
+            if writing.version() != self.snapshot.version:
+                raise FileAccessError(
+                    f"{self._database.path} was written by another process, although this one has "
+                    "it open for writing. Was writer.lock deleted? Nothing of this call was kept. "
+                    "Close the collection and open it again."
+                )
+            yield writing
 
     def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
         be. All of it or nothing.
         """
-        with self._database.write() as writing:
+        with self._writing() as writing:
             now = self.snapshot
             corrections = None
             if rows.corrections is not None:
@@ -268,7 +305,7 @@ class FolderStore:
 
     def change_metadata(self, row_ids: Ids, written: EncodedMetadata) -> None:
         """Change the metadata of rows that are there, each given once."""
-        with self._database.write() as writing:
+        with self._writing() as writing:
             now = self.snapshot
             writing.change_metadata(
                 zip(row_ids.tolist(), written.rest, written.fields, strict=True)
@@ -278,7 +315,7 @@ class FolderStore:
 
     def remove(self, row_ids: Ids) -> None:
         """Remove rows that are there, each given once: all of it or nothing."""
-        with self._database.write() as writing:
+        with self._writing() as writing:
             now = self.snapshot
             writing.remove(row_ids)
             new = changes.without_rows(now.read_by(writing), row_ids)
@@ -290,7 +327,7 @@ class FolderStore:
         """Let another hasher encode new rows from now on, searched by the `index` given or as
         before.
         """
-        with self._database.write() as writing:
+        with self._writing() as writing:
             now = self.snapshot
             known = writing.epochs()
             if index is None:
@@ -308,7 +345,7 @@ class FolderStore:
 
     def move_rows(self, row_ids: Ids, codes: Codes, corrections: Corrections | None) -> None:
         """Let rows that are there, each given once, be of the current epoch."""
-        with self._database.write() as writing:
+        with self._writing() as writing:
             now = self.snapshot
             writing.change_codes(_as_stored(now.epoch, row_ids, codes, corrections))
             new = changes.with_rows_moved(now.read_by(writing), row_ids, codes, corrections)
@@ -323,7 +360,7 @@ class FolderStore:
 
     def compact(self) -> None:
         """Give the space of removed rows back, in memory and on disk."""
-        with self._database.write() as writing:
+        with self._writing() as writing:
             writing.forget_epochs(self.snapshot.epoch.number)
             epochs, learns = writing.epochs(), bool(writing.setting("learns"))
             writing.commit()
@@ -333,30 +370,39 @@ class FolderStore:
         with self._publishing:
             self.snapshot = replace(packed, reading=None)
         self._database.vacuum()
-        self.checkpoint()
+        self._try_checkpoint()
 
     def checkpoint(self) -> None:
         """Write what memory holds to a file, so that opening is quick, and shorten the log.
 
-        It is only a help: where it cannot be written, everything is in the database.
+        It is only a help: where it cannot be written, everything is in the database. The database
+        names the one checkpoint that goes with it: after a power cut it may have fewer writes than
+        a checkpoint, and others in their place later.
         """
-        now = self.snapshot
-        try:
-            write_checkpoint(self.folder / CHECKPOINT, now, self._database_id)
-            with self._database.write() as writing:
-                writing.forget_writes(now.version)
-                writing.commit()
-        except (BitkinError, OSError):
-            return
+        self.require_writable()
+        now, token = self.snapshot, secrets.token_hex(8)
+        write_checkpoint(self.folder / CHECKPOINT, now, token)
+        with self._writing() as writing:
+            writing.change_setting(_TOKEN, token)
+            writing.forget_writes(now.version)
+            writing.commit()
+        self._rows_logged = 0
+
+    def _try_checkpoint(self) -> None:
+        """Write a checkpoint if that is possible; if not, wait for as many rows again."""
+        with contextlib.suppress(BitkinError):
+            self.checkpoint()
         self._rows_logged = 0
 
     def close(self) -> None:
         """Write a checkpoint where that helps, and let go of the folder."""
-        if self._database.is_writer and self._rows_logged >= _FEWEST_FOR_CHECKPOINT:
-            self.checkpoint()
-        self._database.close()
-        if self._folder_lock is not None:
-            self._folder_lock.release()
+        try:
+            if self._database.is_writer and self._rows_logged >= _FEWEST_FOR_CHECKPOINT:
+                self._try_checkpoint()
+        finally:
+            self._database.close()
+            if self._folder_lock is not None:
+                self._folder_lock.release()
 
     def _commit(
         self,
@@ -374,11 +420,16 @@ class FolderStore:
         state = DatabaseState(new.version, new.n_rows, new.next_id, lengths, number)
         writing.log(state, put, removed)
         with self._publishing:
-            writing.commit()
+            try:
+                writing.commit()
+            except sqlite3.DatabaseError:
+                # an error that came when all was written already has changed nothing
+                if writing.connection.in_transaction or writing.version() != new.version:
+                    raise
             self.snapshot = new
         self._rows_logged += len(put) + len(removed)
         if self._rows_logged > max(_ROWS_BETWEEN_CHECKPOINTS, new.n_rows):
-            self.checkpoint()
+            self._try_checkpoint()
 
     def _load(self, reading: ReadTransaction) -> CollectionSnapshot:
         """Return all rows as a transaction sees them: from the checkpoint and the log, or from the
@@ -386,12 +437,14 @@ class FolderStore:
         """
         state = reading.state()
         empty = self._empty(self._epoch(reading, state.epoch))
-        found = read_checkpoint(
-            self.folder / CHECKPOINT,
-            empty,
-            self._database_id,
-            lambda number: self._epoch(reading, number),
-        )
+        token, found = reading.setting(_TOKEN), None
+        if token is not None:
+            found = read_checkpoint(
+                self.folder / CHECKPOINT,
+                empty,
+                token,
+                lambda number: self._epoch(reading, number),
+            )
         if found is not None and found.version <= state.version:
             current = self._catch_up(reading, found, state)
             if current is not None and current.n_rows == state.n_rows:
@@ -457,19 +510,28 @@ class FolderStore:
         lengths = Lengths(*json.loads(state.lengths))
         coded = replace(now.coded, next_id=max(now.coded.next_id, state.next_id))
         now = replace(now, coded=coded, lengths=lengths, version=state.version)
+        if isinstance(now.ids, StoredStringIds):
+            now.ids.start_at(state.next_id)
         return replace(changes.prepare_snapshot(now.read_by(reading)), reading=None)
 
     def _with_stored(
         self, reading: ReadTransaction, now: CollectionSnapshot, stored: Sequence[StoredRow]
     ) -> CollectionSnapshot:
         """Return a snapshot with rows of the database, none of which it has."""
+        if any(row.row_id < 0 for row in stored):
+            raise damaged(self._database.path, "it has a row id below 0")
         if isinstance(now.ids, StoredStringIds):
-            for row in stored:
-                if row.name is None:
-                    raise CorruptFileError(
-                        f"{self._database.path} has a row without its id. Restore a backup."
-                    )
-                now.ids.enter(row.name, row.row_id)
+            names: Any = [row.name for row in stored]
+            if not {str}.issuperset(map(type, names)):
+                raise damaged(self._database.path, "it has a row without its id")
+            ids = now.ids.with_stored(names, [row.row_id for row in stored])
+            now = replace(now, ids=ids)
+        for values, kind in zip(
+            zip(*(row.fields for row in stored), strict=True), self._kinds, strict=False
+        ):
+            wrong = not _STORED_TYPES[kind].issuperset(map(type, values))
+            if wrong or (kind == "bool" and not _STORED_BOOLS.issuperset(values)):
+                raise damaged(self._database.path, "it has a field of another type than declared")
         numbers = {row.epoch for row in stored}
         for number in sorted(numbers):
             some = stored if len(numbers) == 1 else [row for row in stored if row.epoch == number]
@@ -490,6 +552,19 @@ class FolderStore:
 
     def _are_searched(self, now: CollectionSnapshot, stored: Sequence[StoredRow]) -> bool:
         """Tell whether rows of the database are those that searches go over."""
+        row_ids = np.array([row.row_id for row in stored], dtype=np.int64)
+        if isinstance(now.ids, StoredStringIds):
+            names: Any = [row.name for row in stored]
+            if now.ids.from_row_ids(row_ids).tolist() != names:
+                return False
+            if not np.array_equal(now.ids.row_ids(now.ids.check(names)), row_ids):
+                return False
+        if now.kept.metadata is not None:
+            found = now.kept.metadata.keep_only(row_ids, row_ids).columns
+            made = FieldColumns.empty(found.fields).with_rows([row.fields for row in stored])
+            slots = np.arange(len(stored))
+            if found.documents(slots) != made.documents(slots):
+                return False
         parts = {part.epoch.number: part for part in now.parts}
         for number in {row.epoch for row in stored}:
             some = [row for row in stored if row.epoch == number]
@@ -499,6 +574,10 @@ class FolderStore:
                 return False
             if part.coded.codes(row_ids) != self._codes_of(part.epoch, some):
                 return False
+            if part.epoch.encoder.scorer is not None:
+                corrections = self._joined((row.corrections for row in some), "<f4", (2,))
+                if not np.array_equal(now.corrections(row_ids), corrections):
+                    return False
         return True
 
     def _codes_of(self, epoch: CollectionEpoch, stored: Sequence[StoredRow]) -> Codes:
@@ -509,17 +588,20 @@ class FolderStore:
         words = self._joined(
             (nothing if row.code is None else row.code for row in stored), "<u8", shape
         )
-        return Codes(words, spec, empty=empty if empty.any() else None, fingerprint=fingerprint)
+        try:
+            return Codes(words, spec, empty=empty if empty.any() else None, fingerprint=fingerprint)
+        except InvalidInputError as error:
+            raise damaged(self._database.path, f"it has a code that cannot be: {error}") from None
 
     def _joined(self, blobs: Iterable[bytes | None], dtype: str, shape: tuple[int, ...]) -> Any:
         parts = [blob or b"" for blob in blobs]
-        array = np.frombuffer(b"".join(parts), dtype=dtype)
-        width = int(np.prod(shape)) * array.itemsize
-        if any(len(part) != width for part in parts):
-            raise CorruptFileError(
-                f"{self._database.path} has a code of another length than the hasher makes. "
-                "Restore a backup."
+        width = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        same = {bytes}.issuperset(map(type, parts)) and {width}.issuperset(map(len, parts))
+        if not same:
+            raise damaged(
+                self._database.path, "it has a code of another length than the hasher makes"
             )
+        array = np.frombuffer(b"".join(parts), dtype=dtype)
         return array.astype(array.dtype.newbyteorder("=")).reshape(len(parts), *shape)
 
     def _refresh(self, reading: ReadTransaction, version: int) -> CollectionSnapshot | None:
@@ -565,7 +647,16 @@ def _as_stored(
         )
 
 
-def _in_pieces(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
+def _require_checksum(path: Path, row_id: int, make: Callable[[], int], checksum: int) -> None:
+    try:
+        same = make() == checksum
+    except TypeError:  # text where bytes belong, or the other way round
+        same = False
+    if not same:
+        raise damaged(path, f"row {row_id} is not as it was written")
+
+
+def _in_pieces(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
     """Yield rows in lists of bounded length."""
     while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         yield some

@@ -144,7 +144,7 @@ def decode_metadata(text: str | None) -> dict[str, Any]:
         return {}
     try:
         one = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         one = None
     if not isinstance(one, dict):
         raise CorruptFileError(f"metadata must be a JSON object, got {shown(text)}.")
