@@ -16,6 +16,7 @@ from bitkin.checks import flag, one_of, require_order, whole_number
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.changes import ROWS_FOR_CELLS
+from bitkin.collection.description import describe_collection
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
 from bitkin.collection.folder.attributes import read_attribute, write_attribute
@@ -656,11 +657,23 @@ class Collection(Closes):
         with self._writer:
             self._folder_store("a checkpoint").checkpoint()
 
-    def backup(self, path: str | os.PathLike[str]) -> Path:
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
         """Write a copy of the rows as they are now to a folder that is not there yet, and return
-        its path, while others search and write.
+        its path, while others search and write. `progress(done, total)` counts pages of the
+        database.
         """
-        return copy_folder(self._folder_store("a backup"), path)
+        return copy_folder(self._folder_store("a backup"), path, progress)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what there is to say of the collection: rows, codes, vectors, bytes and settings,
+        as JSON holds it.
+        """
+        return describe_collection(self._open_store)
 
     def export(
         self,

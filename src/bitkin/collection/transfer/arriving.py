@@ -91,7 +91,9 @@ class RecordFile(ABC):
             yield self._ahead.popleft()
         yield from reading
 
-    def look_ahead(self, n_rows: int) -> Sequence[ArrivingRows]:
+    def look_ahead(
+        self, n_rows: int, progress: Callable[[], object] = int
+    ) -> Sequence[ArrivingRows]:
         """Return the first rows, at least so many if there are, and keep them for `batches`."""
         reading = self._begun()
         while sum(batch.n_rows for batch in self._ahead) < n_rows:
@@ -99,6 +101,7 @@ class RecordFile(ABC):
             if batch is None:
                 break
             self._ahead.append(batch)
+            progress()
         return tuple(self._ahead)
 
     def _begun(self) -> Iterator[ArrivingRows]:
