@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,8 +145,12 @@ def _open_rows(file: Path, options: RowFileOptions, target: RowTarget) -> Record
     from bitkin.collection.transfer.importing import open_row_file
     from bitkin.collection.transfer.json_rows import JsonRowFile, NumberedLines
 
-    if file == STDOUT:  # stdin here
-        return JsonRowFile(NumberedLines(sys.stdin.buffer, "stdin"), options, target)
+    if file == STDOUT:  # which is stdin where something is read
+        try:
+            stdin = io.BufferedReader(io.FileIO(0, closefd=False))
+        except OSError as error:
+            raise FileAccessError(f"stdin cannot be read: {error.strerror or error}.") from error
+        return JsonRowFile(NumberedLines(stdin, "stdin"), options, target)
     return open_row_file(file, options, target)
 
 

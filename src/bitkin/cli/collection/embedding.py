@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ def _hashed(n_features: int) -> Embedder:
 
 
 def _sentence_transformer(model_name: str) -> Embedder:
+    os.environ.setdefault("TQDM_DISABLE", "1")  # its bars beside ours
     try:
         with progress_bar("loading the model", None, ""):
             library = importlib.import_module("sentence_transformers")
@@ -76,7 +78,8 @@ def _sentence_transformer(model_name: str) -> Embedder:
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileAccessError(
-            f"the model {model_name!r} of --embed cannot be opened: {reason}"
+            f"the model {model_name!r} of --embed cannot be opened: {reason} Give the folder of "
+            "one, or the name of one that can be downloaded."
         ) from error
 
     def embed(texts: list[str]) -> Any:

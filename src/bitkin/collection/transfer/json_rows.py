@@ -119,7 +119,7 @@ class JsonRowFile(RecordFile):
             return _GatheredCodes(options.id_key, target)
         raise InvalidInputError(
             f"no {key!r} for the vector. It has {', '.join(map(shown, list(record)[:8]))}. Name "
-            "the key of vectors (vector=), or that of texts (text=) and what makes vectors of them."
+            "the key of vectors (vector= or --vector), or of texts to embed (text= or --text)."
         )
 
 

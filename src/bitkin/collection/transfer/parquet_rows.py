@@ -97,8 +97,8 @@ class ParquetRowFile(RecordFile):
             return "vector" if "vector" in kinds else None
         if len(lists) != 1:
             raise InvalidInputError(
-                f"{self.name} must have one column of vectors, got {len(lists)}. Name one (vector="
-                f"); it has {', '.join(map(shown, kinds))}."
+                f"{self.name} must have one column of vectors, got {len(lists)}. Name one (vector= "
+                f"or --vector); it has {', '.join(map(shown, kinds))}."
             )
         return lists[0]
 
