@@ -59,18 +59,8 @@ def lines(name: str, records: list[Any]) -> None:
 
 
 def texts() -> list[str]:
-    words = [
-        "rain",
-        "boats",
-        "harbour",
-        "winter",
-        "bread",
-        "garden",
-        "letters",
-        "music",
-        "stones",
-        "rivers",
-    ]
+    words = ["rain", "boats", "harbour", "winter", "bread", "garden", "letters", "music", "stones"]
+    words.append("rivers")
     return [
         f"{words[i % 10]} and {words[(i // 10) % 10]} in {words[(i * 7 + 3) % 10]} {i}"
         for i in range(99)
@@ -90,10 +80,10 @@ def test_two_commands_are_a_search_over_texts(here: Path, run: Run) -> None:
         embed = open_embedder("hash:64")
         hits = notes.search(embed([texts()[42]]), k=3)
         assert found["ids"] == hits.ids[0].tolist()
-        assert notes.hasher.get_params()["projection"] == "pca"
+        assert "random=True" not in repr(notes.hasher)
         assert notes.metric == "cosine"
     shown = run("collection", "search", "notes", "--text", texts()[42], "--text", "x").out
-    assert "query x" in shown
+    assert "\nx\n" in shown
     assert re.search(r"^ *distance +id  metadata$", shown, flags=re.MULTILINE)
 
 
@@ -148,7 +138,7 @@ def test_a_hasher_is_learned_from_texts(here: Path, run: Run) -> None:
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     with bitkin.Collection.open("notes") as notes:
-        assert notes.hasher.get_params()["projection"] == "pca"
+        assert "random=True" not in repr(notes.hasher)
         assert len(notes) == 0
     assert run("collection", "add", "notes", "notes.jsonl", "--text", "body").code == 0
 
@@ -421,7 +411,7 @@ def test_a_file_that_stops_half_way_is_ended_by_upsert(filled: bitkin.Collection
     Path("bad.jsonl").write_text("\n".join([*good[:5], '{"id": 7, "vector": [1, 2]}']))
     done = run("collection", "add", "c", "bad.jsonl", "--upsert")
     require_failure(
-        done, "bad.jsonl, line 6: 'vector' must have 17 numbers, got 2.", "The 5 rows before"
+        done, "bad.jsonl, line 6: 'vector' must have 17 numbers, got 2.", "Nothing was added"
     )
     require_failure(
         run("collection", "add", "c", "rows.jsonl"), "already in the collection", "upsert"
@@ -450,7 +440,7 @@ def test_a_bad_line_is_named_by_its_number(
     Path("bad.jsonl").write_text(f"{first}\n{line}\n".replace("VVV", vector))
     done = run("collection", "add", "c", "bad.jsonl")
     require_failure(done, "bad.jsonl, line", words)
-    assert 901 not in filled or "before were added" in done.err
+    assert 901 not in filled
 
 
 def test_vectors_of_another_width_are_refused(filled: bitkin.Collection, run: Run) -> None:

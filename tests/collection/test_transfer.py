@@ -394,7 +394,7 @@ def test_vectors_ids_and_metadata_may_be_in_three_files(
     np.save(tmp_path / "v.npy", rows[:5])
     (tmp_path / "ids.txt").write_text("5\n3\n9\n1\n0\n")
     about = write_lines(tmp_path / "m.jsonl", [{"n": i} for i in range(5)])
-    files = {"ids": tmp_path / "ids.txt", "metadata": about}
+    files: dict[str, Any] = {"ids": tmp_path / "ids.txt", "metadata": about}
     assert empty.import_file(tmp_path / "v.npy", **files) == 5
     assert empty.get([9]).metadata == [{"n": 2}]
     assert np.array_equal(empty.get([9]).vectors[0], rows[2])
@@ -578,6 +578,7 @@ def test_an_attribute_stays_with_the_folder_and_its_backups(
     for value in (float("nan"), {1: 2}, (1, 2), object()):
         with pytest.raises(InvalidInputError, match="value must be something that JSON holds"):
             empty.set_attribute("x", value)
+    name: Any
     for name in ("", 7, "a\0"):
         with pytest.raises(InvalidInputError, match="name must be a string"):
             empty.attribute(name)

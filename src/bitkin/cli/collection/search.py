@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _QUERIES_AT_ONCE = 1000
 
 
-class _Queries(NamedTuple):
+class _LookedFor(NamedTuple):
     """What is looked for."""
 
     names: list[str] | None
@@ -159,25 +159,25 @@ def _open_queries(
     id_word: str | None,
     embed: str | None,
     files: VectorFileOptions,
-) -> _Queries:
+) -> _LookedFor:
     if texts:
         embedder = embedder_of(collection, embed)
-        return _Queries(texts, len(texts), iter([embedder(texts)]))
+        return _LookedFor(texts, len(texts), iter([embedder(texts)]))
     if vector is not None:
-        return _Queries(None, 1, iter([_parse_vector(vector)]))
+        return _LookedFor(None, 1, iter([_parse_vector(vector)]))
     if id_word is not None:
         [name] = parse_ids(collection, [id_word], "--id")
         row = collection.get([name])
         by_codes = row.vectors is None
         query = row.codes if by_codes else row.vectors
-        return _Queries([f"neighbours of {name}"], 1, iter([query]), name, by_codes)
+        return _LookedFor([f"neighbours of {name}"], 1, iter([query]), name, by_codes)
     if file is None:
         raise typer.BadParameter("give a file.", param_hint="'FILE'")
     from bitkin.input_files import open_queries
 
     source = open_queries(file, files, collection.hasher)
     batches = (batch for _, batch in source.batches(_QUERIES_AT_ONCE))
-    return _Queries(None, len(source), batches)
+    return _LookedFor(None, len(source), batches)
 
 
 def _parse_vector(text: str) -> Any:

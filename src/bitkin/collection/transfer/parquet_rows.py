@@ -84,8 +84,10 @@ class ParquetRowFile(RecordFile):
                     f"{', '.join(map(shown, kinds))}."
                 )
             return None
-        named = options.vector_key or options.vector_files.column
-        lists = [name for name, kind in kinds.items() if _is_list(kind) or _is_sparse(kind)]
+        named: str | None = options.vector_key or options.vector_files.column
+        lists: list[str] = [
+            name for name, kind in kinds.items() if _is_list(kind) or _is_sparse(kind)
+        ]
         if named is not None:
             if named not in lists:
                 raise InvalidInputError(
