@@ -24,6 +24,7 @@ from tests.cli.test_help import examples_in
 
 COMMANDS = [
     "create", "add", "search", "get", "remove", "stats", "verify", "compact", "backup", "export",
+    "reencode",
 ]  # fmt: skip
 N, D = 203, 17
 
@@ -358,11 +359,30 @@ def test_the_whole_is_described_checked_packed_and_copied(
     ]
 
 
+def test_rows_are_encoded_again_by_what_is_learned_from_them(here: Path, run: Run) -> None:
+    assert run("collection", "create", "notes", "--embed", "hash:64", "--ids", "str").code == 0
+    assert run("collection", "add", "notes", "notes.jsonl", "--text", "body").code == 0
+    assert "random=True" in repr(bitkin.Collection.open("notes", read_only=True).hasher)
+    done = run("collection", "reencode", "notes", "--learn", "--bits", 48)
+    assert (done.code, done.out) == (0, "notes: 99 rows encoded again, 48 × 1-bit codes\n")
+    assert "random=True" not in repr(bitkin.Collection.open("notes", read_only=True).hasher)
+    [found] = run("collection", "search", "notes", "--text", texts()[7], "-k", 1, "--json").objects
+    assert found["ids"] == ["n7"]
+    np.save("like.npy", np.random.default_rng(0).random((99, 64)))
+    assert run("fit", "like.npy", "-o", "model", "--bits", 16).code == 0
+    [done_by] = run("collection", "reencode", "notes", "-m", "model", "--json").objects
+    assert done_by == {"folder": "notes", "reencoded": 99, "rows": 99, "codes": "16 × 1-bit"}
+    assert run("collection", "reencode", "notes").out.startswith("notes: 0 rows encoded again")
+    assert run("collection", "verify", "notes").code == 0
+    assert run("collection", "create", "d", "--fit", "vectors.npy", "--vectors", "none").code == 0
+    require_failure(run("collection", "reencode", "d", "--learn"), "--learn needs vectors")
+
+
 def test_damage_is_found(filled: bitkin.Collection, run: Run) -> None:
     filled.close()
     path = Path("c/collection.db")
     data = bytearray(path.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 5000] = bytes(5000)
+    data[-9000:-4000] = bytes(5000)
     path.write_bytes(data)
     done = run("collection", "verify", "c")
     assert done.code == 1
@@ -461,6 +481,7 @@ def calls(folder: str) -> list[tuple[Any, ...]]:
         ("compact", folder),
         ("backup", folder, "x"),
         ("export", folder, "-o", "x.jsonl"),
+        ("reencode", folder),
     ]
 
 
@@ -537,6 +558,8 @@ def test_unknown_ids_are_named(filled: bitkin.Collection, run: Run) -> None:
         (("search", "c", "queries.npy", "-k", 0), "-k"),
         (("get", "c", 1, "--limit", 2), "goes without ids"),
         (("get", "c", "--vectors"), "needs --json"),
+        (("reencode", "c", "--learn", "-m", "x"), "one of --model and --learn"),
+        (("reencode", "c", "--bits", 3), "belongs to --learn"),
         (("export", "c", "-o", "x.csv"), "must end in one of .parquet, .npy, .jsonl"),
         (("export", "c", "-o", "-"), "cannot write to stdout"),
     ],
@@ -607,7 +630,7 @@ def test_the_examples_of_the_help_run(here: Path, run: Run) -> None:
     must(["collection", "create", "notes", "--fit", "vectors.npy"])
     Path("ids.txt").write_text("".join(f"{i}\n" for i in range(N)))
     must(examples("add")[1])
-    for command in ("get", "export", "stats", "verify", "compact", "backup", "remove"):
+    for command in ("get", "export", "stats", "verify", "compact", "backup", "reencode", "remove"):
         for arguments in examples(command):
             must(arguments)
     must(examples("search")[1])

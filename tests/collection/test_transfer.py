@@ -66,8 +66,7 @@ def made(path: Path | None, X: Any, **settings: Any) -> bitkin.Collection:
     collection = bitkin.Collection.create(path, hasher_for(X), **settings)
     names = [f"id {i} ' \U0001f600" for i in range(len(X))]
     ids = names if settings.get("ids") == "str" else np.arange(len(X)) * 3 + 2
-    metadata = None if path is None else metadata_of(len(X))
-    collection.add(X, ids=ids, metadata=metadata)
+    collection.add(X, ids=ids, metadata=metadata_of(len(X)))
     collection.remove(ids[10:20])
     return collection
 
@@ -167,6 +166,33 @@ def test_codes_and_corrections_leave_where_no_vectors_are_kept(
             pytest.raises(InvalidInputError, match=r"codes have no vectors.*Nothing was added"),
         ):
             c.import_file(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_rows_of_several_epochs_leave_with_codes_of_the_last(
+    tmp_path: Path, rows: Any, suffix: str
+) -> None:
+    stream = bitkin.ProjectionHash(8, projection="opast").fit(rows[:100])
+    path = tmp_path / f"all{suffix}"
+    with (
+        bitkin.Collection.create(tmp_path / "a", stream) as a,
+        bitkin.Collection.create(tmp_path / "none", stream, vectors=None) as none,
+    ):
+        for one in (a, none):
+            one.add(rows[:100])
+            one.learn(rows[100:] ** 2)
+            one.new_epoch()
+            one.add(rows[100:])
+            assert len(one.epochs) == 2
+        a.export(path)
+        with bitkin.Collection.create(tmp_path / "b", a.hasher) as b:
+            b.import_file(path, **beside(path))
+            require_same(a, b)
+            if suffix == ".parquet":
+                codes = pyarrow.parquet.read_table(path)["code"].to_pylist()
+                assert codes == [one.tobytes() for one in b.get().codes.to_bytes()]
+        with pytest.raises(InvalidInputError, match="rows of several epochs must have vectors"):
+            none.export(path, overwrite=True)
 
 
 def test_int8_comes_back_within_the_last_bit_of_the_scale(tmp_path: Path, rows: Any) -> None:

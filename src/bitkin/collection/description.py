@@ -31,7 +31,6 @@ def describe_collection(store: MemoryStore | FolderStore) -> dict[str, Any]:
             "hasher": " ".join(repr(epoch.encoder.hasher).split()),
             "fingerprint": epoch.fingerprint,
             "epochs": [{"epoch": part.epoch.number, "rows": len(part.coded)} for part in now.parts],
-            "learns": store.learner is not None,
             "bytes_in_memory": now.nbytes,
             "bytes_on_disk": None,
         }

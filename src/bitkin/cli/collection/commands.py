@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from bitkin.cli.collection import add, create, export, get, remove, search, upkeep
+from bitkin.cli.collection import add, create, export, get, reencode, remove, search, upkeep
 from bitkin.cli.help import Command, Group
 from bitkin.cli.shared import with_shared_options
 
@@ -28,5 +28,6 @@ for command in (
     upkeep.compact,
     upkeep.backup,
     export.export,
+    reencode.reencode,
 ):
     app.command(cls=Command)(with_shared_options(command))

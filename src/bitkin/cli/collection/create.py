@@ -91,7 +91,8 @@ def create(
     """Make an empty collection in a folder.
 
     Give --model, or --fit for a ProjectionHash with all its defaults. With --embed alone, texts can
-    be added at once: directions are random then, and lose a little more than learned ones.
+    be added at once: directions are random then, and lose more than learned ones, until bitkin
+    collection reencode --learn.
 
     Example: bitkin collection create notes --fit vectors.npy --metric cosine --field year:int
 

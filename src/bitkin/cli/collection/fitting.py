@@ -59,8 +59,8 @@ def hasher_for_texts(vectors: Any, bits: int | None) -> Hasher:
     if n_rows <= wanted:
         complain(
             f"warning: {n_rows:,} texts are too few to learn {wanted} bits from, so directions are "
-            "random, which lose more: with more texts, make the collection again, or give fewer "
-            "--bits."
+            "random, which lose more. With more texts there, run bitkin collection reencode "
+            "FOLDER --learn."
         )
         return draw_hasher(n_features, wanted)
     return fit_hasher(vectors, wanted, normalize=True)
