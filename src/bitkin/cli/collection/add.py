@@ -183,4 +183,5 @@ def _report(collection: Collection, folder: Path, file: Path, n_rows: int, json:
     if json:
         print_json(folder=folder, added=n_rows, rows=len(collection))
         return
-    say(f"{folder}: {n_rows:,} rows added, {len(collection):,} now")
+    noun = "row" if n_rows == 1 else "rows"
+    say(f"{folder}: {n_rows:,} {noun} added, {len(collection):,} now")

@@ -47,7 +47,8 @@ def remove(
         if json:
             print_json(folder=folder, removed=len(gone), rows=len(collection))
         else:
-            say(f"{folder}: {len(gone):,} rows removed, {len(collection):,} left")
+            noun = "row" if len(gone) == 1 else "rows"
+            say(f"{folder}: {len(gone):,} {noun} removed, {len(collection):,} left")
 
 
 def _ask(n_rows: int, folder: Any, *, yes: bool) -> None:
