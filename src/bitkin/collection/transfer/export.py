@@ -22,6 +22,7 @@ Progress = Callable[[int, int], None]
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 EXPORT_SUFFIXES = (".parquet", ".npy", *JSON_SUFFIXES)
 _GZIP_LEVEL = 6
+_NUMBERS_AT_ONCE = 1 << 16  # as text: NumPy takes 128 bytes for each
 
 
 def export_rows(
@@ -160,8 +161,14 @@ def _vectors_as_json(piece: LeavingRows) -> list[str]:
 def number_lists(rows: npt.NDArray[Any]) -> list[str]:
     """Return rows of floats as JSON lists."""
     width = rows.shape[1]
-    texts = number_texts(rows.reshape(-1))
-    return [f"[{', '.join(texts[first : first + width])}]" for first in range(0, len(texts), width)]
+    n_rows = max(1, _NUMBERS_AT_ONCE // max(1, width))
+    lists: list[str] = []
+    for start in range(0, len(rows), n_rows):
+        texts = number_texts(rows[start : start + n_rows].reshape(-1))
+        lists += [
+            f"[{', '.join(texts[first : first + width])}]" for first in range(0, len(texts), width)
+        ]
+    return lists
 
 
 def number_texts(numbers: npt.NDArray[Any]) -> list[str]:

@@ -17,6 +17,7 @@ from bitkin.collection.snapshot import CollectionSnapshot
 from bitkin.errors import InvalidInputError
 
 ROWS_AT_ONCE = 4096
+_MOST_NUMBERS = 1 << 22  # of the dense vectors of a piece
 # What a column or a key of a file is called, so that no field of metadata can take its place there.
 RESERVED = ("id", "vector", "metadata", "code", "corrections")
 
@@ -86,8 +87,10 @@ class RowsToExport:
     def pieces(self) -> Iterator[LeavingRows]:
         """Yield all rows, some thousand at a time."""
         now = self.now
-        for first in range(0, len(self.row_ids), ROWS_AT_ONCE):
-            some = self.row_ids[first : first + ROWS_AT_ONCE]
+        dense = 1 if self.settings.vectors == "csr" else max(1, self.n_features)
+        n_rows = max(1, min(ROWS_AT_ONCE, _MOST_NUMBERS // dense))
+        for first in range(0, len(self.row_ids), n_rows):
+            some = self.row_ids[first : first + n_rows]
             corrections = now.corrections(some) if self.has_corrections else None
             yield LeavingRows(
                 now.ids.from_row_ids(some),
