@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
 
 COMMANDS = [
     "demo", "fit", "encode", "index", "search", "diagnose", "compare", "recommend", "evaluate",
-    "dedup", "stream", "papers", "info", "doctor", "warmup", "classify",
+    "dedup", "stream", "papers", "info", "doctor", "warmup", "classify", "collection",
 ]  # fmt: skip
 HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 
@@ -85,7 +85,7 @@ def test_examples_can_be_copied_as_they_are_printed(run: Run, command: str) -> N
 
 
 def test_summaries_of_commands_are_whole_sentences(run: Run) -> None:
-    for group in ([], ["classify"]):
+    for group in ([], ["classify"], ["collection"]):
         listed = run(*group, "--help").out.split("Commands:\n")[1]
         sentences = re.sub(r"\n {4,}", " ", listed).splitlines()
         assert len(sentences) >= 3

@@ -14,6 +14,7 @@ import typer
 from bitkin._version import __version__
 from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
 from bitkin.cli.arguments import spell_options
+from bitkin.cli.collection import commands as collection
 from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.measuring import compare, diagnose, evaluate, recommend
@@ -56,6 +57,7 @@ for command in (
     kind = StdinCommand if command is stream.stream else Command
     app.command(cls=kind)(with_shared_options(command))
 app.add_typer(classify.app, name="classify")
+app.add_typer(collection.app, name="collection")
 
 
 _INTERRUPTED = 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
@@ -15,8 +16,10 @@ from bitkin.checks import flag, one_of, require_order, whole_number
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.changes import ROWS_FOR_CELLS
+from bitkin.collection.description import describe_collection
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
+from bitkin.collection.folder.attributes import read_attribute, write_attribute
 from bitkin.collection.folder.database import SYNCHRONOUS
 from bitkin.collection.folder.opening import copy_folder, create_folder, open_folder
 from bitkin.collection.folder.store import FolderStore
@@ -30,6 +33,16 @@ from bitkin.collection.searching.cells import describe_index
 from bitkin.collection.searching.planning import FEW_IN_CELLS, SearchArguments, rows_measured
 from bitkin.collection.settings import CollectionSettings, refuse_arguments
 from bitkin.collection.snapshot import NO_ROW_IDS, CollectionSnapshot, NewRows
+from bitkin.collection.transfer.arriving import (
+    BATCH_ROWS,
+    ArrivingRows,
+    RecordFile,
+    RowFileOptions,
+    RowTarget,
+)
+from bitkin.collection.transfer.export import export_rows
+from bitkin.collection.transfer.importing import add_rows, open_row_file
+from bitkin.collection.transfer.leaving import RowsToExport
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.streams.drift import Drift
@@ -644,11 +657,192 @@ class Collection(Closes):
         with self._writer:
             self._folder_store("a checkpoint").checkpoint()
 
-    def backup(self, path: str | os.PathLike[str]) -> Path:
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
         """Write a copy of the rows as they are now to a folder that is not there yet, and return
-        its path, while others search and write.
+        its path, while others search and write. `progress(done, total)` counts pages of the
+        database.
         """
-        return copy_folder(self._folder_store("a backup"), path)
+        return copy_folder(self._folder_store("a backup"), path, progress)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what there is to say of the collection: rows, codes, vectors, bytes and settings,
+        as JSON holds it.
+        """
+        return describe_collection(self._open_store)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        where: Any = None,
+        overwrite: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Write the rows as they are now, or those that match `where`, to a file that others read,
+        and return how many they are.
+
+        Parameters
+        ----------
+        path : path
+            A name that ends in .parquet: columns id, every declared field, metadata (JSON of the
+            rest), vector (lists of float32; of csr indices and values) and code. In .jsonl, or
+            .jsonl.gz: an object a line with id, vector and metadata. In .npy: the vectors alone,
+            and ids and metadata as JSON lines beside it, in NAME.rows.jsonl. `import_file` reads
+            all of them back. Where no vectors are kept, codes and corrections take their place.
+        where : dict, optional
+            As for `search`.
+        overwrite : bool, default False
+            Replace what is there; if not, a file that is there is a FileAccessError.
+        progress : callable, optional
+            Called as `progress(done, total)` after some thousand rows.
+
+        Notes
+        -----
+        Rows are written in pieces, all as of one moment, while others search and write; the file
+        takes its place when it is whole. Vectors are exact; those kept as "int8" come back within
+        the last bit of their scale. Codes are made again of vectors as they are kept.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin, tempfile, pathlib
+        >>> X = np.random.default_rng(0).standard_normal((1000, 20)).astype(np.float32)
+        >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> with bitkin.Collection.create(folder / "notes", hasher) as notes:
+        ...     _ = notes.add(X, metadata=[{"year": 2000 + i % 25} for i in range(1000)])
+        ...     notes.export(folder / "new.jsonl", where={"year": {"gte": 2020}})
+        200
+        >>> with bitkin.Collection.create(folder / "copy", hasher) as copy:
+        ...     copy.import_file(folder / "new.jsonl")
+        ...     copy.get(limit=1).metadata
+        200
+        [{'year': 2020}]
+        """
+        overwrite = flag(overwrite, "overwrite")
+        condition = None if where is None else parse_filter(where)
+        with self._open_store.reading() as now:
+            row_ids = now.row_ids() if condition is None else now.matching(condition)
+            rows = RowsToExport(now, row_ids, self._settings)
+            return export_rows(rows, path, overwrite=overwrite, progress=progress)
+
+    def import_file(
+        self,
+        path: str | os.PathLike[str] | RecordFile,
+        *,
+        upsert: bool = False,
+        id: str | None = None,
+        vector: str | None = None,
+        text: str | None = None,
+        embed: Callable[[list[str]], Any] | None = None,
+        ids: str | os.PathLike[str] | None = None,
+        metadata: str | os.PathLike[str] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        r"""Add the rows of a file, a batch at a time, and return how many they are.
+
+        Every batch is one transaction, and memory holds a batch. Where one fails, those before it
+        stay, and the error says how many rows that are: correct the file and run it again with
+        `upsert`, which replaces rows that are there.
+
+        Parameters
+        ----------
+        path : path
+            JSON lines (.jsonl, .ndjson, also .gz), .parquet, any file of vectors that
+            `io.open_vectors` reads, or a binary index of FAISS (.faiss: codes, for a collection
+            with `vectors=None`; FAISS reads it whole). Whatever `export` wrote comes back as it
+            was.
+        upsert : bool, default False
+            Replace rows whose ids are there; if not, those are a DuplicateIdError.
+        id, vector : str, optional
+            Keys, or columns of .parquet, of id and vector; by default "id", where there is such a
+            key, and "vector", or the only column of lists. What is neither is metadata, and so is
+            all that an object under "metadata" holds.
+        text : str, optional
+            Key or column of a text, in the place of a vector. The text is metadata too.
+        embed : callable, optional
+            What makes an array of vectors of a list of texts, such as `model.encode`.
+        ids, metadata : path, optional
+            For a file of vectors: its ids (.npy, or text with one per line), and JSON lines with
+            the metadata, and perhaps the ids, of its rows.
+        batch_rows : int, default 10,000
+            Rows of a transaction; of texts at most 512.
+        progress : callable, optional
+            Called with the number of rows added so far after every batch.
+
+        Examples
+        --------
+        >>> import bitkin, json, numpy as np, pathlib, tempfile
+        >>> X = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> lines = [{"id": f"n{i}", "vector": x.tolist(), "lang": "en"} for i, x in enumerate(X)]
+        >>> _ = (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        >>> hasher = bitkin.ProjectionHash(n_bits=3).fit(X)
+        >>> with bitkin.Collection.create(folder / "notes", hasher, ids="str") as notes:
+        ...     notes.import_file(folder / "rows.jsonl")
+        ...     notes.get(["n7"]).metadata
+        100
+        [{'lang': 'en'}]
+        """
+        upsert = flag(upsert, "upsert")
+        rows = path
+        if not isinstance(rows, RecordFile):
+            options = RowFileOptions(
+                id,
+                vector,
+                text,
+                embed,
+                None if ids is None else Path(ids),
+                None if metadata is None else Path(metadata),
+                batch_rows=whole_number(batch_rows, "batch_rows", low=1),
+            )
+            rows = open_row_file(rows, options, self.row_target)
+
+        def put(batch: ArrivingRows) -> npt.NDArray[Any]:
+            if upsert and batch.ids is None:
+                raise InvalidInputError("upsert must be False for rows without ids.")
+            if batch.codes is None:
+                new = self._encode(batch.vectors, batch.ids)
+            else:
+                new = self._accept_codes(batch.codes, batch.corrections)
+            return self._put(new, batch.ids, batch.metadata, replaces=upsert)
+
+        return add_rows(put, rows, upsert=upsert, progress=progress or (lambda _: None))
+
+    @property
+    def row_target(self) -> RowTarget:
+        """What readers of files must know of this collection."""
+        settings, hasher = self._settings, self._open_store.snapshot.epoch.encoder.hasher
+        n_features = getattr(hasher, "n_features_in_", None)
+        return RowTarget(
+            hasher.spec_, n_features, settings.ids == "str", settings.vectors is not None
+        )
+
+    def attribute(self, name: str) -> Any:
+        """Return a value that `set_attribute` left in the folder; None where there is none."""
+        return read_attribute(self._folder_store("attributes"), name)
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Keep a value with the collection, and with every backup of it: anything that JSON holds,
+        such as what its texts are embedded by. None takes it away.
+
+        Examples
+        --------
+        >>> import numpy as np, bitkin, tempfile, pathlib
+        >>> hasher = bitkin.ProjectionHash(n_bits=2).fit(np.eye(3))
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "notes"
+        >>> with bitkin.Collection.create(folder, hasher) as notes:
+        ...     notes.set_attribute("source", {"wiki": "en", "month": 7})
+        >>> bitkin.Collection.open(folder).attribute("source")
+        {'wiki': 'en', 'month': 7}
+        """
+        with self._writer:
+            write_attribute(self._folder_store("attributes"), name, value)
 
     def close(self) -> None:
         """Let go of everything; what is asked of the collection afterwards is an error. Closing

@@ -61,7 +61,8 @@ class JsonLines(LineFiles):
         for file, line, data in self.numbered_lines(progress):
             found = True
             try:
-                record = _parsed(data.removeprefix(codecs.BOM_UTF8) if line == 1 else data)
+                content = data.removeprefix(codecs.BOM_UTF8) if line == 1 else data
+                record = parse_record(content, "a JSON object with a field for the text")
             except InvalidInputError as flaw:
                 raise self.located(flaw, file, line) from None
             yield file, line, record
@@ -69,7 +70,8 @@ class JsonLines(LineFiles):
             raise self.no_documents("Every line must hold one JSON object.")
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def parse_record(data: bytes, wanted: str = "a JSON object") -> dict[str, Any]:
+    """Return the object that a line holds; raise an error that says what is wrong with it."""
     text = decode_line(data.strip(_JSON_SPACE))
     try:
         # raw_decode instead of json.loads: one object made once, and no search for leading space
@@ -82,9 +84,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"JSON that cannot be read: {error}.") from None
     if not isinstance(record, dict):
-        raise InvalidInputError(
-            f"must be a JSON object with a field for the text, got {in_words(record)}."
-        )
+        raise InvalidInputError(f"must be {wanted}, got {in_words(record)}.")
     return record
 
 

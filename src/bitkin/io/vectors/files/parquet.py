@@ -29,7 +29,7 @@ class ParquetRows(StoredSource):
         self, path: Path, column: str | None = None, batch_rows: int | None = None
     ) -> None:
         name = str(path)
-        with _open_parquet(path) as (parquet, file):
+        with open_parquet(path) as (parquet, file):
             self._stamp = file.stamp
             self._column = _list_column(parquet.schema_arrow, column, name)
             groups = [
@@ -37,7 +37,7 @@ class ParquetRows(StoredSource):
                 for i in range(parquet.metadata.num_row_groups)
             ]
             kind = parquet.schema_arrow.field(self._column).type
-            _require_honest_sizes(file, self._column, kind)
+            require_honest_lists(file, self._column, kind)
             # after the sizes are known to be honest: this reads the first row
             d = _dimension(parquet, self._column, kind, name)
         shape = row_shape((sum(groups), d), name)
@@ -51,7 +51,7 @@ class ParquetRows(StoredSource):
 
     def pieces(self, spans: Sequence[Span], rows: int) -> Generator[tuple[int, Batch], None, None]:
         """Yield the lists of the column, one row group after another."""
-        with _open_parquet(self._path, self._stamp) as (parquet, file):
+        with open_parquet(self._path, self._stamp) as (parquet, file):
             for first, stop in spans:
                 # the row group that holds row `first`
                 group = bisect_right(self._firsts, first) - 1
@@ -96,7 +96,8 @@ class ParquetRows(StoredSource):
 
 
 @contextmanager
-def _open_parquet(path: Path, stamp: Stamp | None = None) -> Iterator[tuple[Any, StableFile]]:
+def open_parquet(path: Path, stamp: Stamp | None = None) -> Iterator[tuple[Any, StableFile]]:
+    """Give a reader of a .parquet file, and the file, which must stay as it was."""
     arrow = load_extra("pyarrow", ".parquet")
     reader = load_extra("pyarrow.parquet", ".parquet")
     with (
@@ -143,7 +144,7 @@ def _numpy_type(kind: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _require_honest_sizes(file: StableFile, column: str, kind: Any) -> None:
+def require_honest_lists(file: StableFile, column: str, kind: Any) -> None:
     """Raise where the lists of a column, or a page of them, are out of proportion to the file."""
     announced = announced_by(file, column)
     width = _numpy_type(kind.value_type).itemsize

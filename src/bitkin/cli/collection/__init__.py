@@ -1,0 +1,1 @@
+"""`bitkin collection`: a collection in a folder, from the shell."""

@@ -1,0 +1,187 @@
+"""`bitkin collection add`: rows of a file into a collection, and from texts a collection itself."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bitkin.cli.arguments import (
+    FORMATS,
+    STDOUT,
+    Column,
+    Dataset,
+    Features,
+    Json,
+    ZeroBased,
+)
+from bitkin.cli.collection.arguments import (
+    Embed,
+    Fields,
+    is_collection,
+    open_collection,
+    parse_fields,
+)
+from bitkin.cli.collection.embedding import (
+    ATTRIBUTE,
+    absolute_name,
+    embedder_of,
+    open_embedder,
+)
+from bitkin.cli.collection.fitting import ROWS_TO_FIT, hasher_for_texts
+from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.shared import say
+from bitkin.errors import FileAccessError
+
+if TYPE_CHECKING:
+    from bitkin.collection.collection import Collection
+    from bitkin.collection.transfer.arriving import RecordFile, RowFileOptions, RowTarget
+
+
+def add(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder of a collection; with --text and --embed it is made if need be.",
+            show_default=False,
+        ),
+    ],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help=f"JSON lines (.jsonl, .jsonl.gz; - for stdin), vectors ({FORMATS}), or codes in a "
+            "binary index of FAISS (.faiss).",
+            show_default=False,
+        ),
+    ],
+    id_key: Annotated[
+        str | None,
+        typer.Option("--id", help='Key or column of the id. [default: "id", where there is one]'),
+    ] = None,
+    vector: Annotated[
+        str | None, typer.Option(help='Key or column of the vector. [default: "vector"]')
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Key or column of a text to embed, instead of a vector.")
+    ] = None,
+    embed: Embed = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="The ids of a file of vectors: .npy, or text with one per line."),
+    ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines with the metadata, and perhaps the ids, of such a file."),
+    ] = None,
+    upsert: Annotated[
+        bool, typer.Option("--upsert", help="Replace rows whose ids are there.")
+    ] = False,
+    field: Fields = None,
+    bits: Annotated[
+        int | None, typer.Option(min=1, help="Of codes, for a new collection. [default: 256]")
+    ] = None,
+    column: Column = None,
+    dataset: Dataset = None,
+    features: Features = None,
+    zero_based: ZeroBased = None,
+    json: Json = False,
+) -> None:
+    """Add the rows of a file, a batch at a time.
+
+    A line of JSON is {"id": 7, "vector": [0.5, …], "year": 2020, …}: what is neither id nor vector
+    is metadata. Every batch is kept at once; where a file stops with an error, the rows before are
+    there, and --upsert runs over them again. --field and --bits are for a collection that is made
+    here: cosine, float16 vectors, a hasher learned from the first texts.
+
+    Example: bitkin collection add notes notes.jsonl --text body --embed hash:256
+
+    Example: bitkin collection add notes vectors.npy --ids ids.txt --metadata metadata.jsonl
+    """
+    from bitkin.collection.transfer.arriving import RowFileOptions
+    from bitkin.input_files import VectorFileOptions
+
+    options = RowFileOptions(
+        id_key,
+        vector,
+        text,
+        None,
+        ids,
+        metadata,
+        VectorFileOptions(column, dataset, features, zero_based),
+    )
+    fields = parse_fields(field)
+    if is_collection(folder):
+        for option, given in (("--field", field), ("--bits", bits)):
+            if given is not None:
+                raise typer.BadParameter(
+                    f"{folder} is there, and has its own.", param_hint=f"'{option}'"
+                )
+        with open_collection(folder) as collection:
+            if text is not None:
+                options = options._replace(embed=embedder_of(collection, embed))
+            rows = _open_rows(file, options, collection.row_target)
+            n_rows = _add(collection, rows, upsert=upsert)
+            _report(collection, folder, file, n_rows, json)
+        return
+    if text is None or folder.exists():
+        open_collection(folder)  # which says what is wrong
+    if embed is None:
+        raise FileAccessError(
+            f"{folder} is not there. Give --embed, which makes vectors of texts, to make it."
+        )
+    from bitkin.collection.transfer.arriving import RowTarget
+
+    options = options._replace(embed=open_embedder(embed))
+    rows = _open_rows(file, options, RowTarget())
+    with _create(folder, rows, fields, bits) as collection:
+        collection.set_attribute(ATTRIBUTE, absolute_name(embed))
+        n_rows = _add(collection, rows, upsert=upsert)
+        _report(collection, folder, file, n_rows, json)
+
+
+def _open_rows(file: Path, options: RowFileOptions, target: RowTarget) -> RecordFile:
+    from bitkin.collection.transfer.importing import open_row_file
+    from bitkin.collection.transfer.json_rows import JsonRowFile, NumberedLines
+
+    if file == STDOUT:  # which is stdin where something is read
+        try:
+            stdin = io.BufferedReader(io.FileIO(0, closefd=False))
+        except OSError as error:
+            raise FileAccessError(f"stdin cannot be read: {error.strerror or error}.") from error
+        return JsonRowFile(NumberedLines(stdin, "stdin"), options, target)
+    return open_row_file(file, options, target)
+
+
+def _create(folder: Path, rows: RecordFile, fields: dict[str, str], bits: int | None) -> Collection:
+    """Make a collection that suits the first texts of a file."""
+    import numpy as np
+
+    from bitkin.collection.collection import Collection
+
+    with progress_bar("embedding", rows.total, rows.unit) as progress:
+        first = rows.look_ahead(ROWS_TO_FIT, lambda: progress(rows.done))
+    vectors = np.concatenate([batch.vectors for batch in first])
+    names = first[0].ids
+    return Collection.create(
+        folder,
+        hasher_for_texts(vectors, bits),
+        vectors="float16",
+        metric="cosine",
+        ids="str" if names is not None and isinstance(names[0], str) else "int",
+        fields=fields or None,
+    )
+
+
+def _add(collection: Collection, rows: RecordFile, *, upsert: bool) -> int:
+    with progress_bar("adding", rows.total, rows.unit) as progress:
+        return collection.import_file(rows, upsert=upsert, progress=lambda _: progress(rows.done))
+
+
+def _report(collection: Collection, folder: Path, file: Path, n_rows: int, json: bool) -> None:
+    if json:
+        print_json(folder=folder, added=n_rows, rows=len(collection))
+        return
+    noun = "row" if n_rows == 1 else "rows"
+    say(f"{folder}: {n_rows:,} {noun} added, {len(collection):,} now")

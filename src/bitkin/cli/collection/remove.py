@@ -1,0 +1,62 @@
+"""`bitkin collection remove`: rows by their ids, or by their metadata."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from bitkin.cli.arguments import Json
+from bitkin.cli.collection.arguments import Folder, Where, open_collection, parse_ids, parse_where
+from bitkin.cli.output import print_json
+from bitkin.cli.shared import say
+
+_ROWS_AT_ONCE = 5000
+
+
+def remove(
+    folder: Folder,
+    ids: Annotated[list[str] | None, typer.Argument(help="Of rows.", show_default=False)] = None,
+    where: Where = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, with --where.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove rows: all of them or, where something is wrong, none.
+
+    Example: bitkin collection remove notes 7 12
+
+    Example: bitkin collection remove notes --where '{"year": {"lt": 2000}}' --yes
+    """
+    condition = parse_where(where)
+    if bool(ids) == (where is not None):
+        raise typer.BadParameter("give ids, or --where.", param_hint="'IDS'")
+    with open_collection(folder) as collection:
+        if ids:
+            gone: list[Any] = list(dict.fromkeys(parse_ids(collection, ids)))
+        else:
+            _ask(collection.count(condition), folder, yes=yes)
+            gone = []
+            while True:
+                page = collection.get(where=condition, limit=_ROWS_AT_ONCE, offset=len(gone))
+                if not len(page.ids):
+                    break
+                gone += page.ids.tolist()
+        if gone:
+            collection.remove(gone)
+        if json:
+            print_json(folder=folder, removed=len(gone), rows=len(collection))
+        else:
+            noun = "row" if len(gone) == 1 else "rows"
+            say(f"{folder}: {len(gone):,} {noun} removed, {len(collection):,} left")
+
+
+def _ask(n_rows: int, folder: Any, *, yes: bool) -> None:
+    if yes or not n_rows:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            f"{n_rows:,} rows of {folder} would be removed. Give --yes to remove them.",
+            param_hint="'--yes'",
+        )
+    typer.confirm(f"Remove {n_rows:,} rows of {folder}?", abort=True, err=True)
