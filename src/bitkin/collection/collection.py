@@ -45,6 +45,7 @@ from bitkin.collection.transfer.importing import add_rows, open_row_file
 from bitkin.collection.transfer.leaving import RowsToExport
 from bitkin.errors import CorruptFileError, DuplicateIdError, InvalidInputError, UnknownIdError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.streams.drift import Drift
 from bitkin.index.base import RowIndex
 from bitkin.index.rows.files import verify_rows
@@ -631,7 +632,7 @@ class Collection(Closes):
             )
         return learner
 
-    def _follow(self, learner: Learner, begun: Hasher | None) -> bool:
+    def _follow(self, learner: Learner, begun: ProjectionHash | None) -> bool:
         """Keep what was learned, and let the model of an epoch that has begun encode new rows;
         return whether there is one.
         """
@@ -640,7 +641,7 @@ class Collection(Closes):
             store.keep_learner(learner)
             return False
         encoder = Encoder.from_hasher(begun, self.metric, self._settings.query_bits)
-        store.begin_epoch(encoder, learner)
+        store.begin_epoch(encoder, learner.following(begun))
         return True
 
     def compact(self) -> None:

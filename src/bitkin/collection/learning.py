@@ -54,18 +54,17 @@ class Learner:
         if not _has_epochs(self.hasher):
             return None
         epoch = self.hasher.epoch_
-        if epoch.fingerprint_ == self.followed:
-            return None
-        self.followed = epoch.fingerprint_
-        return epoch
+        return None if epoch.fingerprint_ == self.followed else epoch
 
     def begin_epoch(self) -> ProjectionHash:
         """Return the current model, frozen."""
         if not _has_epochs(self.hasher):
             return self.hasher.snapshot()
-        epoch = self.hasher.new_epoch()
-        self.followed = epoch.fingerprint_
-        return epoch
+        return self.hasher.new_epoch()
+
+    def following(self, epoch: ProjectionHash) -> Learner:
+        """Return the learner of a collection that knows this epoch of the hasher's."""
+        return Learner(self.hasher, epoch.fingerprint_ if _has_epochs(self.hasher) else None)
 
 
 def _has_epochs(hasher: ProjectionHash) -> bool:
