@@ -52,6 +52,7 @@ import numpy as np
 import numpy.typing as npt
 
 import bitkin
+from _data import data_file
 from _timing import report, report_machine
 from _tiny import sized
 
@@ -61,35 +62,41 @@ Figures = dict[str, Any]
 
 PARTS = ("speed", "rivals")
 K, RECALL = 10, 0.95
-N_FEATURES, N_BITS = sized((384, 128), (24, 16))
+N_FEATURES, N_BITS = sized((384, 128), (48, 16))
 BATCH, LONE, SMALL = sized((10_000, 500, 1_000), (100, 5, 60))
 N_GROUPS = sized(100, 4)
 """One in so many rows passes the filter."""
 GROUP = 3
 QUERIES, ROUNDS = sized((200, 3), (6, 1))
+HELD_OUT = sized(1_000, 20)
+"""Real rows that no row is made of; queries are some of these."""
+MIXED = 10
+"""Real rows near one, of which rows are made."""
 SPEED_ROWS, RIVAL_ROWS = sized((1_000_000, 100_000), (500, 400))
 
 
 def write_rows(folder: Path, n: int) -> None:
-    """Write rows in clusters with a falling spectrum, as embeddings have them, the group of each,
-    and queries with their true neighbours, with and without the filter.
+    """Write rows that lie between real ones, the group of each, and queries with their true
+    neighbours, with and without the filter.
     """
     rng = np.random.default_rng(0)
-    spread = np.geomspace(1.0, 0.05, N_FEATURES, dtype=np.float32)
-    centres = rng.standard_normal((200, N_FEATURES), dtype=np.float32) * spread
-
-    def some(count: int) -> Rows:
-        rows = rng.standard_normal((count, N_FEATURES), dtype=np.float32) * spread
-        return np.asarray(rows + centres[rng.integers(0, len(centres), count)])
-
+    with np.load(data_file("onet_tasks_minilm384.npz")) as stored:
+        real = stored["X"].astype(np.float32)
+    real /= np.linalg.norm(real, axis=1, keepdims=True)
+    real = real[rng.permutation(len(real))]
+    queries, base = real[:QUERIES], real[HELD_OUT:]
+    near = np.concatenate(
+        [nearest_by_cosine(base, base[i : i + 1000], MIXED) for i in range(0, len(base), 1000)]
+    )
     rows = np.lib.format.open_memmap(
         folder / "rows.npy", mode="w+", dtype=np.float32, shape=(n, N_FEATURES)
     )
     for first in range(0, n, BATCH):
-        rows[first : first + BATCH] = some(min(BATCH, n - first))
+        count = min(BATCH, n - first)
+        own = rng.integers(0, len(base), count)
+        rows[first : first + count] = between(base, near[own], rng)
     rows.flush()
     groups = rng.integers(0, N_GROUPS, n)
-    queries = some(QUERIES)
     kept = np.flatnonzero(groups == GROUP)
     np.save(folder / "groups.npy", groups)
     np.savez(
@@ -100,18 +107,31 @@ def write_rows(folder: Path, n: int) -> None:
     )
 
 
-def nearest_by_cosine(rows: Rows, queries: Rows) -> Groups:
-    """Return the K nearest rows of every query, in blocks of rows."""
+def between(base: Rows, near: Groups, rng: np.random.Generator) -> Rows:
+    """Return a row for each list of near ones: a mean of three of these, by chance, with noise."""
+    chosen = np.argsort(rng.random(near.shape), axis=1)[:, :3]
+    weights = rng.dirichlet(np.ones(3), len(near)).astype(np.float32)
+    picked = base[np.take_along_axis(near, chosen, axis=1)]
+    rows = np.einsum("nj,njd->nd", weights, picked)
+    rows += 0.2 * base.std() * rng.standard_normal(rows.shape, dtype=np.float32)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def nearest_by_cosine(rows: Rows, queries: Rows, k: int = K) -> Groups:
+    """Return the k nearest rows of every query, in blocks of rows."""
     queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
     ids = np.zeros((len(queries), 0), dtype=np.int64)
     cosines = np.zeros((len(queries), 0), dtype=np.float32)
     for first in range(0, len(rows), 50_000):
         block = rows[first : first + 50_000]
         more = (queries @ block.T) / np.linalg.norm(block, axis=1)
+        some = np.arange(len(block))[None]
+        if len(block) > k:
+            some = np.argpartition(more, -k, axis=1)[:, -k:]
+            more = np.take_along_axis(more, some, axis=1)
         cosines = np.hstack([cosines, more])
-        numbers = np.broadcast_to(np.arange(first, first + len(block)), more.shape)
-        ids = np.hstack([ids, numbers])
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
+        ids = np.hstack([ids, first + np.broadcast_to(some, more.shape)])
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         ids = np.take_along_axis(ids, best, axis=1)
         cosines = np.take_along_axis(cosines, best, axis=1)
     return ids
@@ -169,8 +189,9 @@ class Bitkin(Store):
 
     def fill(self, data: Path, folder: Path, n: int, metadata: bool = True) -> float:
         sample = next(batches(data, size=sized(20_000, 200)))[1]
-        hasher = bitkin.ProjectionHash(N_BITS, projection="random", random_state=0).fit(sample)
-        seconds = 0.0
+        start = time.perf_counter()
+        hasher = bitkin.ProjectionHash(N_BITS, rotation="random", random_state=0).fit(sample)
+        seconds = time.perf_counter() - start
         with bitkin.Collection.create(
             folder,
             hasher,

@@ -719,17 +719,19 @@ class ReadTransaction:
 class WriteTransaction(ReadTransaction):
     """Rows as they will be once this is committed."""
 
-    def put(self, rows: Iterable[StoredRow]) -> None:
-        """Add rows without their vectors, or replace them."""
+    def put(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows without their vectors, or replace them: row id, name, epoch, code, corrections,
+        metadata and declared fields of each.
+        """
         columns = ["row_id", "name", "epoch", "code", "corrections", "metadata"]
         columns += [*self._layout.columns, "checksum"]
         places = ", ".join("?" * len(columns))
         self.connection.executemany(
             f"INSERT OR REPLACE INTO rows({', '.join(columns)}) VALUES({places})",
-            ((*row[:6], *row.fields, row.checksum()) for row in rows),
+            ((*row, StoredRow(*row[:6], row[6:]).checksum()) for row in rows),
         )
 
-    def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes | memoryview]) -> None:
+    def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes]) -> None:
         """Add vectors, or replace them."""
         self.connection.executemany(
             "INSERT OR REPLACE INTO vectors(row_id, vector, checksum) VALUES(?, ?, ?)",
@@ -757,14 +759,14 @@ class WriteTransaction(ReadTransaction):
         )
         self._sign(np.array([row_id for row_id, _, _ in rows], dtype=np.int64))
 
-    def change_codes(self, rows: Iterable[StoredRow]) -> None:
-        """Give rows that are there codes and corrections of another epoch."""
+    def change_codes(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Give rows that are there, as `put` takes them, codes and corrections of another epoch."""
         rows = list(rows)
         self.connection.executemany(
             "UPDATE rows SET epoch = ?, code = ?, corrections = ? WHERE row_id = ?",
-            ((row.epoch, row.code, row.corrections, row.row_id) for row in rows),
+            ((epoch, *coded, row_id) for row_id, _, epoch, *coded, _ in rows),
         )
-        self._sign(np.array([row.row_id for row in rows], dtype=np.int64))
+        self._sign(np.array([row[0] for row in rows], dtype=np.int64))
 
     def _sign(self, row_ids: Ids) -> None:
         """Give rows of which parts have changed the checksums of what they are now."""
