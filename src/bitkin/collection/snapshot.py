@@ -179,7 +179,7 @@ class KeptRows:
         corrections = None
         if self.corrections is not None:
             corrections = Column(self.corrections.array[old], len(old))
-        slots = RowSlots().with_rows(renumbered, np.arange(len(old)))
+        slots = RowSlots.in_order(renumbered)
         return KeptRows(vectors, corrections, slots, len(old), metadata=metadata)
 
 
@@ -498,7 +498,11 @@ class CollectionSnapshot:
         return CodedRows(segments[0].tiles, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
-        """Return vectors of rows that are there where they stand; None where they are sparse."""
+        """Return vectors of rows that are there where they stand, or read them; None where they are
+        sparse.
+        """
+        if self.reading is not None:
+            return self._read_vectors(row_ids)
         return self.vectors_in_slots(self.kept.slots.slots_of(row_ids))
 
     def vectors_in_slots(self, slots: Ids) -> VectorsInPlace | None:
@@ -509,3 +513,11 @@ class CollectionSnapshot:
         if isinstance(vectors, ScaledVectors):
             return VectorsInPlace(vectors.steps.array, slots, vectors.scales.array)
         return None  # sparse, or none at all
+
+    def _read_vectors(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return vectors that are read, each once and in order, whoever wants them."""
+        if self.kept.vectors is None or self.kept.vectors.sparse:
+            return None
+        wanted, places = np.unique(row_ids, return_inverse=True)
+        rows: Any = self.vectors(wanted)
+        return VectorsInPlace(rows, places)

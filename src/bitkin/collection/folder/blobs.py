@@ -54,7 +54,7 @@ def vectors_from(kind: str, n_features: int, blobs: Sequence[bytes], name: str) 
     width = n_features if kind == "int8" else n_features * np.dtype(kind).itemsize
     width += _SCALE_BYTES if kind == "int8" else 0
     data = b"".join(blobs)
-    if len(data) != width * len(blobs) or any(len(blob) != width for blob in blobs):
+    if len(data) != width * len(blobs) or set(map(len, blobs)) - {width}:
         raise _no_vector(name)
     if kind != "int8":
         numbers = np.frombuffer(data, dtype=np.dtype(kind).newbyteorder("<"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import sqlite3
 import threading
@@ -32,7 +33,8 @@ APPLICATION_ID = 0x6269746B  # "bitk"
 FORMAT = 1
 SYNCHRONOUS = ("normal", "full")
 _PAGE_BYTES = 8192
-_CACHE_KIB = 8192
+_CACHE_KIB = 2048  # of a connection, and room for the inner pages of a large table
+_PAGES_PER_INNER_PAGE = 512  # that a search goes through to its rows, at least
 _LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB
 _SECONDS_TO_WAIT = 30.0  # for SQLite's own locks, which are held for moments
 _CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
@@ -447,7 +449,9 @@ def _connect(
         timeout=_SECONDS_TO_WAIT,
     )
     try:
-        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+        inner_kib = n_pages // _PAGES_PER_INNER_PAGE * (_PAGE_BYTES // 1024)
+        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB + inner_kib}")
         connection.execute("PRAGMA trusted_schema=OFF")
         if writes:
             connection.execute(f"PRAGMA synchronous={synchronous.upper()}")
@@ -698,15 +702,17 @@ class ReadTransaction:
     def _by_row_ids(
         self, table: str, columns: Sequence[str], row_ids: Ids
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield some columns of the rows that are there, in the order of `row_ids`."""
+        """Return some columns of the rows that are there, in the order of `row_ids`."""
         wanted = ", ".join(f"r.{column}" for column in columns)
         sql = (
             f"SELECT {wanted} FROM json_each(?) AS w "  # CROSS: in the order of the list
             f"CROSS JOIN {table} AS r ON r.row_id = w.value"
         )
-        for first in range(0, len(row_ids), _ROWS_AT_ONCE):
-            some = row_ids[first : first + _ROWS_AT_ONCE].tolist()
-            yield from self.connection.execute(sql, (str(some),))
+        # chained, not yielded: a search reads a hundred rows and more
+        return itertools.chain.from_iterable(
+            self.connection.execute(sql, (str(row_ids[first : first + _ROWS_AT_ONCE].tolist()),))
+            for first in range(0, len(row_ids), _ROWS_AT_ONCE)
+        )
 
     def _require_all(self, n_found: int, n_wanted: int) -> None:
         if n_found != n_wanted:

@@ -69,7 +69,7 @@ class RowMetadata:
     @classmethod
     def from_columns(cls, columns: FieldColumns, row_ids: Ids) -> Self:
         """Return declared fields of rows in the order of their ascending row ids."""
-        slots = RowSlots().with_rows(row_ids, np.arange(len(row_ids)))
+        slots = RowSlots.in_order(row_ids)
         return cls(columns, Column(row_ids, len(row_ids)), slots, None)
 
     @property
@@ -108,7 +108,7 @@ class RowMetadata:
         return RowMetadata(
             self.columns.take(old),
             Column(renumbered, len(renumbered)),
-            RowSlots().with_rows(renumbered, np.arange(len(renumbered))),
+            RowSlots.in_order(renumbered),
             None if self.texts is None else self.texts.take(old),
         )
 

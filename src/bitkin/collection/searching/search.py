@@ -153,7 +153,10 @@ def _through_lane(
     best = None if rows is None else lane.best(rows, query, first.keep)
     if best is None:
         return None
-    ids, here = best[0][None], snapshot.vectors_in_slots(best[1])
+    ids, slots = best
+    in_folder = snapshot.reading is not None
+    here = snapshot.vectors_in_place(ids) if in_folder else snapshot.vectors_in_slots(slots)
+    ids = ids[None]
     return nearest_by_vectors(
         ids, ids, snapshot.vectors, query, funnel.metric, last.keep, in_place=here
     )
