@@ -38,7 +38,7 @@ from bitkin.index.rows.stretches import Stretches, allowed_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.rescoring.cells.scan import EstimateRuns
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
-from bitkin.rescoring.estimate_scan import EstimateRows
+from bitkin.rescoring.estimate_scan import QUERY_BITS, EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
 from bitkin.rescoring.row_scorer import EstimateScorer
 
@@ -385,7 +385,9 @@ class CollectionSnapshot:
     def rows_to_estimate(self, queries: Sized, allow: Ids | None) -> EstimateRows:
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
         if allow is not None:
-            return self._with_corrections(self.coded.allowed(allow, len(queries)))
+            # a scan reads a row's words once for every bit of a query
+            rows = self.coded.allowed(allow, len(queries) * QUERY_BITS)
+            return self._with_corrections(rows)
         if not self._all_rows:  # made once, since a snapshot never changes
             self._all_rows.append(self._with_corrections(self.coded.whole))
         return self._all_rows[0]

@@ -139,7 +139,8 @@ class RowMetadata:
         places = np.flatnonzero(evaluate(condition, self.columns, n, mask_of_others))
         found: Ids = self.row_ids.rows[places]
         found = found[self.slots.lookup(found) == places]  # not what was written before
-        return np.sort(found)
+        in_order = bool((found[1:] > found[:-1]).all())  # as rows are that were never replaced
+        return found if in_order else np.sort(found)
 
     def _mask_of(self, row_ids: Ids) -> Flags:
         mask = np.zeros(self.n_slots, dtype=np.bool_)
