@@ -45,14 +45,20 @@ def blobs_of(kind: str, staged: StagedVectors) -> Iterator[bytes]:
         yield from _blobs_of_pieces(staged.columns[0])
 
 
+def vector_bytes(kind: str | None, n_features: int | None) -> int:
+    """Return the bytes of a stored vector, 0 where there is none, or they differ."""
+    if kind is None or n_features is None or kind == "csr":
+        return 0
+    return n_features * np.dtype(kind).itemsize + (_SCALE_BYTES if kind == "int8" else 0)
+
+
 def vectors_from(kind: str, n_features: int, blobs: Sequence[bytes], name: str) -> Batch:
     """Return stored vectors as they are measured: the kind's own numbers, float32 for int8, CSR for
     csr. `name` is of the file, for what cannot be a vector.
     """
     if kind == "csr":
         return _sparse_from(n_features, blobs, name)
-    width = n_features if kind == "int8" else n_features * np.dtype(kind).itemsize
-    width += _SCALE_BYTES if kind == "int8" else 0
+    width = vector_bytes(kind, n_features)
     data = b"".join(blobs)
     if len(data) != width * len(blobs) or set(map(len, blobs)) - {width}:
         raise _no_vector(name)

@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from bitkin.arrays import Batch, Ids
-from bitkin.collection.folder.blobs import vectors_from
+from bitkin.collection.folder.blobs import vector_bytes, vectors_from
 from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.collection.metadata.documents import decode_metadata
 from bitkin.collection.metadata.filters import Condition, to_sql
@@ -32,10 +32,13 @@ from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, Invali
 APPLICATION_ID = 0x6269746B  # "bitk"
 FORMAT = 1
 SYNCHRONOUS = ("normal", "full")
-_PAGE_BYTES = 8192
+_PAGE_BYTES, _LARGE_PAGE_BYTES = 8192, 16384
+_LEAST_SAVED = 0.25  # of the disk, where pages are large: a search reads a page per vector
+_ROW_BYTES = 16  # of a vector's row id, checksum and place in its page
 _CACHE_KIB = 2048  # of a connection, and room for the inner pages of a large table
 _PAGES_PER_INNER_PAGE = 512  # that a search goes through to its rows, at least
-_LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB
+_LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB, or 64
+_MOST_LOG_BYTES = 1 << 26  # that are left of the log, however large a write was
 _SECONDS_TO_WAIT = 30.0  # for SQLite's own locks, which are held for moments
 _CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _ADD_EPOCH = "INSERT INTO epochs VALUES(?, ?, ?, ?, ?, ?)"
@@ -110,6 +113,16 @@ class RowLayout(NamedTuple):
     def columns(self) -> list[str]:
         """The columns of declared fields."""
         return [f"f{number}" for number in range(len(self.fields))]
+
+    @property
+    def page_bytes(self) -> int:
+        """The size of a page: larger ones where too little of a small one would be filled."""
+        width = vector_bytes(self.vectors, self.n_features) + _ROW_BYTES
+        small, large = (
+            page / max(1, page // width) for page in (_PAGE_BYTES, _LARGE_PAGE_BYTES)
+        )
+        saves = width <= _PAGE_BYTES and large <= (1 - _LEAST_SAVED) * small
+        return _LARGE_PAGE_BYTES if saves else _PAGE_BYTES
 
     def schema(self) -> str:
         """Return the statements that make the tables."""
@@ -450,7 +463,8 @@ def _connect(
     )
     try:
         (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
-        inner_kib = n_pages // _PAGES_PER_INNER_PAGE * (_PAGE_BYTES // 1024)
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        inner_kib = n_pages // _PAGES_PER_INNER_PAGE * (page_bytes // 1024)
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB + inner_kib}")
         connection.execute("PRAGMA trusted_schema=OFF")
         if writes:
@@ -459,6 +473,7 @@ def _connect(
                 connection.execute("PRAGMA fullfsync=ON")
                 connection.execute("PRAGMA checkpoint_fullfsync=ON")
             connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit={_MOST_LOG_BYTES}")
         else:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -475,7 +490,7 @@ def create_database(
     with sqlite_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+            connection.execute(f"PRAGMA page_size={layout.page_bytes}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
