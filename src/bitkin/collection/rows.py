@@ -206,7 +206,7 @@ class RowSlots:
 
     @classmethod
     def in_order(cls, row_ids: Ids) -> Self:
-        """Return the map of ascending row ids to slots 0, 1, 2, …"""
+        """Return the map in which ascending row ids have the slots 0, 1, 2 and so on."""
         if len(row_ids) and row_ids[-1] - row_ids[0] == len(row_ids) - 1:  # without a gap
             first = row_ids[:1].copy()
             return cls((_Ranges(first, row_ids[-1:].copy(), -first),))

@@ -343,9 +343,11 @@ class CollectionSnapshot:
         """Return the same snapshot, with what reads its rows; what was made once of all rows is
         shared.
         """
-        same = replace(self, reading=reading)
-        for made in ("_all_rows", "_all_runs", "_cell_lanes", "_lane_rows", "_parts"):
-            object.__setattr__(same, made, getattr(self, made))
+        # by name and not by `replace`, which takes as long as reading several rows
+        same = object.__new__(CollectionSnapshot)
+        for name in self.__slots__:
+            object.__setattr__(same, name, getattr(self, name))
+        object.__setattr__(same, "reading", reading)
         return same
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import json
 import sqlite3
@@ -102,6 +103,21 @@ class StoredRow(NamedTuple):
         return crc32(text.encode(errors="surrogatepass"), crc)
 
 
+@functools.cache
+def _field_columns(n: int) -> tuple[str, ...]:
+    return tuple(f"f{number}" for number in range(n))
+
+
+@functools.cache
+def _select(table: str, columns: tuple[str, ...]) -> str:
+    """Return the statement for some rows of a list, in its order."""
+    wanted = ", ".join(f"r.{column}" for column in columns)
+    return (
+        f"SELECT {wanted} FROM json_each(?) AS w "  # CROSS: in the order of the list
+        f"CROSS JOIN {table} AS r ON r.row_id = w.value"
+    )
+
+
 class RowLayout(NamedTuple):
     """What rows of a collection have."""
 
@@ -110,17 +126,16 @@ class RowLayout(NamedTuple):
     vectors: str | None
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> tuple[str, ...]:
         """The columns of declared fields."""
-        return [f"f{number}" for number in range(len(self.fields))]
+        return _field_columns(len(self.fields))
 
-    @property
-    def page_bytes(self) -> int:
-        """The size of a page: larger ones where too little of a small one would be filled."""
-        width = vector_bytes(self.vectors, self.n_features) + _ROW_BYTES
-        small, large = (
-            page / max(1, page // width) for page in (_PAGE_BYTES, _LARGE_PAGE_BYTES)
-        )
+    def page_bytes(self, n_features: int | None) -> int:
+        """Return the size of a page: a large one where vectors of so many numbers would fill too
+        little of a small one.
+        """
+        width = vector_bytes(self.vectors, n_features) + _ROW_BYTES
+        small, large = (page / max(1, page // width) for page in (_PAGE_BYTES, _LARGE_PAGE_BYTES))
         saves = width <= _PAGE_BYTES and large <= (1 - _LEAST_SAVED) * small
         return _LARGE_PAGE_BYTES if saves else _PAGE_BYTES
 
@@ -484,13 +499,19 @@ def _connect(
 
 
 def create_database(
-    path: Path, layout: RowLayout, settings: dict[str, Any], epoch: StoredEpoch
+    path: Path,
+    layout: RowLayout,
+    settings: dict[str, Any],
+    epoch: StoredEpoch,
+    n_features: int | None,
 ) -> None:
-    """Write a database without rows. Raises FileAccessError."""
+    """Write a database without rows, whose vectors will have so many numbers. Raises
+    FileAccessError.
+    """
     with sqlite_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            connection.execute(f"PRAGMA page_size={layout.page_bytes}")
+            connection.execute(f"PRAGMA page_size={layout.page_bytes(n_features)}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -612,7 +633,7 @@ class ReadTransaction:
             raise InvalidInputError(
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
-        blobs = [vector for (vector,) in self._by_row_ids("vectors", ["vector"], row_ids)]
+        blobs = [vector for (vector,) in self._by_row_ids("vectors", ("vector",), row_ids)]
         self._require_all(len(blobs), len(row_ids))
         if not {bytes}.issuperset(map(type, blobs)):
             raise damaged(self._path, "it has a vector of another type than it writes")
@@ -620,14 +641,14 @@ class ReadTransaction:
 
     def metadata(self, row_ids: Ids) -> list[dict[str, Any]]:
         """Return the metadata of rows that are there, in that order; declared fields first."""
-        columns = ["metadata", *self._layout.columns]
+        columns = ("metadata", *self._layout.columns)
         found = [self._as_metadata(*row) for row in self._by_row_ids("rows", columns, row_ids)]
         self._require_all(len(found), len(row_ids))
         return found
 
     def rows(self, row_ids: Ids | None = None) -> Iterator[StoredRow]:
         """Yield rows, all of them by ascending row id, or those of some row ids that are there."""
-        columns = ["row_id", "name", "epoch", "code", "corrections", *self._layout.columns]
+        columns = ("row_id", "name", "epoch", "code", "corrections", *self._layout.columns)
         if row_ids is None:
             found: Iterable[tuple[Any, ...]] = self.connection.execute(
                 f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
@@ -715,14 +736,10 @@ class ReadTransaction:
         return found
 
     def _by_row_ids(
-        self, table: str, columns: Sequence[str], row_ids: Ids
+        self, table: str, columns: tuple[str, ...], row_ids: Ids
     ) -> Iterator[tuple[Any, ...]]:
         """Return some columns of the rows that are there, in the order of `row_ids`."""
-        wanted = ", ".join(f"r.{column}" for column in columns)
-        sql = (
-            f"SELECT {wanted} FROM json_each(?) AS w "  # CROSS: in the order of the list
-            f"CROSS JOIN {table} AS r ON r.row_id = w.value"
-        )
+        sql = _select(table, columns)
         # chained, not yielded: a search reads a hundred rows and more
         return itertools.chain.from_iterable(
             self.connection.execute(sql, (str(row_ids[first : first + _ROWS_AT_ONCE].tolist()),))

@@ -119,6 +119,8 @@ def as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
     ids = snapshot.ids.from_row_ids(found.ids)
     if not snapshot.has_metadata:
         return Hits(ids, found.distances)
+    if len(found.ids) == 1 and found.ids[0, -1] >= 0:
+        return Hits(ids, found.distances, [snapshot.reading.metadata(found.ids[0])])  # type: ignore[list-item]
     # every row is read once, however many queries found it
     wanted, places = np.unique(found.ids, return_inverse=True)
     padded = int(len(wanted) > 0 and wanted[0] < 0)
