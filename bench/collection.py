@@ -776,7 +776,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "declared int, range": {"int": {"gte": N_GROUPS - 1}},
     "declared float, range": {"float": {"lt": 1 / N_GROUPS}},
     "declared str": {"str": f"of {GROUP}"},
-    "declared str, part": {"str": {"contains": f"f {GROUP}"}},
+    "declared str, part": {"str": {"contains": f"f {N_GROUPS // 3}"}},
     "part of a str that differs in every row": {"id": {"contains": "9999"}},
     "other int": {"other int": GROUP},
     "other str": {"other str": f"of {GROUP}"},

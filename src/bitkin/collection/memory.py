@@ -29,14 +29,6 @@ from bitkin.collection.snapshot import CollectionSnapshot, KeptRows, NewRows
 from bitkin.index.base import RowIndex
 from bitkin.rescoring.estimate import Corrections
 
-    def _read_vectors(self, row_ids: Ids) -> VectorsInPlace | None:
-        """Return vectors that are read, each once and in order, whoever wants them."""
-        if self.kept.vectors is None or self.kept.vectors.sparse:
-            return None
-        wanted, places = np.unique(row_ids, return_inverse=True)
-        rows: Any = self.vectors(wanted)
-        return VectorsInPlace(rows, places)
-
 
 class MemoryStore:
     """Rows that live as long as their process.

@@ -119,14 +119,15 @@ def as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
     ids = snapshot.ids.from_row_ids(found.ids)
     if not snapshot.has_metadata:
         return Hits(ids, found.distances)
-    if len(found.ids) == 1 and found.ids[0, -1] >= 0:
-        return Hits(ids, found.distances, [snapshot.reading.metadata(found.ids[0])])  # type: ignore[list-item]
+    if len(found.ids) == 1 and (found.ids >= 0).all():
+        known = snapshot.metadata(found.ids[0]) or []
+        return Hits(ids, found.distances, [list(known)])
     # every row is read once, however many queries found it
     wanted, places = np.unique(found.ids, return_inverse=True)
     padded = int(len(wanted) > 0 and wanted[0] < 0)
-    known: list[dict[str, Any] | None] = [None] * padded
-    known += snapshot.metadata(wanted[padded:]) or []
-    flat = [known[place] for place in places.reshape(-1).tolist()]
+    every: list[dict[str, Any] | None] = [None] * padded
+    every += snapshot.metadata(wanted[padded:]) or []
+    flat = [every[place] for place in places.reshape(-1).tolist()]
     k = found.ids.shape[1]
     metadata = [flat[i * k : (i + 1) * k] for i in range(len(found.ids))]
     return Hits(ids, found.distances, metadata)
