@@ -16,7 +16,7 @@ import itertools
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -676,8 +676,8 @@ class ReadTransaction:
 
     def stored_rows(self, row_ids: Ids | None = None) -> Iterator[tuple[StoredRow, int]]:
         """Yield whole rows with their checksums as `rows` does."""
-        columns = ["row_id", "name", "epoch", "code", "corrections", "metadata", "checksum"]
-        columns += self._layout.columns
+        before = ("row_id", "name", "epoch", "code", "corrections", "metadata", "checksum")
+        columns = (*before, *self._layout.columns)
         if row_ids is None:
             found: Iterable[tuple[Any, ...]] = self.connection.execute(
                 f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
@@ -766,7 +766,7 @@ class WriteTransaction(ReadTransaction):
         places = ", ".join("?" * len(columns))
         self.connection.executemany(
             f"INSERT OR REPLACE INTO rows({', '.join(columns)}) VALUES({places})",
-            ((*row, StoredRow(*row[:6], row[6:]).checksum()) for row in rows),
+            ((*row, StoredRow._make((*row[:6], row[6:])).checksum()) for row in rows),
         )
 
     def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes]) -> None:
