@@ -204,6 +204,14 @@ class RowSlots:
 
     runs: tuple[_Ranges | _Run, ...] = ()
 
+    @classmethod
+    def in_order(cls, row_ids: Ids) -> Self:
+        """Return the map in which ascending row ids have the slots 0, 1, 2 and so on."""
+        if len(row_ids) and row_ids[-1] - row_ids[0] == len(row_ids) - 1:  # without a gap
+            first = row_ids[:1].copy()
+            return cls((_Ranges(first, row_ids[-1:].copy(), -first),))
+        return cls(cls().with_rows(row_ids, np.arange(len(row_ids))).runs)
+
     @property
     def nbytes(self) -> int:
         """Bytes held, room for more rows included."""

@@ -38,7 +38,7 @@ from bitkin.index.rows.stretches import Stretches, allowed_rows
 from bitkin.kernels.blocks import read_only
 from bitkin.rescoring.cells.scan import EstimateRuns
 from bitkin.rescoring.estimate import NO_CORRECTIONS, CodedRows, Corrections
-from bitkin.rescoring.estimate_scan import EstimateRows
+from bitkin.rescoring.estimate_scan import QUERY_BITS, EstimateRows
 from bitkin.rescoring.exact import VectorsInPlace
 from bitkin.rescoring.row_scorer import EstimateScorer
 
@@ -179,7 +179,7 @@ class KeptRows:
         corrections = None
         if self.corrections is not None:
             corrections = Column(self.corrections.array[old], len(old))
-        slots = RowSlots().with_rows(renumbered, np.arange(len(old)))
+        slots = RowSlots.in_order(renumbered)
         return KeptRows(vectors, corrections, slots, len(old), metadata=metadata)
 
 
@@ -343,9 +343,11 @@ class CollectionSnapshot:
         """Return the same snapshot, with what reads its rows; what was made once of all rows is
         shared.
         """
-        same = replace(self, reading=reading)
-        for made in ("_all_rows", "_all_runs", "_cell_lanes", "_lane_rows", "_parts"):
-            object.__setattr__(same, made, getattr(self, made))
+        # by name and not by `replace`, which takes as long as reading several rows
+        same = object.__new__(CollectionSnapshot)
+        for name in self.__slots__:
+            object.__setattr__(same, name, getattr(self, name))
+        object.__setattr__(same, "reading", reading)
         return same
 
     @property
@@ -385,7 +387,9 @@ class CollectionSnapshot:
     def rows_to_estimate(self, queries: Sized, allow: Ids | None) -> EstimateRows:
         """Return all rows, or those allowed, as a scan by the estimate takes them."""
         if allow is not None:
-            return self._with_corrections(self.coded.allowed(allow, len(queries)))
+            # a scan reads a row's words once for every bit of a query
+            rows = self.coded.allowed(allow, len(queries) * QUERY_BITS)
+            return self._with_corrections(rows)
         if not self._all_rows:  # made once, since a snapshot never changes
             self._all_rows.append(self._with_corrections(self.coded.whole))
         return self._all_rows[0]
@@ -498,7 +502,11 @@ class CollectionSnapshot:
         return CodedRows(segments[0].tiles, kept.corrections.array, places, slots)
 
     def vectors_in_place(self, row_ids: Ids) -> VectorsInPlace | None:
-        """Return vectors of rows that are there where they stand; None where they are sparse."""
+        """Return vectors of rows that are there where they stand, or read them; None where they are
+        sparse.
+        """
+        if self.reading is not None:
+            return self._read_vectors(row_ids)
         return self.vectors_in_slots(self.kept.slots.slots_of(row_ids))
 
     def vectors_in_slots(self, slots: Ids) -> VectorsInPlace | None:
@@ -509,3 +517,11 @@ class CollectionSnapshot:
         if isinstance(vectors, ScaledVectors):
             return VectorsInPlace(vectors.steps.array, slots, vectors.scales.array)
         return None  # sparse, or none at all
+
+    def _read_vectors(self, row_ids: Ids) -> VectorsInPlace | None:
+        """Return vectors that are read, each once and in order, whoever wants them."""
+        if self.kept.vectors is None or self.kept.vectors.sparse:
+            return None
+        wanted, places = np.unique(row_ids, return_inverse=True)
+        rows: Any = self.vectors(wanted)
+        return VectorsInPlace(rows, places)

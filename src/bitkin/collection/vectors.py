@@ -280,7 +280,12 @@ def _narrow(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch:
     """Return dense float32 rows in a smaller type; numbers beyond its range are refused."""
     with np.errstate(over="ignore"):
         small = batch.astype(dtype, copy=False)
-    found = None if small is batch else first_not_finite(small)
+    if small is batch:
+        return small
+    largest = np.abs(batch).max(axis=1, initial=0.0)
+    # what is not above the largest number of a type is none of its infinities
+    within = bool((largest <= np.finfo(dtype).max).all())
+    found = None if within else first_not_finite(small)
     if found is not None:
         row, column, _ = found
         raise InvalidInputError(
@@ -288,24 +293,22 @@ def _narrow(batch: Batch, dtype: np.dtype[Any], name: str, first: int) -> Batch:
             f"{batch[row, column]} at row {first + row}, column {column}. Scale the data down, or "
             "keep vectors='float32'."
         )
-    if small is not batch:
-        _require_digits(batch, small, name, first)
+    _require_digits(largest, dtype, name, first)
     return small
 
 
-def _require_digits(batch: Batch, small: Batch, name: str, first: int) -> None:
-    """Raise for a row that loses more than int8 steps would: numbers below the range of `small`
-    become 0.
+def _require_digits(largest: FloatRows, dtype: np.dtype[Any], name: str, first: int) -> None:
+    """Raise for a row that loses more than int8 steps would: numbers below the range of a type
+    become 0. `largest` are the largest magnitudes of rows.
     """
     # near zero a type has even steps, its smallest subnormal: a row needs 64 of them at least
-    largest = np.abs(batch).max(axis=1, initial=0.0)
     lost = np.flatnonzero(
-        (largest > 0) & (largest < np.finfo(small.dtype).smallest_subnormal * _LEAST_STEPS)
+        (largest > 0) & (largest < np.finfo(dtype).smallest_subnormal * _LEAST_STEPS)
     )
     if len(lost):
         raise InvalidInputError(
-            f"{name} must have larger numbers to be kept as {small.dtype}, which takes steps of "
-            f"{np.finfo(small.dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} "
+            f"{name} must have larger numbers to be kept as {dtype}, which takes steps of "
+            f"{np.finfo(dtype).smallest_subnormal:.1e}: the largest of row {first + lost[0]} "
             f"is {largest[lost[0]]}. Scale the data up, set such rows to 0, or keep "
             "vectors='float32'."
         )

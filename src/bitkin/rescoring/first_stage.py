@@ -10,6 +10,9 @@ where recall is the same:
    the codes lose? More than one in a hundred, and it is the estimate.
 4. Without vectors to be queries, the estimate, which loses nothing.
 
+Queries of the sample are asked some at a time, as long as it takes to know: where codes lose more
+than that of the whole sample already, whatever the others say, no more are asked.
+
 The sample is drawn by a fixed seed from the rows that are there, and taken again when there are
 twice or half as many, or when as many were written as there were, since codes may fit others less
 well. One sample answers for every number of rows that codes keep: it remembers the place of each of
@@ -34,6 +37,7 @@ MOST_LOST = 0.01  # of the ten nearest by the estimate
 _NEAREST = 10
 _FEWEST_QUERIES, _MOST_QUERIES = 8, 64
 _MOST_PAIRS = 1 << 24  # of queries and rows, as far as the fewest queries permit
+_PAIRS_AT_ONCE = 1 << 20
 # Nanoseconds on a Xeon of 2021, one thread: a word compared; a row converted and offered; a row of
 # a shortlist fetched, each word of it looked up, and ranked; one more stage, whatever its rows.
 # Ratios change little from machine to machine.
@@ -157,7 +161,9 @@ class FirstStageChooser:
         if sample is None or not sample.holds(n_rows, n_written, by_codes):
             # up to the next power of two, so that a larger k is seldom a new sample
             reach = min(1 << (by_codes - 1).bit_length(), n_rows)
-            places = self._places_by_codes(snapshot.ids(), rows, reach)
+            segments = snapshot.segments
+            ids = segments[0].live_ids() if len(segments) == 1 else snapshot.ids()
+            places = self._places_by_codes(ids, rows, reach)
             sample = _Sample(n_rows, n_written, reach, places)
             self._samples[:] = [sample]
         return float(np.mean(sample.places >= by_codes))
@@ -169,7 +175,21 @@ class FirstStageChooser:
         n_queries = min(max(_FEWEST_QUERIES, _MOST_PAIRS // len(ids)), _MOST_QUERIES)
         rng = np.random.default_rng(0)
         asked = np.sort(rng.choice(ids, min(n_queries, len(ids)), replace=False))
-        prepared = self.scorer.prepare_queries(rows.vectors(asked))
+        vectors = rows.vectors(asked)
+        rng.shuffle(order := np.arange(len(asked)))
+        step = max(1, _PAIRS_AT_ONCE // len(ids))
+        places: list[Ids] = []
+        for first in range(0, len(asked), step):
+            some = np.sort(order[first : first + step])
+            places += self._places_of(asked[some], vectors[some], rows, reach)
+            lost = sum(int((place >= reach).sum()) for place in places)
+            if lost > MOST_LOST * _NEAREST * len(asked):
+                break
+        return np.concatenate(places)
+
+    def _places_of(self, asked: Ids, vectors: Batch, rows: RowsToSample, reach: int) -> list[Ids]:
+        """Return the places for some rows, with their vectors."""
+        prepared = self.scorer.prepare_queries(vectors)
         queries = QuantizedQueries.from_prepared(prepared, self.query_bits)
         everything = rows.rows_to_estimate(prepared.codes, None)
         has_small = self.scorer.metric == "l2"
@@ -184,4 +204,4 @@ class FirstStageChooser:
             at = np.minimum(np.searchsorted(in_order, others, sorter=sorter), len(in_order) - 1)
             place = sorter[at]
             places.append(np.where(in_order[place] == others, place, reach))
-        return np.concatenate(places)
+        return places

@@ -6,6 +6,8 @@ steps; csr is all values (float32) and then all columns (int32).
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,9 +23,10 @@ from bitkin.io.vectors.batch import plain_batch
 
 _SCALE_BYTES = 4
 _ENTRY_BYTES = 8  # of a sparse row: a value and its column
+_BLOBS_AT_ONCE = 4096
 
 
-def blobs_of(kind: str, staged: StagedVectors) -> Iterator[bytes | memoryview]:
+def blobs_of(kind: str, staged: StagedVectors) -> Iterator[bytes]:
     """Yield what is stored of every accepted row, in order; none are left in `staged`."""
     if not staged.columns:
         return
@@ -36,11 +39,17 @@ def blobs_of(kind: str, staged: StagedVectors) -> Iterator[bytes | memoryview]:
             first = end
     elif kind == "int8":
         steps, scales = staged.columns
-        of_scales = _rows_as_bytes(scales)
-        for row in _rows_as_bytes(steps):
-            yield bytes(next(of_scales)) + bytes(row)
+        of_scales, of_steps = _blobs_of_pieces(scales), _blobs_of_pieces(steps)
+        yield from map(operator.add, of_scales, of_steps)
     else:
-        yield from _rows_as_bytes(staged.columns[0])
+        yield from _blobs_of_pieces(staged.columns[0])
+
+
+def vector_bytes(kind: str | None, n_features: int | None) -> int:
+    """Return the bytes of a stored vector, 0 where there is none, or they differ."""
+    if kind is None or n_features is None or kind == "csr":
+        return 0
+    return n_features * np.dtype(kind).itemsize + (_SCALE_BYTES if kind == "int8" else 0)
 
 
 def vectors_from(kind: str, n_features: int, blobs: Sequence[bytes], name: str) -> Batch:
@@ -49,10 +58,9 @@ def vectors_from(kind: str, n_features: int, blobs: Sequence[bytes], name: str) 
     """
     if kind == "csr":
         return _sparse_from(n_features, blobs, name)
-    width = n_features if kind == "int8" else n_features * np.dtype(kind).itemsize
-    width += _SCALE_BYTES if kind == "int8" else 0
+    width = vector_bytes(kind, n_features)
     data = b"".join(blobs)
-    if len(data) != width * len(blobs) or any(len(blob) != width for blob in blobs):
+    if len(data) != width * len(blobs) or set(map(len, blobs)) - {width}:
         raise _no_vector(name)
     if kind != "int8":
         numbers = np.frombuffer(data, dtype=np.dtype(kind).newbyteorder("<"))
@@ -86,10 +94,20 @@ def _joined(pieces: Pieces) -> npt.NDArray[Any]:
     return np.concatenate(list(pieces.drain()))
 
 
-def _rows_as_bytes(pieces: Pieces) -> Iterator[memoryview]:
-    for rows in pieces.drain():
-        array = np.ascontiguousarray(rows)
-        width = array.nbytes // max(1, len(array))
-        view = array.view(np.uint8).reshape(-1).data
-        for first in range(0, array.nbytes, width):
-            yield view[first : first + width]
+def _blobs_of_pieces(pieces: Pieces) -> Iterator[bytes]:
+    return itertools.chain.from_iterable(map(row_blobs, pieces.drain()))
+
+
+def row_blobs(array: npt.NDArray[Any]) -> Iterator[bytes]:
+    """Yield the bytes of every row of an array, few rows at a time: they are copies."""
+    some = range(0, len(array), _BLOBS_AT_ONCE)
+    return itertools.chain.from_iterable(
+        _as_blobs(array[first : first + _BLOBS_AT_ONCE]) for first in some
+    )
+
+
+def _as_blobs(array: npt.NDArray[Any]) -> list[bytes]:
+    rows = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    width = rows.nbytes // len(rows)
+    blobs: list[bytes] = rows.reshape(-1).view(np.uint8).view(f"V{width}").tolist()
+    return blobs

@@ -111,7 +111,10 @@ def _snapshot_from(
 
 def _with_kept(stored: StoredFile, now: CollectionSnapshot) -> CollectionSnapshot:
     """Return a snapshot with what a checkpoint has of its rows beside codes."""
-    kept, ids, row_ids = now.kept, now.ids, now.row_ids()
+    kept, ids, segments = now.kept, now.ids, now.coded.segments
+    # as they are mapped, not copied, where there is one epoch: its rows are all alive
+    one = len(segments) == 1 and not now.older
+    row_ids = segments[0].row_ids if one else now.row_ids()
     n = len(row_ids)
     corrections, columns = kept.corrections, None
     beside = []
@@ -130,7 +133,7 @@ def _with_kept(stored: StoredFile, now: CollectionSnapshot) -> CollectionSnapsho
     if any(length != n for length in beside):
         raise CorruptFileError("the checkpoint has more rows in one part than in another.")
     if kept.has_slots:
-        slots = RowSlots().with_rows(row_ids, np.arange(n))
+        slots = RowSlots.in_order(row_ids)
         kept = replace(kept, corrections=corrections, slots=slots, n_slots=n)
     if columns is not None:
         kept = replace(kept, metadata=RowMetadata.from_columns(columns, row_ids))

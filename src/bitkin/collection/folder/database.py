@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import itertools
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -22,7 +24,7 @@ from zlib import crc32
 import numpy as np
 
 from bitkin.arrays import Batch, Ids
-from bitkin.collection.folder.blobs import vectors_from
+from bitkin.collection.folder.blobs import vector_bytes, vectors_from
 from bitkin.collection.folder.forks import in_sqlite, register_forkable
 from bitkin.collection.metadata.documents import decode_metadata
 from bitkin.collection.metadata.filters import Condition, to_sql
@@ -31,9 +33,13 @@ from bitkin.errors import BitkinError, CorruptFileError, FileAccessError, Invali
 APPLICATION_ID = 0x6269746B  # "bitk"
 FORMAT = 1
 SYNCHRONOUS = ("normal", "full")
-_PAGE_BYTES = 8192
-_CACHE_KIB = 8192
-_LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB
+_PAGE_BYTES, _LARGE_PAGE_BYTES = 8192, 16384
+_LEAST_SAVED = 0.25  # of the disk, where pages are large: a search reads a page per vector
+_ROW_BYTES = 16  # of a vector's row id, checksum and place in its page
+_CACHE_KIB = 2048  # of a connection, and room for the inner pages of a large table
+_PAGES_PER_INNER_PAGE = 512  # that a search goes through to its rows, at least
+_LOG_PAGES = 4000  # of the write-ahead log before it is moved into the file: 32 MB, or 64
+_MOST_LOG_BYTES = 1 << 26  # that are left of the log, however large a write was
 _SECONDS_TO_WAIT = 30.0  # for SQLite's own locks, which are held for moments
 _CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _ADD_EPOCH = "INSERT INTO epochs VALUES(?, ?, ?, ?, ?, ?)"
@@ -97,6 +103,21 @@ class StoredRow(NamedTuple):
         return crc32(text.encode(errors="surrogatepass"), crc)
 
 
+@functools.cache
+def _field_columns(n: int) -> tuple[str, ...]:
+    return tuple(f"f{number}" for number in range(n))
+
+
+@functools.cache
+def _select(table: str, columns: tuple[str, ...]) -> str:
+    """Return the statement for some rows of a list, in its order."""
+    wanted = ", ".join(f"r.{column}" for column in columns)
+    return (
+        f"SELECT {wanted} FROM json_each(?) AS w "  # CROSS: in the order of the list
+        f"CROSS JOIN {table} AS r ON r.row_id = w.value"
+    )
+
+
 class RowLayout(NamedTuple):
     """What rows of a collection have."""
 
@@ -105,9 +126,18 @@ class RowLayout(NamedTuple):
     vectors: str | None
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> tuple[str, ...]:
         """The columns of declared fields."""
-        return [f"f{number}" for number in range(len(self.fields))]
+        return _field_columns(len(self.fields))
+
+    def page_bytes(self, n_features: int | None) -> int:
+        """Return the size of a page: a large one where vectors of so many numbers would fill too
+        little of a small one.
+        """
+        width = vector_bytes(self.vectors, n_features) + _ROW_BYTES
+        small, large = (page / max(1, page // width) for page in (_PAGE_BYTES, _LARGE_PAGE_BYTES))
+        saves = width <= _PAGE_BYTES and large <= (1 - _LEAST_SAVED) * small
+        return _LARGE_PAGE_BYTES if saves else _PAGE_BYTES
 
     def schema(self) -> str:
         """Return the statements that make the tables."""
@@ -447,7 +477,10 @@ def _connect(
         timeout=_SECONDS_TO_WAIT,
     )
     try:
-        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        inner_kib = n_pages // _PAGES_PER_INNER_PAGE * (page_bytes // 1024)
+        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB + inner_kib}")
         connection.execute("PRAGMA trusted_schema=OFF")
         if writes:
             connection.execute(f"PRAGMA synchronous={synchronous.upper()}")
@@ -455,6 +488,7 @@ def _connect(
                 connection.execute("PRAGMA fullfsync=ON")
                 connection.execute("PRAGMA checkpoint_fullfsync=ON")
             connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit={_MOST_LOG_BYTES}")
         else:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -465,13 +499,19 @@ def _connect(
 
 
 def create_database(
-    path: Path, layout: RowLayout, settings: dict[str, Any], epoch: StoredEpoch
+    path: Path,
+    layout: RowLayout,
+    settings: dict[str, Any],
+    epoch: StoredEpoch,
+    n_features: int | None,
 ) -> None:
-    """Write a database without rows. Raises FileAccessError."""
+    """Write a database without rows, whose vectors will have so many numbers. Raises
+    FileAccessError.
+    """
     with sqlite_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+            connection.execute(f"PRAGMA page_size={layout.page_bytes(n_features)}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -593,7 +633,7 @@ class ReadTransaction:
             raise InvalidInputError(
                 "vectors must be kept to be read, but this collection has vectors=None."
             )
-        blobs = [vector for (vector,) in self._by_row_ids("vectors", ["vector"], row_ids)]
+        blobs = [vector for (vector,) in self._by_row_ids("vectors", ("vector",), row_ids)]
         self._require_all(len(blobs), len(row_ids))
         if not {bytes}.issuperset(map(type, blobs)):
             raise damaged(self._path, "it has a vector of another type than it writes")
@@ -601,14 +641,14 @@ class ReadTransaction:
 
     def metadata(self, row_ids: Ids) -> list[dict[str, Any]]:
         """Return the metadata of rows that are there, in that order; declared fields first."""
-        columns = ["metadata", *self._layout.columns]
+        columns = ("metadata", *self._layout.columns)
         found = [self._as_metadata(*row) for row in self._by_row_ids("rows", columns, row_ids)]
         self._require_all(len(found), len(row_ids))
         return found
 
     def rows(self, row_ids: Ids | None = None) -> Iterator[StoredRow]:
         """Yield rows, all of them by ascending row id, or those of some row ids that are there."""
-        columns = ["row_id", "name", "epoch", "code", "corrections", *self._layout.columns]
+        columns = ("row_id", "name", "epoch", "code", "corrections", *self._layout.columns)
         if row_ids is None:
             found: Iterable[tuple[Any, ...]] = self.connection.execute(
                 f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
@@ -636,8 +676,8 @@ class ReadTransaction:
 
     def stored_rows(self, row_ids: Ids | None = None) -> Iterator[tuple[StoredRow, int]]:
         """Yield whole rows with their checksums as `rows` does."""
-        columns = ["row_id", "name", "epoch", "code", "corrections", "metadata", "checksum"]
-        columns += self._layout.columns
+        before = ("row_id", "name", "epoch", "code", "corrections", "metadata", "checksum")
+        columns = (*before, *self._layout.columns)
         if row_ids is None:
             found: Iterable[tuple[Any, ...]] = self.connection.execute(
                 f"SELECT {', '.join(columns)} FROM rows ORDER BY row_id"
@@ -696,17 +736,15 @@ class ReadTransaction:
         return found
 
     def _by_row_ids(
-        self, table: str, columns: Sequence[str], row_ids: Ids
+        self, table: str, columns: tuple[str, ...], row_ids: Ids
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield some columns of the rows that are there, in the order of `row_ids`."""
-        wanted = ", ".join(f"r.{column}" for column in columns)
-        sql = (
-            f"SELECT {wanted} FROM json_each(?) AS w "  # CROSS: in the order of the list
-            f"CROSS JOIN {table} AS r ON r.row_id = w.value"
+        """Return some columns of the rows that are there, in the order of `row_ids`."""
+        sql = _select(table, columns)
+        # chained, not yielded: a search reads a hundred rows and more
+        return itertools.chain.from_iterable(
+            self.connection.execute(sql, (str(row_ids[first : first + _ROWS_AT_ONCE].tolist()),))
+            for first in range(0, len(row_ids), _ROWS_AT_ONCE)
         )
-        for first in range(0, len(row_ids), _ROWS_AT_ONCE):
-            some = row_ids[first : first + _ROWS_AT_ONCE].tolist()
-            yield from self.connection.execute(sql, (str(some),))
 
     def _require_all(self, n_found: int, n_wanted: int) -> None:
         if n_found != n_wanted:
@@ -719,17 +757,19 @@ class ReadTransaction:
 class WriteTransaction(ReadTransaction):
     """Rows as they will be once this is committed."""
 
-    def put(self, rows: Iterable[StoredRow]) -> None:
-        """Add rows without their vectors, or replace them."""
+    def put(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows without their vectors, or replace them: row id, name, epoch, code, corrections,
+        metadata and declared fields of each.
+        """
         columns = ["row_id", "name", "epoch", "code", "corrections", "metadata"]
         columns += [*self._layout.columns, "checksum"]
         places = ", ".join("?" * len(columns))
         self.connection.executemany(
             f"INSERT OR REPLACE INTO rows({', '.join(columns)}) VALUES({places})",
-            ((*row[:6], *row.fields, row.checksum()) for row in rows),
+            ((*row, StoredRow._make((*row[:6], row[6:])).checksum()) for row in rows),
         )
 
-    def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes | memoryview]) -> None:
+    def put_vectors(self, row_ids: Ids, blobs: Iterable[bytes]) -> None:
         """Add vectors, or replace them."""
         self.connection.executemany(
             "INSERT OR REPLACE INTO vectors(row_id, vector, checksum) VALUES(?, ?, ?)",
@@ -757,14 +797,14 @@ class WriteTransaction(ReadTransaction):
         )
         self._sign(np.array([row_id for row_id, _, _ in rows], dtype=np.int64))
 
-    def change_codes(self, rows: Iterable[StoredRow]) -> None:
-        """Give rows that are there codes and corrections of another epoch."""
+    def change_codes(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Give rows that are there, as `put` takes them, codes and corrections of another epoch."""
         rows = list(rows)
         self.connection.executemany(
             "UPDATE rows SET epoch = ?, code = ?, corrections = ? WHERE row_id = ?",
-            ((row.epoch, row.code, row.corrections, row.row_id) for row in rows),
+            ((epoch, *coded, row_id) for row_id, _, epoch, *coded, _ in rows),
         )
-        self._sign(np.array([row.row_id for row in rows], dtype=np.int64))
+        self._sign(np.array([row[0] for row in rows], dtype=np.int64))
 
     def _sign(self, row_ids: Ids) -> None:
         """Give rows of which parts have changed the checksums of what they are now."""

@@ -68,6 +68,7 @@ def create_folder(
                 "followed": None if learner is None else learner.followed,
             },
             stored,
+            getattr(encoder.hasher, "n_features_in_", None),
         )
         sync_folder(aside)
         aside.rename(target)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import operator
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ from bitkin.codes import Codes
 from bitkin.collection import changes
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
-from bitkin.collection.folder.blobs import blobs_of
+from bitkin.collection.folder.blobs import blobs_of, row_blobs
 from bitkin.collection.folder.checkpoint import FILE as CHECKPOINT
 from bitkin.collection.folder.checkpoint import read_checkpoint, write_checkpoint
 from bitkin.collection.folder.database import (
@@ -286,9 +287,10 @@ class FolderStore:
             now = self.snapshot
             corrections = None
             if rows.corrections is not None:
-                corrections = np.concatenate(list(rows.corrections.drain()) or [np.empty((0, 2))])
+                none = np.empty((0, 2), dtype=np.float32)
+                corrections = np.concatenate([none, *rows.corrections.drain()], dtype=np.float32)
                 again = Pieces()
-                again.append(corrections.astype(np.float32, copy=False))
+                again.append(corrections)
                 rows = rows._replace(corrections=again)
             names = None
             if isinstance(now.ids, StoredStringIds):
@@ -627,24 +629,30 @@ def _as_stored(
     corrections: Corrections | None,
     names: Sequence[str] | None = None,
     metadata: EncodedMetadata | None = None,
-) -> Iterator[StoredRow]:
-    """Yield rows as the database keeps them."""
-    words = np.ascontiguousarray(codes.words, dtype="<u8").view(np.uint8).reshape(-1).data
-    width = codes.words[:1].nbytes if len(codes) else 0
-    empty = None if codes.empty is None else codes.empty.tolist()
-    beside = None
-    if corrections is not None:
-        beside = np.ascontiguousarray(corrections, dtype="<f4").view(np.uint8).reshape(-1, 8)
-    for i, row_id in enumerate(row_ids.tolist()):
-        yield StoredRow(
-            row_id,
-            None if names is None else names[i],
-            epoch.number,
-            None if empty is not None and empty[i] else words[i * width : (i + 1) * width],  # type: ignore[arg-type]
-            None if beside is None else beside[i].tobytes(),
-            None if metadata is None else metadata.rest[i],
-            () if metadata is None else tuple(metadata.fields[i]),
-        )
+) -> Iterator[tuple[Any, ...]]:
+    """Return rows in the order of the database's columns: row id, name, epoch, code, corrections,
+    metadata and declared fields.
+    """
+    n = len(row_ids)
+    some: Iterator[bytes | None] = row_blobs(codes.words)
+    if codes.empty is not None:
+        some = (None if none else code for code, none in zip(some, codes.empty, strict=True))
+    columns: list[Iterable[Any]] = [
+        row_ids.tolist(),
+        _nothing(n) if names is None else names,
+        itertools.repeat(epoch.number, n),
+        some,
+        _nothing(n) if corrections is None else row_blobs(corrections),
+        _nothing(n) if metadata is None else metadata.rest,
+    ]
+    if metadata is not None and len(metadata.fields):
+        places = range(len(metadata.fields[0]))
+        columns += [map(operator.itemgetter(place), metadata.fields) for place in places]
+    return zip(*columns, strict=True)
+
+
+def _nothing(n: int) -> Iterator[None]:
+    return itertools.repeat(None, n)
 
 
 def _require_checksum(path: Path, row_id: int, make: Callable[[], int], checksum: int) -> None:

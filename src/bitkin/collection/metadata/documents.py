@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,8 @@ def encode_documents(rows: Sequence[dict[str, Any]], fields: dict[str, str]) -> 
     values: list[tuple[Any, ...]] = []
     for row, one in enumerate(rows):
         declared, rest = split_fields(one, fields, row)
-        rest = {key: value for key, value in rest.items() if value is not None}
+        if None in rest.values():
+            rest = {key: value for key, value in rest.items() if value is not None}
         values.append(declared)
         texts.append(encode_metadata(rest, row) if rest else None)
     return EncodedMetadata(values, texts)
@@ -369,10 +370,25 @@ def split_fields(
     if not fields:
         return (), one
     values = tuple(
-        None if (value := one.get(name)) is None else _field_value(value, name, kind, row)
-        for name, kind in fields.items()
+        [
+            value
+            if (value := one.get(name)) is None or _IS_PLAIN[kind](value)
+            else _field_value(value, name, kind, row)
+            for name, kind in fields.items()
+        ]
     )
+    if one.keys() <= fields.keys():
+        return values, {}
     return values, {key: value for key, value in one.items() if key not in fields}
+
+
+# Most values are of Python's own types, and kept as they are.
+_IS_PLAIN: dict[str, Callable[[Any], bool]] = {
+    "int": lambda value: type(value) is int and INT64_MIN <= value <= INT64_MAX,
+    "float": lambda value: type(value) is float and math.isfinite(value),
+    "bool": lambda value: type(value) is bool,
+    "str": lambda value: type(value) is str and value.isascii() and "\0" not in value,
+}
 
 
 def _field_value(value: Any, name: str, kind: str, row: int) -> Any:

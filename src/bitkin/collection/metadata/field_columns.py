@@ -274,8 +274,13 @@ class _TextTable:
 
     def encode(self, values: Sequence[Any]) -> npt.NDArray[np.int32]:
         """Return the code of every value, −1 for None."""
-        codes = [-1 if value is None else self.code(value) for value in values]
-        return np.array(codes, dtype=np.int32)
+        known = self.codes.get
+        codes = [-1 if value is None else known(value, -1) for value in values]
+        encoded = np.array(codes, dtype=np.int32)
+        for place in np.flatnonzero(encoded < 0).tolist():
+            if values[place] is not None:
+                encoded[place] = self.code(values[place])
+        return encoded
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -408,8 +413,8 @@ class FieldColumns:
         if len(values) == 0:
             return self
         columns = tuple(
-            column.with_rows(one)
-            for column, one in zip(self.columns, zip(*values, strict=True), strict=True)
+            column.with_rows([row[place] for row in values])
+            for place, column in enumerate(self.columns)
         )
         return FieldColumns(self.fields, columns, self.n + len(values))
 
@@ -544,12 +549,16 @@ def _names_others(condition: Condition, fields: dict[str, str]) -> bool:
 
 
 def _split_ints(values: Sequence[Any]) -> tuple[Ids, Flags]:
+    if None not in values:
+        return np.array(values, dtype=np.int64), np.ones(len(values), dtype=np.bool_)
     there = np.array([value is not None for value in values], dtype=np.bool_)
     numbers = np.array([0 if value is None else value for value in values], dtype=np.int64)
     return numbers, there
 
 
 def _with_nan(values: Sequence[Any]) -> npt.NDArray[np.float64]:
+    if None not in values:
+        return np.array(values, dtype=np.float64)
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 

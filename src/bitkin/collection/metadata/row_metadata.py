@@ -69,7 +69,7 @@ class RowMetadata:
     @classmethod
     def from_columns(cls, columns: FieldColumns, row_ids: Ids) -> Self:
         """Return declared fields of rows in the order of their ascending row ids."""
-        slots = RowSlots().with_rows(row_ids, np.arange(len(row_ids)))
+        slots = RowSlots.in_order(row_ids)
         return cls(columns, Column(row_ids, len(row_ids)), slots, None)
 
     @property
@@ -108,7 +108,7 @@ class RowMetadata:
         return RowMetadata(
             self.columns.take(old),
             Column(renumbered, len(renumbered)),
-            RowSlots().with_rows(renumbered, np.arange(len(renumbered))),
+            RowSlots.in_order(renumbered),
             None if self.texts is None else self.texts.take(old),
         )
 
@@ -139,7 +139,8 @@ class RowMetadata:
         places = np.flatnonzero(evaluate(condition, self.columns, n, mask_of_others))
         found: Ids = self.row_ids.rows[places]
         found = found[self.slots.lookup(found) == places]  # not what was written before
-        return np.sort(found)
+        in_order = bool((found[1:] > found[:-1]).all())  # as rows are that were never replaced
+        return found if in_order else np.sort(found)
 
     def _mask_of(self, row_ids: Ids) -> Flags:
         mask = np.zeros(self.n_slots, dtype=np.bool_)

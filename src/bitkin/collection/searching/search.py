@@ -119,12 +119,15 @@ def as_hits(snapshot: CollectionSnapshot, found: Neighbors) -> Hits:
     ids = snapshot.ids.from_row_ids(found.ids)
     if not snapshot.has_metadata:
         return Hits(ids, found.distances)
+    if len(found.ids) == 1 and (found.ids >= 0).all():
+        known = snapshot.metadata(found.ids[0]) or []
+        return Hits(ids, found.distances, [list(known)])
     # every row is read once, however many queries found it
     wanted, places = np.unique(found.ids, return_inverse=True)
     padded = int(len(wanted) > 0 and wanted[0] < 0)
-    known: list[dict[str, Any] | None] = [None] * padded
-    known += snapshot.metadata(wanted[padded:]) or []
-    flat = [known[place] for place in places.reshape(-1).tolist()]
+    every: list[dict[str, Any] | None] = [None] * padded
+    every += snapshot.metadata(wanted[padded:]) or []
+    flat = [every[place] for place in places.reshape(-1).tolist()]
     k = found.ids.shape[1]
     metadata = [flat[i * k : (i + 1) * k] for i in range(len(found.ids))]
     return Hits(ids, found.distances, metadata)
@@ -153,7 +156,10 @@ def _through_lane(
     best = None if rows is None else lane.best(rows, query, first.keep)
     if best is None:
         return None
-    ids, here = best[0][None], snapshot.vectors_in_slots(best[1])
+    ids, slots = best
+    in_folder = snapshot.reading is not None
+    here = snapshot.vectors_in_place(ids) if in_folder else snapshot.vectors_in_slots(slots)
+    ids = ids[None]
     return nearest_by_vectors(
         ids, ids, snapshot.vectors, query, funnel.metric, last.keep, in_place=here
     )
