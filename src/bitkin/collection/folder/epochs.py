@@ -14,7 +14,7 @@ from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
 from bitkin.collection.folder.database import StoredEpoch
 from bitkin.collection.learning import Learner
-from bitkin.collection.settings import CollectionSettings
+from bitkin.collection.settings import INDEXES, CollectionSettings
 from bitkin.errors import CorruptFileError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.projection_hash import ProjectionHash
@@ -53,9 +53,9 @@ def load_epoch(folder: Path, stored: StoredEpoch, settings: CollectionSettings) 
 def index_of(folder: Path, stored: StoredEpoch) -> str | RowIndex:
     """Return how codes of an epoch are searched, as a caller said it."""
     if stored.way_file is None:
-        if not isinstance(stored.way, str):
+        if stored.way not in INDEXES:
             raise CorruptFileError(f"{folder} does not say how its codes are searched.")
-        return stored.way
+        return str(stored.way)
     found = load(folder / Path(stored.way_file).name)
     if not isinstance(found, RowIndex):
         raise CorruptFileError(f"{folder / stored.way_file} holds no index. Restore a backup.")

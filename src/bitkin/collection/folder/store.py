@@ -520,8 +520,9 @@ class FolderStore:
         self, reading: ReadTransaction, now: CollectionSnapshot, stored: Sequence[StoredRow]
     ) -> CollectionSnapshot:
         """Return a snapshot with rows of the database, none of which it has."""
-        if any(row.row_id < 0 for row in stored):
-            raise damaged(self._database.path, "it has a row id below 0")
+        numbers_of = [number for row in stored for number in (row.row_id, row.epoch)]
+        if not {int}.issuperset(map(type, numbers_of)) or min(numbers_of, default=0) < 0:
+            raise damaged(self._database.path, "it has a row id or an epoch that cannot be")
         if isinstance(now.ids, StoredStringIds):
             names: Any = [row.name for row in stored]
             if not {str}.issuperset(map(type, names)):
