@@ -20,7 +20,7 @@ import pytest
 
 import bitkin
 from bitkin import Collection
-from bitkin.collection import memory
+from bitkin.collection import changes
 from bitkin.collection.folder import forks
 from bitkin.collection.folder import store as folder_store
 from bitkin.collection.folder.database import WriteTransaction
@@ -210,7 +210,7 @@ def test_writes_that_find_no_room_on_the_disk_leave_the_rows_right(tmp_path: Pat
 def interruptible(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let even a small write be cut into pieces, and Ctrl-C do what it does."""
     monkeypatch.setattr(segment, "ROWS_PER_PIECE", BLOCK)
-    monkeypatch.setattr(memory, "_FEW_DEAD_ROWS", 30)
+    monkeypatch.setattr(changes, "_FEW_DEAD_ROWS", 30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     bitkin.set_threads(2)
     yield
@@ -281,15 +281,21 @@ def _require_no_transaction(collection: Collection) -> None:
     writer = database._writer
     assert writer is None or not writer.in_transaction
     assert not any(connection.in_transaction for connection in database._idle)
-    if Path("/proc/self/fd").exists():
-        ours = str(database.path)
-        names = []
-        for entry in Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(OSError):
-                names.append(str(entry.readlink()))
-        n_open = names.count(ours)
-        known = len(database._idle) + (writer is not None)
-        assert n_open <= known + _readers_beside(database.path, database), (n_open, known)
+    # descriptors would not tell: SQLite keeps those of closed connections, to be used again
+    still_open = [one for one in _open_connections() if one[0] == str(database.path)]
+    assert not any(in_transaction for _, in_transaction in still_open)
+    known = len(database._idle) + (writer is not None)
+    assert len(still_open) <= known + _readers_beside(database.path, database), (still_open, known)
+
+
+def _open_connections() -> Iterator[tuple[str, bool]]:
+    """Yield the file of every connection that is open, and whether it is in a transaction."""
+    for one in gc.get_objects():
+        if isinstance(one, sqlite3.Connection):
+            with contextlib.suppress(sqlite3.ProgrammingError):  # of one that is closed
+                in_transaction = one.in_transaction
+                files = one.execute("PRAGMA database_list").fetchall()
+                yield files[0][2], in_transaction
 
 
 def _readers_beside(path: Path, but: Any) -> int:

@@ -15,7 +15,6 @@ import functools
 import itertools
 import json
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +44,6 @@ _CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _ADD_EPOCH = "INSERT INTO epochs VALUES(?, ?, ?, ?, ?, ?)"
 _HERE = Path(__file__).parent
 _PRIMARY_CODE = 0xFF  # of SQLite's error codes, without what only some files can say
-_SECONDS_FOR_FORK = 1.0  # to wait for our own lock of the pool, which is held for moments too
 _ROWS_AT_ONCE = 20_000
 
 
@@ -236,7 +234,6 @@ class Database(contextlib.AbstractContextManager["Database"]):
         self._writes = writes
         self._synchronous = synchronous
         self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
         self._closed = False
         self._identity: tuple[int, int] | None = None
         self._writer: sqlite3.Connection | None = self._connect() if writes else None
@@ -261,9 +258,10 @@ class Database(contextlib.AbstractContextManager["Database"]):
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""
-        with in_sqlite, self._lock:
+        with in_sqlite:
             self._closed = True
             self._close_idle()
+            self._close_writer()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[WriteTransaction]:
@@ -328,11 +326,12 @@ class Database(contextlib.AbstractContextManager["Database"]):
 
     def _take(self) -> sqlite3.Connection:
         while True:
-            with self._lock:
-                if self._closed:
-                    raise InvalidInputError("the collection is closed. Open it again.")
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
+            if self._closed:
+                raise InvalidInputError("the collection is closed. Open it again.")
+            try:
+                # whole by itself: a lock could stay taken where Ctrl-C ends a search
+                connection = self._idle.pop()
+            except IndexError:
                 return self._connect()
             if _is_current(connection, self.path):
                 return connection
@@ -341,21 +340,16 @@ class Database(contextlib.AbstractContextManager["Database"]):
     def _give_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        with self._lock:
-            if not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+        self._idle.append(connection)
+        if self._closed:
+            self._close_idle()
 
     def before_fork(self) -> None:
         """Close all connections that are not in use: those of the next call are opened anew, on
         either side of the fork.
         """
-        if self._lock.acquire(timeout=_SECONDS_FOR_FORK):
-            try:
-                self._close_idle()
-            finally:
-                self._lock.release()
+        self._close_idle()
+        self._close_writer()
 
     def after_fork_in_child(self) -> None:
         """Write no more, and let go of connections in use, which a child must neither use nor
@@ -364,12 +358,13 @@ class Database(contextlib.AbstractContextManager["Database"]):
         for connection in [*self._idle, *([self._writer] if self._writer else [])]:
             keep_forever(connection)
         self._idle, self._writer, self._writes = [], None, False
-        self._lock = threading.Lock()
 
     def _close_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _close_writer(self) -> None:
         if self._writer is not None and not self._writer.in_transaction:
             self._writer.close()
             self._writer = None
