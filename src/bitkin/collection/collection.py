@@ -152,11 +152,10 @@ class Collection(Closes):
         metric : {"l2", "cosine", "ip"}, default "l2"
             l2 is not squared, cosine is 1 − cosine, ip is negated: smaller is nearer.
         ids : {"int", "str"}, default "int"
-            Whole numbers from 0 to 2**63 − 1, or strings, in a folder of up to 512 bytes.
+            Whole numbers from 0 to 2**63 − 1, or strings, which in a folder have up to 512 bytes.
         fields : dict, optional
             Metadata that filters should be quick on, such as `{"year": int, "lang": str}`: types
-            are int, float, str and bool, or their names. For a folder; other metadata needs no
-            declaration.
+            are int, float, str and bool, or their names. Other metadata needs no declaration.
         stage : {"codes", "estimate", "exact", None}, default None
             The last stage of a search that does not name one; None is the best that is possible.
             "estimate" needs a WTAHash or SignHash, or a ProjectionHash with orthonormal directions
@@ -296,8 +295,7 @@ class Collection(Closes):
         until all are there, so memory peaks little above what the collection then takes.
 
         `metadata` is a dictionary per row, a list of them, or a data frame: text, numbers, bools,
-        None, and lists and dictionaries of those, kept exactly as given; a collection in memory
-        takes none.
+        None, and lists and dictionaries of those, kept exactly or refused.
         """
         return self._put(self._encode(vectors, ids), ids, metadata, replaces=False)
 
