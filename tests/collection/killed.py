@@ -34,8 +34,8 @@ _MOST_ROWS = 12_000
 # Another hasher, which takes over and gives way in turn.
 OTHER = ProjectionHash(24, rotation="random", projection="random", random_state=1).fit(POOL)
 _HASHERS = {one.fingerprint_: one for one in (HASHER, OTHER)}
-_KINDS = ("add", "add", "upsert", "remove", "metadata", "compact", "checkpoint", "backup")
-_KINDS += ("replace_hasher", "reencode")
+_KINDS = ["add", "add", "upsert", "remove", "metadata", "compact", "checkpoint", "backup"]
+_KINDS += ["replace_hasher", "reencode"]
 _PATIENCE = 120.0  # seconds: only what hangs takes so long
 
 

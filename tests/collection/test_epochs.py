@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import bitkin.collection.changes
 from bitkin import Collection, MinHash, ProjectionHash, SignHash, WTAHash
-from bitkin.errors import InvalidInputError
+from bitkin.collection.folder import epochs as folder_epochs
+from bitkin.collection.folder import store as folder_store
+from bitkin.collection.folder.database import WriteTransaction
+from bitkin.errors import FileAccessError, InvalidInputError
 from tests.collection.model import rows_like
 from tests.truth import estimates, exact_distances, symbol_distances
 
@@ -386,7 +390,8 @@ def test_a_folder_holds_the_models_of_live_epochs_alone_once_compacted(tmp_path:
         collection.add(POOL[20:40])
         collection.compact()
         there = {path.name for path in (tmp_path / "rows").glob("*.bitkin")}
-        assert {"model.bitkin", "model-1.bitkin", "learner.bitkin"} <= there
+        assert {"model.bitkin", "model-1.bitkin", "learner-1.bitkin"} <= there
+        assert "learner.bitkin" not in there
         collection.backup(tmp_path / "copy")
         collection.reencode()
         collection.compact()
@@ -401,5 +406,190 @@ def test_a_folder_holds_the_models_of_live_epochs_alone_once_compacted(tmp_path:
         collection.replace_hasher(HASHERS[0])
         collection.compact()
         there = {path.name for path in (tmp_path / "rows").glob("*.bitkin")}
-        assert "learner.bitkin" not in there
+        assert not [name for name in there if name.startswith("learner")]
         assert len(collection.search(POOL[:1], 40).ids[0]) == 40
+
+
+def test_vectors_of_a_hasher_that_was_given_up_meanwhile_are_not_added(path: Path | None) -> None:
+    for vectors in ("float32", None):
+        at = None if path is None else path.with_name(f"rows {vectors}")
+        with Collection.create(at, HASHERS[0], vectors=vectors) as collection:
+
+            def batches(into: Collection = collection) -> Iterator[Any]:
+                yield POOL[:10]
+                into.replace_hasher(HASHERS[1])
+                into.compact()
+                yield POOL[10:20]
+
+            if at is None and vectors is not None:  # nothing is forgotten in memory
+                collection.add(batches())
+                assert [one.n_rows for one in collection.epochs] == [0, 20]
+                assert collection.reencode() == 20
+            else:
+                with pytest.raises(InvalidInputError, match=r"was replaced while .*again"):
+                    collection.add(batches())
+                assert len(collection) == 0
+                collection.add(POOL[:20])
+            collection.verify()
+        if at is not None:
+            with Collection.open(at) as collection:
+                assert len(collection) == 20
+                collection.verify()
+                assert len(set(collection.search(POOL[:1], 20).ids[0].tolist())) == 20
+
+
+def test_a_stream_that_was_replaced_while_it_learned_does_not_come_back(path: Path | None) -> None:
+    stream = ProjectionHash(4, projection="opast", epochs=50, random_state=0).fit(POOL)
+    with Collection.create(path, stream) as collection:
+
+        def batches() -> Iterator[Any]:
+            yield POOL
+            collection.replace_hasher(HASHERS[0])
+            yield POOL
+
+        with pytest.raises(InvalidInputError, match="was replaced while"):
+            collection.learn(batches())
+        assert collection.hasher.fingerprint_ == HASHERS[0].fingerprint_
+        with pytest.raises(InvalidInputError, match="must follow a stream"):
+            collection.learn(POOL)
+
+
+def test_a_hasher_that_failed_to_take_over_leaves_the_stream_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ProjectionHash(7, projection="opast", epochs="request", random_state=9).fit(POOL)
+    with Collection.create(tmp_path / "rows", STREAM) as collection:
+        collection.add(POOL[:20])
+        with monkeypatch.context() as patch:
+            patch.setattr(WriteTransaction, "commit", lambda self: raise_full())
+            with pytest.raises(FileAccessError, match="disk is full"):
+                collection.replace_hasher(other)
+        assert len(collection.epochs) == 1
+    with Collection.open(tmp_path / "rows") as collection:
+        collection.learn(turned(300, 1))
+        collection.new_epoch()
+        assert collection.hasher.spec_.n_symbols == 5
+        collection.verify()
+
+
+def raise_full() -> None:
+    raise FileAccessError("the disk is full")
+
+
+def test_a_backup_while_another_hasher_takes_over_is_of_one_moment(tmp_path: Path) -> None:
+    other = ProjectionHash(7, projection="opast", epochs="request", random_state=9).fit(POOL)
+    with Collection.create(tmp_path / "rows", STREAM) as collection:
+        collection.add(POOL)
+        done: list[bool] = []
+
+        def take_over(_: int, total: int) -> None:
+            if not done:
+                done.append(True)
+                collection.replace_hasher(other)
+                collection.compact()
+
+        collection.backup(tmp_path / "copy", progress=take_over)
+        assert done
+    with Collection.open(tmp_path / "copy") as copied:
+        copied.verify()
+        assert copied.hasher.spec_.n_symbols == 5
+        copied.learn(turned(300, 1))
+        copied.new_epoch()
+        assert copied.hasher.spec_.n_symbols == 5
+
+
+def test_a_reader_that_finds_a_model_gone_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Collection.create(tmp_path / "rows", HASHERS[0]) as collection:
+        collection.add(POOL)
+        with Collection.open(tmp_path / "rows", read_only=True) as reader:
+            collection.replace_hasher(HASHERS[1])
+            load, turns = folder_epochs.load_epoch, [HASHERS[0], HASHERS[1]]
+
+            def load_late(folder: Path, stored: Any, settings: Any) -> Any:
+                if turns:  # the writer is quicker
+                    collection.replace_hasher(turns.pop())
+                    collection.compact()
+                return load(folder, stored, settings)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(folder_store, "load_epoch", load_late)
+                assert reader.search(POOL[:3], 1).ids.tolist() == [[0], [1], [2]]
+            reader.verify()
+
+
+def test_two_threads_that_learn_first_are_both_learned_from(tmp_path: Path) -> None:
+    Collection.create(tmp_path / "rows", STREAM).close()
+    with Collection.open(tmp_path / "rows") as collection:
+        threads = [threading.Thread(target=collection.learn, args=(POOL,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert collection.learn(POOL[:1]) is False
+        learner = collection._open_store.learner
+        assert learner is not None
+        assert learner.hasher.n_seen_ == STREAM.n_seen_ + 4 * len(POOL) + 1
+
+
+def test_an_empty_collection_takes_no_hasher_of_another_width(path: Path | None) -> None:
+    with Collection.create(path, HASHERS[0]) as collection:
+        with pytest.raises(InvalidInputError, match="hasher must be fitted to 9 features"):
+            collection.replace_hasher(ProjectionHash(3).fit(POOL[:, :4]))
+        collection.add(POOL)
+        assert collection.search(POOL[:1], 1).ids.tolist() == [[0]]
+
+
+def test_a_collection_of_codes_alone_never_gets_epochs_it_cannot_compare(
+    path: Path | None,
+) -> None:
+    with Collection.create(path, STREAM, vectors=None, stage="codes") as collection:
+        acts: list[Callable[[], Any]] = [lambda: collection.learn(POOL), collection.new_epoch]
+        for act in acts:
+            with pytest.raises(InvalidInputError, match=r"vectors=None.*cannot learn"):
+                act()
+        collection.add(POOL)
+        assert collection.search(POOL[:1], 1).distances.tolist() == [[0]]
+
+
+def test_a_search_that_names_no_stage_goes_on_while_epochs_are_many(path: Path | None) -> None:
+    with Collection.create(path, STREAM, stage="codes") as collection:
+        collection.add(POOL[:100])
+        collection.learn(turned(500, 1))
+        collection.new_epoch()
+        collection.add(POOL[100:])
+        found = collection.search(POOL[[5, 200]], 1, oversample=300)
+        assert found.ids.tolist() == [[5], [200]]
+        assert found.distances.dtype == np.float64
+        collection.reencode()
+        assert collection.search(POOL[[5]], 1).distances.dtype == np.int32
+
+
+def test_what_came_before_a_vector_that_cannot_be_learned_from_is_learned(
+    path: Path | None,
+) -> None:
+    with Collection.create(path, STREAM) as collection:
+        with pytest.raises(InvalidInputError, match="must have 9 columns"):
+            collection.learn(iter([turned(200, 1), POOL[:3, :4]]))
+        assert collection.drift().bits_flipped > 0
+        if path is not None:
+            with Collection.open(path, read_only=True) as reader:
+                assert reader.drift() == collection.drift()
+
+
+def test_copies_in_memory_have_metadata_of_their_own() -> None:
+    for fields in (None, {"who": str}):
+        first = Collection.create(None, HASHERS[0], fields=fields)
+        first.add(POOL[:5])
+        second = copy.copy(first)
+        first.add(POOL[5:7], ids=[10, 11], metadata=[{"who": "first"}] * 2)
+        second.add(POOL[5:7], ids=[20, 21], metadata=[{"who": "second"}] * 2)
+        third = pickle.loads(pickle.dumps(first))
+        third.update_metadata([10], {"who": "third"})
+        for one, name in ((first, "first"), (second, "second")):
+            assert one.count({"who": name}) == 2
+        assert first.get([10]).metadata == [{"who": "first"}]
+        assert second.count({"who": {"exists": False}}) == 5
+        second.compact()
+        assert second.get([20]).metadata == [{"who": "second"}]

@@ -24,7 +24,13 @@ from bitkin.collection.folder.database import SYNCHRONOUS
 from bitkin.collection.folder.opening import copy_folder, create_folder, open_folder
 from bitkin.collection.folder.store import FolderStore
 from bitkin.collection.ids import list_some_ids, require_different
-from bitkin.collection.learning import Learner, Progress, reencode_rows, require_rows_fit
+from bitkin.collection.learning import (
+    Learner,
+    Progress,
+    reencode_rows,
+    require_epochs_possible,
+    require_rows_fit,
+)
 from bitkin.collection.memory import MemoryStore
 from bitkin.collection.metadata.documents import check_fields, check_metadata, encode_documents
 from bitkin.collection.metadata.filters import parse_filter
@@ -523,7 +529,8 @@ class Collection(Closes):
 
         Rows that are there keep their codes, and a search finds those of all epochs together; rows
         to come are encoded by the newest epoch. What was learned lasts once this returns: in a
-        folder each call writes the model, so learn from many vectors at a time.
+        folder each call writes the model, so learn from many vectors at a time. Where a batch of an
+        iterator or a file cannot be learned from, those before it are learned all the same.
 
         Examples
         --------
@@ -543,16 +550,20 @@ class Collection(Closes):
         1000
         """
         learner = self._require_learner()
-        learner.learn(vectors)
-        with self._writer:
-            return self._follow(learner, learner.epoch_begun())
+        try:
+            learner.learn(vectors)
+        finally:  # what was learned before an error is learned
+            with self._writer:
+                begun = self._follow(learner, learner.epoch_begun())
+        return begun
 
     def drift(self) -> Drift:
         """Return how far the model that learns has moved away from the one that encodes new rows;
         see `ProjectionHash.drift`.
         """
-        now = self._open_store.snapshot
-        return self._require_learner().hasher.drift(now.epoch.encoder.hasher)
+        store = self._open_store
+        learner = self._known_learner(store)
+        return learner.hasher.drift(store.snapshot.epoch.encoder.hasher)
 
     def new_epoch(self) -> bool:
         """Let the model as it has learned until now encode new rows, and return whether it differs
@@ -620,6 +631,11 @@ class Collection(Closes):
 
     def _require_learner(self) -> Learner:
         store = self._open_store
+        store.require_writable()
+        require_epochs_possible(store.snapshot)
+        return self._known_learner(store)
+
+    def _known_learner(self, store: MemoryStore | FolderStore) -> Learner:
         learner = store.learner
         if learner is None:
             hasher = store.snapshot.epoch.encoder.hasher
@@ -635,6 +651,12 @@ class Collection(Closes):
         return whether there is one.
         """
         store = self._open_store
+        current = store.learner
+        if current is None or current.hasher is not learner.hasher:
+            raise InvalidInputError(
+                "the hasher was replaced while the one before learned, and nothing was learned. "
+                "Learn again."
+            )
         if begun is None or begun.fingerprint_ == store.snapshot.epoch.fingerprint:
             store.keep_learner(learner)
             return False
@@ -921,6 +943,11 @@ class Collection(Closes):
             # the snapshot may be another one by now, so
             # whether ids are new is asked under the lock
             now = store.snapshot
+            if new.epoch is not None and not store.takes_rows_of(new.epoch):
+                raise InvalidInputError(
+                    "the hasher was replaced while the vectors were encoded, and nothing was "
+                    "added. Add them again."
+                )
             if given is None:
                 given = next_ids(len(new.codes), now.next_id)
             elif not replaces:

@@ -71,11 +71,22 @@ def _has_epochs(hasher: ProjectionHash) -> bool:
     return hasher.stream_.recipe.epochs is not None
 
 
+def require_epochs_possible(now: CollectionSnapshot) -> None:
+    """Raise where rows of several epochs could neither be ranked together nor encoded again."""
+    epoch = now.epoch
+    if epoch.settings.vectors is None and (epoch.last_stage == "codes" or not epoch.has_estimates):
+        raise InvalidInputError(
+            "a collection with vectors=None whose searches end with codes cannot learn: codes of "
+            "two models do not compare, and rows without vectors cannot be encoded again. Create "
+            "it with vectors='float16', or without stage='codes'."
+        )
+
+
 def require_rows_fit(now: CollectionSnapshot, encoder: Encoder) -> None:
     """Raise where a hasher cannot encode the rows that a collection holds."""
-    if now.n_rows == 0:
-        return
     vectors = now.kept.vectors
+    if vectors is None and now.n_rows == 0:
+        return
     if vectors is None:
         raise InvalidInputError(
             "hasher must stay the one that it is in a collection with vectors=None, which has "
@@ -87,6 +98,8 @@ def require_rows_fit(now: CollectionSnapshot, encoder: Encoder) -> None:
             f"hasher must be fitted to {vectors.n_features} features, as the vectors of this "
             f"collection have, got one of {n_features}."
         )
+    if now.n_rows == 0:
+        return
     row_ids = now.row_ids()
     some = row_ids[:: max(1, len(row_ids) // _ROWS_TO_TRY)]
     lengths = encoder.encode_rows(now.vectors(some), None).lengths

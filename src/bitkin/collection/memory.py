@@ -86,6 +86,13 @@ class MemoryStore:
     def require_writable(self) -> None:
         """Raise where this process must not write: it may."""
 
+    def takes_rows_of(self, epoch: CollectionEpoch) -> bool:
+        """Tell whether rows of an epoch may still come: not where they could not be encoded again.
+        For the writer alone.
+        """
+        live = {part.epoch.number for part in self.snapshot.parts}
+        return epoch.number in live or epoch.settings.vectors is not None
+
     def put(self, rows: NewRows, *, replaces: bool) -> None:
         """Add rows, and replace those whose row ids are there, if it `replaces`; if not, none may
         be. All of it or nothing.
@@ -117,7 +124,7 @@ class MemoryStore:
         """Let rows that are there, each given once, be of the current epoch."""
         self._commit(changes.with_rows_moved(self.snapshot, row_ids, codes, corrections))
 
-    def keep_learner(self, learner: Learner | None) -> None:
+    def keep_learner(self, learner: Learner) -> None:
         """Keep what follows a stream, as it is now."""
         self.learner = learner
 

@@ -284,9 +284,11 @@ def test_rows_of_zeros_and_copies_are_searched() -> None:
     assert one.reached
 
 
-def test_plain_exact_search_is_named_where_it_is_as_fast() -> None:
-    one = bitkin.recommend(make_rows(400, 8), recall=0.5, methods="nystrom", bits=16)
-    assert "Plain exact search of these 400 rows" in one.reason
+def test_plain_exact_search_is_named_where_it_is_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for times, is_named in ((1e9, True), (0.0, False)):  # whatever the clock says
+        monkeypatch.setattr("bitkin.evaluate.recommending.wording._AS_FAST", times)
+        one = bitkin.recommend(make_rows(400, 8), recall=0.5, methods="nystrom", bits=16)
+        assert ("Plain exact search of these 400 rows" in one.reason) == is_named
 
 
 def test_a_collection_that_is_too_large_to_build_is_predicted_from_the_sample(

@@ -300,12 +300,20 @@ class Database(contextlib.AbstractContextManager["Database"]):
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def copy_to(self, path: Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write a copy of one moment to a new file, whatever is written meanwhile."""
+    def copy_to(
+        self,
+        path: Path,
+        begin: Callable[[ReadTransaction], object],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Write a copy of one moment to a new file, whatever is written meanwhile; `begin` is
+        called at that moment, before the copy.
+        """
         with self.read() as reading, sqlite_errors(path):
+            reading.state()  # from here on the moment is fixed
+            begin(reading)
             copy = sqlite3.connect(path)
             try:
-                reading.state()  # from here on the moment is fixed
 
                 def tell(_: int, left: int, total: int) -> None:
                     if progress is not None:
@@ -583,17 +591,6 @@ def require_schema(path: Path, layout: RowLayout) -> None:
             connection.close()
     if found != made:
         raise damaged(path, "its tables are not those of this collection")
-
-
-@contextlib.contextmanager
-def read_copy(path: Path, layout: RowLayout) -> Iterator[ReadTransaction]:
-    """Read a database that nobody else knows of yet."""
-    connection = connect(path, writes=False)
-    try:
-        with sqlite_errors(path):
-            yield ReadTransaction(connection, layout, path)
-    finally:
-        connection.close()
 
 
 class ReadTransaction:

@@ -20,8 +20,6 @@ from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.index.base import RowIndex
 
-LEARNER = "learner.bitkin"
-
 
 def save_epoch(folder: Path, epoch: CollectionEpoch, index: str | RowIndex) -> StoredEpoch:
     """Write the files of an epoch, and return what the database says of it; `index` is how its
@@ -62,24 +60,33 @@ def index_of(folder: Path, stored: StoredEpoch) -> str | RowIndex:
     return found
 
 
-def file_names(epochs: list[StoredEpoch]) -> list[str]:
-    """Return the names of the files that epochs need."""
-    named = [name for one in epochs for name in (one.model, one.way_file) if name is not None]
-    return [Path(name).name for name in named]
+def file_names(epochs: list[StoredEpoch], learner: str | None) -> set[str]:
+    """Return the names of the files that epochs need, and of what follows a stream, if it does."""
+    named = [name for one in epochs for name in (one.model, one.way_file)]
+    return {Path(name).name for name in [*named, learner] if name is not None}
 
 
-def load_learner(folder: Path, followed: str | None) -> Learner:
+def save_learner(folder: Path, learner: Learner, number: int = 0) -> str:
+    """Write what follows a stream, under a name of its own for every epoch, so that the one before
+    stays whole until the database names this one; return the name.
+    """
+    name = "learner.bitkin" if number == 0 else f"learner-{number}.bitkin"
+    learner.hasher.save(folder / name)
+    return name
+
+
+def load_learner(folder: Path, name: str, followed: str | None) -> Learner:
     """Read what follows a stream."""
-    hasher = load(folder / LEARNER)
+    path = folder / Path(name).name
+    hasher = load(path)
     if not isinstance(hasher, ProjectionHash) or not hasattr(hasher, "stream_"):
-        raise CorruptFileError(f"{folder / LEARNER} follows no stream. Restore a backup.")
+        raise CorruptFileError(f"{path} follows no stream. Restore a backup.")
     return Learner(hasher, followed)
 
 
-def remove_unused(folder: Path, epochs: list[StoredEpoch], *, learns: bool) -> None:
+def remove_unused(folder: Path, used: set[str]) -> None:
     """Delete files of epochs that are no more, as far as that is possible."""
-    used = {*file_names(epochs), *([LEARNER] if learns else [])}
-    for pattern in ("model*.bitkin", "index*.bitkin", LEARNER):
+    for pattern in ("model*.bitkin", "index*.bitkin", "learner*.bitkin"):
         for path in folder.glob(pattern):
             if path.name not in used:
                 with contextlib.suppress(OSError):

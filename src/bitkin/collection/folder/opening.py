@@ -26,7 +26,7 @@ from bitkin.collection.folder.database import (
     open_settings,
     require_schema,
 )
-from bitkin.collection.folder.epochs import LEARNER, save_epoch
+from bitkin.collection.folder.epochs import save_epoch, save_learner
 from bitkin.collection.folder.lock import DATABASE, FolderLock
 from bitkin.collection.folder.store import FolderStore
 from bitkin.collection.learning import Learner
@@ -56,15 +56,14 @@ def create_folder(
     try:
         aside.mkdir(parents=True)
         stored = save_epoch(aside, epoch, index)
-        if learner is not None:
-            learner.hasher.save(aside / LEARNER)
+        learner_file = None if learner is None else save_learner(aside, learner)
         create_database(
             aside / DATABASE,
             layout,
             {
                 **dataclasses.asdict(settings),
                 "synchronous": synchronous,
-                "learns": learner is not None,
+                "learner": learner_file,
                 "followed": None if learner is None else learner.followed,
             },
             stored,
@@ -131,13 +130,7 @@ def copy_folder(store: FolderStore, path: str | os.PathLike[str], progress: Any 
     aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         aside.mkdir(parents=True)
-        # first the rows: files that they need are never changed, and more may come meanwhile
-        names = store.copy_database(aside / DATABASE, progress)
-        store.database.require_same_file()  # or the files beside it are others
-        for name in names:
-            shutil.copyfile(store.folder / name, aside / name)
-            with (aside / name).open("rb+") as file:
-                os.fsync(file.fileno())
+        store.copy_to(aside, DATABASE, progress)
         sync_folder(aside)
         aside.rename(target)
         sync_folder(target.parent)

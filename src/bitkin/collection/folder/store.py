@@ -13,7 +13,9 @@ import contextlib
 import itertools
 import json
 import operator
+import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -38,19 +40,18 @@ from bitkin.collection.folder.database import (
     StoredRow,
     WriteTransaction,
     damaged,
-    read_copy,
     read_settings,
     sqlite_errors,
     vector_checksum,
 )
 from bitkin.collection.folder.epochs import (
-    LEARNER,
     file_names,
     index_of,
     load_epoch,
     load_learner,
     remove_unused,
     save_epoch,
+    save_learner,
 )
 from bitkin.collection.folder.lock import FolderLock
 from bitkin.collection.ids import StoredStringIds
@@ -73,6 +74,7 @@ _ROWS_BETWEEN_CHECKPOINTS = 200_000  # at least; more where there are more rows
 _FEWEST_FOR_CHECKPOINT = 2_000  # rows that are read from the log in a moment
 _ROWS_AT_ONCE = 50_000
 _MOST_TRIES = 10_000
+_MOST_LOADS = 5  # of epochs that are given up while they are read
 _TRIES = 20  # to find snapshot and transaction of one version before the writer is made to wait
 _TOKEN = "checkpoint"  # the setting that names the checkpoint
 _STORED_TYPES: dict[str, frozenset[type]] = {
@@ -87,6 +89,10 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 _Row = TypeVar("_Row")
+
+
+class _EpochGoneError(FileAccessError):
+    """The model of an epoch is not there."""
 
 
 class FolderVectors:
@@ -166,9 +172,9 @@ class FolderStore:
         self._folder_lock = lock
         self._publishing = ModelLock()  # a snapshot takes the place of another one
         self._refreshing = ModelLock()
+        self._learning = ModelLock()
         self._rows_logged = 0  # since the last checkpoint
-        with database.read() as reading:
-            self.snapshot = self._load(reading)
+        self.snapshot = self._load_now()
 
     @property
     def database(self) -> Database:
@@ -177,28 +183,58 @@ class FolderStore:
 
     @property
     def learner(self) -> Learner | None:
-        """What follows a stream; None where the hasher does not. For the writer alone."""
-        if self._learner is None:
-            self.require_writable()
+        """What follows a stream; None where the hasher does not. A process that only reads has it
+        as it was last written.
+        """
+        with self._learning:
+            if self._learner is not None:
+                return self._learner
             with self._database.read() as reading:
-                if reading.setting("learns"):
-                    self._learner = load_learner(self.folder, reading.setting("followed"))
-        return self._learner
+                name, followed = reading.setting("learner"), reading.setting("followed")
+                if name is None:
+                    return None
+                found = load_learner(self.folder, str(name), followed)
+            if self._database.is_writer:
+                self._learner = found
+            return found
 
     def require_writable(self) -> None:
         """Raise where this process must not write."""
         self._database.require_writer()
 
-    def copy_database(
-        self, path: Path, progress: Callable[[int, int], None] | None = None
-    ) -> list[str]:
-        """Write a copy of the database of one moment to a new file, and return the names of the
-        files that it needs beside it.
+    def takes_rows_of(self, epoch: CollectionEpoch) -> bool:
+        """Tell whether rows of an epoch may still come: not where it has been forgotten, nor where
+        they could not be encoded again. For the writer alone.
         """
-        self._database.copy_to(path, progress)
-        with read_copy(path, self._database.layout) as reading:
-            names = file_names(reading.epochs())
-            return [*names, LEARNER] if reading.setting("learns") else names
+        if epoch.number in {part.epoch.number for part in self.snapshot.parts}:
+            return True
+        with self._database.read() as reading:
+            known = {one.number for one in reading.epochs()}
+        return epoch.number in known and self._settings.vectors is not None
+
+    def copy_to(
+        self, target: Path, name: str, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Write a copy of the rows of one moment to a folder that is there, as a database of this
+        name and the files that it needs.
+        """
+
+        def copy_files(reading: ReadTransaction) -> None:
+            for name in file_names(reading.epochs(), reading.setting("learner")):
+                shutil.copyfile(self.folder / name, target / name)
+                with (target / name).open("rb+") as file:
+                    os.fsync(file.fileno())
+
+        for attempt in range(_MOST_LOADS):
+            try:
+                self._database.copy_to(target / name, copy_files, progress)
+                break
+            except FileNotFoundError:  # of an epoch that was given up since the moment
+                if attempt == _MOST_LOADS - 1 or not self.folder.exists():
+                    raise
+                for path in target.iterdir():
+                    path.unlink()
+        self._database.require_same_file()  # or the files beside it were others
 
     def verify(self, now: CollectionSnapshot) -> None:
         """Compare what is in memory with the database; raise CorruptFileError on the first
@@ -241,7 +277,7 @@ class FolderStore:
                 # a writer that never stops: let it wait
                 last = attempt >= _TRIES and self._database.is_writer
                 with self._publishing if last else contextlib.nullcontext():
-                    now, reading = self._pair(stack, last=last)
+                    now, reading = self._pair(stack, attempt, last=last)
                 if now is not None:
                     break
                 stack.close()
@@ -253,7 +289,7 @@ class FolderStore:
             yield now.read_by(reading)
 
     def _pair(
-        self, stack: contextlib.ExitStack, *, last: bool
+        self, stack: contextlib.ExitStack, attempt: int, *, last: bool
     ) -> tuple[CollectionSnapshot | None, ReadTransaction]:
         """Return a snapshot and a transaction of its version; no snapshot where a write came
         between the two, which cannot be if this is the `last` attempt of the writer's process.
@@ -265,7 +301,13 @@ class FolderStore:
             return now, reading
         if self._database.is_writer and not last:
             return None, reading  # it is about to be published
-        return self._refresh(reading, version), reading
+        try:
+            return self._refresh(reading, version), reading
+        except _EpochGoneError:
+            # the writer has given it up since this transaction began: a new one has no rows of it
+            if attempt > _MOST_LOADS:
+                raise
+            return None, reading
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[WriteTransaction]:
@@ -336,14 +378,17 @@ class FolderStore:
                 index = index_of(self.folder, known[-1])
             number = known[-1].number + 1
             epoch = CollectionEpoch.begin(number, encoder, self._settings, index, grows=False)
-            self.keep_learner(learner)
+            learner_file = None
+            if learner is not None:
+                learner_file = save_learner(self.folder, learner, number)
             writing.add_epoch(save_epoch(self.folder, epoch, index))
             sync_folder(self.folder)
-            writing.change_setting("learns", learner is not None)
+            writing.change_setting("learner", learner_file)
             writing.change_setting("followed", None if learner is None else learner.followed)
             new = changes.with_epoch(now.read_by(writing), epoch)
             self._epochs[number] = epoch
             self._commit(writing, now, new, _NONE, _NONE)
+        self._learner = learner
 
     def move_rows(self, row_ids: Ids, codes: Codes, corrections: Corrections | None) -> None:
         """Let rows that are there, each given once, be of the current epoch."""
@@ -353,20 +398,21 @@ class FolderStore:
             new = changes.with_rows_moved(now.read_by(writing), row_ids, codes, corrections)
             self._commit(writing, now, new, row_ids, _NONE)
 
-    def keep_learner(self, learner: Learner | None) -> None:
+    def keep_learner(self, learner: Learner) -> None:
         """Keep what follows a stream, as it is now."""
         self.require_writable()
+        with self._database.read() as reading:
+            name = reading.setting("learner")
+        learner.hasher.save(self.folder / Path(str(name)).name)
         self._learner = learner
-        if learner is not None:
-            learner.hasher.save(self.folder / LEARNER)
 
     def compact(self) -> None:
         """Give the space of removed rows back, in memory and on disk."""
         with self._writing() as writing:
             writing.forget_epochs(self.snapshot.epoch.number)
-            epochs, learns = writing.epochs(), bool(writing.setting("learns"))
+            used = file_names(writing.epochs(), writing.setting("learner"))
             writing.commit()
-        remove_unused(self.folder, epochs, learns=learns)
+        remove_unused(self.folder, used)
         with self._database.read() as reading:
             packed = changes.compacted(self.snapshot.read_by(reading))
         with self._publishing:
@@ -433,6 +479,14 @@ class FolderStore:
         if self._rows_logged > max(_ROWS_BETWEEN_CHECKPOINTS, new.n_rows):
             self._try_checkpoint()
 
+    def _load_now(self) -> CollectionSnapshot:
+        """Return all rows as they are now."""
+        for _ in range(_MOST_LOADS):
+            with contextlib.suppress(_EpochGoneError), self._database.read() as reading:
+                return self._load(reading)
+        with self._database.read() as reading:
+            return self._load(reading)
+
     def _load(self, reading: ReadTransaction) -> CollectionSnapshot:
         """Return all rows as a transaction sees them: from the checkpoint and the log, or from the
         database alone.
@@ -483,7 +537,15 @@ class FolderStore:
         """Return an epoch of the database, read once."""
         if number not in self._epochs:
             stored = reading.epoch(number)
-            self._epochs[number] = load_epoch(self.folder, stored, self._settings)
+            try:
+                self._epochs[number] = load_epoch(self.folder, stored, self._settings)
+            except FileAccessError as error:
+                if (self.folder / Path(stored.model).name).exists():
+                    raise
+                raise _EpochGoneError(
+                    f"{self.folder / stored.model} is not there, and rows of this collection need "
+                    "it. Restore a backup."
+                ) from error
         return self._epochs[number]
 
     def _catch_up(
@@ -512,6 +574,8 @@ class FolderStore:
         lengths = Lengths(*json.loads(state.lengths))
         coded = replace(now.coded, next_id=max(now.coded.next_id, state.next_id))
         now = replace(now, coded=coded, lengths=lengths, version=state.version)
+        live = {part.epoch.number: part.epoch for part in now.parts}
+        self._epochs = {**live, now.epoch.number: now.epoch}
         if isinstance(now.ids, StoredStringIds):
             now.ids.start_at(state.next_id)
         return replace(changes.prepare_snapshot(now.read_by(reading)), reading=None)

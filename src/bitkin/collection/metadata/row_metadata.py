@@ -102,8 +102,8 @@ class RowMetadata:
 
     def keep_only(self, row_ids: Ids, renumbered: Ids) -> RowMetadata:
         """Return some rows alone, under new row ids, which ascend."""
-        if self.n_slots == 0:  # no row has had any yet
-            return self
+        if self.n_slots == 0:  # no row has had any yet, nor may a copy share what will come
+            return RowMetadata.empty(self.columns.fields, has_texts=self.texts is not None)
         old = self.slots.lookup(row_ids)
         return RowMetadata(
             self.columns.take(old),

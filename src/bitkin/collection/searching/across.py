@@ -37,16 +37,17 @@ def require_comparable_epochs(parts: Sequence[CollectionSnapshot], last: str) ->
     if len(parts) == 1 or last == "exact":
         return
     about = _MANY.format(len(parts))
+    has_vectors = parts[0].epoch.settings.vectors is not None
+    better = "exact" if has_vectors else "estimate"
+    advice = ", or move all rows to the current epoch by reencode()" if has_vectors else ""
     if last == "codes":
         raise InvalidInputError(
-            f"stage must not be 'codes' while {about}. Search with stage='exact' or 'estimate', or "
-            "move all rows to the current epoch by reencode()."
+            f"stage must not be 'codes' while {about}. Search with stage={better!r}{advice}."
         )
     if not all(part.epoch.has_estimates for part in parts):
         raise InvalidInputError(
             f"stage must not be 'estimate' while {about}, and the hasher of one makes no estimates "
-            "of distances. Search with stage='exact', or move all rows to the current epoch by "
-            "reencode()."
+            f"of distances. Search with stage={better!r}{advice}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class SearchArguments(NamedTuple):
         oversample = settings.oversample
         if self.oversample is not None:
             oversample = whole_number(self.oversample, "oversample", low=1, high=MOST_NEIGHBORS)
-        last = epoch.last_stage
+        last = _usual_stage(live)
         if self.stage is not None:
             last = settings.last_stage(self.stage, epoch.stages, epoch.encoder)
         require_comparable_epochs(live, last)
@@ -108,6 +109,18 @@ class SearchArguments(NamedTuple):
             matching = now.matching(self.condition)
             allowed = matching if allowed is None else np.intersect1d(allowed, matching)
         return allowed
+
+
+def _usual_stage(live: Sequence[CollectionSnapshot]) -> str:
+    """Return the last stage of a search that does not name one: what the collection was made with
+    where rows of all epochs can be ranked by it, else the vectors, if they are kept.
+    """
+    epoch = live[0].epoch
+    if len(live) == 1:
+        return epoch.last_stage
+    if epoch.last_stage == "estimate" and all(part.epoch.has_estimates for part in live):
+        return "estimate"
+    return "estimate" if epoch.settings.vectors is None else "exact"
 
 
 def _funnel(epoch: CollectionEpoch, last: str, k: int, oversample: int, first: str) -> Funnel:
@@ -149,7 +162,7 @@ def _choose_first(
 
 def _checked_probes(probes: Any, now: CollectionSnapshot) -> int:
     """Return a number of cells to look into, where there are cells, or will be."""
-    if not isinstance(now.index, CellIndex) and now.later is None:
+    if not any(isinstance(part.index, CellIndex) or part.later for part in now.parts):
         raise InvalidInputError(
             f"probes must be None in a collection without cells, got {shown(probes)}. Create it "
             "with index='cells'."
