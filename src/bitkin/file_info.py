@@ -205,9 +205,13 @@ def _about_stream_corrections(path: Path) -> Facts | None:
 
 
 def _about_folder(path: Path) -> Facts:
+    if (path / "collection.db").is_file():
+        raise InvalidInputError(
+            f"{path} is a collection. Ask bitkin collection stats, or Collection.stats()."
+        )
     if not is_begun(path):
         raise InvalidInputError(
-            f"{path} is a folder, and not one of a stream's models. Give a file."
+            f"{path} is a folder, and neither a collection nor a stream's models. Give a file."
         )
     return {"kind": "models of a stream", "epochs": len(list_models(path))}
 

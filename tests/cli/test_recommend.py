@@ -171,3 +171,19 @@ def test_what_cannot_be_done_is_one_clear_line(
     assert done.code == code
     assert words in " ".join(done.err.split())
     assert done.out == ""
+
+
+def test_what_is_recommended_is_built_in_a_folder(here: Path, run: Run) -> None:
+    asked = ("recommend", "vectors.npy", "--recall", 0.7, "-k", 5, *QUICK)
+    done = run(*asked, "--build", "items")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "collection: items"
+    with bitkin.Collection.open("items") as collection:
+        assert len(collection) == 1003
+        X = np.load("vectors.npy")
+        assert collection.search(X[:7], 1).ids[:, 0].tolist() == list(range(7))
+    done = run(*asked, "--build", "items")
+    assert done.code == 2
+    assert "items is there already" in done.err
+    done = run("info", "items")
+    assert "bitkin collection stats" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -83,6 +84,21 @@ def test_a_second_writer_in_the_same_process_is_refused(folder: Path, rows: Rows
         with Collection.open(folder, read_only=True) as reader:
             require_rows(reader, rows)
     Collection.open(folder).close()
+
+
+def test_a_collection_that_was_dropped_lets_others_write_at_once(folder: Path) -> None:
+    def use_and_drop() -> None:
+        collection = Collection.open(folder)
+        add(collection, {}, 0, 7)
+        collection.search(POOL[:1], 1)
+
+    gc.disable()
+    try:
+        use_and_drop()
+        with Collection.open(folder) as collection:
+            assert len(collection) == 7
+    finally:
+        gc.enable()
 
 
 def test_a_second_writer_in_another_process_is_refused_until_a_kill(folder: Path) -> None:

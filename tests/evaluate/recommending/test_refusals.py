@@ -87,6 +87,14 @@ def test_a_folder_is_built_whole_or_not_at_all(tmp_path: Path) -> None:
         assert in_folder.search(X[:9], 3).ids.tolist() == in_memory.search(X[:9], 3).ids.tolist()
     with bitkin.Collection.open(tmp_path / "here") as again:
         assert len(again) == len(X)
+    names = [f"row {i}" for i in range(len(X))]
+    rest = [{"year": i % 7} for i in range(len(X))]
+    for path in (None, tmp_path / "named"):
+        with found.build(X, path, ids=names, metadata=rest, fields={"year": int}) as named:
+            hits = named.search(X[:9], 3, where={"year": 1})
+            assert hits.metadata is not None
+            assert hits.metadata[0][0] == {"year": 1}
+            assert named.ids.tolist() == names
     with pytest.raises(InvalidInputError, match="6"):
         found.build(X[:, :5])
 

@@ -83,6 +83,13 @@ def recommend(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables to this Markdown file.")
     ] = None,
+    build: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make the collection that is recommended, with all rows, in this folder, which "
+            "must not be there yet."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all random draws.")] = 0,
     column: Column = None,
     dataset: Dataset = None,
@@ -100,8 +107,12 @@ def recommend(
     Example: bitkin recommend vectors.npy
 
     Example: bitkin recommend vectors.npy --recall 0.8 --max-bytes 64 --metric cosine --json
+
+    Example: bitkin recommend vectors.npy --build items
     """
     one_of_choices(metric, "--metric", list(METRICS))
+    if build is not None and (build.exists() or build.is_symlink()):
+        raise typer.BadParameter(f"{build} is there already.", param_hint="'--build'")
     _require_numbers(recall, max_bytes, time_limit)
     check_targets(html, markdown, [*vectors, *filter(None, [queries])])
     from bitkin.errors import TargetNotReachedError
@@ -135,6 +146,11 @@ def recommend(
             fail(_spell(str(stopped)))
         sys.exit(_INTERRUPTED)
     _show(found, recipe, html, markdown, as_json=json)
+    if build is not None:
+        with progress_bar("building the collection", None, ""):
+            found.build(options.open(vectors), build).close()
+        if not json:
+            say(f"collection: {build}")
 
 
 def _require_numbers(recall: float, max_bytes: float | None, time_limit: float | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from pathlib import Path
 
 from bitkin.collection.folder.forks import in_sqlite, register_forkable
@@ -35,12 +36,14 @@ class FolderLock:
             if "locked" in str(error):
                 raise FileAccessError(
                     f"{folder} is open for writing already, here or in another process. Close it "
-                    "there, or open it with read_only=True."
+                    "there, by close() or a with block, or open it with read_only=True."
                 ) from None
             raise FileAccessError(
                 f"{folder} cannot be written: {error}. Open it with read_only=True."
             ) from error
-
+        # a collection that was dropped without a close lets others write at once: a connection is
+        # part of a cycle of Python's own, and would wait for the garbage collector
+        weakref.finalize(self, self._connection.close).atexit = False
         register_forkable(self)
 
     def release(self) -> None:

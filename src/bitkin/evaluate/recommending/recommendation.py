@@ -144,7 +144,15 @@ class Recommendation:
             "    None, recommendation.hasher, **recommendation.settings)",
         ]
 
-    def build(self, X: Any, path: str | os.PathLike[str] | None = None) -> Collection:
+    def build(
+        self,
+        X: Any,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ids: Any = None,
+        metadata: Any = None,
+        fields: dict[str, Any] | None = None,
+    ) -> Collection:
         """Return a collection of all rows of X that searches as recommended, and holds no room for
         more of them: it takes as many bytes as were promised. For a moment, while that room is
         given back, it takes up to twice as many.
@@ -152,15 +160,19 @@ class Recommendation:
         Parameters
         ----------
         X : array, SciPy sparse matrix, data frame, path, list of paths or VectorSource
-            The rows; ids are their numbers. For ids of your own make the collection yourself:
-            `Collection.create(None, r.hasher, ids="str", **r.settings)`.
+            The rows.
         path : str, path or None, default None
             A folder that is not there yet, in which the collection lasts; vectors stay on its disk,
             so that it holds less memory than was promised. None keeps it in memory.
+        ids : whole numbers or strings, optional
+            One per row; without them, rows are numbered from 0.
+        metadata, fields : optional
+            As for `Collection.add` and `Collection.create`.
         """
-        collection = Collection.create(path, self.hasher, **self.settings)
+        kind = "int" if ids is None or _are_numbers(ids) else "str"
+        collection = Collection.create(path, self.hasher, ids=kind, fields=fields, **self.settings)
         try:
-            collection.add(X)
+            collection.add(X, ids=ids, metadata=metadata)
             collection.compact()
         except BaseException:
             collection.close()
@@ -227,6 +239,12 @@ class Recommendation:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _are_numbers(ids: Any) -> bool:
+    """Tell whether ids are whole numbers rather than strings, by the first of them."""
+    first = next(iter(np.atleast_1d(np.asarray(ids)).tolist()), 0)
+    return not isinstance(first, str)
 
 
 def _plain(value: Any) -> Any:
