@@ -157,6 +157,53 @@ def test_the_embedder_stays_the_one_that_the_rows_were_made_by(here: Path, run: 
     assert about["embed"] == "hash:32"
 
 
+def test_an_embedder_that_made_no_rows_is_not_remembered(here: Path, run: Run) -> None:
+    np.save("eight.npy", np.load("vectors.npy")[:, :8])
+    assert run("collection", "create", "c", "--fit", "eight.npy", "--ids", "str").code == 0
+    add = ("collection", "add", "c", "notes.jsonl", "--text", "body", "--embed")
+    require_failure(run(*add, "hash:64"), "64", "8", "Nothing was added")
+    [about] = run("collection", "stats", "c", "--json").objects
+    assert about["embed"] is None
+    assert run(*add, "hash:8").code == 0
+    [about] = run("collection", "stats", "c", "--json").objects
+    assert (about["embed"], about["rows"]) == ("hash:8", 99)
+
+
+def test_an_embedder_is_remembered_though_a_later_batch_fails(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.collection.transfer.json_rows.TEXTS_AT_ONCE", 16)
+    np.save("eight.npy", np.load("vectors.npy")[:, :8])
+    lines("bad.jsonl", [{"body": text} for text in texts()] + [{"body": 7}])
+    assert run("collection", "create", "c", "--fit", "eight.npy").code == 0
+    done = run("collection", "add", "c", "bad.jsonl", "--text", "body", "--embed", "hash:8")
+    require_failure(done, "line 100", "The 96 rows before were added")
+    [about] = run("collection", "stats", "c", "--json").objects
+    assert (about["embed"], about["rows"]) == ("hash:8", 96)
+
+
+def test_a_folder_that_was_made_for_rows_that_fail_is_taken_away(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines("twice.jsonl", [{"id": 1, "body": "a"}, {"id": 1, "body": "b"}])
+    add = ("collection", "add", "notes")
+    options = ("--text", "body", "--embed", "hash:64", "--bits", 8)
+    done = run(*add, "twice.jsonl", *options)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.endswith("Nothing was added.\n")
+    assert not Path("notes").exists()
+    Path("empty.jsonl").write_bytes(b"")
+    require_failure(run(*add, "empty.jsonl", *options), "empty.jsonl: no rows")
+    done = run("collection", "create", "notes", "--fit", "empty.jsonl", *options)
+    require_failure(done, "empty.jsonl: no rows")
+    assert not Path("notes").exists()
+    monkeypatch.setattr("bitkin.cli.collection.add.ROWS_TO_FIT", 16)
+    monkeypatch.setattr("bitkin.collection.transfer.json_rows.TEXTS_AT_ONCE", 16)
+    lines("late.jsonl", [{"body": text} for text in texts()] + [{"body": 7}])
+    require_failure(run(*add, "late.jsonl", *options), "The 96 rows before were added")
+    assert len(bitkin.Collection.open("notes")) == 96
+
+
 @pytest.mark.parametrize(
     "name", ["word2vec:x", "hash:0", "hash:many", "hash", "sentence-transformers:"]
 )
@@ -292,6 +339,17 @@ def test_the_neighbours_of_a_row_are_not_the_row(filled: bitkin.Collection, run:
     assert len(found["ids"]) == 3
 
 
+def test_a_stage_that_needs_vectors_is_refused_beside_the_code_of_a_row(
+    here: Path, run: Run
+) -> None:
+    assert run("collection", "create", "d", "--fit", "vectors.npy", "--vectors", "none").code == 0
+    assert run("collection", "add", "d", "vectors.npy").code == 0
+    for stage in ("exact", "estimate"):
+        done = run("collection", "search", "d", "--id", 7, "--stage", stage)
+        require_failure(done, f"--stage must be codes with --id, got {stage}", "keeps no vectors")
+    assert run("collection", "search", "d", "--id", 7, "--stage", "codes").code == 0
+
+
 def test_a_search_is_explained(filled: bitkin.Collection, run: Run) -> None:
     said = run("collection", "search", "c", "queries.npy", "--explain").out
     assert re.search(r"^first stage: ", said, flags=re.MULTILINE)
@@ -370,7 +428,11 @@ def test_rows_are_encoded_again_by_what_is_learned_from_them(here: Path, run: Ru
     assert found["ids"] == ["n7"]
     np.save("like.npy", np.random.default_rng(0).random((99, 64)))
     assert run("fit", "like.npy", "-o", "model", "--bits", 16).code == 0
-    [done_by] = run("collection", "reencode", "notes", "-m", "model", "--json").objects
+    [done_by] = run(
+        "collection", "reencode", "notes", "-m", "model", "--index", "multi", "--json"
+    ).objects
+    [about] = run("collection", "stats", "notes", "--json").objects
+    assert about["index"].startswith("multi")
     assert done_by == {"folder": "notes", "reencoded": 99, "rows": 99, "codes": "16 × 1-bit"}
     assert run("collection", "reencode", "notes").out.startswith("notes: 0 rows encoded again")
     assert run("collection", "verify", "notes").code == 0
@@ -530,6 +592,25 @@ def test_unknown_ids_are_named(filled: bitkin.Collection, run: Run) -> None:
     require_failure(run("collection", "search", "c", "--id", 900), "not there: 900")
     for command in (("get", "c", "x"), ("remove", "c", "x"), ("search", "c", "--id", "x")):
         require_usage_error(run("collection", *command), "'x' is not the id of a row")
+    for digits in ("1" * 5000, "1" * 20, str(2**63)):
+        for command in (("get", "c", digits), ("remove", "c", digits)):
+            require_usage_error(run("collection", *command), "is not the id of a row")
+    require_failure(run("collection", "get", "c", 2**63 - 1), f"not there: {2**63 - 1}")
+
+
+def test_the_current_folder_is_not_replaced(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("empty").mkdir()
+    monkeypatch.chdir("empty")
+    done = run("collection", "create", ".", "--fit", "../vectors.npy")
+    require_failure(done, "empty is the current folder", "Give another path")
+    done = run("collection", "create", "../empty", "--fit", "../vectors.npy")
+    require_failure(done, "empty is the current folder")
+    assert run("collection", "create", "../empty/new", "--fit", "../vectors.npy").code == 0
+    monkeypatch.chdir("new")
+    require_failure(run("collection", "create", ".", "--fit", "../../vectors.npy"), "there already")
+    require_failure(run("collection", "backup", ".", "."), "there already")
 
 
 @pytest.mark.parametrize(
@@ -558,6 +639,9 @@ def test_unknown_ids_are_named(filled: bitkin.Collection, run: Run) -> None:
         (("search", "c", "queries.npy", "-k", 0), "-k"),
         (("get", "c", 1, "--limit", 2), "goes without ids"),
         (("get", "c", "--vectors"), "needs --json"),
+        (("get", "c", "--limit", 0), "--limit"),
+        (("reencode", "c", "--index", "flat"), "belongs to --model or --learn"),
+        (("reencode", "c", "--learn", "--index", "flet"), "Did you mean 'flat'"),
         (("reencode", "c", "--learn", "-m", "x"), "one of --model and --learn"),
         (("reencode", "c", "--bits", 3), "belongs to --learn"),
         (("export", "c", "-o", "x.csv"), "must end in one of .parquet, .npy, .jsonl"),

@@ -560,6 +560,36 @@ def test_a_bad_line_is_named(
     assert len(empty) == 0
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_export_without_rows_comes_back_too(
+    tmp_path: Path, empty: bitkin.Collection, suffix: str
+) -> None:
+    path = tmp_path / f"none{suffix}"
+    assert empty.export(path) == 0
+    assert empty.import_file(path) == 0
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize(
+    "line, key",
+    [
+        ('{"id": 1, "id": 2, "vector": VVV}', "'id' stands 2 times"),
+        ('{"id": 1, "vector": [], "vector": VVV}', "'vector' stands 2 times"),
+        ('{"id": 1, "vector": VVV, "a": [{"b": 1, "b": 1, "c": 0, "b": 2}]}', "'b' stands 3 times"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(
+    tmp_path: Path, rows: Any, empty: bitkin.Collection, line: str, key: str
+) -> None:
+    path = tmp_path / "twice.jsonl"
+    path.write_text(line.replace("VVV", json.dumps(V)))
+    with pytest.raises(InvalidInputError, match=rf"line 1: .*{key}.*Nothing was added"):
+        empty.import_file(path)
+    np.save(tmp_path / "v.npy", rows[:1])
+    with pytest.raises(InvalidInputError, match=rf"line 1: .*{key}"):
+        empty.import_file(tmp_path / "v.npy", metadata=path)
+
+
 def test_ids_are_in_all_rows_or_in_none(tmp_path: Path, empty: bitkin.Collection) -> None:
     for records in (
         [{"id": 1, "vector": V}, {"vector": V}],

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bitkin.checks import shown
 from bitkin.errors import InvalidInputError
 from bitkin.io.line_files import Document, LineFiles, decode_line, missing_field
 
@@ -23,6 +25,18 @@ _KINDS = {
 }
 
 _decoder = json.JSONDecoder()
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, n in counts.items() if n > 1)
+        raise ValueError(f"the key {shown(twice)} stands {counts[twice]} times in one object")
+    return members
+
+
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_members)
 
 
 class JsonLines(LineFiles):
@@ -70,12 +84,17 @@ class JsonLines(LineFiles):
             raise self.no_documents("Every line must hold one JSON object.")
 
 
-def parse_record(data: bytes, wanted: str = "a JSON object") -> dict[str, Any]:
-    """Return the object that a line holds; raise an error that says what is wrong with it."""
+def parse_record(
+    data: bytes, wanted: str = "a JSON object", *, keys_once: bool = False
+) -> dict[str, Any]:
+    """Return the object that a line holds; raise an error that says what is wrong with it, and with
+    `keys_once` where a key stands twice, of which JSON readers keep one or the other.
+    """
+    decoder = _strict_decoder if keys_once else _decoder
     text = decode_line(data.strip(_JSON_SPACE))
     try:
         # raw_decode instead of json.loads: one object made once, and no search for leading space
-        record, end = _decoder.raw_decode(text)
+        record, end = decoder.raw_decode(text)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
     except json.JSONDecodeError as error:

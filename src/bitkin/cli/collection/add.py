@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,15 +27,14 @@ from bitkin.cli.collection.arguments import (
     parse_fields,
 )
 from bitkin.cli.collection.embedding import (
-    ATTRIBUTE,
-    absolute_name,
-    embedder_of,
+    embedder_name,
     open_embedder,
+    remember_embedder,
 )
 from bitkin.cli.collection.fitting import ROWS_TO_FIT, hasher_for_texts
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
-from bitkin.errors import FileAccessError
+from bitkin.errors import FileAccessError, InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
@@ -119,10 +120,11 @@ def add(
                     f"{folder} is there, and has its own.", param_hint=f"'{option}'"
                 )
         with open_collection(folder) as collection:
-            if text is not None:
-                options = options._replace(embed=embedder_of(collection, embed))
+            name = None if text is None else embedder_name(collection, embed)
+            if name is not None:
+                options = options._replace(embed=open_embedder(name))
             rows = _open_rows(file, options, collection.row_target)
-            n_rows = _add(collection, rows, upsert=upsert)
+            n_rows = _add(collection, rows, name, upsert=upsert)
             _report(collection, folder, file, n_rows, json)
         return
     if text is None or folder.exists():
@@ -135,10 +137,16 @@ def add(
 
     options = options._replace(embed=open_embedder(embed))
     rows = _open_rows(file, options, RowTarget())
-    with _create(folder, rows, fields, bits) as collection:
-        collection.set_attribute(ATTRIBUTE, absolute_name(embed))
-        n_rows = _add(collection, rows, upsert=upsert)
-        _report(collection, folder, file, n_rows, json)
+    with contextlib.ExitStack() as undo:
+        collection = _create(folder, rows, fields, bits)
+        undo.callback(shutil.rmtree, folder)  # once it is closed, unless rows are in it
+        with collection:
+            try:
+                n_rows = _add(collection, rows, embed, upsert=upsert)
+            finally:
+                if len(collection):
+                    undo.pop_all()
+            _report(collection, folder, file, n_rows, json)
 
 
 def _open_rows(file: Path, options: RowFileOptions, target: RowTarget) -> RecordFile:
@@ -162,6 +170,8 @@ def _create(folder: Path, rows: RecordFile, fields: dict[str, str], bits: int | 
 
     with progress_bar("embedding", rows.total, rows.unit) as progress:
         first = rows.look_ahead(ROWS_TO_FIT, lambda: progress(rows.done))
+    if not first:
+        raise InvalidInputError(f"{rows.name}: no rows, of which a collection could be made.")
     vectors = np.concatenate([batch.vectors for batch in first])
     names = first[0].ids
     return Collection.create(
@@ -174,9 +184,15 @@ def _create(folder: Path, rows: RecordFile, fields: dict[str, str], bits: int | 
     )
 
 
-def _add(collection: Collection, rows: RecordFile, *, upsert: bool) -> int:
+def _add(collection: Collection, rows: RecordFile, embed: str | None, *, upsert: bool) -> int:
     with progress_bar("adding", rows.total, rows.unit) as progress:
-        return collection.import_file(rows, upsert=upsert, progress=lambda _: progress(rows.done))
+
+        def after_batch(_: int) -> None:
+            if embed is not None:
+                remember_embedder(collection, embed)
+            progress(rows.done)
+
+        return collection.import_file(rows, upsert=upsert, progress=after_batch)
 
 
 def _report(collection: Collection, folder: Path, file: Path, n_rows: int, json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.checks import shown
 from bitkin.errors import FileAccessError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 VECTOR_KINDS = ("float32", "float16", "int8", "csr", "none")
 ID_KINDS = ("int", "str")
 INDEX_KINDS = ("auto", "flat", "multi", "bands", "cells")
+_MOST_DIGITS = 19  # of an id
 SYNCHRONOUS_KINDS = ("normal", "full")
 FIELD_KINDS = ("int", "float", "bool", "str")
 
@@ -105,9 +107,11 @@ def parse_ids(collection: Collection, words: Sequence[str], option: str = "IDS")
     if collection.row_target.string_ids:
         return list(words)
     for word in words:
-        if not (word.isascii() and word.isdigit() and int(word) < 2**63):
+        # Python refuses to read thousands of digits
+        digits = word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
+        if not (digits and int(word) < 2**63):
             raise typer.BadParameter(
-                f"{word!r} is not the id of a row: ids of this collection are whole numbers.",
+                f"{shown(word)} is not the id of a row: ids of this collection are whole numbers.",
                 param_hint=f"'{option}'",
             )
     return [int(word) for word in words]

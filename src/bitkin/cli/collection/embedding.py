@@ -109,9 +109,9 @@ def absolute_name(name: str) -> str:
     return name
 
 
-def embedder_of(collection: Collection, given: str | None) -> Embedder:
-    """Return the embedder given, or the one that the collection remembers, which must be the same;
-    a writer remembers it from now on.
+def embedder_name(collection: Collection, given: str | None) -> str:
+    """Return the name of the embedder given, or of the one that the collection remembers, which
+    must be the same.
     """
     known = collection.attribute(ATTRIBUTE)
     if given is not None and known is not None and absolute_name(given) != known:
@@ -124,7 +124,12 @@ def embedder_of(collection: Collection, given: str | None) -> Embedder:
         raise InvalidInputError(
             f"{collection.path} does not say how texts become vectors. Give --embed: {_KINDS}."
         )
-    embedder = open_embedder(name)
-    if known is None and not collection.read_only:
+    return name
+
+
+def remember_embedder(collection: Collection, name: str) -> None:
+    """Let the collection say from now on what its texts are embedded by: once rows are there that
+    were, or another one could not be tried.
+    """
+    if collection.attribute(ATTRIBUTE) is None:
         collection.set_attribute(ATTRIBUTE, absolute_name(name))
-    return embedder

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitkin.cli.output import complain, progress_bar
+from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.cli.collection.embedding import Embedder
@@ -76,4 +77,6 @@ def texts_to_fit(path: Path, text: str, embed: Embedder) -> Any:
     options = RowFileOptions(text_key=text, embed=embed)
     with progress_bar("embedding", None, "texts"):
         rows = open_row_file(path, options, RowTarget()).look_ahead(ROWS_TO_FIT)
+    if not rows:
+        raise InvalidInputError(f"{path}: no rows, of which a hasher could be learned.")
     return np.concatenate([batch.vectors for batch in rows])

@@ -29,7 +29,7 @@ def get(
     ] = None,
     where: Where = None,
     limit: Annotated[
-        int | None, typer.Option(min=0, help="Rows at most, without ids. [default: 10]")
+        int | None, typer.Option(min=1, help="Rows at most, without ids. [default: 10]")
     ] = None,
     offset: Annotated[int | None, typer.Option(min=0, help="Rows to pass over first.")] = None,
     vectors: Annotated[

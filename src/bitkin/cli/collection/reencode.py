@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.cli.arguments import Json
-from bitkin.cli.collection.arguments import Folder, open_collection
+from bitkin.cli.arguments import Json, one_of_choices
+from bitkin.cli.collection.arguments import INDEX_KINDS, Folder, open_collection
 from bitkin.cli.collection.fitting import fit_hasher
+from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
 from bitkin.errors import InvalidInputError
@@ -32,6 +33,14 @@ def reencode(
     bits: Annotated[
         int | None, typer.Option(min=1, help="Of codes, with --learn. [default: as they are]")
     ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="How codes are searched from now on, with --model or --learn: auto, flat, multi, "
+            "bands or cells. [default: as they are]",
+            autocompletion=complete_from(*INDEX_KINDS),
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Encode rows again, from their vectors: those of earlier epochs or, with another model, all.
@@ -47,6 +56,10 @@ def reencode(
         raise typer.BadParameter("give one of --model and --learn.", param_hint="'--learn'")
     if bits is not None and not learn:
         raise typer.BadParameter("belongs to --learn.", param_hint="'--bits'")
+    if index is not None:
+        if model is None and not learn:
+            raise typer.BadParameter("belongs to --model or --learn.", param_hint="'--index'")
+        one_of_choices(index, "--index", list(INDEX_KINDS))
     with open_collection(folder) as collection:
         hasher: Any = None
         if model is not None:
@@ -59,7 +72,9 @@ def reencode(
             if hasher is None:
                 n_rows = collection.reencode(progress=lambda done, _: progress(done))
             else:
-                n_rows = collection.replace_hasher(hasher, progress=lambda done, _: progress(done))
+                n_rows = collection.replace_hasher(
+                    hasher, index=index, progress=lambda done, _: progress(done)
+                )
         about = collection.stats()
     if json:
         print_json(folder=folder, reencoded=n_rows, rows=about["rows"], codes=about["codes"])

@@ -19,11 +19,12 @@ from bitkin.cli.collection.arguments import (
     parse_ids,
     parse_where,
 )
-from bitkin.cli.collection.embedding import embedder_of
+from bitkin.cli.collection.embedding import embedder_name, open_embedder
 from bitkin.cli.collection.report import plain, print_rows, short_id, short_metadata, shorten
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, printable, progress_bar
 from bitkin.cli.shared import say
+from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
@@ -118,6 +119,11 @@ def search(
     with open_collection(folder, read_only=True) as collection:
         files = VectorFileOptions(column, dataset, features, zero_based)
         queries = _open_queries(collection, file, vector, text, id_word, embed, files)
+        if queries.by_codes and stage not in (None, "codes"):
+            raise InvalidInputError(
+                f"--stage must be codes with --id, got {stage}: {folder} keeps no vectors, and a "
+                "row is looked for by its code. Leave it out, or give FILE or --vector."
+            )
         options = {
             "stage": "codes" if queries.by_codes else stage,
             "first": first,
@@ -161,7 +167,7 @@ def _open_queries(
     files: VectorFileOptions,
 ) -> _LookedFor:
     if texts:
-        embedder = embedder_of(collection, embed)
+        embedder = open_embedder(embedder_name(collection, embed))
         return _LookedFor(texts, len(texts), iter([embedder(texts)]))
     if vector is not None:
         return _LookedFor(None, 1, iter([_parse_vector(vector)]))

@@ -46,12 +46,17 @@ def create_folder(
     learner: Learner | None,
 ) -> Path:
     """Make a folder with a collection without rows; raise where there is something already."""
-    target = _as_path(path)
+    target = _as_path(path).absolute()  # "." has no name of its own
     epoch = CollectionEpoch.begin(0, encoder, settings, index, grows=False)  # checks it
     layout = RowLayout(settings.fields, settings.ids == "str", settings.vectors)
     if target.is_symlink() or (target.exists() and not _is_empty_folder(target)):
         advice = "Open it with bitkin.Collection.open" if _is_ours(target) else "Give another path"
         raise FileAccessError(f"{target} is there already. {advice}.")
+    if target.exists() and target.samefile("."):  # else whoever stands in it stands nowhere
+        raise FileAccessError(
+            f"{target} is the current folder, which cannot be replaced by that of a collection. "
+            "Give another path, such as a new folder in it."
+        )
     aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         aside.mkdir(parents=True)
@@ -124,7 +129,7 @@ def open_folder(path: str | os.PathLike[str], *, read_only: bool) -> FolderStore
 
 def copy_folder(store: FolderStore, path: str | os.PathLike[str], progress: Any = None) -> Path:
     """Write a copy of a collection in use to a new folder."""
-    target = _as_path(path)
+    target = _as_path(path).absolute()
     if target.exists() or target.is_symlink():
         raise FileAccessError(f"{target} is there already. Give a path that is not.")
     aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

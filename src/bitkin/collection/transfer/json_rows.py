@@ -39,6 +39,8 @@ class NumberedLines:
         self.name = name
         self.total: int | None = None
         self.done = 0
+        self.ended_at_once = False
+        """Never said of a stream: one without a line comes of a command that failed."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         number = 0
@@ -50,18 +52,28 @@ class NumberedLines:
                 yield number, data
 
 
+class _AllLines(JsonLines):
+    keeps_blank_lines = True
+
+
 class FileLines:
     """The lines of a file, plain or packed as .gz."""
 
     def __init__(self, path: Any) -> None:
-        self._file = JsonLines([path])
+        self._file = _AllLines([path])
         self.name = str(path)
         self.total: int | None = self._file.n_bytes // _KB
         self.done = 0
+        self.ended_at_once = False
+        """Whether there was no line, not even a blank one."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        self.ended_at_once = True
         for _, number, data in self._file.numbered_lines(self._progress):
-            yield number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+            self.ended_at_once = False
+            content = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+            if content.strip():
+                yield number, content
 
     def _progress(self, n_bytes: int) -> None:
         self.done = n_bytes // _KB
@@ -89,7 +101,7 @@ class JsonRowFile(RecordFile):
         for number, data in self._lines:
             found = True
             try:
-                record = parse_record(data)
+                record = parse_record(data, keys_once=True)
                 if gathered is None:
                     gathered = self._kind_of(record)
                 gathered.take(record, number)
@@ -101,7 +113,8 @@ class JsonRowFile(RecordFile):
         if gathered is not None and gathered.numbers:
             yield gathered.as_rows(self.name)
         self.done = self._lines.done
-        if not found:
+        # a file without a byte is what an export without rows is
+        if not found and not self._lines.ended_at_once:
             raise InvalidInputError(
                 f"{self.name}: no rows. Every line must hold one JSON object, such as "
                 '{"id": 7, "vector": [0.5, 1.5], "year": 2020}.'
@@ -331,7 +344,7 @@ def read_metadata(
     keys = RecordKeys(id_key)
     for number, data in lines:
         try:
-            yield keys.take(parse_record(data))
+            yield keys.take(parse_record(data, keys_once=True))
         except InvalidInputError as flaw:
             raise InvalidInputError(f"{name}, line {number}: {flaw}") from None
 
