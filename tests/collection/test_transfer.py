@@ -84,10 +84,6 @@ def require_same(a: bitkin.Collection, b: bitkin.Collection) -> None:
         assert one.vectors.tobytes() == np.asarray(other.vectors).tobytes()
 
 
-def beside(path: Path) -> dict[str, Any]:
-    return {"metadata": path.with_name("all.rows.jsonl")} if path.suffix == ".npy" else {}
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("ids", ["int", "str"])
 @pytest.mark.parametrize("vectors", ["float32", "float16"])
@@ -104,7 +100,7 @@ def test_what_is_exported_comes_back_as_it_was(
         assert a.export(path, progress=lambda *done: told.append(done)) == n == N - 10
         with bitkin.Collection.create(tmp_path / "b", a.hasher, **settings) as b:
             done: list[int] = []
-            got = b.import_file(path, batch_rows=50, progress=done.append, **beside(path))
+            got = b.import_file(path, batch_rows=50, progress=done.append)
             assert (got, done) == (n, [50, 100, 150, n])
             require_same(a, b)
             b.verify()
@@ -118,8 +114,11 @@ def test_a_collection_in_memory_is_exported_too(tmp_path: Path, rows: Any, suffi
     path = tmp_path / f"all{suffix}"
     a.export(path)
     b = bitkin.Collection.create(None, a.hasher)
-    assert b.import_file(path, **beside(path)) == len(a)
+    assert b.import_file(path) == len(a)
     require_same(a, b)
+    if suffix == ".npy":  # by its name too
+        assert b.import_file(path, metadata=tmp_path / "all.rows.jsonl", upsert=True) == len(a)
+        require_same(a, b)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
@@ -186,7 +185,7 @@ def test_rows_of_several_epochs_leave_with_codes_of_the_last(
             assert len(one.epochs) == 2
         a.export(path)
         with bitkin.Collection.create(tmp_path / "b", a.hasher) as b:
-            b.import_file(path, **beside(path))
+            b.import_file(path)
             require_same(a, b)
             if suffix == ".parquet":
                 codes = pyarrow.parquet.read_table(path)["code"].to_pylist()
@@ -263,6 +262,105 @@ def test_an_npy_file_holds_the_vectors_and_nothing_else(tmp_path: Path, rows: An
     assert np.array_equal(array, kept.vectors)
     lines = (tmp_path / "all.rows.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == kept.ids.tolist()
+
+
+def test_what_stands_beside_an_npy_file_must_belong_to_it(
+    tmp_path: Path, rows: Any, empty: bitkin.Collection
+) -> None:
+    a = made(None, rows)
+    a.export(tmp_path / "all.npy")
+    path, beside = tmp_path / "all.npy", tmp_path / "all.rows.jsonl"
+    whole, lines = np.load(path), beside.read_text().splitlines(keepends=True)
+
+    def require_refused(message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            empty.import_file(path)
+        assert len(empty) == 0
+
+    np.save(path, whole[:-1])
+    require_refused(r"all\.rows\.jsonl stands beside .*all\.npy .*192 vectors, .*193 lines")
+    np.save(path, whole * 2)
+    require_refused("written beside other vectors than are there now")
+    np.save(path, whole)
+    beside.write_text("".join(lines[:-1]))
+    require_refused(r"193 vectors, .* 192 lines")
+    beside.write_text("{\n" + "".join(lines[1:]))
+    require_refused(r"all\.rows\.jsonl, line 1: not JSON")
+    beside.write_text("".join(lines))
+    assert empty.import_file(path) == len(a)
+    require_same(a, empty)
+    np.save(path, whole * 2)  # by its name it is taken as it is
+    assert empty.import_file(path, metadata=beside, upsert=True) == len(a)
+    assert np.array_equal(empty.get([2]).vectors, 2 * a.get([2]).vectors)
+    assert empty.get().metadata == a.get().metadata
+    (tmp_path / "ids.txt").write_text("".join(f"{9000 + i}\n" for i in range(len(a))))
+    assert empty.import_file(path, ids=tmp_path / "ids.txt") == len(a)
+    assert empty.get([9000]).metadata == [{}]
+
+
+def test_lines_of_others_beside_an_npy_file_are_read_too(
+    tmp_path: Path, rows: Any, empty: bitkin.Collection
+) -> None:
+    np.save(tmp_path / "v.npy", rows[:3])
+    records = [{"key": 7 - i, "npy": {"rows": i}, "metadata": {"a": i}} for i in range(3)]
+    write_lines(tmp_path / "v.rows.jsonl", records)
+    assert empty.import_file(tmp_path / "v.npy", id="key") == 3
+    assert empty.ids.tolist() == [5, 6, 7]
+    assert empty.get([7, 5]).metadata == [{"npy": {"rows": i}, "a": i} for i in (0, 2)]
+    np.save(tmp_path / "v.npy", rows[:4])
+    with pytest.raises(InvalidInputError, match=r"4 vectors, and it has 3 lines"):
+        empty.import_file(tmp_path / "v.npy", id="key")
+
+
+def test_metadata_that_is_called_as_the_mark_of_the_array_comes_back(
+    tmp_path: Path, rows: Any, empty: bitkin.Collection
+) -> None:
+    a = bitkin.Collection.create(None, empty.hasher)
+    a.add(rows[:2], metadata=[{"npy": {"rows": 1, "crc32": 2}}, {"npy": 3}])
+    a.export(tmp_path / "all.npy")
+    empty.import_file(tmp_path / "all.npy")
+    require_same(a, empty)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("fails", ["all.npy", "all.rows.jsonl"])
+def test_an_npy_export_of_which_a_file_cannot_take_its_place_says_what_is_there(
+    tmp_path: Path, rows: Any, monkeypatch: pytest.MonkeyPatch, fails: str, there: bool
+) -> None:
+    a = made(None, rows)
+    if there:
+        a.export(tmp_path / "all.npy")
+        a.remove([2])
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    replace = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if target.name == fails:
+            raise PermissionError(13, "Permission denied")
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        with pytest.raises(FileAccessError, match=rf"{fails} cannot be written: Perm") as caught:
+            a.export(tmp_path / "all.npy", overwrite=True)
+    after = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    if fails == "all.rows.jsonl":
+        assert after == before
+        assert str(caught.value).endswith("What was there is unchanged.")
+        return
+    state = "all.npy is as it was before: they do not" if there else "all.npy is not there. Write"
+    assert "all.rows.jsonl is the new one already" in str(caught.value)
+    assert state in str(caught.value)
+    assert set(after) == ({"all.npy", "all.rows.jsonl"} if there else {"all.rows.jsonl"})
+    assert after.get("all.npy") == before.get("all.npy")
+    if there:
+        b = bitkin.Collection.create(None, a.hasher)
+        with pytest.raises(InvalidInputError, match="does not belong to it"):
+            b.import_file(tmp_path / "all.npy")
+    a.export(tmp_path / "all.npy", overwrite=True)
+    b = bitkin.Collection.create(None, a.hasher)
+    b.import_file(tmp_path / "all.npy")
+    require_same(a, b)
 
 
 def test_a_file_that_is_there_is_replaced_only_when_asked(tmp_path: Path, rows: Any) -> None:

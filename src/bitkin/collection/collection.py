@@ -790,7 +790,8 @@ class Collection(Closes):
             What makes an array of vectors of a list of texts, such as `model.encode`.
         ids, metadata : path, optional
             For a file of vectors: its ids (.npy, or text with one per line), and JSON lines with
-            the metadata, and perhaps the ids, of its rows.
+            the metadata, and perhaps the ids, of its rows. Without both, NAME.rows.jsonl is read
+            where it stands beside NAME.npy; it must belong to it.
         batch_rows : int, default 10,000
             Rows of a transaction; of texts at most 512.
         progress : callable, optional

@@ -26,6 +26,9 @@ with contextlib.suppress(ImportError):
     _fcntl = importlib.import_module("fcntl")
 
 
+FileToWrite = tuple[str | os.PathLike[str], Callable[[IO[bytes]], object]]  # where, and what
+
+
 @dataclass(frozen=True, slots=True)
 class TensorChunks:
     """A tensor that comes in pieces along its first axis, so that it never has to be in memory
@@ -70,22 +73,44 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
     """Let `write_to` fill a new file in the folder of `path`, sync it, and put it in place in one
     step.
     """
-    try:
-        target = regular_target(path)
-        # in the same folder, so that putting it in place is a rename within one file system
-        aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    with _failure_changes_nothing(path), _filled_aside(path, write_to) as (aside, target):
+        aside.replace(target)
+    sync_folder(target.parent)
+
+
+def write_pair_aside(last: FileToWrite, first: FileToWrite) -> None:
+    """Let two files that belong together be filled, `last` before `first`, sync them, and put both
+    in place one right behind the other, `first` before `last`. Where only the first of these steps
+    is possible, the error says so.
+    """
+    (last_path, write_last), (first_path, write_first) = last, first
+    with (
+        _failure_changes_nothing(last_path),
+        _filled_aside(last_path, write_last) as (last_aside, last_target),
+    ):
+        with (
+            _failure_changes_nothing(first_path),
+            _filled_aside(first_path, write_first) as (first_aside, first_target),
+        ):
+            first_aside.replace(first_target)
         try:
-            with aside.open("xb") as file:
-                write_to(file)
-                file.flush()
-                # before the rename: after a power cut there is the old file or the whole new one
-                os.fsync(file.fileno())
-                keep_mode(target, file)
-            aside.replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                aside.unlink(missing_ok=True)
-            raise
+            last_aside.replace(last_target)
+        except OSError as error:
+            there = last_target.exists()
+            state = "is as it was before: they do not belong together" if there else "is not there"
+            raise FileAccessError(
+                f"{os.fspath(last_path)} cannot be written: {error.strerror or error}. "
+                f"{os.fspath(first_path)} is the new one already, and {os.fspath(last_path)} "
+                f"{state}. Write both again."
+            ) from error
+    for folder in {first_target.parent, last_target.parent}:
+        sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _failure_changes_nothing(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, BitkinError):
             raise
@@ -93,7 +118,30 @@ def write_aside(path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], ob
         raise FileAccessError(
             f"{os.fspath(path)} cannot be written: {reason}. What was there is unchanged."
         ) from error
-    sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _filled_aside(
+    path: str | os.PathLike[str], write_to: Callable[[IO[bytes]], object]
+) -> Iterator[tuple[Path, Path]]:
+    """Give the path of a file that is filled and synced, to be put in place, and that place; what
+    is not put there is deleted.
+    """
+    target = regular_target(path)
+    # in the same folder, so that putting it in place is a rename within one file system
+    aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with aside.open("xb") as file:
+            write_to(file)
+            file.flush()
+            # before the rename: after a power cut there is the old file or the whole new one
+            os.fsync(file.fileno())
+            keep_mode(target, file)
+        yield aside, target
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
 
 
 def remove_leftovers(folder: Path, pattern: str) -> None:

@@ -33,7 +33,8 @@ def export(
 
     Example: bitkin collection export notes --where '{"lang": "en"}' --out english.jsonl.gz
     """
-    from bitkin.collection.transfer.export import EXPORT_SUFFIXES, metadata_beside, suffix_of
+    from bitkin.collection.transfer.beside import metadata_beside
+    from bitkin.collection.transfer.export import EXPORT_SUFFIXES, suffix_of
 
     condition = parse_where(where)
     if suffix_of(out) not in EXPORT_SUFFIXES:

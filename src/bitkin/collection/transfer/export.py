@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.collection.transfer.beside import ARRAY, describe_array, metadata_beside
 from bitkin.collection.transfer.leaving import LeavingRows, RowsToExport, code_bytes
 from bitkin.collection.transfer.parquet_columns import write_parquet
 from bitkin.errors import FileAccessError, InvalidInputError
-from bitkin.io.writer import write_aside
+from bitkin.io.layout import checksum
+from bitkin.io.writer import write_aside, write_pair_aside
 
 Progress = Callable[[int, int], None]
 
@@ -45,11 +48,6 @@ def suffix_of(path: Path) -> str:
     """Return the suffix that says what a file is, .gz with the one before it."""
     suffix = path.suffix.lower()
     return "".join(path.suffixes[-2:]).lower() if suffix == ".gz" else suffix
-
-
-def metadata_beside(path: Path) -> Path:
-    """Return where ids and metadata of the vectors in an .npy file go."""
-    return path.with_name(f"{path.stem}.rows.jsonl")
 
 
 def checked_target(path: Any, *, overwrite: bool) -> Path:
@@ -84,27 +82,36 @@ def _write_npy(rows: RowsToExport, path: Path, progress: Progress | None) -> Non
             "Export it to .parquet or .jsonl."
         )
 
+    crc = 0
+
     def write_vectors(file: IO[bytes]) -> None:
+        nonlocal crc
         dtype = np.dtype(kept.dtype).newbyteorder("<")
         header = {
             "descr": np.lib.format.dtype_to_descr(dtype),
             "fortran_order": False,
             "shape": (len(rows), kept.n_features),
         }
-        np.lib.format.write_array_header_1_0(file, header)
+        begin = io.BytesIO()
+        np.lib.format.write_array_header_1_0(begin, header)
+        crc = checksum(begin.getvalue())
+        file.write(begin.getvalue())
         done = 0
         for piece in rows.pieces():
-            file.write(np.ascontiguousarray(piece.vectors, dtype=dtype).tobytes())
+            data = np.ascontiguousarray(piece.vectors, dtype=dtype).tobytes()
+            crc = checksum(data, crc)
+            file.write(data)
             done = _report(progress, done, piece, len(rows))
-        # the array takes its place last: where it is, what belongs to it is there too
-        write_aside(metadata_beside(path), write_beside)
 
     def write_beside(file: IO[bytes]) -> None:
+        said = f'"{ARRAY}": {_as_json(describe_array(len(rows), crc))}'
         for piece in rows.pieces():
             for row in range(len(piece.ids)):
-                file.write(_line(piece, row, "").encode())
+                file.write(_line(piece, row, said).encode())
+                said = ""
 
-    write_aside(path, write_vectors)
+    # the array takes its place last: where it is, what belongs to it is there too
+    write_pair_aside((path, write_vectors), (metadata_beside(path), write_beside))
 
 
 def _write_lines(
@@ -124,11 +131,12 @@ def _write_lines(
         out.close()  # which writes the end of what is packed, and leaves `file` open
 
 
-def _line(piece: LeavingRows, row: int, numbers: str) -> str:
+def _line(piece: LeavingRows, row: int, more: str) -> str:
+    """Return a row as a line of JSON, with `more` members than its id and metadata."""
     name = piece.ids[row]
     parts = [f'"id": {_as_json(name if isinstance(name, str) else int(name))}']
-    if numbers:
-        parts.append(numbers)
+    if more:
+        parts.append(more)
     if piece.metadata is not None and piece.metadata[row]:
         parts.append(f'"metadata": {_as_json(piece.metadata[row])}')
     return "{" + ", ".join(parts) + "}\n"

@@ -58,9 +58,10 @@ def open_row_file(path: Any, options: RowFileOptions, target: RowTarget) -> Reco
     if suffix == ".parquet" and options.ids is None and options.metadata is None:
         return ParquetRowFile(file, options, target)
     _refuse(options, ("vector_key", "text_key"), "files of vectors alone")
-    if options.metadata is None:
+    rows = VectorRowFile(file, options, target)
+    if rows.beside is None:
         _refuse(options, ("id_key",), "files of vectors alone")
-    return VectorRowFile(file, options, target)
+    return rows
 
 
 def add_rows(put: Put, rows: RecordFile, *, upsert: bool, progress: Callable[[int], None]) -> int:

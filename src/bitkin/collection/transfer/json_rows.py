@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -335,18 +335,6 @@ def codes_from_bytes(rows: list[bytes | None], spec: Any) -> Codes:
     data = b"".join(bytes(spec.n_bytes) if row is None else row for row in rows)
     packed = np.frombuffer(data, dtype=np.uint8).reshape(len(rows), spec.n_bytes)
     return Codes.from_bytes(packed, spec, empty=empty if empty.any() else None)
-
-
-def read_metadata(
-    lines: Iterable[tuple[int, bytes]], name: str, id_key: str | None
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield id and metadata of every line."""
-    keys = RecordKeys(id_key)
-    for number, data in lines:
-        try:
-            yield keys.take(parse_record(data, keys_once=True))
-        except InvalidInputError as flaw:
-            raise InvalidInputError(f"{name}, line {number}: {flaw}") from None
 
 
 def _floats(values: list[Any], key: str) -> npt.NDArray[np.float64]:

@@ -19,7 +19,8 @@ from bitkin.collection.transfer.arriving import (
     RowFileOptions,
     RowTarget,
 )
-from bitkin.collection.transfer.json_rows import FileLines, read_metadata
+from bitkin.collection.transfer.beside import find_beside, read_metadata
+from bitkin.collection.transfer.json_rows import FileLines
 from bitkin.errors import CorruptFileError, InvalidInputError, MissingExtraError
 from bitkin.input_files import read_ids
 from bitkin.io.stable import stamp_of, unreadable_is_access_error
@@ -28,7 +29,9 @@ FAISS_SUFFIXES = (".faiss", ".faissindex")
 
 
 class VectorRowFile(RecordFile):
-    """A file of vectors of any format that `open_vectors` reads."""
+    """A file of vectors of any format that `open_vectors` reads. What `Collection.export` wrote
+    beside an .npy file is read with it, unless ids or metadata are in a file that was named.
+    """
 
     def __init__(self, path: Path, options: RowFileOptions, target: RowTarget) -> None:
         super().__init__()
@@ -36,6 +39,9 @@ class VectorRowFile(RecordFile):
         self._source = options.vector_files.open([path], _Columns(target.n_features))
         self.total = len(self._source)
         self._options = options
+        self.beside = options.metadata  # JSON lines with the ids and metadata
+        if options.ids is None and options.metadata is None:
+            self.beside = find_beside(path, self.total)
         self._ids: Any = None
         if options.ids is not None:
             self._ids = read_row_ids(options.ids, strings=target.string_ids)
@@ -47,7 +53,7 @@ class VectorRowFile(RecordFile):
 
     def read(self) -> Iterator[ArrivingRows]:
         """Yield all rows in order."""
-        beside = self._options.metadata
+        beside = self.beside
         records = None
         if beside is not None:
             records = read_metadata(FileLines(beside), str(beside), self._options.id_key)
