@@ -512,6 +512,90 @@ def test_a_table_of_others_is_read_by_its_columns(
         empty.import_file(tmp_path / "two.parquet", vector="g")
 
 
+def lists(*rows: Any) -> Any:
+    return pyarrow.array([list(rows)] * 5)
+
+
+def sparse(indices: list[Any], values: list[Any]) -> Any:
+    return pyarrow.array([{"indices": indices, "values": values}] * 5)
+
+
+@pytest.mark.parametrize(
+    "vectors, column, values, message",
+    [
+        (None, "code", pyarrow.array(range(5)), "column 'code' must have bytes, got int64"),
+        (None, "code", pyarrow.array(["ab"] * 5), "column 'code' must have bytes, got string"),
+        (
+            None,
+            "corrections",
+            pyarrow.array(["x"] * 5),
+            "'corrections' must have lists of two.*str",
+        ),
+        (None, "corrections", lists("x", "y"), "'corrections' must have lists of two.*string"),
+        (None, "corrections", lists(1.0, 2.0, 3.0), "'corrections' must have two numbers.*row 0"),
+        (None, "corrections", lists(1.0, None), "'corrections' must have numbers only, got null"),
+        ("csr", "vector", pyarrow.array(["x"] * 5), "'vector' must have lists of numbers, got str"),
+        ("csr", "vector", pyarrow.array([1.0] * 5), "'vector' must have lists of numbers, got dou"),
+        ("csr", "vector", lists([1.0]), "'vector' must have lists of numbers, got list<"),
+        ("csr", "vector", lists(True), "'vector' must have lists of numbers, got list<.*bool"),
+        ("csr", "vector", sparse([0], ["x"]), "'vector' must have lists of whole.*got struct"),
+        ("csr", "vector", sparse([0.5], [1.0]), "'vector' must have lists of whole.*double"),
+        ("csr", "vector", sparse([3, 1, 3], [1.0, 2.0, 3.0]), "'vector'.*got 3 twice in row 0"),
+        (
+            "csr",
+            "vector",
+            pyarrow.array([{"indices": 1, "values": 1.0}] * 5),
+            "'vector' must have lists of whole numbers as indices.*got struct",
+        ),
+        ("csr", "metadata", pyarrow.array([1] * 5), "'metadata' must have text, got int64"),
+        ("csr", "metadata", pyarrow.array(["x"] * 5), "row 0: metadata must be a JSON object"),
+        ("csr", "id", pyarrow.array([b"x"] * 5), "ids must be whole numbers"),
+    ],
+)
+def test_a_column_of_another_type_is_named(
+    tmp_path: Path, rows: Any, vectors: str | None, column: str, values: Any, message: str
+) -> None:
+    hasher = hasher_for(rows)
+    a = bitkin.Collection.create(None, hasher, vectors=vectors)
+    a.add(rows[:5], metadata=[{"a": 1}] * 5)
+    path = tmp_path / "all.parquet"
+    a.export(path)
+    table = pyarrow.parquet.read_table(path)
+    changed = table.set_column(table.schema.names.index(column), column, values)
+    pyarrow.parquet.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
+    b = bitkin.Collection.create(None, hasher, vectors=vectors)
+    with pytest.raises((InvalidInputError, CorruptFileError), match=message) as caught:
+        b.import_file(path)
+    assert str(path) in str(caught.value)
+    assert len(b) == 0
+
+
+def test_a_fingerprint_that_is_no_text_is_refused(tmp_path: Path, rows: Any) -> None:
+    a = bitkin.Collection.create(None, hasher_for(rows), vectors=None)
+    a.add(rows[:5])
+    path = tmp_path / "all.parquet"
+    a.export(path)
+    table = pyarrow.parquet.read_table(path)
+    about = json.loads(table.schema.metadata[b"bitkin"]) | {"fingerprint": 5}
+    changed = table.replace_schema_metadata({"bitkin": json.dumps(about)})
+    pyarrow.parquet.write_table(changed, path)
+    b = bitkin.Collection.create(None, a.hasher, vectors=None)
+    with pytest.raises(CorruptFileError, match=r"all\.parquet must name the hasher.*got 5"):
+        b.import_file(path)
+
+
+def test_indices_in_any_order_make_the_same_vectors(tmp_path: Path, rows: Any) -> None:
+    hasher = hasher_for(rows)
+    table = pyarrow.table({"vector": sparse([9, 0, 4], [1.0, 2.0, 3.0])})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    b = bitkin.Collection.create(None, hasher, vectors="csr")
+    assert b.import_file(tmp_path / "t.parquet") == 5
+    vectors: Any = b.get([2]).vectors
+    wanted = np.zeros(D)
+    wanted[[9, 0, 4]] = 1, 2, 3
+    assert vectors.toarray()[0].tolist() == wanted.tolist()
+
+
 def test_vectors_ids_and_metadata_may_be_in_three_files(
     tmp_path: Path, rows: Any, empty: bitkin.Collection
 ) -> None:

@@ -8,7 +8,7 @@ JSON, and codes stand for themselves where there are no vectors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from bitkin.collection.transfer.parquet_columns import ABOUT
 from bitkin.errors import CodeMismatchError, CorruptFileError, InvalidInputError
 from bitkin.io.stable import Stamp
 from bitkin.io.vectors.files.parquet import open_parquet, require_honest_lists
+from bitkin.io.vectors.limits import load_extra
 
 _MOST_NUMBERS = 1 << 22  # of the vectors of a batch
 _OWN = ("vector", "code", "corrections")
@@ -51,6 +52,7 @@ class ParquetRowFile(RecordFile):
             self.total = parquet.metadata.num_rows
             self._about = _read_about(schema.metadata, self.name)
             self._column = self._choose_column(schema)
+            self._require_types(schema)
             self._width = 1
             if self._column is not None:
                 kind = schema.field(self._column).type
@@ -96,13 +98,36 @@ class ParquetRowFile(RecordFile):
                 )
             return named
         if self._about is not None:
-            return "vector" if "vector" in kinds else None
+            return "vector" if "vector" in kinds else None  # `_require_types` looks at its type
         if len(lists) != 1:
             raise InvalidInputError(
                 f"{self.name} must have one column of vectors, got {len(lists)}. Name one (vector= "
                 f"or --vector); it has {', '.join(map(shown, kinds))}."
             )
         return lists[0]
+
+    def _require_types(self, schema: Any) -> None:
+        """Raise where a column that is read is of a type that holds no such thing."""
+        kinds = {field.name: field.type for field in schema}
+        wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {}
+        if self._about is not None:
+            wanted["metadata"] = "text", _is_text
+            if self._column is None and self._options.text_key is None:
+                wanted["code"] = "bytes", _is_bytes
+                wanted["corrections"] = "lists of two numbers", _is_number_list
+        if self._column is not None:
+            if _is_sparse(kinds[self._column]):
+                wanted[self._column] = (
+                    "lists of whole numbers as indices and lists of numbers as values",
+                    _is_number_lists_of_sparse,
+                )
+            else:
+                wanted[self._column] = "lists of numbers", _is_number_list
+        for name, (what, fits) in wanted.items():
+            if name in kinds and not fits(kinds[name]):
+                raise InvalidInputError(
+                    f"{self.name}, column {name!r} must have {what}, got {kinds[name]}."
+                )
 
     def _as_rows(self, batch: Any, keys: RecordKeys, first: int) -> ArrivingRows:
         taken = [self._column] if self._about is None else [self._column, *_OWN]
@@ -114,8 +139,8 @@ class ParquetRowFile(RecordFile):
                 if self._about is not None and record.get("metadata") is not None:
                     record["metadata"] = decode_metadata(record["metadata"])
                 name, rest = keys.take({k: v for k, v in record.items() if v is not None})
-            except InvalidInputError as flaw:
-                raise InvalidInputError(f"{self.name}, row {first + row}: {flaw}") from None
+            except (InvalidInputError, CorruptFileError) as flaw:
+                raise type(flaw)(f"{self.name}, row {first + row}: {flaw}") from None
             ids.append(name)
             metadata.append(rest)
         vectors: Batch | None = None
@@ -157,7 +182,7 @@ class ParquetRowFile(RecordFile):
             row = first + int(np.argmax(np.asarray(column.is_null())))
             raise InvalidInputError(f"{where} must have a vector in every row, got null in {row}.")
         if _is_sparse(column.type):
-            return self._sparse(column, where)
+            return self._sparse(column, where, first)
         lengths = np.asarray(column.value_lengths())
         wanted = self._target.n_features or int(lengths[0])
         other = np.flatnonzero(lengths != wanted)
@@ -168,7 +193,7 @@ class ParquetRowFile(RecordFile):
             )
         return _numbers(column.flatten(), where).reshape(len(column), wanted)
 
-    def _sparse(self, column: Any, where: str) -> Batch:
+    def _sparse(self, column: Any, where: str, first: int) -> Batch:
         width = self._target.n_features
         indices, values = (column.field(part) for part in ("indices", "values"))
         counts = np.asarray(indices.value_lengths())
@@ -182,8 +207,18 @@ class ParquetRowFile(RecordFile):
                 f"{where} must have indices from 0 to {(width or 0) - 1}, as this collection has."
             )
         ends = np.concatenate([[0], np.cumsum(counts)])
-        numbers = _numbers(values.flatten(), where)
-        return csr_array((numbers, columns, ends), shape=(len(column), width))
+        numbers = np.array(_numbers(values.flatten(), where))  # Arrow's cannot be sorted in place
+        made = csr_array((numbers, columns, ends), shape=(len(column), width))
+        made.sort_indices()
+        own_row = np.repeat(np.arange(len(column)), counts)
+        again = (np.diff(made.indices) == 0) & (np.diff(own_row) == 0)
+        if again.any():
+            at = int(np.argmax(again))
+            raise InvalidInputError(
+                f"{where} must have different indices in a row, got {made.indices[at]} twice in "
+                f"row {first + own_row[at]}."
+            )
+        return made
 
     def _codes(self, batch: Any, first: int) -> tuple[Codes, Any]:
         spec, about = self._target.spec, self._about or {}
@@ -197,13 +232,26 @@ class ParquetRowFile(RecordFile):
         rows = batch.column("code").to_pylist()
         if any(row is not None and len(row) != spec.n_bytes for row in rows):
             raise CorruptFileError(f"{self.name} has a code of other than {spec.n_bytes} bytes.")
-        codes = codes_from_bytes(rows, spec).with_fingerprint(about.get("fingerprint"))
+        fingerprint = about.get("fingerprint")
+        if not (fingerprint is None or isinstance(fingerprint, str)):
+            raise CorruptFileError(
+                f"{self.name} must name the hasher of its codes by a string, got "
+                f"{shown(fingerprint)}."
+            )
+        codes = codes_from_bytes(rows, spec).with_fingerprint(fingerprint)
         corrections = None
         if "corrections" in batch.schema.names:
             column = batch.column("corrections")
             if column.null_count:
                 raise CorruptFileError(f"{self.name} has a row without corrections.")
-            corrections = _numbers(column.flatten(), self.name).reshape(len(rows), 2)
+            other = np.flatnonzero(np.asarray(column.value_lengths()) != 2)
+            if len(other):
+                raise CorruptFileError(
+                    f"{self.name}, column 'corrections' must have two numbers in every row, got "
+                    f"others in row {first + other[0]}."
+                )
+            where = f"{self.name}, column 'corrections'"
+            corrections = _numbers(column.flatten(), where).reshape(len(rows), 2)
         return codes, corrections
 
 
@@ -221,6 +269,32 @@ def _is_list(kind: Any) -> bool:
     return hasattr(kind, "value_type") and (
         "list" in str(kind).partition("<")[0] and str(kind.value_type) not in ("string", "struct")
     )
+
+
+def _is_number_list(kind: Any, *, whole: bool = False) -> bool:
+    types = load_extra("pyarrow", ".parquet").types
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return False
+    inner = kind.value_type
+    return bool(types.is_integer(inner) or (not whole and types.is_floating(inner)))
+
+
+def _is_number_lists_of_sparse(kind: Any) -> bool:
+    indices, values = kind.field("indices").type, kind.field("values").type
+    return _is_number_list(indices, whole=True) and _is_number_list(values)
+
+
+def _is_text(kind: Any) -> bool:
+    types = load_extra("pyarrow", ".parquet").types
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    types = load_extra("pyarrow", ".parquet").types
+    fixed = types.is_fixed_size_binary(kind) and not types.is_decimal(kind)
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or fixed)
 
 
 def _is_sparse(kind: Any) -> bool:
