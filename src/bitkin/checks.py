@@ -5,7 +5,9 @@ the argument.
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,17 @@ _OTHER_NAMES = {
     "sparse": "csr",
     "sqeuclidean": "l2",
 }
+
+
+def named_path(value: Any, name: str = "path", what: str = "file") -> Path:
+    """Return a path that names something; raise for what is no text or path."""
+    try:
+        text = os.fspath(value)
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInputError(f"{name} must name a {what}, got {shown(value)}.")
+    return Path(text)
 
 
 def shown(value: Any) -> str:

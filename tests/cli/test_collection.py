@@ -378,6 +378,7 @@ def test_rows_are_removed_by_ids_or_by_where(
     require_failure(run("collection", "remove", "c", 4, 3), "not there: 3")
     assert 4 in filled
     monkeypatch.setattr("bitkin.cli.collection.remove._ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("bitkin.cli.collection.remove._MOST_NUMBERS", 11 * D)
     where = ("--where", '{"year": 2002}')
     n = filled.count({"year": 2002})
     with stdin_of(b""):

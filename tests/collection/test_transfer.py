@@ -772,6 +772,19 @@ def test_a_key_that_stands_twice_is_refused(
         empty.import_file(tmp_path / "v.npy", metadata=path)
 
 
+@pytest.mark.parametrize("bad", [7, "", "a\0b", b"rows.jsonl"])
+def test_a_path_that_names_no_file_is_refused(
+    tmp_path: Path, rows: Any, empty: bitkin.Collection, bad: Any
+) -> None:
+    np.save(tmp_path / "v.npy", rows[:3])
+    with pytest.raises(InvalidInputError, match="path must name a file, got "):
+        empty.import_file(bad)
+    for name in ("ids", "metadata"):
+        given: Any = {name: bad}
+        with pytest.raises(InvalidInputError, match=f"{name} must name a file, got "):
+            empty.import_file(tmp_path / "v.npy", **given)
+
+
 def test_ids_are_in_all_rows_or_in_none(tmp_path: Path, empty: bitkin.Collection) -> None:
     for records in (
         [{"id": 1, "vector": V}, {"vector": V}],

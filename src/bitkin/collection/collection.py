@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Ids
-from bitkin.checks import flag, one_of, require_order, whole_number
+from bitkin.checks import flag, named_path, one_of, require_order, whole_number
 from bitkin.closing import Closes
 from bitkin.codes import Codes
 from bitkin.collection.changes import ROWS_FOR_CELLS
@@ -819,8 +819,8 @@ class Collection(Closes):
                 vector,
                 text,
                 embed,
-                None if ids is None else Path(ids),
-                None if metadata is None else Path(metadata),
+                None if ids is None else named_path(ids, "ids"),
+                None if metadata is None else named_path(metadata, "metadata"),
                 batch_rows=whole_number(batch_rows, "batch_rows", low=1),
             )
             rows = open_row_file(rows, options, self.row_target)

@@ -13,6 +13,7 @@ from bitkin.cli.output import print_json
 from bitkin.cli.shared import say
 
 _ROWS_AT_ONCE = 5000
+_MOST_NUMBERS = 1 << 25  # of the vectors that come with the ids of a page
 
 
 def remove(
@@ -37,8 +38,12 @@ def remove(
         else:
             _ask(collection.count(condition), folder, yes=yes)
             gone = []
+            # pages as large as memory allows: each of them goes through the filter again
+            target = collection.row_target
+            width = (target.n_features or 1) if target.keeps_vectors else 1
+            n_rows = max(_ROWS_AT_ONCE, min(_MOST_NUMBERS // width, collection.count()))
             while True:
-                page = collection.get(where=condition, limit=_ROWS_AT_ONCE, offset=len(gone))
+                page = collection.get(where=condition, limit=n_rows, offset=len(gone))
                 if not len(page.ids):
                     break
                 gone += page.ids.tolist()

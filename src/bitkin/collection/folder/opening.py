@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from bitkin.checks import one_of
+from bitkin.checks import named_path, one_of
 from bitkin.collection.encoding import Encoder
 from bitkin.collection.epoch import CollectionEpoch
 from bitkin.collection.folder.database import (
@@ -46,7 +46,7 @@ def create_folder(
     learner: Learner | None,
 ) -> Path:
     """Make a folder with a collection without rows; raise where there is something already."""
-    target = _as_path(path).absolute()  # "." has no name of its own
+    target = _as_path(path)
     epoch = CollectionEpoch.begin(0, encoder, settings, index, grows=False)  # checks it
     layout = RowLayout(settings.fields, settings.ids == "str", settings.vectors)
     if target.is_symlink() or (target.exists() and not _is_empty_folder(target)):
@@ -90,7 +90,7 @@ def create_folder(
 
 def open_folder(path: str | os.PathLike[str], *, read_only: bool) -> FolderStore:
     """Open the collection in a folder; raise where there is none, or another process writes it."""
-    folder = _as_path(path).absolute()  # whatever becomes of the current folder
+    folder = _as_path(path)
     if not folder.is_dir() or not _is_ours(folder):
         what = "is not there" if not folder.exists() else "is no collection"
         raise FileAccessError(
@@ -129,7 +129,7 @@ def open_folder(path: str | os.PathLike[str], *, read_only: bool) -> FolderStore
 
 def copy_folder(store: FolderStore, path: str | os.PathLike[str], progress: Any = None) -> Path:
     """Write a copy of a collection in use to a new folder."""
-    target = _as_path(path).absolute()
+    target = _as_path(path)
     if target.exists() or target.is_symlink():
         raise FileAccessError(f"{target} is there already. Give a path that is not.")
     aside = target.with_name(f".{target.name[:64]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -151,13 +151,7 @@ def copy_folder(store: FolderStore, path: str | os.PathLike[str], progress: Any 
 
 
 def _as_path(path: Any) -> Path:
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        text = None
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidInputError(f"path must name a folder, got {path!r}.")
-    return Path(text)
+    return named_path(path, what="folder").absolute()  # whatever becomes of the current folder
 
 
 def _is_ours(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.checks import named_path
 from bitkin.collection.transfer.beside import ARRAY, describe_array, metadata_beside
 from bitkin.collection.transfer.leaving import LeavingRows, RowsToExport, code_bytes
 from bitkin.collection.transfer.parquet_columns import write_parquet
@@ -52,16 +53,10 @@ def suffix_of(path: Path) -> str:
 
 def checked_target(path: Any, *, overwrite: bool) -> Path:
     """Return where to export to; raise where the format is unknown, or a file is there."""
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        text = None
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidInputError(f"path must name a file, got {path!r}.")
-    target = Path(text)
+    target = named_path(path)
     if suffix_of(target) not in EXPORT_SUFFIXES:
         raise InvalidInputError(
-            f"path must end in one of {', '.join(EXPORT_SUFFIXES)}, got {text!r}."
+            f"path must end in one of {', '.join(EXPORT_SUFFIXES)}, got {str(target)!r}."
         )
     beside = [metadata_beside(target)] if suffix_of(target) == ".npy" else []
     for one in (target, *beside):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from bitkin.checks import named_path
 from bitkin.collection.transfer.arriving import (
     ArrivingRows,
     RecordFile,
@@ -42,10 +41,7 @@ _FLAWS = (
 
 def open_row_file(path: Any, options: RowFileOptions, target: RowTarget) -> RecordFile:
     """Return a reader of a file by its suffix."""
-    try:
-        file = Path(os.fspath(path))
-    except TypeError:
-        raise InvalidInputError(f"path must name a file, got {path!r}.") from None
+    file = named_path(path)
     suffix = suffix_of(file)
     if suffix in JSON_SUFFIXES:
         _refuse(options, ("ids", "metadata"), "JSON lines, which have them inside")
