@@ -718,3 +718,26 @@ def test_the_examples_of_the_help_run(here: Path, run: Run) -> None:
         for arguments in examples(command):
             must(arguments)
     must(examples("search")[1])
+
+
+def test_ctrl_c_says_what_was_added_until_then(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": i, "body": f"number {i}"} for i in range(5000)]
+    Path("notes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run("collection", "add", "notes", "notes.jsonl", "--text", "body", "--embed", "hash:64")
+    put = bitkin.Collection._put
+    n_puts = [0]
+
+    def put_once(*given: Any, **others: Any) -> Any:
+        n_puts[0] += 1
+        if n_puts[0] > 1:
+            raise KeyboardInterrupt
+        return put(*given, **others)
+
+    monkeypatch.setattr(bitkin.Collection, "_put", put_once)
+    done = run("collection", "add", "notes", "notes.jsonl", "--text", "body", "--upsert")
+    assert done.code == 130
+    assert " rows of notes.jsonl were added: run it again." in done.err
+    assert not done.err.startswith("bitkin: 0 rows")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +126,7 @@ def add(
                 options = options._replace(embed=open_embedder(name))
             rows = _open_rows(file, options, collection.row_target)
             n_rows = _add(collection, rows, name, upsert=upsert)
-            _report(collection, folder, file, n_rows, json)
+            _report(collection, folder, n_rows, upsert=upsert, json=json)
         return
     if text is None or folder.exists():
         open_collection(folder)  # which says what is wrong
@@ -146,7 +147,7 @@ def add(
             finally:
                 if len(collection):
                     undo.pop_all()
-            _report(collection, folder, file, n_rows, json)
+            _report(collection, folder, n_rows, upsert=upsert, json=json)
 
 
 def _open_rows(file: Path, options: RowFileOptions, target: RowTarget) -> RecordFile:
@@ -185,19 +186,28 @@ def _create(folder: Path, rows: RecordFile, fields: dict[str, str], bits: int | 
 
 
 def _add(collection: Collection, rows: RecordFile, embed: str | None, *, upsert: bool) -> int:
-    with progress_bar("adding", rows.total, rows.unit) as progress:
+    n_added = 0
 
-        def after_batch(_: int) -> None:
-            if embed is not None:
-                remember_embedder(collection, embed)
-            progress(rows.done)
+    def after_batch(n_rows: int) -> None:
+        nonlocal n_added
+        n_added = n_rows
+        if embed is not None:
+            remember_embedder(collection, embed)
+        progress(rows.done)
 
-        return collection.import_file(rows, upsert=upsert, progress=after_batch)
+    try:
+        with progress_bar("adding", rows.total, rows.unit) as progress:
+            return collection.import_file(rows, upsert=upsert, progress=after_batch)
+    except KeyboardInterrupt:
+        again = "run it again" if upsert else "run it again with --upsert, which replaces them"
+        print(f"bitkin: {n_added:,} rows of {rows.name} were added: {again}.", file=sys.stderr)
+        raise
 
 
-def _report(collection: Collection, folder: Path, file: Path, n_rows: int, json: bool) -> None:
+def _report(collection: Collection, folder: Path, n_rows: int, *, upsert: bool, json: bool) -> None:
     if json:
         print_json(folder=folder, added=n_rows, rows=len(collection))
         return
     noun = "row" if n_rows == 1 else "rows"
-    say(f"{folder}: {n_rows:,} {noun} added, {len(collection):,} now")
+    did = "added or replaced" if upsert else "added"
+    say(f"{folder}: {n_rows:,} {noun} {did}, {len(collection):,} now")
