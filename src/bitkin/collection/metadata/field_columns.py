@@ -47,9 +47,6 @@ class _FieldColumn(Protocol):
     def with_rows(self, values: Sequence[Any]) -> Self:
         """Return the column with these values behind the others."""
 
-    def with_changed(self, slots: Ids, values: Sequence[Any]) -> Self:
-        """Return a copy with other values in some slots."""
-
     def take(self, slots: Ids) -> Self:
         """Return the values of some slots alone, in that order."""
 
@@ -86,11 +83,6 @@ class _Ints:
         """Return the column with these values behind the others."""
         numbers, there = _split_ints(values)
         return _Ints(self.values.with_rows(numbers), self.there.with_rows(there))
-
-    def with_changed(self, slots: Ids, values: Sequence[Any]) -> _Ints:
-        """Return a copy with other values in some slots."""
-        numbers, there = _split_ints(values)
-        return _Ints(_changed(self.values, slots, numbers), _changed(self.there, slots, there))
 
     def take(self, slots: Ids) -> _Ints:
         """Return the values of some slots alone, in that order."""
@@ -150,10 +142,6 @@ class _Floats:
         """Return the column with these values behind the others."""
         return _Floats(self.values.with_rows(_with_nan(values)))
 
-    def with_changed(self, slots: Ids, values: Sequence[Any]) -> _Floats:
-        """Return a copy with other values in some slots."""
-        return _Floats(_changed(self.values, slots, _with_nan(values)))
-
     def take(self, slots: Ids) -> _Floats:
         """Return the values of some slots alone, in that order."""
         return _Floats(_taken(self.values, slots))
@@ -205,10 +193,6 @@ class _Bools:
     def with_rows(self, values: Sequence[Any]) -> _Bools:
         """Return the column with these values behind the others."""
         return _Bools(self.codes.with_rows(_bool_codes(values)))
-
-    def with_changed(self, slots: Ids, values: Sequence[Any]) -> _Bools:
-        """Return a copy with other values in some slots."""
-        return _Bools(_changed(self.codes, slots, _bool_codes(values)))
 
     def take(self, slots: Ids) -> _Bools:
         """Return the values of some slots alone, in that order."""
@@ -302,11 +286,6 @@ class _Texts:
         codes = self.table.encode(values)
         return _Texts(self.codes.with_rows(codes), self.table, len(self.table.texts))
 
-    def with_changed(self, slots: Ids, values: Sequence[Any]) -> _Texts:
-        """Return a copy with other values in some slots."""
-        codes = self.table.encode(values)
-        return _Texts(_changed(self.codes, slots, codes), self.table, len(self.table.texts))
-
     def take(self, slots: Ids) -> _Texts:
         """Return the values of some slots alone, with a table of their strings alone."""
         codes = self.codes.rows[slots]
@@ -388,8 +367,8 @@ _KINDS: dict[str, type[_FieldColumn]] = {
 class FieldColumns:
     """The values of all declared fields by slot.
 
-    They never change. Only the newest may be grown or changed, by one writer at a time; readers of
-    older ones keep theirs. Values are those that `split_fields` returns.
+    They never change. Only the newest may be grown, by one writer at a time; readers of older ones
+    keep theirs. Values are those that `split_fields` returns.
     """
 
     fields: dict[str, str]
@@ -417,19 +396,6 @@ class FieldColumns:
             for place, column in enumerate(self.columns)
         )
         return FieldColumns(self.fields, columns, self.n + len(values))
-
-    def with_changed(self, slots: Ids, values: Sequence[tuple[Any, ...]]) -> FieldColumns:
-        """Return a copy in which some slots, each named once, have other values.
-
-        Takes the time of copying all columns.
-        """
-        if len(values) == 0:
-            return self
-        columns = tuple(
-            column.with_changed(slots, one)
-            for column, one in zip(self.columns, zip(*values, strict=True), strict=True)
-        )
-        return FieldColumns(self.fields, columns, self.n)
 
     def take(self, slots: Ids) -> FieldColumns:
         """Return some slots alone, in that order, without room for more."""
@@ -577,12 +543,6 @@ def _has_code(codes: npt.NDArray[Any], wanted: list[int], n_codes: int = 2) -> F
     for code in wanted:
         found |= codes == code
     return found
-
-
-def _changed(column: Column, slots: Ids, values: npt.NDArray[Any]) -> Column:
-    array = column.rows.copy()
-    array[slots] = values
-    return _whole(array)
 
 
 def _taken(column: Column, slots: Ids) -> Column:
