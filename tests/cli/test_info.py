@@ -102,7 +102,11 @@ def test_an_interrupted_encoding_and_a_stream_that_has_not_begun(
     ("name", "error", "says"),
     [
         ("no-such", FileAccessError, "no-such cannot be read: No such file"),
-        ("folder", InvalidInputError, "folder is a folder, and not one of a stream's models"),
+        (
+            "folder",
+            InvalidInputError,
+            "folder is a folder, and neither a collection nor a stream's models",
+        ),
         ("text", CorruptFileError, "text is not a bitkin file, but text. Models come from"),
         ("umlauts", CorruptFileError, "umlauts is not a bitkin file, but text"),
         ("bytes", CorruptFileError, "bytes is not a bitkin file, or is cut short"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitkin.checks import shown
 from bitkin.errors import FileAccessError
 
 if TYPE_CHECKING:
@@ -104,6 +103,8 @@ def parse_fields(words: list[str] | None) -> dict[str, str]:
 
 def parse_ids(collection: Collection, words: Sequence[str], option: str = "IDS") -> list[Any]:
     """Return ids as the collection has them: the words, or the numbers that they are."""
+    from bitkin.checks import shown  # which loads NumPy
+
     if collection.row_target.string_ids:
         return list(words)
     for word in words:
