@@ -291,7 +291,7 @@ def _require_no_transaction(collection: Collection) -> None:
 def _open_connections() -> Iterator[tuple[str, bool]]:
     """Yield the file of every connection that is open, and whether it is in a transaction."""
     for one in gc.get_objects():
-        if isinstance(one, sqlite3.Connection):
+        if issubclass(type(one), sqlite3.Connection):  # a dead weak proxy has no class
             with contextlib.suppress(sqlite3.ProgrammingError):  # of one that is closed
                 in_transaction = one.in_transaction
                 files = one.execute("PRAGMA database_list").fetchall()

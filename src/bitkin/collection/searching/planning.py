@@ -162,7 +162,8 @@ def _choose_first(
 
 def _checked_probes(probes: Any, now: CollectionSnapshot) -> int:
     """Return a number of cells to look into, where there are cells, or will be."""
-    if not any(isinstance(part.index, CellIndex) or part.later for part in now.parts):
+    has_cells = (isinstance(part.index, CellIndex) or part.later is not None for part in now.parts)
+    if not any(has_cells):
         raise InvalidInputError(
             f"probes must be None in a collection without cells, got {shown(probes)}. Create it "
             "with index='cells'."
