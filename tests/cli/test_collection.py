@@ -14,9 +14,9 @@ import pyarrow.parquet
 import pytest
 
 import bitkin
-from bitkin.cli.collection import fitting
 from bitkin.cli.collection.commands import app
-from bitkin.cli.collection.embedding import open_embedder
+from bitkin.collection import fitting
+from bitkin.embedding import open_embedder
 from tests.cli.conftest import Outcome, Run
 from tests.cli.streams import stdin_of
 from tests.cli.test_failures import require_failure, require_usage_error
@@ -109,7 +109,6 @@ def test_more_texts_than_are_learned_from_come_in_batches(
     here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitting, "ROWS_TO_FIT", 40)
-    monkeypatch.setattr("bitkin.cli.collection.add.ROWS_TO_FIT", 40)
     monkeypatch.setattr("bitkin.collection.transfer.json_rows.TEXTS_AT_ONCE", 16)
     done = run(
         "collection", "add", "notes", "notes.jsonl", "--text", "body", "--embed", "hash:32",
@@ -197,7 +196,7 @@ def test_a_folder_that_was_made_for_rows_that_fail_is_taken_away(
     done = run("collection", "create", "notes", "--fit", "empty.jsonl", *options)
     require_failure(done, "empty.jsonl: no rows")
     assert not Path("notes").exists()
-    monkeypatch.setattr("bitkin.cli.collection.add.ROWS_TO_FIT", 16)
+    monkeypatch.setattr(fitting, "ROWS_TO_FIT", 16)
     monkeypatch.setattr("bitkin.collection.transfer.json_rows.TEXTS_AT_ONCE", 16)
     lines("late.jsonl", [{"body": text} for text in texts()] + [{"body": 7}])
     require_failure(run(*add, "late.jsonl", *options), "The 96 rows before were added")
@@ -262,7 +261,10 @@ def test_a_sentence_transformer_may_be_a_name_a_folder_or_an_installed_package(
     assert library.opened[::2] == list(wanted.values())
     assert library.opened[1::2] == paths
     done = run("collection", "create", "x", "--embed", "sentence-transformers:missing")
-    require_failure(done, "'missing' of --embed cannot be opened: no such model Give the folder")
+    require_failure(
+        done,
+        "--embed sentence-transformers:missing cannot be opened: no such model Give the folder",
+    )
 
 
 def test_vectors_ids_and_metadata_of_three_files(here: Path, run: Run) -> None:

@@ -59,6 +59,7 @@ STDOUT = Path("-")
 # Options that are not called as their arguments, and commands that do what a function does.
 _OTHER_NAMES = {
     "allow": "--filter",
+    "embed": "--embed",
     "hasher": "--model",
     "k": "-k",
     "n_bits": "--bits",

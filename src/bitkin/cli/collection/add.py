@@ -24,17 +24,13 @@ from bitkin.cli.collection.arguments import (
     Embed,
     Fields,
     is_collection,
+    load_embedder,
     open_collection,
     parse_fields,
 )
-from bitkin.cli.collection.embedding import (
-    embedder_name,
-    open_embedder,
-    remember_embedder,
-)
-from bitkin.cli.collection.fitting import ROWS_TO_FIT, hasher_for_texts
 from bitkin.cli.output import print_json, progress_bar
 from bitkin.cli.shared import say
+from bitkin.embedding import embedder_name, remember_embedder
 from bitkin.errors import FileAccessError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -123,7 +119,7 @@ def add(
         with open_collection(folder) as collection:
             name = None if text is None else embedder_name(collection, embed)
             if name is not None:
-                options = options._replace(embed=open_embedder(name))
+                options = options._replace(embed=load_embedder(name))
             rows = _open_rows(file, options, collection.row_target)
             n_rows = _add(collection, rows, name, upsert=upsert)
             _report(collection, folder, n_rows, upsert=upsert, json=json)
@@ -136,7 +132,7 @@ def add(
         )
     from bitkin.collection.transfer.arriving import RowTarget
 
-    options = options._replace(embed=open_embedder(embed))
+    options = options._replace(embed=load_embedder(embed))
     rows = _open_rows(file, options, RowTarget())
     with contextlib.ExitStack() as undo:
         collection = _create(folder, rows, fields, bits)
@@ -168,6 +164,7 @@ def _create(folder: Path, rows: RecordFile, fields: dict[str, str], bits: int | 
     import numpy as np
 
     from bitkin.collection.collection import Collection
+    from bitkin.collection.fitting import ROWS_TO_FIT, hasher_for_texts
 
     with progress_bar("embedding", rows.total, rows.unit) as progress:
         first = rows.look_ahead(ROWS_TO_FIT, lambda: progress(rows.done))

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitkin.cli.output import progress_bar
+from bitkin.embedding import open_embedder
 from bitkin.errors import FileAccessError
 
 if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
+    from bitkin.embedding import Embedder
 
 VECTOR_KINDS = ("float32", "float16", "int8", "csr", "none")
 ID_KINDS = ("int", "str")
@@ -54,6 +57,11 @@ def open_collection(folder: Path, *, read_only: bool = False) -> Collection:
             f"{folder} {what}. Make one with bitkin collection create, or give the folder of one."
         )
     return Collection.open(folder, read_only=read_only)
+
+
+def load_embedder(name: str) -> Embedder:
+    """Return what makes vectors of texts, with a bar while its model is loaded."""
+    return open_embedder(name, lambda: progress_bar("loading the model", None, ""))
 
 
 def is_collection(folder: Path) -> bool:

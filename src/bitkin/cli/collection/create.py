@@ -16,13 +16,14 @@ from bitkin.cli.collection.arguments import (
     VECTOR_KINDS,
     Embed,
     Fields,
+    load_embedder,
     parse_fields,
 )
-from bitkin.cli.collection.embedding import ATTRIBUTE, absolute_name, open_embedder
-from bitkin.cli.collection.fitting import draw_hasher, fit_hasher, hasher_for_texts, texts_to_fit
+from bitkin.cli.collection.fitting import fit_hasher, texts_to_fit
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json
 from bitkin.cli.shared import say
+from bitkin.embedding import ATTRIBUTE, absolute_name
 
 if TYPE_CHECKING:
     from bitkin.input_files import VectorFileOptions
@@ -152,7 +153,9 @@ def _make_hasher(
     metric: str,
     files: VectorFileOptions,
 ) -> Any:
-    embedder = None if embed is None else open_embedder(embed)
+    from bitkin.collection.fitting import draw_hasher, hasher_for_texts
+
+    embedder = None if embed is None else load_embedder(embed)
     if model is not None:
         from bitkin._load import load_hasher
 

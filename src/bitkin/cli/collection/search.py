@@ -15,15 +15,16 @@ from bitkin.cli.collection.arguments import (
     Embed,
     Folder,
     Where,
+    load_embedder,
     open_collection,
     parse_ids,
     parse_where,
 )
-from bitkin.cli.collection.embedding import embedder_name, open_embedder
 from bitkin.cli.collection.report import plain, print_rows, short_id, short_metadata, shorten
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, printable, progress_bar
 from bitkin.cli.shared import say
+from bitkin.embedding import embedder_name
 from bitkin.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _open_queries(
     files: VectorFileOptions,
 ) -> _LookedFor:
     if texts:
-        embedder = open_embedder(embedder_name(collection, embed))
+        embedder = load_embedder(embedder_name(collection, embed))
         return _LookedFor(texts, len(texts), iter([embedder(texts)]))
     if vector is not None:
         return _LookedFor(None, 1, iter([_parse_vector(vector)]))

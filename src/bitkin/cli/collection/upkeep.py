@@ -9,10 +9,10 @@ import typer
 
 from bitkin.cli.arguments import Json
 from bitkin.cli.collection.arguments import Folder, open_collection
-from bitkin.cli.collection.embedding import ATTRIBUTE
 from bitkin.cli.collection.report import in_bytes
 from bitkin.cli.output import print_json, print_table, progress_bar
 from bitkin.cli.shared import say
+from bitkin.embedding import ATTRIBUTE
 
 
 def stats(folder: Folder, json: Json = False) -> None:

@@ -1,4 +1,4 @@
-"""Texts → vectors: what `--embed` names, and how a collection remembers it."""
+"""Texts → vectors: what the name of an embedder stands for, and how a collection remembers it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bitkin.cli.output import progress_bar
 from bitkin.errors import FileAccessError, InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from bitkin.collection.collection import Collection
 
     Embedder = Callable[[list[str]], npt.NDArray[np.float32]]
+    Waiting = Callable[[], AbstractContextManager[Any]]
 
 ATTRIBUTE = "embed"
 _KINDS = "sentence-transformers:MODEL, or hash:DIM such as hash:256"
 _MOST_HASHED = 1 << 16
 
 
-def open_embedder(name: str) -> Embedder:
-    """Return what makes float32 vectors of texts, one row each.
+def open_embedder(name: str, waiting: Waiting = nullcontext) -> Embedder:
+    """Return what makes float32 vectors of texts, one row each; a model is loaded inside the block
+    that `waiting` gives.
 
     `sentence-transformers:MODEL` takes a name, the path of a folder, or the name of an installed
     package that holds a model in its folder `model`. `hash:DIM` counts hashed pieces of 3 to 5
@@ -41,8 +43,8 @@ def open_embedder(name: str) -> Embedder:
     if kind == "hash" and which.isascii() and which.isdigit() and 1 <= int(which) <= _MOST_HASHED:
         return _hashed(int(which))
     if kind == "sentence-transformers" and which:
-        return _sentence_transformer(which)
-    raise InvalidInputError(f"--embed must be {_KINDS}, got {name!r}.")
+        return _sentence_transformer(which, waiting)
+    raise InvalidInputError(f"embed must be {_KINDS}, got {name!r}.")
 
 
 def _hashed(n_features: int) -> Embedder:
@@ -59,27 +61,27 @@ def _hashed(n_features: int) -> Embedder:
     return embed
 
 
-def _sentence_transformer(model_name: str) -> Embedder:
+def _sentence_transformer(model_name: str, waiting: Waiting) -> Embedder:
     os.environ.setdefault("TQDM_DISABLE", "1")  # its bars beside ours
     try:
-        with progress_bar("loading the model", None, ""):
+        with waiting():
             library = importlib.import_module("sentence_transformers")
     except ImportError:
         raise MissingExtraError(
-            "--embed sentence-transformers needs sentence-transformers, which is not installed: "
+            "embed='sentence-transformers:…' needs sentence-transformers, which is not installed: "
             "pip install 'bitkin[embed]'"
         ) from None
     import numpy as np
 
     try:
-        with progress_bar("loading the model", None, ""):
+        with waiting():
             model = library.SentenceTransformer(_installed_model(model_name) or model_name)
     # a model that is not there, or not whole: each library below it has errors of its own
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileAccessError(
-            f"the model {model_name!r} of --embed cannot be opened: {reason} Give the folder of "
-            "one, or the name of one that can be downloaded."
+            f"embed='sentence-transformers:{model_name}' cannot be opened: {reason} Give the "
+            "folder of a model, or the name of one that can be downloaded."
         ) from error
 
     def embed(texts: list[str]) -> Any:
@@ -116,13 +118,14 @@ def embedder_name(collection: Collection, given: str | None) -> str:
     known = collection.attribute(ATTRIBUTE)
     if given is not None and known is not None and absolute_name(given) != known:
         raise InvalidInputError(
-            f"--embed must be {known!r}, which made the vectors of {collection.path}, got "
+            f"embed must be {known!r}, which made the vectors of {collection.path}, got "
             f"{given!r}. Leave it out."
         )
     name = given if known is None else known
     if not isinstance(name, str):
         raise InvalidInputError(
-            f"{collection.path} does not say how texts become vectors. Give --embed: {_KINDS}."
+            f"{collection.path} does not say how texts become vectors. Give "
+            "embed='sentence-transformers:MODEL', or embed='hash:256'."
         )
     return name
 
