@@ -1,0 +1,87 @@
+"""What the routes of a service share, and what a request may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from bitkin.service.bodies import BodyReader
+from bitkin.service.memory_history import MemoryHistory
+from bitkin.service.metrics import ServiceMetrics
+from bitkin.service.once import AnswersByKey
+from bitkin.service.served import ServedCollection
+from bitkin.service.settings import ServiceLimits
+from bitkin.service.shelf import Shelf
+from bitkin.service.tokens import WRITE, Tokens
+
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="bitkin"', "Connection": "close"}
+
+
+@dataclass(slots=True)
+class ServiceContext:
+    """One service: its collections, its limits, and who may do what."""
+
+    shelf: Shelf
+    tokens: Tokens
+    limits: ServiceLimits
+    read_only: bool
+    backups: Path | None
+    metrics: ServiceMetrics
+    bodies: BodyReader = field(init=False)
+    once: AnswersByKey = field(default_factory=AnswersByKey)
+    memory: MemoryHistory = field(default_factory=MemoryHistory)
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        self.bodies = BodyReader(self.limits)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all collections have answered a first search."""
+        return not self.stopping and all(served.warm for served in self.shelf.all)
+
+
+def context_of(request: Request) -> ServiceContext:
+    """Return what the service of a request is."""
+    context: ServiceContext = request.app.state.bitkin
+    return context
+
+
+_bearer = HTTPBearer(auto_error=False, description="A token of the file given to --token-file.")
+
+
+def may_read(
+    request: Request,
+    # so that OpenAPI says it
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> str:
+    """Return what the token of a request permits; raise where that is nothing."""
+    access = context_of(request).tokens.access(request.headers.get("authorization"))
+    if access is None:
+        what = "is not one of this service's" if "authorization" in request.headers else "is absent"
+        raise HTTPException(
+            401, f"the bearer token {what}. Send Authorization: Bearer TOKEN.", headers=_CHALLENGE
+        )
+    return access
+
+
+def may_write(request: Request, access: Annotated[str, Depends(may_read)]) -> str:
+    """Return "write"; raise where a request must only read."""
+    if context_of(request).read_only:
+        raise HTTPException(
+            403, "this service only reads: it was started with --read-only.", headers=_CHALLENGE
+        )
+    if access != WRITE:
+        raise HTTPException(
+            403, "this token may only read. Send one that may write.", headers=_CHALLENGE
+        )
+    return access
+
+
+def collection_of(request: Request) -> ServedCollection:
+    """Return the collection that the address of a request names."""
+    return context_of(request).shelf.find(request.path_params.get("name"))

@@ -1,0 +1,172 @@
+"""What happens to every request: an id, a line in the log, a count, and headers that keep browsers
+from doing harm.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import re
+import secrets
+import time
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bitkin.service.metrics import ServiceMetrics
+from bitkin.service.problems import problem
+
+logger = logging.getLogger("bitkin.service.requests")
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https: http:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_LOOPBACK_NAMES = frozenset({"localhost", "testserver"})
+
+
+class RequestGuard:
+    """Wraps an app, and sees every request and answer.
+
+    Parameters
+    ----------
+    app : ASGI app
+    metrics : ServiceMetrics
+    is_open : bool
+        Whether anybody may do everything, without a token. Then a page on another site must not be
+        able to, through the browser of somebody on this machine: names other than this machine's
+        are refused.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, *, is_open: bool) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._is_open = is_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        name = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        seen = _Seen(scope, name.decode())
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen.status = message["status"]
+                own = list(message.get("headers", []))
+                message["headers"] = [*own, (b"x-request-id", name), *_HEADERS]
+            elif message["type"] == "http.response.body":
+                seen.bytes_out += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.under_way.inc()
+        try:
+            refusal = self._refuse(scope["method"], headers)
+            app: ASGIApp = self._app if refusal is None else refusal
+            await app(scope, receive, send_with_headers)
+        finally:
+            self._metrics.under_way.dec()
+            self._note(seen)
+
+    def _refuse(self, method: str, headers: dict[bytes, bytes]) -> Any:
+        """Return an answer to what a page of another site made a browser send, None for others."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._is_open and not _is_own_name(host):
+            return problem(
+                421,
+                f"this service has no token, and answers to names of this machine alone, such as "
+                f"127.0.0.1 or localhost, not to {host[:80]!r}. Start it with --token-file.",
+            )
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        foreign = origin not in ("", "null") and origin.partition("://")[2] != host
+        if method in _UNSAFE and (foreign or headers.get(b"sec-fetch-site") == b"cross-site"):
+            return problem(403, "pages of other sites may not change anything here.")
+        return None
+
+    def _note(self, seen: _Seen) -> None:
+        seconds = time.perf_counter() - seen.since
+        route = getattr(seen.scope.get("route"), "path", "none")
+        method = seen.scope["method"]
+        method = method if method in _UNSAFE or method in ("GET", "HEAD", "OPTIONS") else "other"
+        self._metrics.requests.labels(method, route, str(seen.status)).inc()
+        self._metrics.seconds.labels(method, route).observe(seconds)
+        client = seen.scope.get("client")
+        logger.info(
+            "request",
+            extra={
+                "fields": {
+                    "request_id": seen.name,
+                    "method": method,
+                    # never the query: it may hold what people look for
+                    "path": seen.scope["path"][:200],
+                    "status": seen.status,
+                    "ms": round(1000 * seconds, 2),
+                    "bytes_out": seen.bytes_out,
+                    "client": None if client is None else client[0],
+                }
+            },
+        )
+
+
+class _Seen:
+    """What is known of a request when it has been answered."""
+
+    def __init__(self, scope: Scope, name: str) -> None:
+        self.scope = scope
+        self.name = name
+        self.since = time.perf_counter()
+        self.status = 500
+        self.bytes_out = 0
+
+
+class JsonLogLines(logging.Formatter):
+    """A JSON object a line: time, level, message, and the fields of a request."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class PlainLogLines(logging.Formatter):
+    """What a person reads: the request, its status and its time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        fields = getattr(record, "fields", None)
+        if fields is None:
+            return f"bitkin: {super().format(record)}"
+        at = time.strftime("%H:%M:%S", time.localtime(record.created))
+        path = json.dumps(fields["path"])[1:-1]  # nothing that steers a terminal
+        return f"{at} {fields['status']} {fields['method']:6} {path} {fields['ms']:.1f} ms"
+
+
+def _is_own_name(host: str) -> bool:
+    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+    name = name.strip("[]").lower()
+    if name in _LOOPBACK_NAMES or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""The routes of a service, by what they are about."""
