@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
 
 COMMANDS = [
     "demo", "fit", "encode", "index", "search", "diagnose", "compare", "recommend", "evaluate",
-    "dedup", "stream", "papers", "info", "doctor", "warmup", "classify", "collection",
+    "dedup", "stream", "serve", "papers", "info", "doctor", "warmup", "classify", "collection",
 ]  # fmt: skip
 HEAVY = {"numpy", "numba", "sklearn", "scipy", "matplotlib", "pyarrow", "h5py", "pandas"}
 

@@ -19,6 +19,7 @@ from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.measuring import compare, diagnose, evaluate, recommend
 from bitkin.cli.output import checked_stdout, fail, plain_warnings
+from bitkin.cli.serving import serve
 from bitkin.cli.shared import with_shared_options
 from bitkin.cli.showing import demo, papers
 from bitkin.errors import BitkinError
@@ -49,6 +50,7 @@ for command in (
     evaluate.evaluate,
     dedup.dedup,
     stream.stream,
+    serve.serve,
     papers.papers,
     info.info,
     doctor.doctor,

@@ -56,6 +56,7 @@ def create_app(
     read_only: bool = False,
     embed: str | None = None,
     backups: str | os.PathLike[str] | None = None,
+    any_host: bool = False,
 ) -> FastAPI:
     """Return a service of collections, to be run by any ASGI server, or by `bitkin.service.run`.
 
@@ -74,6 +75,9 @@ def create_app(
         What makes vectors of texts, such as "hash:256", in collections that do not remember it.
     backups : path, optional
         The folder that `POST backup` writes copies to; without, it writes none.
+    any_host : bool, default False
+        Without tokens, answer under any name, and not under those of this machine alone: whoever
+        can reach it may do everything, pages of other sites in a browser here included.
 
     Notes
     -----
@@ -92,7 +96,7 @@ def create_app(
     ...     http.post("/v1/search", json={"ids": [7], "k": 3}).json()["stage"]
     'exact'
     """
-    read_only = flag(read_only, "read_only")
+    read_only, any_host = flag(read_only, "read_only"), flag(any_host, "any_host")
     if tokens is not None and not isinstance(tokens, Tokens):
         raise InvalidInputError(f"tokens must be Tokens, got a {type(tokens).__name__}.")
     limits = ServiceLimits() if limits is None else limits
@@ -116,7 +120,9 @@ def create_app(
         lifespan=_lifespan,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
-        middleware=[Middleware(RequestGuard, metrics=metrics, is_open=not context.tokens)],
+        middleware=[
+            Middleware(RequestGuard, metrics=metrics, own_names=not (context.tokens or any_host))
+        ],
     )
     app.state.bitkin = context
     _add_routes(app)

@@ -41,16 +41,15 @@ class RequestGuard:
     ----------
     app : ASGI app
     metrics : ServiceMetrics
-    is_open : bool
-        Whether anybody may do everything, without a token. Then a page on another site must not be
-        able to, through the browser of somebody on this machine: names other than this machine's
-        are refused.
+    own_names : bool
+        Answer under names of this machine alone. Where no token is needed, a page of another site
+        could else do everything, through the browser of somebody here, by a name that leads here.
     """
 
-    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, *, is_open: bool) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, *, own_names: bool) -> None:
         self._app = app
         self._metrics = metrics
-        self._is_open = is_open
+        self._own_names = own_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -83,7 +82,7 @@ class RequestGuard:
     def _refuse(self, method: str, headers: dict[bytes, bytes]) -> Any:
         """Return an answer to what a page of another site made a browser send, None for others."""
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._is_open and not _is_own_name(host):
+        if self._own_names and not _is_own_name(host):
             return problem(
                 421,
                 f"this service has no token, and answers to names of this machine alone, such as "

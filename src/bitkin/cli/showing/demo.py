@@ -16,12 +16,28 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The picture to write.", callback=a_file)
     ] = Path("bitkin-demo.png"),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Open them in a page of a local service instead.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of --serve; 0 is any that is free.")
+    ] = 8000,
+    browser: Annotated[
+        bool, typer.Option(help="Whether --serve opens the page in a browser.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Encode and search 10,000 Fashion-MNIST images that ship with bitkin, and draw what is found.
 
     Example: bitkin demo --out neighbours.png
+
+    Example: bitkin demo --serve --port 8000
     """
+    if serve:
+        from bitkin.cli.showing.served_demo import serve_images
+
+        serve_images(port, open_browser=browser)
+        return
     from bitkin.cli.showing import showcase
 
     require_new(out)
@@ -60,6 +76,7 @@ def demo(
     if json:
         return
     say(f"picture: {out}")
+    say("look at them in a browser: bitkin demo --serve")
     say("what to try next, with vectors of your own:")
     say("  bitkin fit vectors.npy -o model.bitkin")
     say("  bitkin encode model.bitkin vectors.npy -o codes.bitkin")

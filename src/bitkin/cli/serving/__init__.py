@@ -1,0 +1,1 @@
+"""The command that puts collections behind HTTP."""
