@@ -24,9 +24,9 @@ from bitkin.collection.collection import Collection
 from bitkin.errors import BitkinError, FileAccessError, InvalidInputError
 from bitkin.service.context import ServiceContext
 from bitkin.service.explorer import STATIC
-from bitkin.service.memory_history import SECONDS_BETWEEN_LOOKS
-from bitkin.service.metrics import ServiceMetrics
 from bitkin.service.middleware import RequestGuard
+from bitkin.service.observed.memory_history import SECONDS_BETWEEN_LOOKS
+from bitkin.service.observed.metrics import ServiceMetrics
 from bitkin.service.problems import problem, problem_of_error, problem_of_http, problem_of_values
 from bitkin.service.routes import collections, explorer, items, searching, system, upkeep
 from bitkin.service.settings import ServiceLimits

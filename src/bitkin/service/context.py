@@ -10,8 +10,8 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from bitkin.service.bodies import BodyReader
-from bitkin.service.memory_history import MemoryHistory
-from bitkin.service.metrics import ServiceMetrics
+from bitkin.service.observed.memory_history import MemoryHistory
+from bitkin.service.observed.metrics import ServiceMetrics
 from bitkin.service.once import AnswersByKey
 from bitkin.service.served import ServedCollection
 from bitkin.service.settings import ServiceLimits

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bitkin.service.metrics import ServiceMetrics
+from bitkin.service.observed.metrics import ServiceMetrics
 from bitkin.service.problems import problem
 
 logger = logging.getLogger("bitkin.service.requests")

@@ -18,7 +18,7 @@ from bitkin.collection.results import Hits
 from bitkin.embedding import ATTRIBUTE, open_embedder
 from bitkin.errors import InvalidInputError
 from bitkin.service.batching import MOST_IN_BATCH, FoundRows, SearchBatcher
-from bitkin.service.latencies import Latencies
+from bitkin.service.observed.latencies import Latencies
 from bitkin.service.settings import ServiceLimits
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
 import threading
@@ -26,6 +27,7 @@ head.
 _GRACE_SECONDS = 60  # for answers that are under way when the service ends
 _IDLE_SECONDS = 75
 _MOST_CONNECTIONS = 2000
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOGS = ("text", "json", "none")
 
 
@@ -159,6 +161,27 @@ def configure_logs(kind: str) -> None:
     requests.setLevel(logging.WARNING if kind == "none" else logging.INFO)
 
 
+class _Server(uvicorn.Server):
+    """Ends in order when it is told to, and does not send itself the signal once more: that would
+    cut short the commands that run it.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM end the service while the block runs; elsewhere than in the main
+        thread nobody can.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self.handle_exit) for one in _SIGNALS}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
 def _server(app: FastAPI, host: str, port: int) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
@@ -176,7 +199,7 @@ def _server(app: FastAPI, host: str, port: int) -> uvicorn.Server:
         timeout_graceful_shutdown=_GRACE_SECONDS,
         h11_max_incomplete_event_size=64 << 10,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def _url(host: str, port: int) -> str:

@@ -123,9 +123,8 @@ def run_service(
 
     if log == "auto":
         log = "text" if sys.stderr.isatty() else "json"
-    import_service().run(
-        app, host=host, port=port, log="none" if is_quiet() else log, on_start=tell
-    )
+    log = "none" if is_quiet() else log
+    import_service().run(app, host=host, port=port, log=log, on_start=tell)
 
 
 def import_service() -> ModuleType:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from bitkin._version import __version__
 from bitkin.service.context import context_of, may_read
-from bitkin.service.metrics import CONTENT_TYPE
+from bitkin.service.observed.metrics import CONTENT_TYPE
 from bitkin.service.problems import RETRY_SECONDS, problem
 from bitkin.service.routes.answers import answer, described
 from bitkin.service.schemas import ServiceAnswer, StatusAnswer

@@ -1,0 +1,1 @@
+"""What a service sees of itself: times, memory, counters."""
