@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         theory,
     )
     from bitkin._load import load
+    from bitkin.client.async_client import AsyncClient
+    from bitkin.client.client import Client
     from bitkin.code_spec import CodeSpec
     from bitkin.codes import Codes, distances
     from bitkin.collection.collection import Collection
@@ -76,10 +78,12 @@ if TYPE_CHECKING:
 
 # Public name -> where it lives: a module, or an attribute of one behind the colon.
 _HOMES = {
+    "AsyncClient": "bitkin.client.async_client:AsyncClient",
     "BandIndex": "bitkin.index.bands.band_index:BandIndex",
     "BandTuning": "bitkin.index.bands.tuning:BandTuning",
     "CellIndex": "bitkin.index.cells.cell_index:CellIndex",
     "CellTuning": "bitkin.index.cells.tuning:CellTuning",
+    "Client": "bitkin.client.client:Client",
     "CodeSpec": "bitkin.code_spec:CodeSpec",
     "Codes": "bitkin.codes:Codes",
     "Collection": "bitkin.collection.collection:Collection",
@@ -143,10 +147,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncClient",
     "BandIndex",
     "BandTuning",
     "CellIndex",
     "CellTuning",
+    "Client",
     "CodeSpec",
     "Codes",
     "Collection",

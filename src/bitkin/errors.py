@@ -10,6 +10,8 @@ BitkinError
 ├── CorruptFileError (ValueError)        a file is not whole, not ours, or contradicts itself
 ├── FileTooLargeError (MemoryError)      a whole file, but larger than this machine's memory
 ├── FileAccessError (OSError)            a path cannot be read or written; nothing is lost
+├── ServiceError (ConnectionError)       a service cannot be reached, or gives no good answer
+│   └── AccessDeniedError (PermissionError)  its token is missing or wrong, or may only read
 ├── TargetNotReachedError (ValueError)   nothing reaches the recall wanted; has the best found
 └── MissingExtraError (ImportError)      an optional dependency is absent; says how to install it
 
@@ -105,6 +107,27 @@ class FileTooLargeError(BitkinError, MemoryError):
 
 class FileAccessError(BitkinError, OSError):
     """A path cannot be read or written. What was there before is untouched."""
+
+
+class ServiceError(BitkinError, ConnectionError):
+    """A service cannot be reached, has too much to do, or its answer is none that can be used.
+
+    Attributes
+    ----------
+    maybe_done : bool
+        Whether the service may have done what was asked all the same: the answer was lost.
+    """
+
+    def __init__(self, message: str, maybe_done: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+    def __reduce__(self) -> tuple[type[ServiceError], tuple[str, bool]]:
+        return type(self), (str(self), self.maybe_done)
+
+
+class AccessDeniedError(ServiceError, PermissionError):
+    """A service wants a token, refuses the one given, or lets it only read."""
 
 
 class TargetNotReachedError(BitkinError, ValueError):
