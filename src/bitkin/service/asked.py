@@ -24,7 +24,7 @@ from bitkin.collection.transfer.json_rows import (
 )
 from bitkin.errors import InvalidInputError
 from bitkin.service.schemas import ItemsBody, SearchBody
-from bitkin.service.served import AskedSearch, SearchOptions, ServedCollection
+from bitkin.service.served import AskedSearch, AskedOptions, ServedCollection
 from bitkin.service.settings import ServiceLimits
 from bitkin.wire import rows_from_bytes, unpack_vectors
 
@@ -57,7 +57,7 @@ def read_search(
         names = " and ".join(given) or "none of them"
         raise InvalidInputError(f"vectors: give one of vectors, ids, texts and codes, got {names}.")
     k = whole_number(body.k, "k", low=1, high=limits.k)
-    options = SearchOptions(
+    options = AskedOptions(
         k,
         body.stage,
         body.first,

@@ -26,7 +26,7 @@ MOST_IN_BATCH = 64
 """
 
 
-class FoundRows(NamedTuple):
+class FoundItems(NamedTuple):
     """What some queries found, in plain Python, padding left out."""
 
     ids: list[list[Any]]
@@ -44,7 +44,7 @@ _STAGES = {"i": "codes", "f": "estimate", "d": "exact"}
 class _Waiting:
     rows: Any
     until: float
-    done: asyncio.Future[FoundRows]
+    done: asyncio.Future[FoundItems]
 
 
 class SearchBatcher:
@@ -87,7 +87,7 @@ class SearchBatcher:
         """Searches that no worker has begun."""
         return self._n_waiting
 
-    async def find(self, rows: Any, arguments: Hashable, until: float) -> FoundRows:
+    async def find(self, rows: Any, arguments: Hashable, until: float) -> FoundItems:
         """Return what at most `MOST_IN_BATCH` queries find; raise where that is not begun `until`
         then, by the clock of `time.monotonic`, or not ended.
         """
@@ -155,7 +155,7 @@ class SearchBatcher:
             if not one.done.done():
                 one.done.set_result(found)
 
-    def _search_batch(self, arguments: Hashable, rows: list[Any]) -> list[FoundRows]:
+    def _search_batch(self, arguments: Hashable, rows: list[Any]) -> list[FoundItems]:
         together = rows[0] if len(rows) == 1 else np.concatenate(rows)
         self._observe(len(together))
         found = plain_rows(self._search(together, arguments))
@@ -166,7 +166,7 @@ class SearchBatcher:
         return parts
 
 
-def plain_rows(hits: Hits) -> FoundRows:
+def plain_rows(hits: Hits) -> FoundItems:
     """Return hits as JSON holds them: lists, shorter where there was not as much to find."""
     ids, distances = hits.ids.tolist(), hits.distances.tolist()
     metadata = hits.metadata
@@ -176,15 +176,15 @@ def plain_rows(hits: Hits) -> FoundRows:
             ids[query], distances[query] = some[:n_found], distances[query][:n_found]
             if metadata is not None:
                 metadata[query] = metadata[query][:n_found]
-    return FoundRows(ids, distances, metadata, _STAGES[hits.distances.dtype.char])
+    return FoundItems(ids, distances, metadata, _STAGES[hits.distances.dtype.char])
 
 
-def _cut(found: FoundRows, first: int, last: int) -> FoundRows:
+def _cut(found: FoundItems, first: int, last: int) -> FoundItems:
     metadata = None if found.metadata is None else found.metadata[first:last]
-    return FoundRows(found.ids[first:last], found.distances[first:last], metadata, found.stage)
+    return FoundItems(found.ids[first:last], found.distances[first:last], metadata, found.stage)
 
 
-def _tell(done: asyncio.Future[FoundRows], error: Exception) -> None:
+def _tell(done: asyncio.Future[FoundItems], error: Exception) -> None:
     if not done.done():
         done.set_exception(error)
 

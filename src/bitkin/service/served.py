@@ -17,7 +17,7 @@ from bitkin.collection.collection import Collection
 from bitkin.collection.results import Hits
 from bitkin.embedding import ATTRIBUTE, open_embedder
 from bitkin.errors import InvalidInputError
-from bitkin.service.batching import MOST_IN_BATCH, FoundRows, SearchBatcher
+from bitkin.service.batching import MOST_IN_BATCH, FoundItems, SearchBatcher
 from bitkin.service.observed.latencies import Latencies
 from bitkin.service.settings import ServiceLimits
 
@@ -52,7 +52,7 @@ class WorkerThreads(NamedTuple):
         self.long.shutdown(wait=True)
 
 
-class SearchOptions(NamedTuple):
+class AskedOptions(NamedTuple):
     """The arguments of a search beside its queries; searches of equal ones go together."""
 
     k: int
@@ -81,17 +81,17 @@ class AskedSearch:
 
     queries: Any
     """float32 rows, CSR rows, or Codes."""
-    options: SearchOptions
+    options: AskedOptions
     without: list[Any] | None = None
     """Per query an id that is not to be among its neighbours: then one more is looked for."""
 
     @property
-    def widened(self) -> SearchOptions:
+    def widened(self) -> AskedOptions:
         """The options under which there are as many neighbours as were asked for."""
         more = 0 if self.without is None else 1
         return self.options._replace(k=self.options.k + more)
 
-    def finish(self, found: FoundRows) -> FoundRows:
+    def finish(self, found: FoundItems) -> FoundItems:
         """Return what was found without what nobody asked for."""
         if self.without is None:
             return found
@@ -154,7 +154,7 @@ class ServedCollection:
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._writer, call, *arguments))
 
-    async def search(self, asked: AskedSearch) -> FoundRows:
+    async def search(self, asked: AskedSearch) -> FoundItems:
         """Return what queries find, within the seconds that are permitted."""
         since = time.monotonic()
         until = since + self._limits.seconds
@@ -171,12 +171,12 @@ class ServedCollection:
         return asked.finish(found)
 
     async def _find_in_pieces(
-        self, queries: Any, n_queries: int, options: SearchOptions, until: float
-    ) -> FoundRows:
+        self, queries: Any, n_queries: int, options: AskedOptions, until: float
+    ) -> FoundItems:
         """Search many queries a few pieces at a time: others come in between."""
         room = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
-        async def find(first: int) -> FoundRows:
+        async def find(first: int) -> FoundItems:
             async with room:
                 some = queries[first : first + MOST_IN_BATCH]
                 return await self._batcher.find(some, options, until)
@@ -233,7 +233,7 @@ class ServedCollection:
         self._writer.shutdown(wait=True)
         self.collection.close()
 
-    def _search(self, queries: Any, options: SearchOptions) -> Hits:
+    def _search(self, queries: Any, options: AskedOptions) -> Hits:
         return self.collection.search(queries, **options.arguments())
 
     def _note_batch(self, n_queries: int) -> None:
@@ -241,7 +241,7 @@ class ServedCollection:
         self._observe(n_queries)
 
 
-def _leave_out(found: FoundRows, without: list[Any], k: int) -> FoundRows:
+def _leave_out(found: FoundItems, without: list[Any], k: int) -> FoundItems:
     ids, distances, metadata = [], [], []
     for query, own in enumerate(without):
         kept = [place for place, one in enumerate(found.ids[query]) if one != own][:k]
@@ -249,10 +249,10 @@ def _leave_out(found: FoundRows, without: list[Any], k: int) -> FoundRows:
         distances.append([found.distances[query][place] for place in kept])
         if found.metadata is not None:
             metadata.append([found.metadata[query][place] for place in kept])
-    return FoundRows(ids, distances, None if found.metadata is None else metadata, found.stage)
+    return FoundItems(ids, distances, None if found.metadata is None else metadata, found.stage)
 
 
-def _join(parts: list[FoundRows]) -> FoundRows:
+def _join(parts: list[FoundItems]) -> FoundItems:
     metadata: list[list[Any]] | None = []
     for part in parts:
         if part.metadata is None or metadata is None:
@@ -261,4 +261,4 @@ def _join(parts: list[FoundRows]) -> FoundRows:
             metadata += part.metadata
     ids = [one for part in parts for one in part.ids]
     distances = [one for part in parts for one in part.distances]
-    return FoundRows(ids, distances, metadata, parts[0].stage)
+    return FoundItems(ids, distances, metadata, parts[0].stage)

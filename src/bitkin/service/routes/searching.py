@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bitkin.collection.collection import Collection
 from bitkin.errors import InvalidInputError
 from bitkin.service.asked import filter_in, read_search, require_features
-from bitkin.service.batching import FoundRows, plain_rows
+from bitkin.service.batching import FoundItems, plain_rows
 from bitkin.service.bodies import content_type, json_body, parse_body
 from bitkin.service.context import collection_of, context_of, may_read
 from bitkin.service.routes.answers import answer, body_of, described, parameter
@@ -125,7 +125,7 @@ def _body_of_address(request: Request) -> SearchBody:
     return SearchBody.model_validate({**body.model_dump(), **words})
 
 
-def _explain(collection: Collection, asked: AskedSearch) -> tuple[FoundRows, dict[str, Any]]:
+def _explain(collection: Collection, asked: AskedSearch) -> tuple[FoundItems, dict[str, Any]]:
     explained = collection.explain(asked.queries, **asked.widened.arguments())
     stages = {
         name: {
@@ -145,7 +145,7 @@ def _explain(collection: Collection, asked: AskedSearch) -> tuple[FoundRows, dic
     return asked.finish(plain_rows(explained.hits)), told
 
 
-def _as_json(found: FoundRows, served: ServedCollection, body: SearchBody) -> dict[str, Any]:
+def _as_json(found: FoundItems, served: ServedCollection, body: SearchBody) -> dict[str, Any]:
     return {
         "ids": found.ids,
         "distances": found.distances,
