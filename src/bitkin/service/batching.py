@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fastapi import HTTPException
 
+from bitkin.codes import Codes
 from bitkin.collection.results import Hits
 from bitkin.service.problems import RETRY_SECONDS
 
@@ -43,6 +44,7 @@ _STAGES = {"i": "codes", "f": "estimate", "d": "exact"}
 @dataclass(slots=True, eq=False)
 class _Waiting:
     rows: Any
+    n_queries: int
     until: float
     done: asyncio.Future[FoundItems]
 
@@ -97,7 +99,8 @@ class SearchBatcher:
                 f"{self._n_waiting:,} searches are waiting already. Send this one again later.",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
-        waiting = _Waiting(rows, until, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(rows, count_queries(rows), until, done)
         self._queues.setdefault(arguments, deque()).append(waiting)
         self._n_waiting += 1
         self._begin()
@@ -118,9 +121,9 @@ class SearchBatcher:
         """Take the searches that came first, with all of equal arguments that fit in beside."""
         arguments, queue = next(iter(self._queues.items()))
         batch = [queue.popleft()]
-        n_queries = len(batch[0].rows)
-        while queue and n_queries + len(queue[0].rows) <= MOST_IN_BATCH:
-            n_queries += len(queue[0].rows)
+        n_queries = batch[0].n_queries
+        while queue and n_queries + queue[0].n_queries <= MOST_IN_BATCH:
+            n_queries += queue[0].n_queries
             batch.append(queue.popleft())
         del self._queues[arguments]
         if queue:  # behind those of other arguments: nobody waits for ever
@@ -157,13 +160,19 @@ class SearchBatcher:
 
     def _search_batch(self, arguments: Hashable, rows: list[Any]) -> list[FoundItems]:
         together = rows[0] if len(rows) == 1 else np.concatenate(rows)
-        self._observe(len(together))
+        self._observe(count_queries(together))
         found = plain_rows(self._search(together, arguments))
         parts, first = [], 0
         for some in rows:
-            parts.append(_cut(found, first, first + len(some)))
-            first += len(some)
+            last = first + count_queries(some)
+            parts.append(_cut(found, first, last))
+            first = last
         return parts
+
+
+def count_queries(rows: Any) -> int:
+    """Return how many queries there are: of CSR rows `len` says nothing."""
+    return len(rows) if isinstance(rows, Codes) else int(rows.shape[0])
 
 
 def plain_rows(hits: Hits) -> FoundItems:

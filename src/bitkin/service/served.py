@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bitkin.codes import Codes
 from bitkin.collection.collection import Collection
 from bitkin.collection.results import Hits
 from bitkin.embedding import ATTRIBUTE, open_embedder
 from bitkin.errors import InvalidInputError
-from bitkin.service.batching import MOST_IN_BATCH, FoundItems, SearchBatcher
+from bitkin.service.batching import MOST_IN_BATCH, FoundItems, SearchBatcher, count_queries
 from bitkin.service.observed.latencies import Latencies
 from bitkin.service.settings import ServiceLimits
 
@@ -162,7 +161,7 @@ class ServedCollection:
         if not isinstance(queries, np.ndarray):
             self._n_alone += 1
             options = options._replace(alone=self._n_alone)
-        n_queries = len(queries) if isinstance(queries, Codes) else queries.shape[0]
+        n_queries = count_queries(queries)
         if n_queries <= MOST_IN_BATCH:
             found = await self._batcher.find(queries, options, until)
         else:
@@ -181,8 +180,12 @@ class ServedCollection:
                 some = queries[first : first + MOST_IN_BATCH]
                 return await self._batcher.find(some, options, until)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(find(first)) for first in range(0, n_queries, MOST_IN_BATCH)]
+        firsts = range(0, n_queries, MOST_IN_BATCH)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(find(first)) for first in firsts]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         return _join([task.result() for task in tasks])
 
     def embed_texts(self, texts: list[str]) -> Any:
