@@ -24,7 +24,7 @@ from bitkin.collection.transfer.json_rows import (
 )
 from bitkin.errors import InvalidInputError
 from bitkin.service.schemas import ItemsBody, SearchBody
-from bitkin.service.served import AskedSearch, AskedOptions, ServedCollection
+from bitkin.service.served import AskedOptions, AskedSearch, ServedCollection
 from bitkin.service.settings import ServiceLimits
 from bitkin.wire import rows_from_bytes, unpack_vectors
 

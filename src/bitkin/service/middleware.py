@@ -15,9 +15,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bitkin.service.observed.metrics import ServiceMetrics
-from bitkin.service.problems import problem
+from bitkin.service.problems import FAULT, problem
 
 logger = logging.getLogger("bitkin.service.requests")
+faults = logging.getLogger("bitkin.service")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -75,6 +76,16 @@ class RequestGuard:
             refusal = self._refuse(scope["method"], headers)
             app: ASGIApp = self._app if refusal is None else refusal
             await app(scope, receive, send_with_headers)
+        except Exception as error:  # whatever it is, the sender and the log are told
+            if seen.status is not None:
+                raise
+            faults.error(
+                "a fault of the service",
+                exc_info=error,
+                extra={"fields": {"request_id": seen.name, "path": seen.path}},
+            )
+            answer = problem(500, FAULT, error=type(error).__name__)
+            await answer(scope, receive, send_with_headers)
         finally:
             self._metrics.under_way.dec()
             self._note(seen)
@@ -96,10 +107,11 @@ class RequestGuard:
 
     def _note(self, seen: _Seen) -> None:
         seconds = time.perf_counter() - seen.since
-        route = getattr(seen.scope.get("route"), "path", "none")
+        route = _route_of(seen.scope)
         method = seen.scope["method"]
         method = method if method in _UNSAFE or method in ("GET", "HEAD", "OPTIONS") else "other"
-        self._metrics.requests.labels(method, route, str(seen.status)).inc()
+        status = 500 if seen.status is None else seen.status
+        self._metrics.requests.labels(method, route, str(status)).inc()
         self._metrics.seconds.labels(method, route).observe(seconds)
         client = seen.scope.get("client")
         logger.info(
@@ -108,9 +120,8 @@ class RequestGuard:
                 "fields": {
                     "request_id": seen.name,
                     "method": method,
-                    # never the query: it may hold what people look for
-                    "path": seen.scope["path"][:200],
-                    "status": seen.status,
+                    "path": seen.path,
+                    "status": status,
                     "ms": round(1000 * seconds, 2),
                     "bytes_out": seen.bytes_out,
                     "client": None if client is None else client[0],
@@ -119,14 +130,25 @@ class RequestGuard:
         )
 
 
+def _route_of(scope: Scope) -> str:
+    """Return the pattern of the address, whatever the router that was included says of it."""
+    inner = str(getattr(scope.get("route"), "path", "none"))
+    if inner.startswith("/v1") or not scope["path"].startswith("/v1/") or inner == "none":
+        return inner
+    named = scope["path"].startswith("/v1/collections/") and not inner.startswith("/collections")
+    return f"/v1/collections/{{name}}{inner}" if named else f"/v1{inner}"
+
+
 class _Seen:
     """What is known of a request when it has been answered."""
 
     def __init__(self, scope: Scope, name: str) -> None:
         self.scope = scope
         self.name = name
+        # never the query: it may hold what people look for
+        self.path = scope["path"][:200]
         self.since = time.perf_counter()
-        self.status = 500
+        self.status: int | None = None
         self.bytes_out = 0
 
 
