@@ -201,15 +201,17 @@ def _add_error_answers(app: FastAPI) -> None:
             field = str(first["loc"][-1])
             detail = f"{field}: {first['msg']}, got {shown(first.get('input'))}."
             return problem(422, detail, field=field)
-        return problem_of_values(error) if isinstance(error, ValidationError) else _fault(error)
+        if isinstance(error, ValidationError):
+            return problem_of_values(error)
+        raise error
 
     async def of_http(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return problem_of_http(error)
         if isinstance(error, StarletteHTTPException):
-            detail = f"{request.method} {request.url.path[:200]}: {error.detail}."
+            detail = f"{request.method} {request.scope['path'][:200]}: {error.detail}."
             return problem(error.status_code, detail, headers=error.headers)
-        return _fault(error)
+        raise error
 
     async def of_library(request: Request, error: Exception) -> Response:
         answer = problem_of_error(error)
@@ -217,20 +219,11 @@ def _add_error_answers(app: FastAPI) -> None:
             logger.warning("%s: %s", type(error).__name__, error)
         return answer
 
-    async def fault(request: Request, error: Exception) -> Response:
-        return _fault(error)
-
     app.add_exception_handler(RequestValidationError, values)
     app.add_exception_handler(ValidationError, values)
     app.add_exception_handler(StarletteHTTPException, of_http)
     app.add_exception_handler(BitkinError, of_library)
     app.add_exception_handler(MemoryError, of_library)
-    app.add_exception_handler(Exception, fault)
-
-
-def _fault(error: Exception) -> Response:
-    logger.error("a fault of the service", exc_info=error)
-    return problem(500, "a fault of the service, which its log tells.", error=type(error).__name__)
 
 
 def _backup_folder(path: Any) -> Path:

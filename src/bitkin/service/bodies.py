@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fastapi import HTTPException, Request
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 
 from bitkin.service.problems import RETRY_SECONDS
 from bitkin.service.settings import ServiceLimits
@@ -17,6 +18,10 @@ from bitkin.wire import JSON_TYPE
 _READ_HERE = 64 << 10  # bytes; reading more takes so long that others should not wait for it
 _BODIES_AT_ONCE = 4  # of the largest permitted
 _CLOSE = {"Connection": "close"}  # what is still on its way is not read
+STALL_SECONDS = 10.0
+"""Within which something of a body must come."""
+SMALL_BODY = 256 << 10
+"""Bytes of a body for which there is always room."""
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -37,35 +42,45 @@ class BodyReader:
     async def read(self, request: Request) -> AsyncIterator[bytes]:
         """Give the whole body, which counts as held while the block runs."""
         limits, size = self._limits, 0
-        announced = int(request.headers.get("content-length", 0))
+        announced = announced_length(request)
         self._require_size(announced)
         reserved = announced
-        self._reserve(reserved)
+        self._reserve(reserved, reserved)
         pieces: list[bytes] = []
         try:
+            now = asyncio.get_running_loop().time
+            end = now() + limits.body_seconds
             try:
-                async with asyncio.timeout(limits.body_seconds):
+                async with asyncio.timeout_at(min(end, now() + STALL_SECONDS)) as patience:
                     async for piece in request.stream():
                         size += len(piece)
                         self._require_size(size)
                         if size > reserved:  # it did not say how long it is
-                            self._reserve(len(piece))
-                            reserved += len(piece)
+                            self._reserve(size - reserved, size)
+                            reserved = size
                         pieces.append(piece)
+                        patience.reschedule(min(end, now() + STALL_SECONDS))
             except TimeoutError:
                 raise HTTPException(
                     408,
-                    f"the body did not arrive within {limits.body_seconds:g} seconds.",
+                    f"the body did not arrive within {limits.body_seconds:g} seconds, or nothing "
+                    f"of it for {STALL_SECONDS:g}.",
                     headers=_CLOSE,
                 ) from None
+            except ClientDisconnect:
+                raise HTTPException(400, "the connection ended before the body did.") from None
             body = b"".join(pieces)
             pieces.clear()
             yield body
         finally:
             self._held -= reserved
 
-    def _reserve(self, n_bytes: int) -> None:
-        if self._held and self._held + n_bytes > _BODIES_AT_ONCE * self._limits.body:
+    def _reserve(self, n_bytes: int, size: int) -> None:
+        """Count more bytes of a body of that size; small ones come through always, or a few slow
+        senders of large ones would keep everybody from searching.
+        """
+        room = _BODIES_AT_ONCE * self._limits.body - self._held
+        if size > SMALL_BODY and self._held and n_bytes > room:
             raise HTTPException(
                 503,
                 "the service holds as many large requests as it may. Send this one again later.",
@@ -82,6 +97,16 @@ class BodyReader:
                 "rows at a time, or start the service with a larger --max-body.",
                 headers=_CLOSE,
             )
+
+
+def announced_length(request: Request) -> int:
+    """Return how many bytes a request says that its body has, 0 where it does not say."""
+    text = request.headers.get("content-length", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise HTTPException(
+            400, f"Content-Length must be a number of bytes, got {text[:40]!r}.", headers=_CLOSE
+        )
+    return int(text)
 
 
 def content_type(request: Request, *permitted: str) -> str:
@@ -105,7 +130,7 @@ async def parse_body(kind: type[Body], data: bytes) -> Body:
 
 async def json_body(request: Request, kind: type[Body], reader: BodyReader) -> Body:
     """Read a request whose body must be JSON; one without a body is as an empty object."""
-    if int(request.headers.get("content-length", 0)) or "transfer-encoding" in request.headers:
+    if announced_length(request) or "transfer-encoding" in request.headers:
         content_type(request, JSON_TYPE)
     async with reader.read(request) as data:
         return await parse_body(kind, data)

@@ -46,6 +46,8 @@ _FIELD = re.compile(
 )
 # What is called otherwise in a request.
 _RENAMED = {"queries": "vectors"}
+FAULT = "a fault of the service, which its log tells."
+"""What whoever sent a request is told of an error that nobody thought of."""
 _FULL_MEMORY = "this does not fit into the memory of the service. Ask for less at a time."
 
 
