@@ -100,6 +100,7 @@ def create_app(
     if tokens is not None and not isinstance(tokens, Tokens):
         raise InvalidInputError(f"tokens must be Tokens, got a {type(tokens).__name__}.")
     limits = ServiceLimits() if limits is None else limits
+    backup_folder = None if backups is None else _backup_folder(backups)
     metrics = ServiceMetrics()
     shelf = Shelf(
         collections, limits, read_only=read_only, embed=embed, observe=metrics.batch.observe
@@ -110,7 +111,7 @@ def create_app(
         tokens or Tokens(),
         limits,
         read_only,
-        None if backups is None else _backup_folder(backups),
+        backup_folder,
         metrics,
     )
     app = FastAPI(

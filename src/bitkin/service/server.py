@@ -24,6 +24,9 @@ HEAD_SECONDS = 20.0
 """From the first moment of a connection, or the first byte of a further request, to the end of its
 head.
 """
+UNREAD_SECONDS = 30.0
+"""After which a connection is cut whose client has taken nothing of an answer."""
+_LOOKS = 3
 _GRACE_SECONDS = 60  # for answers that are under way when the service ends
 _IDLE_SECONDS = 75
 _MOST_CONNECTIONS = 2000
@@ -32,18 +35,22 @@ LOGS = ("text", "json", "none")
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that gives up on a client which does not say what it wants.
+    """HTTP/1.1 that gives up on a client which does not say what it wants, or does not take what
+    it asked for.
 
     uvicorn closes idle connections between requests. Those that have never sent a whole head it
-    leaves open for ever.
+    leaves open for ever, and those whose answers nobody reads.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _next_look: asyncio.TimerHandle | None = None
+    _unread = _n_looks_unread = 0
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the head of the first request."""
         super().connection_made(transport)
         self._wait()
+        self._look()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; wait on where they are no whole head yet."""
@@ -57,7 +64,23 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._wait_no_more()
+        if self._next_look is not None:
+            self._next_look.cancel()
         super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Go on with an answer, most of which so far has been taken."""
+        self._unread = 0
+        super().resume_writing()
+
+    def _look(self) -> None:
+        """Look now and then whether anything is taken of what waits to be sent."""
+        before, self._unread = self._unread, self.transport.get_write_buffer_size()
+        self._n_looks_unread = self._n_looks_unread + 1 if 0 < before <= self._unread else 0
+        if self._n_looks_unread == _LOOKS:
+            self.transport.abort()  # to close would be to wait until all is sent
+        else:
+            self._next_look = self.loop.call_later(UNREAD_SECONDS / _LOOKS, self._look)
 
     def _wait(self) -> None:
         self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
@@ -88,9 +111,12 @@ def run(
     one_of(log, "log", LOGS)
     configure_logs(log)
     server = _server(app, host, port)
-    with listen(host, port) as listening:
-        on_start(_url(host, listening.getsockname()[1]))
-        server.run(sockets=[listening])
+    try:
+        with listen(host, port) as listening:
+            on_start(_url(host, listening.getsockname()[1]))
+            server.run(sockets=[listening])
+    finally:
+        app.state.bitkin.shelf.close()  # as the end of the service does, if it came to that
 
 
 @contextmanager
