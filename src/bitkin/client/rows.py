@@ -29,6 +29,7 @@ from bitkin.io.vectors.batch import (
 from bitkin.io.vectors.opening import open_vectors
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.io.vectors.source import VectorSource
+from bitkin.sets.sets import Sets
 from bitkin.wire import pack_vectors
 
 BATCH_BYTES = 4 << 20
@@ -134,7 +135,16 @@ def open_rows(vectors: Any, name: str) -> VectorSource:
         raise InvalidInputError(
             f"{name} must be rows of numbers, got none. No rows at all are np.empty((0, d))."
         )
+    if isinstance(vectors, Sets) or _is_list_of_sets(vectors):
+        raise InvalidInputError(
+            f"{name} must be a matrix, got sets, which a service does not take. Make codes of them "
+            "and give those: client.hasher.encode(sets)."
+        )
     return open_vectors(lone_as_row(vectors), name=name)
+
+
+def _is_list_of_sets(vectors: Any) -> bool:
+    return isinstance(vectors, (list, tuple)) and isinstance(vectors[0], (set, frozenset))
 
 
 def require_n_features(source: VectorSource, about: CollectionInfo) -> None:

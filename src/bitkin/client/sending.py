@@ -195,11 +195,12 @@ class GivenRows:
             encode_documents(self._documents, about.fields)
 
     def join(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
-        """Yield batches with what belongs to their rows. Of an iterator, a batch is held back
-        until the next one is there, so that what is given for too many rows is found before the
-        last of them is sent.
+        """Yield batches with what belongs to their rows. Where something is given for rows of an
+        iterator, a batch is held back until the next one is there, so that what is given for too
+        many is found before the last of them is sent.
         """
         end, held = 0, None
+        holds_back = self.n_rows is None and not (self._ids is None and self._documents is None)
         for batch in batches:
             first, end = end, end + batch.n_rows
             if self.n_rows is None:
@@ -207,6 +208,9 @@ class GivenRows:
             if held is not None:
                 yield held
             held = self._with_given(batch, first, end)
+            if not holds_back:
+                yield held
+                held = None
         if self.n_rows is None:
             self._require_no_more(end)
         if held is not None:
