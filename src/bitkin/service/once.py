@@ -19,6 +19,7 @@ from bitkin.service.problems import problem_of_error, problem_of_http, problem_o
 _HEADER = "idempotency-key"
 _KEY = re.compile(r"[\x21-\x7e]{1,64}")
 _MOST_KEYS, _SECONDS_KEPT, _LARGEST_KEPT = 1000, 600.0, 1 << 20
+_MOST_BYTES = 64 << 20  # of all answers together
 _NOT_FINAL = (408, 429)
 
 
@@ -27,6 +28,7 @@ class _Once:
     digest: bytes
     since: float
     answer: asyncio.Future[Response | None]
+    n_bytes: int = 0
 
 
 class AnswersByKey:
@@ -38,6 +40,7 @@ class AnswersByKey:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Once] = OrderedDict()
+        self._n_bytes = 0
 
     async def answer(
         self, request: Request, data: bytes, do: Callable[[], Awaitable[Response]]
@@ -64,16 +67,19 @@ class AnswersByKey:
                 again = Response(kept.body, kept.status_code, dict(kept.headers))
                 again.headers["Idempotency-Replayed"] = "true"
                 return again
-            if self._known.get(key) is known:  # the first one failed: this one may try
-                del self._known[key]
+            self._forget(key, known)  # the first one failed: this one may try
         return await self._do(key, digest, do)
 
     async def _do(self, key: str, digest: bytes, do: Callable[[], Awaitable[Response]]) -> Response:
         once = _Once(digest, time.monotonic(), asyncio.get_running_loop().create_future())
+        self._forget(key, self._known.get(key))
         self._known[key] = once
-        self._known.move_to_end(key)
-        while len(self._known) > _MOST_KEYS or _is_old(next(iter(self._known.values()))):
-            self._known.popitem(last=False)
+        while (
+            len(self._known) > _MOST_KEYS
+            or self._n_bytes > _MOST_BYTES
+            or _is_old(next(iter(self._known.values())))
+        ):
+            self._forget(*next(iter(self._known.items())))
         kept: Response | None = None
         try:
             response = await _answer(do)
@@ -83,8 +89,16 @@ class AnswersByKey:
             return response
         finally:
             once.answer.set_result(kept)
-            if kept is None and self._known.get(key) is once:
-                del self._known[key]
+            if kept is None:
+                self._forget(key, once)
+            elif self._known.get(key) is once:
+                once.n_bytes = len(kept.body)
+                self._n_bytes += once.n_bytes
+
+    def _forget(self, key: str, once: _Once | None) -> None:
+        if once is not None and self._known.get(key) is once:
+            del self._known[key]
+            self._n_bytes -= once.n_bytes
 
 
 async def _answer(do: Callable[[], Awaitable[Response]]) -> Response:

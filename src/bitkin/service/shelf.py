@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ class Shelf:
     @property
     def all(self) -> list[ServedCollection]:
         """All collections, by name."""
-        return [self._served[name] for name in self.names]
+        return [served for _, served in sorted(self._served.items(), key=itemgetter(0))]
 
     @property
     def workers(self) -> WorkerThreads:
@@ -142,7 +143,7 @@ class Shelf:
                 self._served.pop(name).close()
             for name in sorted(there - self._served.keys()):
                 try:
-                    self._open(name, folder / name)
+                    self._open(name, folder / name).warm = True
                 except BitkinError as error:
                     logger.warning("collection %r is not served: %s", name, error)
 
@@ -182,7 +183,9 @@ class Shelf:
                 405, "this service has just the collections that it was started with."
             )
         with self._changing:
-            self._served.pop(name, None)
+            if self._served.get(name) is not served:  # dropped by another request meanwhile
+                raise HTTPException(404, f"there is no collection {shown(name)} any more.")
+            self._served.pop(name)
             path = served.collection.path
             served.close()
             # out of sight at once: a folder that is half deleted is no collection
@@ -258,7 +261,7 @@ class Shelf:
         with self._changing:
             if name not in self._served and is_collection(self.folder / name):
                 with contextlib.suppress(BitkinError):
-                    self._open(name, self.folder / name)
+                    self._open(name, self.folder / name).warm = True
             return self._served.get(name)
 
     def _make_hasher(self, body: CollectionBody) -> Hasher:
