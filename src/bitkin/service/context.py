@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -54,22 +55,27 @@ def context_of(request: Request) -> ServiceContext:
 _bearer = HTTPBearer(auto_error=False, description="A token of the file given to --token-file.")
 
 
-def may_read(
+async def may_read(
     request: Request,
     # so that OpenAPI says it
     _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> str:
     """Return what the token of a request permits; raise where that is nothing."""
-    access = context_of(request).tokens.access(request.headers.get("authorization"))
+    context = context_of(request)
+    access = context.tokens.access(request.headers.get("authorization"))
     if access is None:
         what = "is not one of this service's" if "authorization" in request.headers else "is absent"
         raise HTTPException(
             401, f"the bearer token {what}. Send Authorization: Bearer TOKEN.", headers=_CHALLENGE
         )
+    name = request.path_params.get("name")
+    if name is not None and context.shelf.may_hold(name):
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(context.shelf.workers.long, context.shelf.take_in, name)
     return access
 
 
-def may_write(request: Request, access: Annotated[str, Depends(may_read)]) -> str:
+async def may_write(request: Request, access: Annotated[str, Depends(may_read)]) -> str:
     """Return "write"; raise where a request must only read."""
     if context_of(request).read_only:
         raise HTTPException(

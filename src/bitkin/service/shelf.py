@@ -122,8 +122,6 @@ class Shelf:
                 f"There are: {self._listed()}.",
             )
         found = served.get(name)
-        if found is None and self.folder is not None:
-            found = self._find_in_folder(name)
         if found is None:
             raise HTTPException(
                 404,
@@ -131,6 +129,22 @@ class Shelf:
                 f"{self._listed()}.",
             )
         return found
+
+    def may_hold(self, name: str) -> bool:
+        """Tell whether a collection that is not served yet may have come into the folder."""
+        return (
+            self.folder is not None
+            and name not in self._served
+            and _NAME.fullmatch(name) is not None
+            and is_collection(self.folder / name)
+        )
+
+    def take_in(self, name: str) -> None:
+        """Open a collection that another process has put into the folder, which may take long."""
+        with self._changing:
+            if self.may_hold(name) and self.folder is not None:
+                with contextlib.suppress(BitkinError):
+                    self._open(name, self.folder / name).warm = True
 
     def refresh(self) -> None:
         """Open what has come into the folder since, and close what has gone."""
@@ -253,16 +267,6 @@ class Shelf:
         )
         self._served[name] = served
         return served
-
-    def _find_in_folder(self, name: str) -> ServedCollection | None:
-        """Return a collection that another process has put into the folder, None for none."""
-        if not _NAME.fullmatch(name) or self.folder is None:
-            return None
-        with self._changing:
-            if name not in self._served and is_collection(self.folder / name):
-                with contextlib.suppress(BitkinError):
-                    self._open(name, self.folder / name).warm = True
-            return self._served.get(name)
 
     def _make_hasher(self, body: CollectionBody) -> Hasher:
         given = [
