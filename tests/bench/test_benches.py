@@ -59,6 +59,7 @@ MODES: dict[str, list[str]] = {
         "compared lower predicted --sets fashion_mnist",
         "large",
     ],
+    "service.py": [""],
     "stream.py": ["--vectors 100 --rounds 1"],
     "stream_drift.py": [""],
     "stream_precision.py": [
@@ -82,6 +83,7 @@ PEERS = {
     "lone.py": ["faiss"],
     "minhash.py": ["datasketch", "rensa"],
     "projection.py": ["faiss"],
+    "service.py": ["fastapi"],
     "stream_precision.py": ["matplotlib"],
     "sublinear.py": ["faiss"],
     "sublinear_bands.py": ["faiss"],
