@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         rotations,
         stream_files,
         theory,
+        vector_stores,
     )
     from bitkin._load import load
     from bitkin.client.async_client import AsyncClient
@@ -143,6 +144,7 @@ _HOMES = {
     "stream_files": "bitkin.stream_files",
     "text_features": "bitkin.learn.texts:text_features",
     "theory": "bitkin.theory",
+    "vector_stores": "bitkin.vector_stores",
     "warmup": "bitkin.warming:warmup",
 }
 
@@ -213,6 +215,7 @@ __all__ = [
     "stream_files",
     "text_features",
     "theory",
+    "vector_stores",
     "warmup",
 ]
 

@@ -1,9 +1,9 @@
 """Nodes of LlamaIndex as rows, and back: text and metadata as those of any text, the rest as JSON.
 
 The rest are the relationships, the templates and positions where they are not the default, and what
-a node holds beside text. What LlamaIndex leaves out of its own JSON, the bytes of a `MediaResource`,
-is left out here too. The class is kept by its name; of a class that LlamaIndex does not have, a
-`TextNode` comes back.
+a node holds beside text. What LlamaIndex leaves out of its own JSON, which are the bytes of a
+`MediaResource`, is left out here too. The class is kept by its name; of a class that LlamaIndex
+does not have, a `TextNode` comes back.
 """
 
 from __future__ import annotations
