@@ -1,0 +1,30 @@
+// What is said in the place of rows: that there are none, what went wrong, that they are on their way.
+
+import { button, el } from "./dom.js";
+
+/** Say that there is nothing to show, and what to do. */
+export function emptyState(title, ...advice) {
+  return el("div", { class: "empty" }, el("h3", {}, title), advice.map((one) => (typeof one === "string" ? el("p", {}, one) : one)));
+}
+
+/** Say what went wrong, in the words of the service, with a way to try again. */
+export function failure(problem, retry = null) {
+  const wait = problem.retryAfter ? ` Wait ${problem.retryAfter} s.` : "";
+  return el(
+    "div",
+    { class: "notice bad", role: "alert" },
+    el("p", {}, `${problem.message}${wait}`),
+    retry && button("Try again", retry, { class: "quiet" }),
+  );
+}
+
+/** Boxes where rows will be. */
+export function waiting(n, kind = "cards") {
+  const boxes = Array.from({ length: n }, () => el("div", { class: "ghost" }));
+  return el("div", { class: `ghosts ${kind}`, "aria-hidden": "true" }, boxes);
+}
+
+/** Say something to those who hear the page. */
+export function tell(text) {
+  document.getElementById("told").textContent = text;
+}
