@@ -1,4 +1,4 @@
-"""Requests are sent again where that does nothing twice. Flows are driven by hand: none waits.
+"""Requests are sent again where that does nothing twice. Flows are driven by hand: none waits."""
 
 from __future__ import annotations
 

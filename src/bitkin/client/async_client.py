@@ -31,7 +31,7 @@ class AsyncClient:
 
     Vectors are read, and written as JSON, between requests, some megabytes at a time, which takes
     milliseconds; a slow file or iterator keeps the loop waiting. Any number of calls may be under
-    way.
+    way. Connections belong to an event loop: another loop needs a client of its own.
 
     Parameters
     ----------
@@ -288,6 +288,80 @@ class AsyncClient:
             reading.explain(
                 self._remote,
                 queries,
+                k,
+                stage=stage,
+                oversample=oversample,
+                where=where,
+                allow=allow,
+                first=first,
+                probes=probes,
+            )
+        )
+
+    async def add_texts(
+        self,
+        texts: Any,
+        *,
+        ids: Any = None,
+        metadata: Any = None,
+        key: str = "text",
+        progress: Callable[[int], object] | None = None,
+    ) -> npt.NDArray[Any]:
+        """See `Client.add_texts`."""
+        return await self._run(
+            writing.add_texts(
+                self._remote,
+                self._runs,
+                texts,
+                ids=ids,
+                metadata=metadata,
+                key=key,
+                progress=progress,
+                replaces=False,
+            )
+        )
+
+    async def upsert_texts(
+        self,
+        texts: Any,
+        *,
+        ids: Any,
+        metadata: Any = None,
+        key: str = "text",
+        progress: Callable[[int], object] | None = None,
+    ) -> npt.NDArray[Any]:
+        """See `Client.upsert_texts`."""
+        writing.require_ids(ids)
+        return await self._run(
+            writing.add_texts(
+                self._remote,
+                self._runs,
+                texts,
+                ids=ids,
+                metadata=metadata,
+                key=key,
+                progress=progress,
+                replaces=True,
+            )
+        )
+
+    async def search_texts(
+        self,
+        texts: Any,
+        k: int,
+        *,
+        stage: str | None = None,
+        oversample: int | None = None,
+        where: Any = None,
+        allow: Any = None,
+        first: str | None = None,
+        probes: int | None = None,
+    ) -> Hits:
+        """See `Client.search_texts`."""
+        return await self._run(
+            reading.search_texts(
+                self._remote,
+                texts,
                 k,
                 stage=stage,
                 oversample=oversample,

@@ -366,6 +366,82 @@ class Client(Closes):
             )
         )
 
+    def add_texts(
+        self,
+        texts: Any,
+        *,
+        ids: Any = None,
+        metadata: Any = None,
+        key: str = "text",
+        progress: Callable[[int], object] | None = None,
+    ) -> npt.NDArray[Any]:
+        """Add texts, of which the service makes vectors (`bitkin serve --embed`), and return their
+        ids. Every text is metadata too, under `key`; all else is as for `add`.
+        """
+        return self._run(
+            writing.add_texts(
+                self._remote,
+                self._runs,
+                texts,
+                ids=ids,
+                metadata=metadata,
+                key=key,
+                progress=progress,
+                replaces=False,
+            )
+        )
+
+    def upsert_texts(
+        self,
+        texts: Any,
+        *,
+        ids: Any,
+        metadata: Any = None,
+        key: str = "text",
+        progress: Callable[[int], object] | None = None,
+    ) -> npt.NDArray[Any]:
+        """Add texts as `add_texts` does, replacing rows whose ids are there already."""
+        writing.require_ids(ids)
+        return self._run(
+            writing.add_texts(
+                self._remote,
+                self._runs,
+                texts,
+                ids=ids,
+                metadata=metadata,
+                key=key,
+                progress=progress,
+                replaces=True,
+            )
+        )
+
+    def search_texts(
+        self,
+        texts: Any,
+        k: int,
+        *,
+        stage: str | None = None,
+        oversample: int | None = None,
+        where: Any = None,
+        allow: Any = None,
+        first: str | None = None,
+        probes: int | None = None,
+    ) -> Hits:
+        """Return the k nearest rows of every text, of which the service makes a vector."""
+        return self._run(
+            reading.search_texts(
+                self._remote,
+                texts,
+                k,
+                stage=stage,
+                oversample=oversample,
+                where=where,
+                allow=allow,
+                first=first,
+                probes=probes,
+            )
+        )
+
     def count(self, where: Any = None) -> int:
         """Return how many rows there are, or match `where`."""
         return self._run(reading.count(self._remote, where))

@@ -19,7 +19,7 @@ from bitkin.errors import FileAccessError, InvalidInputError, ServiceError
 from bitkin.io.writer import keep_mode, regular_target, sync_folder
 
 _EXPORTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-_LONGEST_QUERY = 4000  # characters of a filter within an address
+_LONGEST_QUERY = 30_000  # characters of a filter within an address
 _GZIP_LEVEL = 6
 
 
@@ -45,15 +45,15 @@ def export(
         raise FileAccessError(
             f"{target} is there already. Give another path, or overwrite=True to replace it."
         )
-    text = None if where is None else where_as_json(where)
+    query = "" if where is None else f"?where={quote(where_as_json(where))}"
+    if len(query) > _LONGEST_QUERY:
+        raise InvalidInputError(
+            f"where must take at most {_LONGEST_QUERY:,} characters of an address for an export, "
+            f"got {len(query):,}. Export all rows, or take some by get(where=...)."
+        )
     with _written_aside(target) as file:
         sink = _LineSink(file, target, suffix.endswith(".gz"), progress)
-        if text is not None and len(text) > _LONGEST_QUERY:
-            body = f'{{"where": {text}}}'
-            yield from remote.ask("POST", "export", body, takes_long=True, sink=sink)
-        else:
-            query = "" if text is None else f"?where={quote(text)}"
-            yield from remote.ask("GET", f"export{query}", takes_long=True, sink=sink)
+        yield from remote.ask("GET", f"export{query}", takes_long=True, sink=sink)
         sink.finish()
     return sink.n_lines
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import one_of, shown, whole_number
+from bitkin.checks import one_of, require_order, shown, whole_number
 from bitkin.choices import MOST_NEIGHBORS
 from bitkin.client.messages import Flow
 from bitkin.client.remote import CollectionInfo, RemoteCollection, plain_values
-from bitkin.client.rows import code_texts, float_batches, open_rows, require_n_features
+from bitkin.client.rows import check_texts, float_batches, open_rows, require_n_features
 from bitkin.codes import Codes, require_comparable
 from bitkin.collection.metadata.filters import parse_filter
 from bitkin.collection.results import EpochInfo, Hits, Records, SearchExplanation
@@ -31,6 +31,25 @@ _NUMBERS_AT_ONCE = 1 << 20  # of the vectors of a page, which come as text
 def search(remote: RemoteCollection, queries: Any, k: int, **arguments: Any) -> Flow[Hits]:
     """Search, some queries per request."""
     answers = yield from _answers(remote, "search", queries, k, arguments)
+    about = yield from remote.about()
+    with remote.understood("a search"):
+        return _read_hits(answers, k, arguments["stage"], about)
+
+
+def search_texts(remote: RemoteCollection, texts: Any, k: int, **arguments: Any) -> Flow[Hits]:
+    """Search for texts, of which the service makes vectors."""
+    require_order(texts, "texts")
+    k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+    listed = check_texts(texts)
+    common = yield from _search_members(remote, k, **arguments)
+    service = yield from remote.service()
+    most = service.most_queries(k)
+    answers = []
+    for first in range(0, len(listed), most):
+        some = listed[first : first + most]
+        body = f'{{"texts": {json.dumps(some)}, {common}}}'
+        answer = yield from remote.ask("POST", "search", body, takes_long=True)
+        answers.append((len(some), answer))
     about = yield from remote.about()
     with remote.understood("a search"):
         return _read_hits(answers, k, arguments["stage"], about)
@@ -83,13 +102,29 @@ def _answers(
     for n, piece in pieces:
         answer = yield from remote.ask("POST", path, f"{{{piece}, {common}}}")
         answers.append((n, answer))
+    if isinstance(queries, Codes):
+        with remote.understood("a search"):
+            _forget_nothing_hashed(answers, queries)
     return answers
 
 
 def _code_pieces(queries: Codes, most: int) -> Iterator[tuple[int, str]]:
     for first in range(0, len(queries), most):
         some = queries[first : first + most]
-        yield len(some), f'"codes": {json.dumps(code_texts(some))}'
+        # a code with nothing to hash goes as one of zeros
+        texts = [row.tobytes().hex() for row in np.ascontiguousarray(some.to_bytes())]
+        yield len(texts), f'"codes": {json.dumps(texts)}'
+
+
+def _forget_nothing_hashed(answers: list[tuple[int, dict[str, Any]]], queries: Codes) -> None:
+    """Take out what codes with nothing to hash have found: they find nothing."""
+    nothing, first = queries.empty_rows(), 0
+    for n, answer in answers:
+        for row in np.flatnonzero(nothing[first : first + n]).tolist():
+            for name in ("ids", "distances", "metadata"):
+                if answer.get(name) is not None:
+                    answer[name][row] = []
+        first += n
 
 
 def _search_members(
@@ -106,13 +141,13 @@ def _search_members(
     """Return the members of a request that say how to search."""
     members: dict[str, Any] = {"k": k}
     if stage is not None:
-        members["stage"] = one_of(stage, "stage", _STAGES, or_none=True)
+        members["stage"] = one_of(stage, "stage", _STAGES)
     if first is not None:
-        members["first"] = one_of(first, "first", _STAGES[:2], or_none=True)
+        members["first"] = one_of(first, "first", _STAGES[:2])
     if oversample is not None:
-        members["oversample"] = whole_number(oversample, "oversample", low=1)
+        members["oversample"] = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
     if probes is not None:
-        members["probes"] = whole_number(probes, "probes", low=1)
+        members["probes"] = whole_number(probes, "probes", low=1, high=MOST_NEIGHBORS)
     text = json.dumps(members)[1:-1]
     if where is not None:
         text += f', "where": {where_as_json(where)}'

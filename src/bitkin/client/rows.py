@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bitkin.arrays import Batch, FloatRows
+from bitkin.checks import shown
 from bitkin.client.remote import CollectionInfo
 from bitkin.codes import Codes
+from bitkin.collection.metadata.documents import text_fault
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import (
     bytes_per_row,
@@ -79,12 +81,15 @@ class IdRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBatch:
-    """Some rows to add: vectors, or codes in their place."""
+    """Some rows to add: vectors, or codes or texts in their place."""
 
     n_rows: int
     vectors: Batch | None = None
     codes: Codes | None = None
     corrections: FloatRows | None = None
+    texts: Sequence[str] | None = None
+    text_key: str | None = None
+    """Under which texts are metadata too."""
     ids: npt.NDArray[Any] | None = None
     """None where they are made here."""
     metadata: list[str] | None = None
@@ -101,6 +106,7 @@ class RowBatch:
             vectors=None if self.vectors is None else row_slice(self.vectors, first, stop),
             codes=None if self.codes is None else self.codes[rows],
             corrections=None if self.corrections is None else self.corrections[rows],
+            texts=None if self.texts is None else self.texts[rows],
             ids=None if self.ids is None else self.ids[rows],
             metadata=None if self.metadata is None else self.metadata[rows],
         )
@@ -114,6 +120,9 @@ class RowBatch:
             members.append(f'"codes": {json.dumps(code_texts(self.codes))}')
         if self.corrections is not None:
             members.append(f'"corrections": {json.dumps(self.corrections.tolist())}')
+        if self.texts is not None:
+            members.append(f'"texts": {json.dumps(list(self.texts))}')
+            members.append(f'"text_key": {json.dumps(self.text_key)}')
         members.append(f'"ids": {json.dumps(ids.tolist())}')
         if self.metadata is not None:
             members.append(f'"metadata": [{", ".join(self.metadata)}]')
@@ -127,6 +136,21 @@ def code_texts(codes: Codes) -> list[str | None]:
         None if empty else row.tobytes().hex()
         for row, empty in zip(rows, codes.empty_rows().tolist(), strict=True)
     ]
+
+
+def check_texts(texts: Any, name: str = "texts") -> list[str]:
+    """Return texts as a list; a lone one is a row."""
+    listed = [texts] if isinstance(texts, str) else texts
+    if isinstance(listed, np.ndarray):
+        listed = listed.tolist()
+    if not isinstance(listed, (list, tuple)):
+        raise InvalidInputError(f"{name} must be a list of texts, got {shown(texts)}.")
+    for place, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise InvalidInputError(f"{name} must be texts, got {shown(text)} at position {place}.")
+        if fault := text_fault(text):
+            raise InvalidInputError(f"{name} must be without {fault}, at position {place}.")
+    return list(map(str, listed))
 
 
 def open_rows(vectors: Any, name: str) -> VectorSource:

@@ -31,12 +31,19 @@ class RowSender:
     """Sends batches of rows, each a transaction of its own, and knows what has arrived."""
 
     def __init__(
-        self, remote: RemoteCollection, runs: IdRuns, *, replaces: bool, progress: Progress | None
+        self,
+        remote: RemoteCollection,
+        runs: IdRuns,
+        *,
+        replaces: bool,
+        progress: Progress | None,
+        of_file: bool = False,
     ) -> None:
         self._remote = remote
         self._runs = runs
         self._replaces = replaces
         self._progress = progress
+        self._of_file = of_file
         self._sent: list[npt.NDArray[Any]] = []
         self._makes_ids = False
         self._trying: npt.NDArray[Any] | None = None
@@ -53,7 +60,10 @@ class RowSender:
                 yield from self._put(batch, about, service.most_bytes)
                 place = ""
         except BitkinError as error:
-            raise self._with_rest(error, place) from error
+            told = self._with_rest(error, place)
+            if told is error:
+                raise
+            raise told from error
         except Exception as error:
             if self.n_rows:  # of the caller's own iterator, whose errors stay what they are
                 error.add_note(self._rest().strip())
@@ -75,7 +85,7 @@ class RowSender:
             fits = len(text) <= most_bytes and len(text.encode()) <= most_bytes
             if fits or batch.n_rows == 1:
                 self._trying = ids
-                arrived = yield from self._put_once(text, ids, made=batch.ids is None)
+                arrived = yield from self._put_once(batch, text, ids)
                 self._trying = None
                 if arrived:
                     self._sent.append(ids)
@@ -95,11 +105,11 @@ class RowSender:
             "your own."
         )
 
-    def _put_once(self, text: str, ids: npt.NDArray[Any], *, made: bool) -> Flow[bool | None]:
+    def _put_once(self, batch: RowBatch, text: str, ids: npt.NDArray[Any]) -> Flow[bool | None]:
         """Send rows, and return whether they are in: False where they are too many for one request,
         None where somebody else has ids that were made for them.
         """
-        remote = self._remote
+        remote, made = self._remote, batch.ids is None
         passing = (_CONFLICT,) if made else ()
         if len(ids) > 1:
             passing = (*passing, _TOO_LARGE)
@@ -109,6 +119,7 @@ class RowSender:
             text,
             # ids made here are a key by themselves, which lasts longer than any other
             keyed=not (self._replaces or made),
+            takes_long=batch.texts is not None,
             passing=passing,
         )
         if reply.status == _TOO_LARGE:
@@ -134,13 +145,10 @@ class RowSender:
                 f" Whether the {len(self._trying):,} behind them are there too, as ids "
                 f"{_range_of(self._trying)}, is not known."
             )
-        if not rest or not takes_message(error):
-            return error
-        where = f"{place}: " if place and self.n_rows else ""
-        message = f"{where}{error}{rest}"
-        if isinstance(error, ServiceError):
-            return type(error)(message, error.maybe_done)
-        return type(error)(message)
+        if not rest and self._of_file:
+            rest = " Nothing was added."
+        where = f"{place}: " if place else ""
+        return with_words(error, where, rest)
 
     def _rest(self) -> str:
         """Say what there is of rows that were not all added."""
@@ -159,9 +167,14 @@ class RowSender:
         )
 
 
-def takes_message(error: BitkinError) -> bool:
-    """Tell whether an error is no more than its message."""
-    return isinstance(error, ServiceError) or type(error).__init__ is BitkinError.__init__
+def with_words(error: BitkinError, before: str, behind: str) -> BitkinError:
+    """Return an error of the same kind that says more."""
+    if not (before or behind):
+        return error
+    message = f"{before}{error}{behind}"
+    if isinstance(error, ServiceError):
+        return type(error)(message, error.maybe_done)
+    return type(error)(message)
 
 
 def _range_of(ids: npt.NDArray[Any]) -> str:

@@ -6,6 +6,7 @@ import base64
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from bitkin.client.remote import CollectionInfo, RemoteCollection
 from bitkin.client.rows import (
     IdRuns,
     RowBatch,
+    check_texts,
     float_batches,
     open_rows,
     require_n_features,
 )
-from bitkin.client.sending import GivenRows, Progress, RowSender, metadata_texts, takes_message
+from bitkin.client.sending import GivenRows, Progress, RowSender, metadata_texts, with_words
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.collection.ids import require_different
 from bitkin.collection.metadata.documents import (
@@ -35,6 +37,8 @@ from bitkin.collection.metadata.documents import (
 from bitkin.errors import BitkinError, InvalidInputError
 from bitkin.io.vectors.stored import ArraySource
 from bitkin.wire import pack_vectors
+
+_TEXTS_AT_ONCE = 256  # of which a service makes vectors for one request
 
 
 def require_ids(ids: Any) -> None:
@@ -83,7 +87,7 @@ def add(
         for _ in float_batches(source, most):
             pass
     batches = (
-        RowBatch(batch.shape[0], vectors=batch, place=f"vectors from row {first:,} on")
+        RowBatch(batch.shape[0], vectors=batch, place=_place("vectors", first))
         for first, batch in float_batches(source, most)
     )
     sender = RowSender(remote, runs, replaces=replaces, progress=progress)
@@ -112,13 +116,46 @@ def add_codes(
     whole = RowBatch(len(codes), codes=codes, corrections=numbers)
     most = min(service.most_rows, max(1, service.most_bytes // (8 * about.spec.n_bytes + 64)))
     batches = (
-        replace(
-            whole.part(first, min(len(codes), first + most)), place=f"codes from row {first:,} on"
-        )
+        replace(whole.part(first, min(len(codes), first + most)), place=_place("codes", first))
         for first in range(0, len(codes), most)
     )
     sender = RowSender(remote, runs, replaces=replaces, progress=progress)
     return (yield from sender.send(given.join(batches)))
+
+
+def add_texts(
+    remote: RemoteCollection,
+    runs: IdRuns,
+    texts: Any,
+    *,
+    ids: Any,
+    metadata: Any,
+    key: Any,
+    progress: Progress | None,
+    replaces: bool,
+) -> Flow[npt.NDArray[Any]]:
+    """Add texts, of which the service makes vectors."""
+    require_order(ids)
+    require_order(texts, "texts")
+    listed = check_texts(texts)
+    if not isinstance(key, str) or not key:
+        raise InvalidInputError(f"key must be a non-empty string, got {shown(key)}.")
+    about = yield from remote.about()
+    service = yield from remote.service()
+    given = GivenRows(len(listed), ids, metadata, about)
+    whole = RowBatch(len(listed), texts=listed, text_key=key)
+    most = min(service.most_rows, _TEXTS_AT_ONCE)
+    batches = (
+        replace(whole.part(first, min(len(listed), first + most)), place=_place("texts", first))
+        for first in range(0, len(listed), most)
+    )
+    sender = RowSender(remote, runs, replaces=replaces, progress=progress)
+    return (yield from sender.send(given.join(batches)))
+
+
+def _place(name: str, first: int) -> str:
+    """Say where a batch begins that is not the first."""
+    return f"{name} from row {first:,} on" if first else ""
 
 
 def _check_corrections(corrections: Any, n: int) -> npt.NDArray[np.float32]:
@@ -142,10 +179,8 @@ def remove(remote: RemoteCollection, ids: Any) -> Flow[None]:
     given = list(dict.fromkeys(about.ids.check(ids).tolist()))
     n_done = 0
     for some in _cut(given, service.most_rows):
-        try:
+        with _counting(n_done, "removed"):
             yield from remote.ask("POST", "items/remove", {"ids": some}, keyed=True)
-        except BitkinError as error:
-            raise _with_done(error, n_done, "removed") from error
         n_done += len(some)
 
 
@@ -168,10 +203,8 @@ def update_metadata(
         body = (
             f'{{"ids": {json.dumps(some)}, "metadata": {part}, "replace": {json.dumps(replace)}}}'
         )
-        try:
+        with _counting(n_done, "changed"):
             yield from remote.ask("PATCH", "items", body)
-        except BitkinError as error:
-            raise _with_done(error, n_done, "changed") from error
         n_done += len(some)
 
 
@@ -179,11 +212,15 @@ def _cut(values: list[Any], most: int) -> Iterator[list[Any]]:
     return (values[first : first + most] for first in range(0, len(values), most))
 
 
-def _with_done(error: BitkinError, n_done: int, what: str) -> BitkinError:
-    """Return an error that says how many rows were changed before it."""
-    if not n_done or not takes_message(error):
-        return error
-    return type(error)(f"{error} The first {n_done:,} were {what}.")
+@contextmanager
+def _counting(n_done: int, what: str) -> Iterator[None]:
+    """Let an error of the block say how many rows were changed before it."""
+    try:
+        yield
+    except BitkinError as error:
+        if not n_done:
+            raise
+        raise with_words(error, "", f" The first {n_done:,} were {what}.") from error
 
 
 def learn(remote: RemoteCollection, vectors: Any) -> Flow[bool]:
@@ -196,10 +233,8 @@ def learn(remote: RemoteCollection, vectors: Any) -> Flow[bool]:
     n_done = 0
     for _, batch in float_batches(source, service.most_rows):
         body = {"vectors": pack_vectors(batch)}
-        try:
+        with _counting(n_done, "learned from"):
             answer = yield from remote.ask("POST", "learn", body, keyed=True, takes_long=True)
-        except BitkinError as error:
-            raise _with_done(error, n_done, "learned from") from error
         n_done += batch.shape[0]
         with remote.understood("learn"):
             began = bool(answer["epoch_began"]) or began
@@ -269,7 +304,7 @@ def import_file(
         ),
         RowTarget(about.spec, about.n_features, about.has_string_ids, about.vectors is not None),
     )
-    sender = RowSender(remote, runs, replaces=upsert, progress=progress)
+    sender = RowSender(remote, runs, replaces=upsert, progress=progress, of_file=True)
     yield from sender.send(_arriving(rows.batches(), about, upsert=upsert))
     return sender.n_rows
 
@@ -289,7 +324,12 @@ def _arriving(batches: Any, about: CollectionInfo, *, upsert: bool) -> Iterator[
         if batch.codes is not None:
             require_comparable(about.spec, about.fingerprint, batch.codes, "codes")
             yield RowBatch(
-                batch.n_rows, None, batch.codes, batch.corrections, ids, texts, batch.place
+                batch.n_rows,
+                codes=batch.codes,
+                corrections=batch.corrections,
+                ids=ids,
+                metadata=texts,
+                place=batch.place,
             )
             continue
         source = open_rows(batch.vectors, batch.place)
