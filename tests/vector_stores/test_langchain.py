@@ -221,6 +221,16 @@ def test_a_store_over_a_client_finds_what_is_in_the_collection(client: bitkin.Cl
     client.remove(["r/1 ä"])
 
 
+def test_a_store_over_a_client_does_not_ask_for_all_ids(
+    client: bitkin.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(client: bitkin.Client) -> None:
+        raise AssertionError("all ids were asked for")
+
+    monkeypatch.setattr(bitkin.Client, "ids", property(fail))
+    BitkinLangChainStore(WordEmbedding(), client)
+
+
 def test_from_texts_makes_a_folder_that_opens_again(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     fields = {"animal": int}

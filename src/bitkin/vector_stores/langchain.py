@@ -14,8 +14,9 @@ from bitkin.closing import Closes
 from bitkin.errors import InvalidInputError, MissingExtraError
 from bitkin.vector_stores.dict_filters import read_dict_filter
 from bitkin.vector_stores.ranking import check_share, choose_diverse, relevance_of
-from bitkin.vector_stores.text_collection import TextCollection, TextHit, TextSource, as_vectors
+from bitkin.vector_stores.text_collection import TextCollection, TextHit, as_vectors
 from bitkin.vector_stores.text_rows import TEXT_KEY, TextRow, write_row
+from bitkin.vector_stores.text_source import TextSource
 
 try:
     from langchain_core.documents import Document

@@ -13,8 +13,9 @@ from bitkin.closing import Closes
 from bitkin.errors import InvalidInputError, MissingExtraError
 from bitkin.notices import warn_caller
 from bitkin.vector_stores.ranking import check_share, choose_diverse, similarity_of
-from bitkin.vector_stores.text_collection import TextCollection, TextHit, TextSource, as_vectors
+from bitkin.vector_stores.text_collection import TextCollection, TextHit, as_vectors
 from bitkin.vector_stores.text_rows import SOURCE, TEXT_KEY
+from bitkin.vector_stores.text_source import TextSource
 
 try:
     from llama_index.core.bridge.pydantic import PrivateAttr

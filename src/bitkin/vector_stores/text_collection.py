@@ -5,79 +5,32 @@ All that a store asks of a `Collection` or a `Client` is asked here.
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import named_path, one_of, shown, suggest, whole_number
-from bitkin.choices import METRICS
+from bitkin.checks import one_of, shown, suggest, whole_number
 from bitkin.collection.collection import Collection
-from bitkin.collection.folder.lock import DATABASE
-from bitkin.collection.metadata.documents import check_fields
 from bitkin.collection.metadata.filters import matches, parse_filter
-from bitkin.collection.results import Hits, Records
-from bitkin.errors import FileAccessError, InvalidInputError, UnknownIdError
-from bitkin.hashers.projection.projection_hash import ProjectionHash
-from bitkin.vector_stores.text_rows import RESERVED, TextRow, check_text_key, read_row
+from bitkin.collection.results import Records
+from bitkin.errors import InvalidInputError, UnknownIdError
+from bitkin.vector_stores.text_rows import TextRow, check_text_key, read_row
+from bitkin.vector_stores.text_source import (
+    TextSource,
+    check_kind,
+    check_new,
+    check_source,
+    holds_collection,
+)
 
 T = TypeVar("T")
-N_BITS = 512
-OVERSAMPLE = 50
-_ROWS_TO_CENTER = 2048
 _ROWS_OF_A_PAGE = 1000
-_VECTORS = ("float32", "float16", "int8")
 _SEARCH_OPTIONS = ("stage", "oversample", "first", "probes")
 _STAGES = ("estimate", "exact")
-
-
-@runtime_checkable
-class TextSource(Protocol):
-    """What a `Collection` and a `Client` have in common, as far as stores need it."""
-
-    @property
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids."""
-
-    def upsert(self, vectors: Any, *, ids: Any, metadata: Any = None) -> Any:
-        """Add rows, replacing those that are there."""
-
-    def remove(self, ids: Any) -> Any:
-        """Remove rows."""
-
-    def get(
-        self, ids: Any = None, *, where: Any = None, limit: int | None = None, offset: int = 0
-    ) -> Records:
-        """Return rows."""
-
-    def search(
-        self,
-        queries: Any,
-        k: int,
-        *,
-        stage: str | None = None,
-        oversample: int | None = None,
-        where: Any = None,
-        allow: Any = None,
-        first: str | None = None,
-        probes: int | None = None,
-    ) -> Hits:
-        """Return the nearest rows."""
-
-    def count(self, where: Any = None) -> int:
-        """Return how many rows there are."""
-
-    def stats(self) -> dict[str, Any]:
-        """Return what there is to say."""
-
-    def close(self) -> None:
-        """Let go of everything."""
 
 
 class TextHit(NamedTuple):
@@ -85,43 +38,6 @@ class TextHit(NamedTuple):
 
     row: TextRow
     distance: float
-
-
-@dataclass(frozen=True)
-class NewTextCollection:
-    """How a collection is made where there is none yet."""
-
-    path: Path | None
-    metric: str
-    n_bits: int
-    vectors: str
-    fields: Mapping[str, str]
-
-    def make(self, vectors: npt.NDArray[np.float32]) -> Collection:
-        """Make an empty collection for vectors such as these.
-
-        Directions are random: there may be few texts, and they may be unlike those to come. Two
-        things make up for what such codes lose. They are centered on the texts at hand, since
-        embeddings of one model often lie all on one side, and `OVERSAMPLE` rows per neighbour are
-        measured by their vectors.
-        """
-        hasher = ProjectionHash(
-            self.n_bits,
-            projection="random",
-            rotation=None,
-            center=True,
-            normalize=self.metric == "cosine",
-        )
-        return Collection.create(
-            self.path,
-            hasher.fit(vectors[:_ROWS_TO_CENTER]),
-            metric=self.metric,
-            vectors=self.vectors,
-            ids="str",
-            fields=dict(self.fields),
-            oversample=OVERSAMPLE,
-            index="flat",  # cells, which "auto" takes in memory, would miss some
-        )
 
 
 class TextCollection:
@@ -150,22 +66,18 @@ class TextCollection:
                         f"{name} must be left out where a collection is given, which has its own, "
                         f"got {shown(value)}."
                     )
-            self._source = _check_source(collection)
-        self._new = NewTextCollection(
-            path=None if collection is None or not self._is_ours else _as_path(collection),
-            metric=one_of("cosine" if metric is None else metric, "metric", METRICS),
-            n_bits=whole_number(N_BITS if n_bits is None else n_bits, "n_bits", low=1),
-            vectors=one_of("float16" if vectors is None else vectors, "vectors", _VECTORS),
-            fields={**_check_own_fields(fields), **(own_fields or {})},
+            self._source = check_source(collection)
+        self._new = check_new(
+            collection if self._is_ours else None, own_fields=own_fields or {}, **given
         )
         self._metric = self._new.metric
-        if self._new.path is not None and _is_there(self._new.path):
+        if self._new.path is not None and holds_collection(self._new.path):
             self._source = Collection.open(self._new.path)
         if self._source is not None:
             try:
-                self._metric = _check_kind(self._source.stats(), metric)
-            except InvalidInputError:
-                self.close()
+                self._metric = check_kind(self._source.stats(), metric)
+            except BaseException:
+                self.close()  # or nobody could open the folder
                 raise
 
     @property
@@ -236,7 +148,7 @@ class TextCollection:
         """Return the texts that match, or all."""
         return [] if self._source is None else self._read(self._source.get(where=where))
 
-    def vectors(self, ids: Sequence[str]) -> tuple[list[str], npt.NDArray[np.float64]]:
+    def vectors(self, ids: Sequence[str]) -> tuple[list[str], npt.NDArray[Any]]:
         """Return those of the ids that are there, and their vectors."""
         found = self._records(ids)
         if any(records.vectors is None for records in found):
@@ -306,50 +218,6 @@ def as_vectors(vectors: Any, n: int, name: str) -> npt.NDArray[np.float32]:
     return rows
 
 
-def _check_source(collection: Any) -> TextSource:
-    if not isinstance(collection, TextSource):
-        raise InvalidInputError(
-            "collection must be a bitkin.Collection, a bitkin.Client, the path of a folder, or "
-            f"None for one in memory, got {shown(collection)}."
-        )
-    if inspect.iscoroutinefunction(collection.search):
-        raise InvalidInputError(
-            f"collection must be a bitkin.Client, got a {type(collection).__name__}: the async "
-            "methods of a store let a Client wait in a thread."
-        )
-    return collection
-
-
-def _check_kind(about: Mapping[str, Any], metric: str | None) -> str:
-    """Return the metric of a collection; raise where it cannot be a store of texts, or has another
-    metric than the one asked for.
-    """
-    if about["ids"] != "str":
-        raise InvalidInputError(
-            "collection must have strings as ids, as stores of texts do, got one with "
-            f"ids={about['ids']!r}. Make one with ids='str', or leave that to the store."
-        )
-    if about["stage"] == "codes":
-        raise InvalidInputError(
-            "collection must measure or estimate distances, got one whose searches end with codes. "
-            "Make one that keeps vectors."
-        )
-    if metric not in (None, about["metric"]):
-        raise InvalidInputError(
-            f"metric must be {about['metric']!r}, which the collection has, got {metric!r}. Leave "
-            "it out, or make another collection."
-        )
-    return str(about["metric"])
-
-
-def _check_own_fields(fields: Any) -> dict[str, str]:
-    """Return fields that a caller declares, which are not those of this package."""
-    checked = {} if fields is None else check_fields(fields)
-    for name in RESERVED & checked.keys():
-        raise InvalidInputError(f"fields must not be called {name!r}, which stores use themselves.")
-    return checked
-
-
 def _check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return how to search, beside what a store says itself."""
     for name in options:
@@ -361,22 +229,6 @@ def _check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("stage") is not None:
         one_of(options["stage"], "stage", _STAGES, or_none=True)  # codes tell no similarity
     return dict(options)
-
-
-def _as_path(path: Any) -> Path:
-    return named_path(path, "collection", "folder").absolute()
-
-
-def _is_there(path: Path) -> bool:
-    """Tell whether a folder holds a collection; raise where none could be made either."""
-    if (path / DATABASE).is_file():
-        return True
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise FileAccessError(
-            f"{path} is there already and holds no collection. Give the path of a collection, or "
-            "one where nothing is yet."
-        )
-    return False
 
 
 def _for_known(act: Callable[[list[str]], T], ids: list[str]) -> list[T]:
