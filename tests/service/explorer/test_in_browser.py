@@ -394,7 +394,7 @@ def test_a_token_is_asked_for_kept_for_the_tab_and_sent(browser: Browser, opened
         box = page.get_by_role("textbox", name="Token")
         box.fill("not-the-right-token")
         page.keyboard.press("Enter")
-        page.get_by_role("alert").get_by_text("refused").wait_for()
+        page.get_by_role("alert").get_by_text("was refused").wait_for()
         one.check_accessible()
         one.shoot("token-desk-light")
         box.fill(TOKEN)

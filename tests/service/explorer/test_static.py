@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,13 @@ SCRIPTS = [path for path in FILES if path.suffix == ".js"]
 INLINE = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\sstyle="
 
 
-def names(paths: list[object]) -> list[str]:
-    return [str(path).removeprefix(f"{STATIC}/") for path in paths]
+def names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(STATIC)) for path in paths]
 
 
-@pytest.mark.parametrize("path", FILES, ids=names(list(FILES)))
-def test_files_hold_nothing_from_elsewhere_and_nothing_inline(path: object) -> None:
-    text = (STATIC / str(path)).read_text("utf-8")
+@pytest.mark.parametrize("path", FILES, ids=names(FILES))
+def test_files_hold_nothing_from_elsewhere_and_nothing_inline(path: Path) -> None:
+    text = path.read_text("utf-8")
     addresses = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
     assert {one for one in addresses if re.match(r"https?://\w", one)} == set()
     assert re.findall(INLINE, text) == []
@@ -33,17 +34,16 @@ def test_the_page_has_no_script_or_style_within() -> None:
         assert (STATIC / address).is_file(), address
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=names(list(SCRIPTS)))
-def test_modules_import_what_is_there(path: object) -> None:
-    script = STATIC / str(path)
-    text = script.read_text("utf-8")
+@pytest.mark.parametrize("path", SCRIPTS, ids=names(SCRIPTS))
+def test_modules_import_what_is_there(path: Path) -> None:
+    text = path.read_text("utf-8")
     for wanted, address in re.findall(r"import \{([^}]*)\} from \"([^\"]+)\"", text):
-        other = (script.parent / address).resolve()
-        assert other.is_file(), f"{script.name} imports {address}"
+        other = (path.parent / address).resolve()
+        assert other.is_file(), f"{path.name} imports {address}"
         for name in filter(None, map(str.strip, wanted.split(","))):
             made = rf"export (?:async )?(?:function|const|class) {name}\b"
             assert re.search(made, other.read_text("utf-8")), f"{address} exports no {name}"
-            assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{script.name} does not use {name}"
+            assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{path.name} does not use {name}"
 
 
 def test_colours_are_those_of_reports() -> None:

@@ -42,7 +42,7 @@ export function card(row, { link, onDetails, far = 0, asPicture = false }) {
     "li",
     { class: asPicture ? "card pictured" : "card", "data-id": String(row.id) },
     body,
-    button("⋯", () => onDetails(row.id), { class: "more", "aria-label": `All of ${name}`, title: "All that this row holds", tabindex: "-1" }),
+    button("⋯", () => onDetails(row.id), { class: "more", "aria-label": `Details of ${name}`, title: "All that this row holds (d)", tabindex: "-1" }),
   );
 }
 

@@ -10,6 +10,7 @@ import { describe } from "./describe.js";
 import { picture } from "./picture.js";
 
 const SHORT = 1500; // letters of a value that are shown at once
+const SHORT_DATA = 60; // of a data URI, which nobody reads
 const NUMBERS = 12; // of a vector
 const MOST_BITS = 2048; // that are drawn
 
@@ -23,7 +24,7 @@ export async function openDetails(api, id, stats) {
   refill(
     box,
     el("header", { class: "dialog-head" },
-      el("h2", { class: "id-title" }, shownId(id)),
+      el("h2", {}, el("span", { class: "soft" }, "Row "), el("span", { class: "id-title" }, shownId(id))),
       button("Close", close, { class: "quiet" })),
     content,
   );
@@ -66,8 +67,9 @@ function longValue(value) {
   const isText = typeof value === "string";
   const text = isText ? value : pretty(value);
   const kind = isText ? "" : "code";
-  if (text.length <= SHORT) return el("span", { class: kind, dir: "auto" }, text);
-  const shown = el("span", { class: kind, dir: "auto" }, `${text.slice(0, SHORT)}…`);
+  const most = isText && text.startsWith("data:") ? SHORT_DATA : SHORT;
+  if (text.length <= most) return el("span", { class: kind, dir: "auto" }, text);
+  const shown = el("span", { class: kind, dir: "auto" }, `${text.slice(0, most)}…`);
   const more = button(`Show all ${counted(text.length, "letter")}`, () => {
     shown.textContent = text;
     more.remove();

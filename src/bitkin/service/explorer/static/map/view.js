@@ -116,7 +116,9 @@ export function mapView(section, { api, stats, known, lastIds }) {
   function showPointed(point) {
     now = point;
     if (point === null) {
-      return refill(pointed, el("p", { class: "soft small" }, "Point at a row to see it, and press it to search from there. Keys: arrows, Enter, + and −."));
+      return refill(pointed, el("p", { class: "soft small" }, matchMedia("(pointer: coarse)").matches
+        ? "Tap a row to see it, and once more to search from there."
+        : "Point at a row to see it, and press it to search from there. Keys: arrows, Enter, + and −."));
     }
     if (rows.has(String(point.id))) return drawPointed(rows.get(String(point.id)));
     return fetchPointed(point);

@@ -118,7 +118,7 @@ export function searchView(section, { api, stats, known }) {
     const { items } = await api.post("items/get", { ids: [readId(state.q, stats)] }, signal);
     const [item] = items;
     if (state.show === "stages") {
-      return el("p", { class: "asked-line" }, el("span", { class: "soft" }, "Nearest to"), line(item), button("All of it", () => details(item.id), { class: "quiet small" }));
+      return el("p", { class: "asked-line" }, el("span", { class: "soft" }, "Nearest to"), line(item), button("Details", () => details(item.id), { class: "quiet small" }));
     }
     const asPicture = describe(item.metadata).picture !== null;
     return el("div", { class: "asked" },

@@ -116,7 +116,7 @@ async function problemOf(answer) {
 
 /** Get a token from the person, once for all requests that wait for one. */
 function getToken(problem, wasGiven) {
-  asking ??= askForToken(wasGiven ? problem.message : null)
+  asking ??= askForToken(wasGiven)
     .then((token) => {
       if (token === null) throw problem;
       sessionStorage.setItem(TOKEN, token);

@@ -4,7 +4,7 @@ import { button, el, refill } from "./dom.js";
 
 let box = null;
 
-/** Ask for a token; null where the person has none. `refused` says why the last one was not taken. */
+/** Ask for a token; null where the person has none. `refused` is whether the last one was not taken. */
 export function askToken(refused) {
   return new Promise((resolve) => {
     const input = el("input", {
@@ -22,7 +22,7 @@ export function askToken(refused) {
       } } },
       el("h2", { id: "token-title" }, "A token, please"),
       el("p", { id: "token-why", class: refused ? "bad" : "soft", role: refused ? "alert" : null },
-        refused ? `That one was refused: ${refused}` : "This service answers those who have a token. It was shown, or given a file, when the service was started."),
+        refused ? "That token was refused. Is it whole, and one of this service?" : "This service answers those who have a token. It was shown, or given a file, when the service was started."),
       el("label", { for: "token" }, "Token"),
       input,
       el("p", { class: "soft small" }, "Kept in this tab until it is closed, and sent to this service alone."),
