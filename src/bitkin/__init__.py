@@ -15,6 +15,7 @@ from bitkin.interrupts import sealed as _sealed
 if TYPE_CHECKING:
     from bitkin import (
         dedup,
+        distributed,
         errors,
         evaluate,
         file_search,
@@ -119,6 +120,7 @@ _HOMES = {
     "describe_file": "bitkin.file_info:describe_file",
     "diagnose": "bitkin.evaluate.diagnosis.diagnose:diagnose",
     "distances": "bitkin.codes:distances",
+    "distributed": "bitkin.distributed",
     "errors": "bitkin.errors",
     "evaluate": "bitkin.evaluate",
     "file_search": "bitkin.file_search",
@@ -190,6 +192,7 @@ __all__ = [
     "describe_file",
     "diagnose",
     "distances",
+    "distributed",
     "errors",
     "evaluate",
     "file_search",

@@ -12,6 +12,7 @@ BitkinError
 ├── FileAccessError (OSError)            a path cannot be read or written; nothing is lost
 ├── ServiceError (ConnectionError)       a service cannot be reached, or gives no good answer
 │   └── AccessDeniedError (PermissionError)  its token is missing or wrong, or may only read
+├── ClusterError (RuntimeError)          there is no Dask client, or a worker lacks this bitkin
 ├── TargetNotReachedError (ValueError)   nothing reaches the recall wanted; has the best found
 └── MissingExtraError (ImportError)      an optional dependency is absent; says how to install it
 
@@ -128,6 +129,12 @@ class ServiceError(BitkinError, ConnectionError):
 
 class AccessDeniedError(ServiceError, PermissionError):
     """A service wants a token, refuses the one given, or lets it only read."""
+
+
+class ClusterError(BitkinError, RuntimeError):
+    """A Dask cluster cannot do the work: there is none, it has no workers, or one of them has
+    another bitkin, or none.
+    """
 
 
 class TargetNotReachedError(BitkinError, ValueError):

@@ -1,0 +1,118 @@
+"""The cluster that work runs on: Dask's scheduler and its workers, which need the same bitkin.
+
+What runs on workers are functions of modules, marked `@block`; what they are given and return is
+pickled, and never holds a client.
+"""
+
+from __future__ import annotations
+
+import functools
+import pydoc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from distributed import Client, Future, as_completed, get_client
+
+from bitkin._version import __version__
+from bitkin.errors import ClusterError, InvalidInputError
+from bitkin.threads import alone
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]
+"""Called with how many pieces of work are done, and how many there are."""
+
+
+def block(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let a function of a module run as a task: in its own thread alone, since a worker runs as
+    many tasks at a time as it has threads.
+    """
+
+    @functools.wraps(function)
+    def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        with alone():
+            return function(*arguments, **options)
+
+    return run
+
+
+def current_client(client: Client | None = None) -> Client:
+    """Return `client`, or else the one that Dask knows, once every worker has this bitkin."""
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise ClusterError(
+                "There is no Dask client. Make one first, such as distributed.Client() for the "
+                "cores of this machine or distributed.Client('tcp://scheduler:8786'), or give one "
+                "as client."
+            ) from None
+    if not isinstance(client, Client):
+        raise InvalidInputError(
+            f"client must be a distributed.Client, got a {type(client).__name__}."
+        )
+    if client.status != "running":
+        raise ClusterError(f"client is {client.status}. Make a new distributed.Client.")
+    if client.asynchronous:
+        raise InvalidInputError(
+            "client must not be asynchronous: bitkin waits for its answers. Make it with "
+            "distributed.Client(..., asynchronous=False)."
+        )
+    require_same_bitkin(client)
+    return client
+
+
+def require_same_bitkin(client: Client) -> None:
+    """Raise unless there is a worker, and every worker has the bitkin that runs here."""
+    # a function that workers without bitkin know too: it returns None where there is no module
+    versions = client.run(pydoc.locate, "bitkin._version.__version__", on_error="return")
+    if not versions:
+        raise ClusterError(
+            f"The cluster at {_address(client)} has no workers. Start some, or wait for them with "
+            "client.wait_for_workers(1)."
+        )
+    for worker, version in sorted(versions.items()):
+        if version == __version__:
+            continue
+        if isinstance(version, BaseException):
+            found = f"cannot load bitkin ({type(version).__name__}: {version})"
+        else:
+            found = "has no bitkin" if version is None else f"has bitkin {version}"
+        raise ClusterError(
+            f"Worker {worker} {found}, and this process bitkin {__version__}. Install the same "
+            "version on every worker, and start it again."
+        )
+
+
+def wait_for(client: Client, futures: Sequence[Future], progress: Progress | None = None) -> None:
+    """Wait until all are done; raise the error of one that failed. Whatever ends the waiting early,
+    an interrupt included, takes back what was not begun.
+    """
+    try:
+        for n_done, future in enumerate(as_completed(futures), 1):
+            if future.status == "error":
+                raise_failure(future)
+            if progress is not None:
+                progress(n_done, len(futures))
+    except BaseException:
+        client.cancel(list(futures))
+        raise
+
+
+def gather(
+    client: Client, futures: Iterable[Future], progress: Progress | None = None
+) -> list[Any]:
+    """Return the results, in order, once all are done."""
+    every = list(futures)
+    wait_for(client, every, progress)
+    results: list[Any] = client.gather(every)
+    return results
+
+
+def raise_failure(future: Future) -> None:
+    """Raise what a task failed with, as it was raised there."""
+    future.result()
+
+
+def _address(client: Client) -> str:
+    return str(client.scheduler.address) if client.scheduler is not None else "?"
