@@ -7,15 +7,20 @@ export function emptyState(title, ...advice) {
   return el("div", { class: "empty" }, el("h3", {}, title), advice.map((one) => (typeof one === "string" ? el("p", {}, one) : one)));
 }
 
-/** Say what went wrong, in the words of the service, with a way to try again. */
+/** Say what went wrong, in the words of the service, with a way to try again where that may help. */
 export function failure(problem, retry = null) {
   const wait = problem.retryAfter ? ` Wait ${problem.retryAfter} s.` : "";
   return el(
     "div",
     { class: "notice bad", role: "alert" },
     el("p", {}, `${problem.message}${wait}`),
-    retry && button("Try again", retry, { class: "quiet" }),
+    retry && mayPass(problem) && button("Try again", retry, { class: "quiet" }),
   );
+}
+
+/** Return whether the same may succeed later: not what was written wrongly, which is no answer or a 422. */
+function mayPass(problem) {
+  return problem.status !== undefined && problem.status !== 422;
 }
 
 /** Boxes where rows will be. */
