@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,12 +13,13 @@ import numpy as np
 import pytest
 
 from bitkin import Collection
+from bitkin.evaluate.reporting.pictures import encode_png
 from bitkin.service import Tokens, create_app, running
 from tests.service.explorer import pages
 from tests.service.explorer.pages import CHROMIUM, DESK, PHONE, Explorer, needs_chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = needs_chromium
 TOKEN = "a-token-of-this-test-alone"
@@ -41,6 +44,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Collection]:
         "diagnoses": pages.diagnoses(tmp_path_factory.mktemp("served") / "diagnoses"),
         "odd": pages.odd(),
         "large ids": pages.large_ids(),
+        "hostile": pages.hostile(),
+        "bags": pages.bags(),
         "sets": pages.sets(),
         "stream": pages.stream(),
         "empty": pages.empty(),
@@ -86,7 +91,15 @@ def test_every_view_is_seen_fits_and_is_accessible(
         "inside-fashion": {"c": "fashion", "v": "inside"},
         "map": {"c": "fashion", "v": "map", "n": "300"},
         "map-by-number": {"c": "fashion", "v": "map", "n": "300", "field": "brightness"},
+        "browse-filtered": {"c": "fashion", "by": "browse", "where": '{"label":"Bag"}', "at": "80"},
+        "nothing": {"c": "fashion", "where": '{"label":"Hat"}'},
+        "refused": {"c": "fashion", "by": "vector", "q": "1, 2, 3"},
         "odd": {"c": "odd"},
+        "hostile": {"c": "hostile"},
+        "hostile-found": {"c": "hostile", "by": "id", "q": "5"},
+        "sparse": {"c": "bags", "by": "id", "q": "5"},
+        "codes-alone": {"c": "sets", "by": "id", "q": "4", "show": "stages"},
+        "map-of-codes": {"c": "diagnoses", "v": "map", "map": "codes", "field": "chapter"},
         "empty": {"c": "empty"},
     }
     for name, state in views.items():
@@ -99,16 +112,27 @@ def test_every_view_is_seen_fits_and_is_accessible(
             page.keyboard.press("ArrowRight")
             one.settle()
             page.locator(".pointed .card").wait_for()
+        if name == "stages":
+            page.locator(".pipeline summary").nth(1).click()
         one.check_fits()
+        if size == PHONE:
+            one.check_touchable()
         if size == DESK or (theme == "light" and name in ("rows", "pictures", "stages", "map")):
             one.check_accessible(colors_alone=theme == "dark")
         one.shoot(f"{name}-{device}-{theme}", full=name.startswith(("inside", "stages")))
-    page = one.open(c="fashion")
-    page.locator(".more").first.click()
-    page.locator("dialog .bits").wait_for()
+    for name, collection, row in (("details", "fashion", 0), ("details-hostile", "hostile", 8)):
+        page = one.open(c=collection)
+        page.locator(".more").nth(row).click()
+        page.locator("dialog .bits").wait_for()
+        one.check_accessible(colors_alone=theme == "dark")
+        one.check_fits()
+        one.shoot(f"{name}-{device}-{theme}")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
     one.check_accessible(colors_alone=theme == "dark")
-    one.shoot(f"details-{device}-{theme}")
-    one.check_quiet(refused=2)  # drift, of two views of a hasher that follows no stream
+    one.shoot(f"help-{device}-{theme}")
+    # drift, of a hasher that follows no stream, and the estimate of codes alone
+    one.check_quiet(refused=2)
 
 
 def test_rows_are_browsed_page_by_page(opened: Opener) -> None:
@@ -402,12 +426,32 @@ def test_a_token_is_asked_for_kept_for_the_tab_and_sent(browser: Browser, opened
         page.locator(".results .card").first.wait_for()
         page.reload()
         page.locator(".results .card").first.wait_for()
+        page.set_viewport_size(PHONE)
+        one.check_fits()
+        one.shoot("token-given-phone-light")
+        page.set_viewport_size(DESK)
         assert page.evaluate("() => [localStorage.length, sessionStorage.length]") == [0, 1]
         assert TOKEN not in page.content() + page.url + "".join(one.requests)
         page.get_by_role("button", name="Forget token").click()
         page.get_by_role("textbox", name="Token").wait_for()
         page.get_by_role("button", name="Not now").click()
         page.get_by_role("button", name="Try again").wait_for()
+        one.check_quiet(refused=9)
+
+
+def test_a_token_is_asked_for_once_where_the_browser_keeps_nothing(opened: Opener) -> None:
+    refuse = "Object.defineProperty(window, '{}', {{ get() {{ throw new Error('no'); }} }});"
+    with running(create_app(pages.bags(), tokens=Tokens.from_words(read=[TOKEN]))) as address:
+        one = opened(address)
+        one.page.add_init_script("".join(map(refuse.format, ("sessionStorage", "localStorage"))))
+        one.page.goto(address)
+        one.page.get_by_role("textbox", name="Token").fill(TOKEN)
+        one.page.keyboard.press("Enter")
+        one.page.locator(".results .card").first.wait_for()
+        one.page.get_by_role("link", name="Inside").click()
+        one.page.get_by_role("img", name="Correlation of every two").wait_for()
+        one.page.get_by_role("button", name="Colours: as the system").click()
+        assert one.page.locator("dialog[open]").count() == 0
         one.check_quiet(refused=9)
 
 
@@ -425,6 +469,134 @@ def test_the_theme_is_chosen_and_remembered(opened: Opener) -> None:
     assert page.evaluate(shade) == dark
     page.emulate_media(media="print")
     assert page.evaluate(shade) == light
+    one.check_quiet()
+
+
+def test_metadata_that_means_harm_is_shown_as_text(
+    opened: Opener, served: dict[str, Collection]
+) -> None:
+    one = opened()
+    page = one.open(c="hostile")
+    assert len(one.ids()) == len(served["hostile"])
+    for i in range(len(served["hostile"])):
+        page.locator(".results .more").nth(i).click()
+        page.locator("dialog .bits").wait_for()
+        page.keyboard.press("Escape")
+    for field in ("constructor", "__proto__", "toString"):
+        one.open(c="hostile", v="map", field=field)
+        one.open(c="hostile", where=json.dumps({field: {"exists": True}}))
+        assert one.ids() == ["6"], field
+    page = one.open(c="hostile", by="id", q="6", show="stages", truth="all")
+    assert page.locator(".stage").count() == 4
+    assert page.evaluate("() => window.broken ?? ({}).polluted") is None
+    assert page.locator("a:not([href^='#']), img[src=x], iframe, object, embed").count() == 0
+    one.check_quiet()
+
+
+def test_filters_and_addresses_take_names_that_objects_have(opened: Opener) -> None:
+    one = opened()
+    page = one.open(c="hostile", v="constructor", by="toString", show="valueOf")
+    assert page.locator("#to-search").get_attribute("aria-current") == "page"
+    page.get_by_role("button", name="Filter").click()
+    page.get_by_text("As JSON", exact=True).click()
+    box = page.get_by_label("Filter as JSON")
+    box.fill('{"toString": {"constructor": 1}}')
+    page.get_by_text('"constructor" is no operator').wait_for()
+    box.fill('{"__proto__": "polluted", "hasOwnProperty": {"lt": 1}}')
+    page.wait_for_function("() => location.hash.includes('proto')")
+    one.settle()
+    assert one.ids() == ["6"]
+    # and what is built of conditions is the same
+    page.get_by_label("Value of hasOwnProperty").fill("2")
+    page.wait_for_function("() => decodeURIComponent(location.hash).includes('lt\":2')")
+    one.settle()
+    where = {"__proto__": "polluted", "hasOwnProperty": {"lt": 2}}
+    assert json.loads(state_of(page)["where"]) == where
+    assert one.ids() == ["6"]
+    one.check_quiet()
+
+
+def test_pictures_at_other_addresses_are_not_told_where_they_are_shown(opened: Opener) -> None:
+    asked: list[dict[str, str]] = []
+    picture = encode_png(np.zeros((9, 9), dtype=np.uint8))
+
+    class Gallery(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(dict(self.headers))
+            self.send_response(200)
+            self.send_header("Content-Type", "image/png")
+            self.end_headers()
+            self.wfile.write(picture)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    gallery = ThreadingHTTPServer(("127.0.0.1", 0), Gallery)
+    Thread(target=gallery.serve_forever, daemon=True).start()
+    collection = pages.empty()
+    shown = f"http://127.0.0.1:{gallery.server_port}/9.png?secret=1"
+    collection.add(np.eye(16)[:3], metadata=[{"photo": shown}, {"seen": shown}, {"url": "http://"}])
+    with running(create_app(collection)) as address:
+        one = opened(address)
+        page = one.open()
+        page.wait_for_function("() => document.querySelector('.results img')?.naturalWidth === 9")
+        assert page.locator(".results img").count() == 2
+    gallery.shutdown()
+    gallery.server_close()
+    assert asked
+    for headers in asked:
+        assert not {"Referer", "Origin", "Authorization", "Cookie"} & set(headers)
+
+
+def hold_back(page: Page, route: Route) -> None:
+    page.wait_for_timeout(400)
+    route.continue_()
+
+
+def test_the_collection_asked_for_last_is_shown(opened: Opener) -> None:
+    one = opened()
+    page = one.open(c="empty")
+    page.route(
+        "**/collections/fashion/stats",
+        lambda route: hold_back(page, route),
+    )
+    page.evaluate("() => { location.hash = '#c=fashion'; }")
+    page.evaluate("() => { location.hash = '#c=sets'; }")
+    page.locator(".results .card").first.wait_for()
+    page.wait_for_timeout(700)
+    one.settle()
+    assert len(one.ids()) == 30
+    assert page.get_by_label("Collection", exact=True).input_value() == "sets"
+    one.check_quiet()
+
+
+def test_the_wheel_scrolls_the_page_unless_the_map_is_meant(opened: Opener) -> None:
+    one = opened()
+    page = one.open(c="fashion", v="map", n="300")
+    first = page.locator("[role=option]").first
+
+    def place() -> str | None:
+        return first.get_attribute("transform")
+
+    before = place()
+    box = page.locator(".map-drawing").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.wheel(0, -300)
+    one.settle()
+    assert place() == before
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        "was => document.querySelector('[role=option]').getAttribute('transform') !== was",
+        arg=before,
+    )
+    drawing = page.locator(".map-drawing")
+    assert drawing.evaluate("e => e.style.touchAction") == "none"
+    page.get_by_role("button", name="All of it").click()
+    assert place() == before
+    assert drawing.evaluate("e => e.style.touchAction") == "pan-y pinch-zoom"
     one.check_quiet()
 
 
@@ -500,12 +672,44 @@ def test_another_collection_is_picked(opened: Opener) -> None:
     one.check_quiet()
 
 
-def test_a_service_that_ends_is_told(opened: Opener) -> None:
-    with running(create_app(pages.large_ids())) as address:
+def test_a_service_that_ends_is_told_in_every_view(opened: Opener) -> None:
+    gone = "The service does not answer"
+    with running(create_app(pages.bags())) as address:
         one = opened(address)
         page = one.open()
     page.get_by_text("Browse", exact=True).click()
     page.get_by_label("Rows per page").fill("3")
     page.keyboard.press("Tab")
     page.get_by_role("alert").wait_for()
-    assert "The service does not answer" in page.get_by_role("alert").inner_text()
+    assert gone in page.get_by_role("alert").inner_text()
+    one.check_accessible()
+    for size, device in ((DESK, "desk"), (PHONE, "phone")):
+        page.set_viewport_size(size)
+        for name in ("Map", "Inside", "Search"):
+            page.get_by_role("link", name=name, exact=True).click()
+            page.locator(".notice:visible").get_by_text(gone).first.wait_for()
+            one.settle()
+            one.check_fits()
+            one.shoot(f"gone-{name.lower()}-{device}-light")
+    # once it is there again, so is what was asked for
+    with running(create_app(pages.bags()), port=int(address.rpartition(":")[2])):
+        page.get_by_role("button", name="Try again").first.click()
+        page.locator(".results .card").first.wait_for()
+        one.settle()
+        assert len(one.ids()) == 3
+
+
+def test_what_is_on_its_way_is_shown_as_such(opened: Opener) -> None:
+    for theme in ("light", "dark"):
+        one = opened(theme=theme)
+        page = one.open(c="fashion")
+        page.route("**/search", lambda route: None)
+        page.route("**/map?*", lambda route: None)
+        page.goto(f"{one.url}/#c=fashion&by=id&q=18")
+        page.locator("#view-search .ghosts").wait_for()
+        assert page.locator("main").get_attribute("aria-busy") == "true"
+        one.shoot(f"on-its-way-desk-{theme}")
+        page.get_by_role("link", name="Map").click()
+        page.locator("#view-map .ghosts").wait_for()
+        one.shoot(f"map-on-its-way-desk-{theme}")
+        one.check_quiet()
