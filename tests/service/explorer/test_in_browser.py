@@ -708,6 +708,7 @@ def test_what_is_on_its_way_is_shown_as_such(opened: Opener) -> None:
         page.goto(f"{one.url}/#c=fashion&by=id&q=18")
         page.locator("#view-search .ghosts").wait_for()
         assert page.locator("main").get_attribute("aria-busy") == "true"
+        page.locator(".patience:visible").wait_for()
         one.shoot(f"on-its-way-desk-{theme}")
         page.get_by_role("link", name="Map").click()
         page.locator("#view-map .ghosts").wait_for()

@@ -2,7 +2,7 @@
 
 import { isGivenUp } from "../shared/api.js";
 import { button, el, refill } from "../shared/dom.js";
-import { emptyState, failure, tell, waiting } from "../shared/messages.js";
+import { emptyState, failure, patience, tell, waiting } from "../shared/messages.js";
 import { current, go, linkTo } from "../shared/state.js";
 import { count, counted, cut, duration } from "../shared/words.js";
 import { card, line } from "../items/card.js";
@@ -37,7 +37,7 @@ export function searchView(section, { api, stats, known }) {
     asking = new AbortController();
     const { signal } = asking;
     found.setAttribute("aria-busy", "true");
-    const slow = setTimeout(() => refill(found, waiting(12, state.show === "stages" ? "columns" : "cards")), 250);
+    const slow = setTimeout(() => refill(found, patience(), waiting(12, state.show === "stages" ? "columns" : "cards")), 250);
     try {
       const shown = await answerTo(state, signal);
       signal.throwIfAborted();

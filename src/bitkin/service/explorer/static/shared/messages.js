@@ -2,6 +2,8 @@
 
 import { button, el } from "./dom.js";
 
+const PATIENCE = 3000; // milliseconds
+
 /** Say that there is nothing to show, and what to do. */
 export function emptyState(title, ...advice) {
   return el("div", { class: "empty" }, el("h3", {}, title), advice.map((one) => (typeof one === "string" ? el("p", {}, one) : one)));
@@ -27,6 +29,16 @@ function mayPass(problem) {
 export function waiting(n, kind = "cards") {
   const boxes = Array.from({ length: n }, () => el("div", { class: "ghost" }));
   return el("div", { class: `ghosts ${kind}`, "aria-hidden": "true" }, boxes);
+}
+
+/** Words for those who wait longer than searches take. */
+export function patience() {
+  const words = el("p", { class: "soft small patience", hidden: true }, "Still on its way. The first search after an installation compiles what it needs, which takes up to a minute.");
+  setTimeout(() => {
+    words.hidden = false;
+    if (words.isConnected) tell(words.textContent);
+  }, PATIENCE);
+  return words;
 }
 
 /** Say something to those who hear the page. */
