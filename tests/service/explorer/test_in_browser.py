@@ -120,6 +120,11 @@ def test_every_view_is_seen_fits_and_is_accessible(
         if size == DESK or (theme == "light" and name in ("rows", "pictures", "stages", "map")):
             one.check_accessible(colors_alone=theme == "dark")
         one.shoot(f"{name}-{device}-{theme}", full=name.startswith(("inside", "stages")))
+        if name == "pictures" and size == PHONE:
+            page.get_by_role("button", name="More options").click()
+            one.check_fits()
+            one.check_touchable()
+            one.shoot(f"options-{device}-{theme}")
     for name, collection, row in (("details", "fashion", 0), ("details-hostile", "hostile", 8)):
         page = one.open(c=collection)
         page.locator(".more").nth(row).click()

@@ -32,6 +32,7 @@ export function searchForm(stats, known, onRandom) {
   const moreButton = button("More options", () => {
     const open = element.classList.toggle("all-options");
     moreButton.setAttribute("aria-expanded", String(open));
+    moreButton.textContent = open ? "Fewer options" : "More options";
   }, { class: "quiet more-options", "aria-expanded": "false" });
   const element = el(
     "form",
