@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.resources
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import numpy as np
 import pytest
@@ -274,3 +275,11 @@ class Explorer:
     def close(self) -> None:
         """Close the page."""
         self.context.close()
+
+
+Opener = Callable[..., Explorer]
+
+
+def state_of(page: Page) -> dict[str, str]:
+    """Return what the address of a page says."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 
 from bitkin import Collection
-from bitkin.evaluate.reporting.pictures import encode_png
-from bitkin.service import Tokens, create_app, running
 from tests.service.explorer import pages
-from tests.service.explorer.pages import CHROMIUM, DESK, PHONE, Explorer, needs_chromium
+from tests.service.explorer.pages import DESK, PHONE, Opener, needs_chromium, state_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Page, Route
 
 pytestmark = needs_chromium
-TOKEN = "a-token-of-this-test-alone"
-Opener = Callable[..., Explorer]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,36 +24,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Collection]:
         "fashion": pages.fashion(),
         "diagnoses": pages.diagnoses(tmp_path_factory.mktemp("served") / "diagnoses"),
         "odd": pages.odd(),
-        "large ids": pages.large_ids(),
         "hostile": pages.hostile(),
         "bags": pages.bags(),
         "sets": pages.sets(),
         "stream": pages.stream(),
         "empty": pages.empty(),
     }
-
-
-@pytest.fixture(scope="module")
-def url(served: dict[str, Collection]) -> Iterator[str]:
-    with running(create_app(served)) as address:
-        yield address
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Opener]:
-    pages_open: list[Explorer] = []
-
-    def begin(address: str = url, **settings: Any) -> Explorer:
-        pages_open.append(Explorer(browser, address, **settings))
-        return pages_open[-1]
-
-    yield begin
-    for one in pages_open:
-        one.close()
-
-
-def state_of(page: Page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -414,52 +371,6 @@ def test_keys_go_from_row_to_row(opened: Opener) -> None:
     one.check_quiet()
 
 
-def test_a_token_is_asked_for_kept_for_the_tab_and_sent(browser: Browser, opened: Opener) -> None:
-    collection = pages.large_ids()
-    with running(create_app(collection, tokens=Tokens.from_words(read=[TOKEN]))) as address:
-        one = opened(address)
-        page = one.page
-        page.goto(address)
-        box = page.get_by_role("textbox", name="Token")
-        box.fill("not-the-right-token")
-        page.keyboard.press("Enter")
-        page.get_by_role("alert").get_by_text("was refused").wait_for()
-        one.check_accessible()
-        one.shoot("token-desk-light")
-        box.fill(TOKEN)
-        page.keyboard.press("Enter")
-        page.locator(".results .card").first.wait_for()
-        page.reload()
-        page.locator(".results .card").first.wait_for()
-        page.set_viewport_size(PHONE)
-        one.check_fits()
-        one.shoot("token-given-phone-light")
-        page.set_viewport_size(DESK)
-        assert page.evaluate("() => [localStorage.length, sessionStorage.length]") == [0, 1]
-        assert TOKEN not in page.content() + page.url + "".join(one.requests)
-        page.get_by_role("button", name="Forget token").click()
-        page.get_by_role("textbox", name="Token").wait_for()
-        page.get_by_role("button", name="Not now").click()
-        page.get_by_role("button", name="Try again").wait_for()
-        one.check_quiet(refused=9)
-
-
-def test_a_token_is_asked_for_once_where_the_browser_keeps_nothing(opened: Opener) -> None:
-    refuse = "Object.defineProperty(window, '{}', {{ get() {{ throw new Error('no'); }} }});"
-    with running(create_app(pages.bags(), tokens=Tokens.from_words(read=[TOKEN]))) as address:
-        one = opened(address)
-        one.page.add_init_script("".join(map(refuse.format, ("sessionStorage", "localStorage"))))
-        one.page.goto(address)
-        one.page.get_by_role("textbox", name="Token").fill(TOKEN)
-        one.page.keyboard.press("Enter")
-        one.page.locator(".results .card").first.wait_for()
-        one.page.get_by_role("link", name="Inside").click()
-        one.page.get_by_role("img", name="Correlation of every two").wait_for()
-        one.page.get_by_role("button", name="Colours: as the system").click()
-        assert one.page.locator("dialog[open]").count() == 0
-        one.check_quiet(refused=9)
-
-
 def test_the_theme_is_chosen_and_remembered(opened: Opener) -> None:
     one = opened(theme="dark")
     page = one.open(c="fashion")
@@ -475,82 +386,6 @@ def test_the_theme_is_chosen_and_remembered(opened: Opener) -> None:
     page.emulate_media(media="print")
     assert page.evaluate(shade) == light
     one.check_quiet()
-
-
-def test_metadata_that_means_harm_is_shown_as_text(
-    opened: Opener, served: dict[str, Collection]
-) -> None:
-    one = opened()
-    page = one.open(c="hostile")
-    assert len(one.ids()) == len(served["hostile"])
-    for i in range(len(served["hostile"])):
-        page.locator(".results .more").nth(i).click()
-        page.locator("dialog .bits").wait_for()
-        page.keyboard.press("Escape")
-    for field in ("constructor", "__proto__", "toString"):
-        one.open(c="hostile", v="map", field=field)
-        one.open(c="hostile", where=json.dumps({field: {"exists": True}}))
-        assert one.ids() == ["6"], field
-    page = one.open(c="hostile", by="id", q="6", show="stages", truth="all")
-    assert page.locator(".stage").count() == 4
-    assert page.evaluate("() => window.broken ?? ({}).polluted") is None
-    assert page.locator("a:not([href^='#']), img[src=x], iframe, object, embed").count() == 0
-    one.check_quiet()
-
-
-def test_filters_and_addresses_take_names_that_objects_have(opened: Opener) -> None:
-    one = opened()
-    page = one.open(c="hostile", v="constructor", by="toString", show="valueOf")
-    assert page.locator("#to-search").get_attribute("aria-current") == "page"
-    page.get_by_role("button", name="Filter").click()
-    page.get_by_text("As JSON", exact=True).click()
-    box = page.get_by_label("Filter as JSON")
-    box.fill('{"toString": {"constructor": 1}}')
-    page.get_by_text('"constructor" is no operator').wait_for()
-    box.fill('{"__proto__": "polluted", "hasOwnProperty": {"lt": 1}}')
-    page.wait_for_function("() => location.hash.includes('proto')")
-    one.settle()
-    assert one.ids() == ["6"]
-    # and what is built of conditions is the same
-    page.get_by_label("Value of hasOwnProperty").fill("2")
-    page.wait_for_function("() => decodeURIComponent(location.hash).includes('lt\":2')")
-    one.settle()
-    where = {"__proto__": "polluted", "hasOwnProperty": {"lt": 2}}
-    assert json.loads(state_of(page)["where"]) == where
-    assert one.ids() == ["6"]
-    one.check_quiet()
-
-
-def test_pictures_at_other_addresses_are_not_told_where_they_are_shown(opened: Opener) -> None:
-    asked: list[dict[str, str]] = []
-    picture = encode_png(np.zeros((9, 9), dtype=np.uint8))
-
-    class Gallery(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(dict(self.headers))
-            self.send_response(200)
-            self.send_header("Content-Type", "image/png")
-            self.end_headers()
-            self.wfile.write(picture)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    gallery = ThreadingHTTPServer(("127.0.0.1", 0), Gallery)
-    Thread(target=gallery.serve_forever, daemon=True).start()
-    collection = pages.empty()
-    shown = f"http://127.0.0.1:{gallery.server_port}/9.png?secret=1"
-    collection.add(np.eye(16)[:3], metadata=[{"photo": shown}, {"seen": shown}, {"url": "http://"}])
-    with running(create_app(collection)) as address:
-        one = opened(address)
-        page = one.open()
-        page.wait_for_function("() => document.querySelector('.results img')?.naturalWidth === 9")
-        assert page.locator(".results img").count() == 2
-    gallery.shutdown()
-    gallery.server_close()
-    assert asked
-    for headers in asked:
-        assert not {"Referer", "Origin", "Authorization", "Cookie"} & set(headers)
 
 
 def hold_back(page: Page, route: Route) -> None:
@@ -605,35 +440,6 @@ def test_the_wheel_scrolls_the_page_unless_the_map_is_meant(opened: Opener) -> N
     one.check_quiet()
 
 
-@pytest.mark.parametrize("id", pages.ODD_IDS)
-def test_ids_of_all_kinds_are_text_and_searched_from(opened: Opener, id: str) -> None:
-    one = opened()
-    page = one.open(c="odd")
-    assert one.ids() == pages.ODD_IDS
-    page.locator(".results .card-link").nth(pages.ODD_IDS.index(id)).click()
-    page.locator(".results .distance").first.wait_for()
-    one.settle()
-    assert sorted([*one.ids(), id]) == sorted(pages.ODD_IDS)
-    page.locator(".asked .more").click()
-    page.locator("dialog .bits").wait_for()
-    assert page.evaluate("() => window.broken") is None
-    assert page.locator("img[src=x], script:not([src^=static])").count() == 0
-    one.check_fits()
-    one.check_quiet()
-
-
-def test_whole_numbers_beyond_those_of_javascript_stay_exact(opened: Opener) -> None:
-    one = opened()
-    page = one.open(c="large ids")
-    assert one.ids() == [str(pages.LARGE_ID + i) for i in range(9)]
-    page.locator(".results .card-link").nth(3).click()
-    page.locator(".results .distance").first.wait_for()
-    one.settle()
-    assert state_of(page)["q"] == str(pages.LARGE_ID + 3)
-    assert str(pages.LARGE_ID + 3) not in one.ids()
-    one.check_quiet()
-
-
 def test_mistakes_are_told_in_words(opened: Opener) -> None:
     one = opened()
     page = one.open(c="fashion", by="id", q="99999")
@@ -675,33 +481,6 @@ def test_another_collection_is_picked(opened: Opener) -> None:
     page.go_back()
     page.locator(".results img").first.wait_for()
     one.check_quiet()
-
-
-def test_a_service_that_ends_is_told_in_every_view(opened: Opener) -> None:
-    gone = "The service does not answer"
-    with running(create_app(pages.bags())) as address:
-        one = opened(address)
-        page = one.open()
-    page.get_by_text("Browse", exact=True).click()
-    page.get_by_label("Rows per page").fill("3")
-    page.keyboard.press("Tab")
-    page.get_by_role("alert").wait_for()
-    assert gone in page.get_by_role("alert").inner_text()
-    one.check_accessible()
-    for size, device in ((DESK, "desk"), (PHONE, "phone")):
-        page.set_viewport_size(size)
-        for name in ("Map", "Inside", "Search"):
-            page.get_by_role("link", name=name, exact=True).click()
-            page.locator(".notice:visible").get_by_text(gone).first.wait_for()
-            one.settle()
-            one.check_fits()
-            one.shoot(f"gone-{name.lower()}-{device}-light")
-    # once it is there again, so is what was asked for
-    with running(create_app(pages.bags()), port=int(address.rpartition(":")[2])):
-        page.get_by_role("button", name="Try again").first.click()
-        page.locator(".results .card").first.wait_for()
-        one.settle()
-        assert len(one.ids()) == 3
 
 
 def test_what_is_on_its_way_is_shown_as_such(opened: Opener) -> None:
