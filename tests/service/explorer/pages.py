@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.resources
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from bitkin import Collection, MinHash, ProjectionHash
 from bitkin.data.icd10cm import load_icd10cm
@@ -19,7 +21,7 @@ from bitkin.evaluate.reporting.pictures import data_uri, encode_png
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
 
-DESK: ViewportSize = {"width": 1280, "height": 900}
+DESK: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 CHROMIUM = shutil.which("chromium")
 needs_chromium = pytest.mark.skipif(
@@ -32,9 +34,20 @@ LABELS = (
     "Ankle boot",
 )  # fmt: skip
 HTML = "<img src=x onerror=window.broken=1>"
+WRECK = "window.broken=1"
+ELSEWHERE = "http://elsewhere.invalid"
 NEXT_FRAME = "() => new Promise(run => setTimeout(() => requestAnimationFrame(run), 20))"
 TELL_VIOLATIONS = """
 addEventListener("securitypolicyviolation", e => console.error("CSP: " + e.blockedURI));
+"""
+# controls that are seen and lower than a finger needs; those beside a row may be smaller
+FIND_SMALL = """
+() => [...document.querySelectorAll("button, a[href], select, input, textarea, summary, label")]
+  .filter(e => e.checkVisibility() && !e.closest(".hidden, .skip"))
+  .filter(e => !e.matches(".segments input, .option label:first-child, dialog label"))
+  .map(e => [e, e.getBoundingClientRect().height])
+  .filter(([e, h]) => h < (e.matches(".more, .link, input[type=checkbox], p a") ? 24 : 40))
+  .map(([e, h]) => [e.outerHTML.slice(0, 120), h])
 """
 ODD_IDS = [
     "a/b/../c", "?q=1&k=2#x%20y", "\"quoted\" 'single' `back`", HTML, "x" * 500, " spaces ", "\t",
@@ -102,6 +115,52 @@ def odd() -> Collection:
     return collection
 
 
+def hostile() -> Collection:
+    """Metadata of people who mean harm, or do not care."""
+    huge = np.zeros((3000, 5000), dtype=np.uint8)
+    huge[::50, ::50] = 255
+    drawn = (
+        f"<svg xmlns='http://www.w3.org/2000/svg'><script>{WRECK}</script>"
+        f"<image href='{ELSEWHERE}/b.png'/></svg>"
+    )
+    metadata: list[dict[str, Any]] = [
+        {"title": "a script as a picture", "image": f"data:text/html,<script>{WRECK}</script>"},
+        {"title": "a script in a drawing", "image": f"data:image/svg+xml,{quote(drawn)}"},
+        {
+            "title": "an address that runs",
+            "url": f"javascript:{WRECK}",
+            "image": f"JavaScript:{WRECK}",
+        },
+        {"title": "a huge picture", "image": data_uri(encode_png(huge))},
+        {"title": "a broken picture", "image": "data:image/png;base64,AAAA"},
+        {"title": "thousands of keys", **{f"key {i} {HTML}": i for i in range(4000)}},
+        {"__proto__": "polluted", "constructor": "polluted", "toString": 1, "hasOwnProperty": 0},
+        {
+            "title": "\u202egnirts a esrever\u202c",
+            "text": "مرحبا بالعالم، هذا نص طويل من اليمين إلى اليسار " * 20,
+        },
+        {"name": HTML, "text": f"</p></script>{HTML}&lt;b&gt; " + "w" * 20_000},
+        {"list": list(range(5000)), "small": 1e-300, "large": 1.7e308, "none": None, "empty": ""},
+        {"style": 'x"onmouseover="window.broken=1', "title": "\u0007 signs without shape"},
+    ]
+    vectors = np.random.default_rng(4).standard_normal((len(metadata), 16)).astype(np.float32)
+    hasher = ProjectionHash(16, projection="random").fit(vectors)
+    collection = Collection.create(None, hasher, fields={"constructor": str})
+    for vector, one in zip(vectors, metadata, strict=True):
+        collection.add(vector[None], metadata=[one])
+    return collection
+
+
+def bags() -> Collection:
+    """Sparse rows."""
+    rng = np.random.default_rng(5)
+    rows = csr_array(rng.random((60, 40)) * (rng.random((60, 40)) < 0.2), dtype=np.float32)
+    hasher = ProjectionHash(16, projection="random", normalize=True).fit(rows)
+    collection = Collection.create(None, hasher, vectors="csr", metric="cosine")
+    collection.add(rows, metadata=[{"words": int(n)} for n in np.diff(rows.indptr)])
+    return collection
+
+
 def large_ids() -> Collection:
     """Whole numbers beyond those that JavaScript's can hold, and no metadata."""
     vectors = np.random.default_rng(1).standard_normal((9, 16)).astype(np.float32)
@@ -165,6 +224,7 @@ class Explorer:
         """Wait until all that was asked for is there."""
         self.page.evaluate(NEXT_FRAME)
         self.page.locator("main[aria-busy=false]").wait_for()
+        self.page.evaluate(NEXT_FRAME)  # plots are drawn once they have room
 
     def ids(self) -> list[str]:
         """Return the ids of the rows that are shown, in order."""
@@ -202,6 +262,11 @@ class Explorer:
         assert size is not None
         assert self.page.evaluate("() => document.documentElement.scrollWidth") <= size["width"]
 
+    def check_touchable(self) -> None:
+        """What is to be pressed is as large as a finger needs: rows and buttons more than links."""
+        small = self.page.evaluate(FIND_SMALL)
+        assert small == [], small
+
     def shoot(self, name: str, *, full: bool = False) -> None:
         """Keep what is seen, for people to look at."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -210,3 +275,11 @@ class Explorer:
     def close(self) -> None:
         """Close the page."""
         self.context.close()
+
+
+Opener = Callable[..., Explorer]
+
+
+def state_of(page: Page) -> dict[str, str]:
+    """Return what the address of a page says."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 
 from bitkin import Collection
-from bitkin.service import Tokens, create_app, running
 from tests.service.explorer import pages
-from tests.service.explorer.pages import CHROMIUM, DESK, PHONE, Explorer, needs_chromium
+from tests.service.explorer.pages import DESK, PHONE, Opener, needs_chromium, state_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = needs_chromium
-TOKEN = "a-token-of-this-test-alone"
-Opener = Callable[..., Explorer]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -40,34 +24,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Collection]:
         "fashion": pages.fashion(),
         "diagnoses": pages.diagnoses(tmp_path_factory.mktemp("served") / "diagnoses"),
         "odd": pages.odd(),
-        "large ids": pages.large_ids(),
+        "hostile": pages.hostile(),
+        "bags": pages.bags(),
         "sets": pages.sets(),
         "stream": pages.stream(),
         "empty": pages.empty(),
     }
-
-
-@pytest.fixture(scope="module")
-def url(served: dict[str, Collection]) -> Iterator[str]:
-    with running(create_app(served)) as address:
-        yield address
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Opener]:
-    pages_open: list[Explorer] = []
-
-    def begin(address: str = url, **settings: Any) -> Explorer:
-        pages_open.append(Explorer(browser, address, **settings))
-        return pages_open[-1]
-
-    yield begin
-    for one in pages_open:
-        one.close()
-
-
-def state_of(page: Page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -86,7 +48,15 @@ def test_every_view_is_seen_fits_and_is_accessible(
         "inside-fashion": {"c": "fashion", "v": "inside"},
         "map": {"c": "fashion", "v": "map", "n": "300"},
         "map-by-number": {"c": "fashion", "v": "map", "n": "300", "field": "brightness"},
+        "browse-filtered": {"c": "fashion", "by": "browse", "where": '{"label":"Bag"}', "at": "80"},
+        "nothing": {"c": "fashion", "where": '{"label":"Hat"}'},
+        "refused": {"c": "fashion", "by": "vector", "q": "1, 2, 3"},
         "odd": {"c": "odd"},
+        "hostile": {"c": "hostile"},
+        "hostile-found": {"c": "hostile", "by": "id", "q": "5"},
+        "sparse": {"c": "bags", "by": "id", "q": "5"},
+        "codes-alone": {"c": "sets", "by": "id", "q": "4", "show": "stages"},
+        "map-of-codes": {"c": "diagnoses", "v": "map", "map": "codes", "field": "chapter"},
         "empty": {"c": "empty"},
     }
     for name, state in views.items():
@@ -99,16 +69,32 @@ def test_every_view_is_seen_fits_and_is_accessible(
             page.keyboard.press("ArrowRight")
             one.settle()
             page.locator(".pointed .card").wait_for()
+        if name == "stages":
+            page.locator(".pipeline summary").nth(1).click()
         one.check_fits()
+        if size == PHONE:
+            one.check_touchable()
         if size == DESK or (theme == "light" and name in ("rows", "pictures", "stages", "map")):
             one.check_accessible(colors_alone=theme == "dark")
         one.shoot(f"{name}-{device}-{theme}", full=name.startswith(("inside", "stages")))
-    page = one.open(c="fashion")
-    page.locator(".more").first.click()
-    page.locator("dialog .bits").wait_for()
+        if name == "pictures" and size == PHONE:
+            page.get_by_role("button", name="More options").click()
+            one.check_fits()
+            one.check_touchable()
+            one.shoot(f"options-{device}-{theme}")
+    for name, collection, row in (("details", "fashion", 0), ("details-hostile", "hostile", 8)):
+        page = one.open(c=collection)
+        page.locator(".more").nth(row).click()
+        page.locator("dialog .bits").wait_for()
+        one.check_accessible(colors_alone=theme == "dark")
+        one.check_fits()
+        one.shoot(f"{name}-{device}-{theme}")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
     one.check_accessible(colors_alone=theme == "dark")
-    one.shoot(f"details-{device}-{theme}")
-    one.check_quiet(refused=2)  # drift, of two views of a hasher that follows no stream
+    one.shoot(f"help-{device}-{theme}")
+    # drift, of a hasher that follows no stream, and the estimate of codes alone
+    one.check_quiet(refused=2)
 
 
 def test_rows_are_browsed_page_by_page(opened: Opener) -> None:
@@ -385,32 +371,6 @@ def test_keys_go_from_row_to_row(opened: Opener) -> None:
     one.check_quiet()
 
 
-def test_a_token_is_asked_for_kept_for_the_tab_and_sent(browser: Browser, opened: Opener) -> None:
-    collection = pages.large_ids()
-    with running(create_app(collection, tokens=Tokens.from_words(read=[TOKEN]))) as address:
-        one = opened(address)
-        page = one.page
-        page.goto(address)
-        box = page.get_by_role("textbox", name="Token")
-        box.fill("not-the-right-token")
-        page.keyboard.press("Enter")
-        page.get_by_role("alert").get_by_text("was refused").wait_for()
-        one.check_accessible()
-        one.shoot("token-desk-light")
-        box.fill(TOKEN)
-        page.keyboard.press("Enter")
-        page.locator(".results .card").first.wait_for()
-        page.reload()
-        page.locator(".results .card").first.wait_for()
-        assert page.evaluate("() => [localStorage.length, sessionStorage.length]") == [0, 1]
-        assert TOKEN not in page.content() + page.url + "".join(one.requests)
-        page.get_by_role("button", name="Forget token").click()
-        page.get_by_role("textbox", name="Token").wait_for()
-        page.get_by_role("button", name="Not now").click()
-        page.get_by_role("button", name="Try again").wait_for()
-        one.check_quiet(refused=9)
-
-
 def test_the_theme_is_chosen_and_remembered(opened: Opener) -> None:
     one = opened(theme="dark")
     page = one.open(c="fashion")
@@ -428,32 +388,55 @@ def test_the_theme_is_chosen_and_remembered(opened: Opener) -> None:
     one.check_quiet()
 
 
-@pytest.mark.parametrize("id", pages.ODD_IDS)
-def test_ids_of_all_kinds_are_text_and_searched_from(opened: Opener, id: str) -> None:
+def hold_back(page: Page, route: Route) -> None:
+    page.wait_for_timeout(400)
+    route.continue_()
+
+
+def test_the_collection_asked_for_last_is_shown(opened: Opener) -> None:
     one = opened()
-    page = one.open(c="odd")
-    assert one.ids() == pages.ODD_IDS
-    page.locator(".results .card-link").nth(pages.ODD_IDS.index(id)).click()
-    page.locator(".results .distance").first.wait_for()
+    page = one.open(c="empty")
+    page.route(
+        "**/collections/fashion/stats",
+        lambda route: hold_back(page, route),
+    )
+    page.evaluate("() => { location.hash = '#c=fashion'; }")
+    page.evaluate("() => { location.hash = '#c=sets'; }")
+    page.locator(".results .card").first.wait_for()
+    page.wait_for_timeout(700)
     one.settle()
-    assert sorted([*one.ids(), id]) == sorted(pages.ODD_IDS)
-    page.locator(".asked .more").click()
-    page.locator("dialog .bits").wait_for()
-    assert page.evaluate("() => window.broken") is None
-    assert page.locator("img[src=x], script:not([src^=static])").count() == 0
-    one.check_fits()
+    assert len(one.ids()) == 30
+    assert page.get_by_label("Collection", exact=True).input_value() == "sets"
     one.check_quiet()
 
 
-def test_whole_numbers_beyond_those_of_javascript_stay_exact(opened: Opener) -> None:
+def test_the_wheel_scrolls_the_page_unless_the_map_is_meant(opened: Opener) -> None:
     one = opened()
-    page = one.open(c="large ids")
-    assert one.ids() == [str(pages.LARGE_ID + i) for i in range(9)]
-    page.locator(".results .card-link").nth(3).click()
-    page.locator(".results .distance").first.wait_for()
+    page = one.open(c="fashion", v="map", n="300")
+    first = page.locator("[role=option]").first
+
+    def place() -> str | None:
+        return first.get_attribute("transform")
+
+    before = place()
+    box = page.locator(".map-drawing").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.wheel(0, -300)
     one.settle()
-    assert state_of(page)["q"] == str(pages.LARGE_ID + 3)
-    assert str(pages.LARGE_ID + 3) not in one.ids()
+    assert place() == before
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        "was => document.querySelector('[role=option]').getAttribute('transform') !== was",
+        arg=before,
+    )
+    drawing = page.locator(".map-drawing")
+    assert drawing.evaluate("e => e.style.touchAction") == "none"
+    page.get_by_role("button", name="All of it").click()
+    assert place() == before
+    assert drawing.evaluate("e => e.style.touchAction") == "pan-y pinch-zoom"
     one.check_quiet()
 
 
@@ -500,12 +483,18 @@ def test_another_collection_is_picked(opened: Opener) -> None:
     one.check_quiet()
 
 
-def test_a_service_that_ends_is_told(opened: Opener) -> None:
-    with running(create_app(pages.large_ids())) as address:
-        one = opened(address)
-        page = one.open()
-    page.get_by_text("Browse", exact=True).click()
-    page.get_by_label("Rows per page").fill("3")
-    page.keyboard.press("Tab")
-    page.get_by_role("alert").wait_for()
-    assert "The service does not answer" in page.get_by_role("alert").inner_text()
+def test_what_is_on_its_way_is_shown_as_such(opened: Opener) -> None:
+    for theme in ("light", "dark"):
+        one = opened(theme=theme)
+        page = one.open(c="fashion")
+        page.route("**/search", lambda route: None)
+        page.route("**/map?*", lambda route: None)
+        page.goto(f"{one.url}/#c=fashion&by=id&q=18")
+        page.locator("#view-search .ghosts").wait_for()
+        assert page.locator("main").get_attribute("aria-busy") == "true"
+        page.locator(".patience:visible").wait_for()
+        one.shoot(f"on-its-way-desk-{theme}")
+        page.get_by_role("link", name="Map").click()
+        page.locator("#view-map .ghosts").wait_for()
+        one.shoot(f"map-on-its-way-desk-{theme}")
+        one.check_quiet()

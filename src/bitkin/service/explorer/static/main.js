@@ -49,13 +49,13 @@ async function show() {
   const mine = shown;
   at("main").setAttribute("aria-busy", "true");
   try {
-    await showState(current());
+    await showState(current(), () => mine === shown);
   } finally {
     if (mine === shown) at("main").setAttribute("aria-busy", "false");
   }
 }
 
-async function showState(state) {
+async function showState(state, isWanted) {
   const name = state.c || (collections.length > 0 ? collections[0].name : "");
   drawTop(state, name);
   if (name === "") {
@@ -63,8 +63,8 @@ async function showState(state) {
     refill(at("notice"), emptyState("No collection is served yet.", "Make one with the write token: POST v1/collections, or bitkin.Client(url).create(...)."), button("Look again", start, { class: "quiet" }));
     return;
   }
-  if (opened?.name !== name && !(await open(name))) return;
-  const view = state.v in VIEWS ? state.v : "search";
+  if (opened?.name !== name && !(await open(name, isWanted))) return;
+  const view = viewOf(state);
   // whoever pressed a row in one view goes on among the rows of the other
   const wasWithin = at("main").contains(document.activeElement);
   for (const one of Object.keys(VIEWS)) {
@@ -78,18 +78,24 @@ async function showState(state) {
   await opened.views[view].show({ ...state, c: name }, takeFocus);
 }
 
-/** Learn of a collection and make its views. */
-async function open(name) {
+function viewOf(state) {
+  return Object.hasOwn(VIEWS, state.v) ? state.v : "search";
+}
+
+/** Learn of a collection and make its views, unless something else is wanted by then. */
+async function open(name, isWanted) {
   const api = collectionApi(name);
   let stats;
   try {
     stats = await api.get("stats");
   } catch (error) {
+    if (!isWanted()) return false;
     opened = null;
     hideViews();
     refill(at("notice"), failure(error, show));
     return false;
   }
+  if (!isWanted()) return false;
   if (opened) Object.values(opened.views).forEach((view) => view.leave());
   const known = new KnownFields(stats.fields ?? {});
   const search = searchView(at("view-search"), { api, stats, known });
@@ -119,10 +125,19 @@ function drawTop(state, name) {
       ? [el("label", { for: "collection", class: "hidden" }, "Collection"),
         select(collections.map((one) => [one.name, `${one.name} (${count(one.rows)})`]), name, (value) => go({ ...fresh, c: value }), { id: "collection" })]
       : el("b", { class: "collection-name" }, name),
-    stats && el("span", { class: "soft small which-facts" }, collections.length > 1 ? `${stats.metric}, ${stats.codes}` : `${counted(stats.rows, "row")}, ${stats.metric}, ${stats.codes}`),
+    stats && el("span", { class: "soft small which-facts" }, factsOf(stats)),
   );
   refill(at("views"), Object.entries(VIEWS).map(([view, label]) =>
-    el("a", { id: `to-${view}`, href: linkTo({ v: view }), "aria-current": (state.v in VIEWS ? state.v : "search") === view ? "page" : null }, label)));
+    el("a", { id: `to-${view}`, href: linkTo({ v: view }), "aria-current": viewOf(state) === view ? "page" : null }, label)));
+}
+
+/** Say in a few words what a collection is. Where codes come last, no metric has a part in it. */
+function factsOf(stats) {
+  return [
+    collections.length > 1 ? null : counted(stats.rows, "row"),
+    stats.stage === "codes" ? null : stats.metric,
+    `${stats.codes} codes`,
+  ].filter((one) => one !== null).join(", ");
 }
 
 function drawTools() {
@@ -179,7 +194,7 @@ const KEYS = [
   ["Enter", "search from that row"],
   ["d", "all that the row holds"],
   ["Ctrl Enter", "search by a pasted vector"],
-  ["+ − 0", "make the map larger, smaller, whole"],
+  ["+ − 0", "make the map larger, smaller, whole; or turn the wheel with Ctrl"],
   ["Esc", "leave a box"],
 ];
 

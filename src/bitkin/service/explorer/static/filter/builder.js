@@ -125,7 +125,7 @@ export function filterBuilder(known, onWhere) {
   }
 
   function drawCondition(row, part, parent) {
-    const declared = known.declared[part.field] !== undefined;
+    const declared = Object.hasOwn(known.declared, part.field);
     part.key ??= newId("condition");
     part.type ??= part.value === undefined ? known.seen.get(part.field) ?? "text" : typeOf(part.value);
     const again = () => {
@@ -139,7 +139,7 @@ export function filterBuilder(known, onWhere) {
         edited();
       }, change: () => {
         const type = known.seen.get(part.field) ?? part.type;
-        if (type === part.type && declared === (known.declared[part.field] !== undefined)) return;
+        if (type === part.type && declared === Object.hasOwn(known.declared, part.field)) return;
         if (type !== part.type) part.value = undefined;
         part.type = type;
         again();

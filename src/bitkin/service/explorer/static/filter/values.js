@@ -8,7 +8,7 @@ const MOST_KEYS = 60;
 
 /** Return the type of a declared field, by the word that the service has for it. */
 export function declaredType(word) {
-  return DECLARED[word] ?? "text";
+  return Object.hasOwn(DECLARED, word) ? DECLARED[word] : "text";
 }
 
 /** Return the type that a value has. */

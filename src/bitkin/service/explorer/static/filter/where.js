@@ -56,7 +56,7 @@ function leafToWhere({ field, operator, value }) {
 /** All of several: one object where no key comes twice, and else a list. */
 function joinAll(parts) {
   if (parts.length === 1) return parts[0];
-  const joined = {};
+  const joined = Object.create(null); // a key may have any name
   for (const part of parts) {
     for (const [key, value] of Object.entries(part)) {
       const both = [joined[key], value];
@@ -76,7 +76,7 @@ function read(where) {
 }
 
 function readEntry(key, value) {
-  if (key in JOINS) {
+  if (Object.hasOwn(JOINS, key)) {
     if (!Array.isArray(value)) throw new Error(`"${key}" takes a list of conditions.`);
     return [{ kind: JOINS[key], not: false, parts: value.map(read) }];
   }
@@ -88,7 +88,7 @@ function readEntry(key, value) {
   if (Array.isArray(value)) return [leaf(key, "in", value)];
   if (!isPlain(value)) return [leaf(key, "eq", value)];
   return Object.entries(value).map(([operator, operand]) => {
-    if (!(operator in OPERATORS)) throw new Error(`"${operator}" is no operator: use ${Object.keys(OPERATORS).join(", ")}.`);
+    if (!Object.hasOwn(OPERATORS, operator)) throw new Error(`"${operator}" is no operator: use ${Object.keys(OPERATORS).join(", ")}.`);
     return leaf(key, operator, operand);
   });
 }

@@ -17,7 +17,7 @@ export function latencyFigure(searches) {
   const label = `Time of the last ${recent.length} searches. ${PERCENTILES.map(([name, share]) => `${share} took at most ${ms(searches.ms[name])}`).join(", ")}.`;
   const draw = (width) => {
     const { drawing, body, x, y } = frame(width, 220, label, [0, recent.length], [low / 1.3, high * 1.3], {
-      xName: `last ${counted(recent.length, "search", "searches")}, oldest first`, logY: true, yFormat: ms, xTicks: [],
+      xName: recent.length === 1 ? "the last search" : `last ${count(recent.length)} searches, oldest first`, yName: "time (logarithmic)", logY: true, yFormat: ms, xTicks: [],
     });
     body.append(
       ...recent.map((value, i) => svg("circle", { class: "dot faint", cx: x.at(i + 0.5), cy: y.at(Math.max(low, value)), r: recent.length < 100 ? 3.5 : 2.2 })),
@@ -49,7 +49,7 @@ export function memoryFigure(memory, stats) {
   const label = `Memory of the process over ${ago(until - from)}: ${bytes(history[0][1])} at first, ${bytes(history[history.length - 1][1])} now, ${bytes(most)} at most.`;
   const draw = (width) => {
     const { drawing, body, x, y } = frame(width, 220, label, [from, Math.max(until, from + 1)], [0, most * 1.15], {
-      yFormat: bytes, xFormat: (at) => ago(at - until), xTicks: [from, until], xName: "",
+      yName: "memory", yFormat: bytes, xFormat: (at) => ago(at - until), xTicks: [from, until], xName: "",
     });
     body.append(
       svg("path", { class: "area", d: `${path(history, x, y)} L${x.at(until)},${y.start} L${x.start},${y.start} Z` }),

@@ -12,10 +12,16 @@ const EVERY = 5000; // milliseconds between looks at what runs
 
 /** Return {show, leave}: the panel of one collection. */
 export function insideView(section, { api }) {
+  const message = el("div");
   const facts = el("div");
   const codes = el("div", { class: "figures" }, waiting(2, "plots"));
   const rows = el("div", { class: "figures" });
   const running = el("div", { class: "figures" });
+  const parts = el("div", {},
+    facts,
+    el("h3", { class: "part-title" }, "Codes"), codes,
+    el("h3", { class: "part-title" }, "Rows and hasher"), rows,
+    el("h3", { class: "part-title" }, "The service"), running);
   const follow = el("input", { type: "checkbox", id: "follow" });
   let asking = new AbortController();
   let timer = 0;
@@ -28,10 +34,8 @@ export function insideView(section, { api }) {
       el("span", { class: "row end" },
         el("span", { class: "option" }, follow, el("label", { for: "follow" }, "Follow searches and memory")),
         button("Look again", () => look(true), { class: "quiet" }))),
-    facts,
-    el("h3", { class: "part-title" }, "Codes"), codes,
-    el("h3", { class: "part-title" }, "Rows and hasher"), rows,
-    el("h3", { class: "part-title" }, "The service"), running,
+    message,
+    parts,
   );
 
   async function look(everything) {
@@ -41,6 +45,8 @@ export function insideView(section, { api }) {
     section.setAttribute("aria-busy", "true");
     try {
       const stats = await api.get("stats", {}, signal);
+      refill(message);
+      parts.hidden = false;
       refill(facts, factList(stats));
       refill(running, latencyFigure(stats.searches), memoryFigure(stats.memory, stats));
       if (everything) {
@@ -50,7 +56,10 @@ export function insideView(section, { api }) {
         tell(`Inside ${stats.name}: ${counted(stats.rows, "row")}.`);
       }
     } catch (error) {
-      if (!isGivenUp(error)) refill(codes, failure(error, () => look(true)));
+      if (isGivenUp(error)) return;
+      // what was there before stays, as it was then
+      parts.hidden = rows.childElementCount === 0;
+      refill(message, failure(error, () => look(true)));
     } finally {
       if (!signal.aborted) section.setAttribute("aria-busy", "false");
     }

@@ -9,7 +9,7 @@ import { counted, measure, shownId } from "../shared/words.js";
 import { describe } from "./describe.js";
 import { picture } from "./picture.js";
 
-const SHORT = 1500; // letters of a value that are shown at once
+const SHORT = 600; // letters of a value that are shown at once
 const SHORT_DATA = 60; // of a data URI, which nobody reads
 const NUMBERS = 12; // of a vector
 const MOST_BITS = 2048; // that are drawn

@@ -55,6 +55,7 @@ export function mapDrawing({ onPoint, onChoose }) {
 
   /** Put every point where it belongs: one unit is as long across as down. */
   function place() {
+    drawing.style.touchAction = view.scale > 1 ? "none" : "pan-y pinch-zoom";
     const unit = Math.min((size.width - 2 * ROOM) / extent.wide, (size.height - 2 * ROOM) / extent.high) * view.scale;
     for (const one of marks) {
       one.at = [size.width / 2 + one.x * unit + view.x, size.height / 2 - one.y * unit + view.y];
@@ -137,6 +138,7 @@ export function mapDrawing({ onPoint, onChoose }) {
   }
 
   drawing.addEventListener("pointermove", (event) => {
+    if (!event.isPrimary) return; // a second finger
     if (drag) {
       view = { ...view, x: drag.view.x + event.clientX - drag.x, y: drag.view.y + event.clientY - drag.y };
       drag.moved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 4;
@@ -144,11 +146,12 @@ export function mapDrawing({ onPoint, onChoose }) {
     } else if (event.pointerType !== "touch") mean(nearestTo(placeOf(event)));
   });
   drawing.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !event.isPrimary) return;
     drag = { x: event.clientX, y: event.clientY, view, moved: false };
     if (event.pointerType !== "touch") drawing.setPointerCapture(event.pointerId);
   });
   drawing.addEventListener("pointerup", (event) => {
+    if (!event.isPrimary) return;
     const wasClick = drag && !drag.moved;
     drag = null;
     if (!wasClick) return;
@@ -159,7 +162,8 @@ export function mapDrawing({ onPoint, onChoose }) {
   });
   drawing.addEventListener("pointercancel", () => { drag = null; });
   drawing.addEventListener("wheel", (event) => {
-    if (view.scale === 1 && event.deltaY > 0) return; // the page scrolls
+    // without a sign that the map is meant the page scrolls; pinching comes as a wheel with Ctrl
+    if (!event.ctrlKey && !event.metaKey && document.activeElement !== drawing) return;
     event.preventDefault();
     zoom(Math.exp(-event.deltaY / 400), placeOf(event));
   }, { passive: false });

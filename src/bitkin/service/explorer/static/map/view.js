@@ -41,15 +41,20 @@ export function mapView(section, { api, stats, known, lastIds }) {
     el("div", { class: "map-parts" }, board, el("aside", { class: "map-side", "aria-label": "What is pointed at" }, legend, pointed)),
   );
 
+  board.parentElement.hidden = true;
+
   async function show(state) {
     const key = JSON.stringify([state.field, state.map, state.n, state.where]);
     drawOptions(state);
-    if (key === shown) return drawing.highlight(lastIds());
-    asking.abort();
+    asking.abort(); // what was asked for before is no longer wanted
+    if (key === shown) {
+      section.setAttribute("aria-busy", "false");
+      return drawing.highlight(lastIds());
+    }
     asking = new AbortController();
     const { signal } = asking;
     section.setAttribute("aria-busy", "true");
-    const slow = setTimeout(() => refill(message, waiting(1, "lines")), 300);
+    const slow = setTimeout(() => shown === "" && refill(message, waiting(1, "board")), 300);
     try {
       readFilter(state); // says what is wrong with it
       const drawn = await api.get("map", { n: state.n, field: fieldOf(state), by: state.map, where: state.where }, signal);
@@ -61,11 +66,9 @@ export function mapView(section, { api, stats, known, lastIds }) {
       draw(drawn, state);
     } catch (error) {
       if (isGivenUp(error)) return;
+      shown = "";
       board.parentElement.hidden = true;
-      refill(message, failure(error, () => {
-        shown = "";
-        show(state);
-      }));
+      refill(message, failure(error, () => show(state)));
     } finally {
       clearTimeout(slow);
       if (!signal.aborted) section.setAttribute("aria-busy", "false");
@@ -117,8 +120,8 @@ export function mapView(section, { api, stats, known, lastIds }) {
     now = point;
     if (point === null) {
       return refill(pointed, el("p", { class: "soft small" }, matchMedia("(pointer: coarse)").matches
-        ? "Tap a row to see it, and once more to search from there."
-        : "Point at a row to see it, and press it to search from there. Keys: arrows, Enter, + and −."));
+        ? "Tap a row to see it, and once more to search from there. Make it larger by +, and drag it then."
+        : "Point at a row to see it, and press it to search from there. Keys: arrows, Enter, + and −. The wheel with Ctrl makes it larger; drag it then."));
     }
     if (rows.has(String(point.id))) return drawPointed(rows.get(String(point.id)));
     return fetchPointed(point);

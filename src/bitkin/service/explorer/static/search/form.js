@@ -32,6 +32,7 @@ export function searchForm(stats, known, onRandom) {
   const moreButton = button("More options", () => {
     const open = element.classList.toggle("all-options");
     moreButton.setAttribute("aria-expanded", String(open));
+    moreButton.textContent = open ? "Fewer options" : "More options";
   }, { class: "quiet more-options", "aria-expanded": "false" });
   const element = el(
     "form",
@@ -102,16 +103,15 @@ export function searchForm(stats, known, onRandom) {
 
   function optionBoxes() {
     const change = (name) => (event) => go({ [name]: event.target.value.trim(), at: "0" }, { replace: true });
-    const rare = (name) => (["first", "over", "probes"].includes(name) ? "option rare" : "option");
     const number = (name, label, hint) => {
       const id = newId(name);
-      return el("span", { class: rare(name), "data-option": name },
+      return el("span", { class: "option", "data-option": name },
         el("label", { for: id }, label),
         el("input", { id, type: "text", inputmode: "numeric", size: "4", autocomplete: "off", placeholder: hint, on: { change: change(name) } }));
     };
     const choice = (name, label, all) => {
       const box = select(all, "", (value) => go({ [name]: value, at: "0" }, { replace: true }), { id: newId(name) });
-      return el("span", { class: rare(name), "data-option": name }, el("label", { for: box.id }, label), box);
+      return el("span", { class: "option", "data-option": name }, el("label", { for: box.id }, label), box);
     };
     const show = el("fieldset", { class: "segments small", "data-option": "show" },
       el("legend", { class: "hidden" }, "Show"),
@@ -161,7 +161,6 @@ export function searchForm(stats, known, onRandom) {
       shown = state;
       element.querySelector(`input[name=by][value=${by}]`).checked = true;
       submit.hidden = by === "browse";
-      moreButton.hidden = !isAsked({ by, q: state.q }, stats);
       random.hidden = stats.rows === 0;
       showOptions(state, by);
       builder.setWhere(state.where);

@@ -36,6 +36,8 @@ export async function compareStages(api, body, stats, measureAll, signal) {
   for (const { name, body: one } of asked) {
     // one after the other: each is timed alone
     try {
+      // the first search after a pause is slower, whatever its stage: it is asked for again
+      if (columns.length === 0) await api.post("explain", one, signal);
       const answer = await api.post("explain", one, signal);
       columns.push({ name, rows: rowsOf(answer), explain: answer.explain });
     } catch (error) {
@@ -116,7 +118,7 @@ function drawColumn(column, truth, judged, stats) {
     el("ol", { class: "stage-rows", role: "list", "aria-label": `Found by ${NAMES[column.name]}` },
       column.rows.map((row) => drawRow(row, markOf(row, column, truth, judged)))),
     column.missed.length > 0 && el("div", { class: "missed" },
-      el("h4", {}, `Missed ${count(column.missed.length)}`),
+      el("h4", {}, `Missed ${count(column.missed.length)}`, el("span", { class: "soft" }, ` (distances of “${NAMES[truth.name]}”)`)),
       el("ol", { class: "stage-rows", role: "list", "aria-label": `Missed by ${NAMES[column.name]}` },
         column.missed.map((row) => drawRow({ ...row, rank: null }, { kind: "lost", text: `#${row.place}`, says: `missed; number ${row.place} in truth` })))),
   );
@@ -164,7 +166,8 @@ function pipeline(explain, seconds) {
         const part = el("span", { class: `part ${kindOfStep(name)}` });
         part.style.flexGrow = String(seconds > 0 ? Math.max(one.seconds / seconds, 0.02) : 1);
         return part;
-      }))),
+      })),
+      el("span", { class: "caret", "aria-hidden": "true" }, "▾")),
     el("table", {},
       el("thead", {}, el("tr", {}, ["step", "time", "rows in", "out"].map((word) => el("th", { scope: "col" }, word)))),
       el("tbody", {}, steps.map(([name, one]) => el("tr", {},

@@ -2,9 +2,9 @@
 
 import { isGivenUp } from "../shared/api.js";
 import { button, el, refill } from "../shared/dom.js";
-import { emptyState, failure, tell, waiting } from "../shared/messages.js";
+import { emptyState, failure, patience, tell, waiting } from "../shared/messages.js";
 import { current, go, linkTo } from "../shared/state.js";
-import { count, counted, cut } from "../shared/words.js";
+import { count, counted, cut, duration } from "../shared/words.js";
 import { card, line } from "../items/card.js";
 import { describe } from "../items/describe.js";
 import { openDetails } from "../items/details.js";
@@ -12,6 +12,13 @@ import { searchForm } from "./form.js";
 import { readCount, readFilter, readId, searchBody, usualWay } from "./query.js";
 import { resultList, rowsOf } from "./results.js";
 import { canMeasureAll, compareStages } from "./stages.js";
+
+// what distances are, by the stage that came last
+const WAYS = {
+  codes: () => "by how many symbols of the codes differ",
+  estimate: (metric) => `by their ${metric} distance as codes estimate it`,
+  exact: (metric) => `by their exact ${metric} distance`,
+};
 
 /** Return {show, leave, focus}: the search in one collection. */
 export function searchView(section, { api, stats, known }) {
@@ -30,7 +37,7 @@ export function searchView(section, { api, stats, known }) {
     asking = new AbortController();
     const { signal } = asking;
     found.setAttribute("aria-busy", "true");
-    const slow = setTimeout(() => refill(found, waiting(12, state.show === "stages" ? "columns" : "cards")), 250);
+    const slow = setTimeout(() => refill(found, patience(), waiting(12, state.show === "stages" ? "columns" : "cards")), 250);
     try {
       const shown = await answerTo(state, signal);
       signal.throwIfAborted();
@@ -70,7 +77,7 @@ export function searchView(section, { api, stats, known }) {
     tell(`${counted(rows.length, "row")} found, nearest first.`);
     return [
       query,
-      headline(`${counted(rows.length, "nearest row", "nearest rows")}`, `by ${answer.stage}, ${answer.stage === "codes" ? "symbols that differ" : answer.metric}${state.where === "" ? "" : ", filtered"} · ${took < 10 ? took.toFixed(1) : Math.round(took)} ms there and back`),
+      headline(`${counted(rows.length, "nearest row", "nearest rows")}`, `${WAYS[answer.stage](answer.metric)}${state.where === "" ? "" : ", filtered"} · ${duration(took / 1000)} there and back`),
       resultList(rows, "Rows found, nearest first", details),
     ];
   }

@@ -36,7 +36,7 @@ export function hasToken() {
 }
 
 export function forgetToken() {
-  sessionStorage.removeItem(TOKEN);
+  keep(null);
 }
 
 /** Ask the service as a whole. */
@@ -119,7 +119,7 @@ function getToken(problem, wasGiven) {
   asking ??= askForToken(wasGiven)
     .then((token) => {
       if (token === null) throw problem;
-      sessionStorage.setItem(TOKEN, token);
+      keep(token);
     })
     .finally(() => {
       asking = null;
@@ -127,6 +127,23 @@ function getToken(problem, wasGiven) {
   return asking;
 }
 
+let kept = null; // for browsers that keep nothing for the page
+
+function keep(token) {
+  kept = token;
+  try {
+    if (token === null) sessionStorage.removeItem(TOKEN);
+    else sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // until the page is left, then
+  }
+}
+
 function readToken() {
-  return sessionStorage.getItem(TOKEN);
+  if (kept !== null) return kept;
+  try {
+    return sessionStorage.getItem(TOKEN);
+  } catch {
+    return null;
+  }
 }
