@@ -296,7 +296,7 @@ class Chroma(Store):
 
     def _ask(self, queries: Rows, effort: Any, where: Any) -> Any:
         if effort != self.effort:
-            from chromadb.api.client import SharedSystemClient
+            from chromadb.api.shared_system_client import SharedSystemClient
 
             self.collection.modify(configuration={"hnsw": {"ef_search": effort, "num_threads": 1}})
             SharedSystemClient.clear_system_cache()  # what is open goes on as before
