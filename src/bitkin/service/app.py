@@ -138,7 +138,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        context.stopping = True
+        context.is_ready = False
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,10 +147,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _warm_up(context: ServiceContext) -> None:
     for served in context.shelf.all:
-        try:
-            await served.do_long(served.warm_up)
-        except BitkinError as error:
-            logger.warning("collection %r cannot be searched: %s", served.name, error)
+        await served.warm_up()
+    context.is_ready = True
 
 
 async def _watch_memory(context: ServiceContext) -> None:
