@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from bitkin.collection.collection import Collection
-from bitkin.collection.results import Hits
+from bitkin.collection.results import Hits, SearchExplanation
 from bitkin.embedding import ATTRIBUTE, open_embedder
 from bitkin.errors import BitkinError, InvalidInputError
-from bitkin.service.batching import MOST_IN_BATCH, FoundItems, SearchBatcher, count_queries
+from bitkin.service.batching import (
+    MOST_IN_BATCH,
+    FoundItems,
+    SearchBatcher,
+    count_queries,
+    plain_rows,
+    too_late,
+)
 from bitkin.service.observed.latencies import Latencies
 from bitkin.service.settings import ServiceLimits
 from bitkin.warming import warm_searches
@@ -181,6 +188,15 @@ class ServedCollection:
         self.latencies.add(1000 * (time.monotonic() - since))
         return asked.finish(found)
 
+    async def explain(self, asked: AskedSearch) -> tuple[FoundItems, SearchExplanation]:
+        """Return what queries find and how, within the same seconds."""
+        await self.warm_up()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await self.read(self._explain, asked)
+        except TimeoutError:
+            raise too_late() from None
+
     async def _find_in_pieces(
         self, queries: Any, n_queries: int, options: AskedOptions, until: float
     ) -> FoundItems:
@@ -275,6 +291,10 @@ class ServedCollection:
 
     def _search(self, queries: Any, options: AskedOptions) -> Hits:
         return self.collection.search(queries, **options.arguments())
+
+    def _explain(self, asked: AskedSearch) -> tuple[FoundItems, SearchExplanation]:
+        explained = self.collection.explain(asked.queries, **asked.widened.arguments())
+        return asked.finish(plain_rows(explained.hits)), explained
 
     def _note_batch(self, n_queries: int) -> None:
         self.latencies.add_batch(n_queries)
