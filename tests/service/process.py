@@ -7,10 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -18,9 +19,10 @@ from urllib.request import Request, urlopen
 class Served:
     """A service in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, log: IO[str]) -> None:
         self.process = process
         self.url = url
+        self._log = log
 
     def ask(self, path: str, body: Any = None, token: str | None = None) -> Any:
         """Return the answer as JSON; of an error, its problem."""
@@ -37,8 +39,9 @@ class Served:
     def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal, and return the exit code and what was logged."""
         self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
+        self.process.wait(timeout=60)
+        self._log.seek(0)
+        return self.process.returncode, self._log.read()
 
     def bytes_of(self, name: str) -> int:
         """Return what Linux tells of the memory of the process, such as VmHWM: the most it had."""
@@ -56,13 +59,17 @@ class Served:
 def served(*arguments: object) -> Iterator[Served]:
     """Run a command that serves on a free port, while the block runs."""
     command = [sys.executable, "-m", "bitkin", *map(str, arguments), "--port", "0"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as log,  # a pipe would be full some time
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
         try:
             line = process.stdout.readline() if process.stdout is not None else ""
             found = re.match(r"bitkin is at (http://\S+) \(Ctrl-C ends it\)", line)
-            assert found is not None, (line, process.stderr and process.stderr.read())
-            yield Served(process, found[1])
+            if found is None:
+                log.seek(0)
+                raise AssertionError((line, log.read()))
+            yield Served(process, found[1], log)
         finally:
             if process.poll() is None:
                 process.kill()

@@ -121,8 +121,14 @@ def create_app(
         lifespan=_lifespan,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # to where a proxy may not lead, with whatever stood in the address
         middleware=[
-            Middleware(RequestGuard, metrics=metrics, own_names=not (context.tokens or any_host))
+            Middleware(
+                RequestGuard,
+                metrics=metrics,
+                tokens=context.tokens,
+                own_names=not (context.tokens or any_host),
+            )
         ],
     )
     app.state.bitkin = context
