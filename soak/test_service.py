@@ -1,5 +1,5 @@
 """A service under mixed load: its memory stays, nothing fails, and `kill -9` takes no write that it
-acknowledged.
+acknowledged. And under requests that are bent, or made from what it says of itself.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ import numpy as np
 import pytest
 
 import bitkin
+from bitkin.service import running
+from tests.service.hostile.attacking import attack, describe
+from tests.service.hostile.documented import Documented
+from tests.service.hostile.kinds import KINDS, new_app
 from tests.service.mixed_load import D, LoadThread, Searcher, Writer, rows_of
 from tests.service.process import Served, served
 
 _STEADY_SECONDS, _KILLED_SECONDS = 480.0, 120.0
+_BENT, _EXAMPLES = 2000, 40  # requests to each kind of collection; to each operation of it
 _N_WRITERS, _N_SEARCHERS = 2, 2
 _MB = 1 << 20
 _GROWTH = 1.1
@@ -124,3 +129,24 @@ def _require_flat(seen: list[tuple[int, int]]) -> None:
     told = ", ".join(f"{one / _MB:.0f} ({both / _MB:.0f})" for one, both in marks)
     print(f"MB of its own (and in all) at start, middle and end: {told}; most {max(own) / _MB:.0f}")
     assert end <= _GROWTH * middle + _ALLOWANCE, (middle, end)
+
+
+@pytest.mark.filterwarnings("ignore:n_bits=.* is more than the:UserWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_thousands_of_bent_requests_are_no_faults_and_leave_what_was_accepted(
+    tmp_path: Path, share: float, kind: str
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    statuses = attack(kind, tmp_path, n_requests=max(100, round(_BENT * share)), seed=seed)
+    print(f"{kind}: {describe(statuses)}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_service_does_what_its_description_says_however_it_is_asked(
+    tmp_path: Path, share: float, kind: str
+) -> None:
+    with running(new_app(kind, tmp_path)) as url:
+        documented = Documented(url, kind)
+        documented.attack(n_examples=max(2, round(_EXAMPLES * share)), same=False)
+    print(f"{kind}: {dict(sorted(documented.statuses.items()))}")

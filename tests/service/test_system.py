@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import bitkin
-from bitkin.service import ServiceLimits, create_app
+from bitkin.service import ServiceLimits, Tokens, create_app
 from bitkin.service.middleware import JsonLogLines, PlainLogLines
 from tests.service.conftest import require_problem
 
@@ -137,6 +137,15 @@ def test_log_lines_are_json_or_plain() -> None:
     plain = line_of(PlainLogLines(), **fields)
     assert plain.endswith("200 GET    /v1/a\\u001b[31m 1.2 ms")
     assert line_of(PlainLogLines()) == "bitkin: request"
+
+
+def test_no_log_line_holds_a_token() -> None:
+    tokens = Tokens.from_words(write=["0123456789abcdef"])
+    record = logging.LogRecord(
+        "py.warnings", logging.WARNING, "", 0, "of %s", ("0123456789abcdef",), None
+    )
+    assert json.loads(JsonLogLines(tokens).format(record))["message"] == f"of {'*' * 16}"
+    assert PlainLogLines(tokens).format(record) == f"bitkin: of {'*' * 16}"
 
 
 def test_a_fault_is_logged_and_says_nothing_of_itself(

@@ -80,10 +80,13 @@ class _Sender:
         framed = any(name.lower() in ("content-length", "transfer-encoding") for name, _ in headers)
         if request.body is not None and not framed:
             headers.append(("Content-Length", str(len(request.body)).encode()))
-        data = connection.head(request.method, request.target, headers) + (request.body or b"")
+        head = connection.head(request.method, request.target, headers)
+        data = head + (request.body or b"")
         if cut:
+            # what needs no body would be done once its head is there
+            whole = len(head if request.method == "DELETE" else data)
             with suppress(ConnectionError):
-                connection.send(data[: max(1, len(data) * 2 // 3)])
+                connection.send(data[: whole * 2 // 3])
             self.close()
             return CUT
         with suppress(ConnectionError):  # refused before it was all sent: the answer is there
