@@ -282,6 +282,7 @@ class Chroma(Store):
             start = time.perf_counter()
             collection.add(ids, embeddings=rows, metadatas=given)
             seconds += time.perf_counter() - start
+        client.close()  # or a server of the same folder would wait for this process to end
         return seconds
 
     def open(self, folder: Path) -> None:
