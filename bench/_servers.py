@@ -54,8 +54,10 @@ class Server:
 
     def __init__(self, command: Sequence[str], port: int | None = None) -> None:
         environment = {key: value for key, value in os.environ.items() if key not in _OWN_SETTINGS}
+        # chromadb's server writes a line per request: into a pipe until it is full, and then waits
+        out = subprocess.PIPE if port is None else subprocess.DEVNULL
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
+            command, stdout=out, stderr=subprocess.DEVNULL, env=environment, text=True
         )
         self.port = self._read_port() if port is None else port
         self._wait_until_ready()

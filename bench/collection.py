@@ -282,6 +282,7 @@ class Chroma(Store):
             start = time.perf_counter()
             collection.add(ids, embeddings=rows, metadatas=given)
             seconds += time.perf_counter() - start
+        client.close()  # or a server of the same folder would wait for this process to end
         return seconds
 
     def open(self, folder: Path) -> None:
@@ -296,7 +297,7 @@ class Chroma(Store):
 
     def _ask(self, queries: Rows, effort: Any, where: Any) -> Any:
         if effort != self.effort:
-            from chromadb.api.client import SharedSystemClient
+            from chromadb.api.shared_system_client import SharedSystemClient
 
             self.collection.modify(configuration={"hnsw": {"ef_search": effort, "num_threads": 1}})
             SharedSystemClient.clear_system_cache()  # what is open goes on as before

@@ -33,7 +33,9 @@ from bitkin.learn.taxonomy.taxonomy import Taxonomy
 from bitkin.sets.shingles import shingles
 
 _ROWS, _FEATURES = 1100, 16  # three blocks of 512 lanes, the last one not full
+_MOST_NUMBERS = 1 << 22  # of rows that are made up: 16 MB
 _STORED = ("float32", "float16", "int8")
+_warmed: set[tuple[Any, ...]] = set()
 
 
 class WarmUp(NamedTuple):
@@ -94,6 +96,48 @@ def warmup(
         if report is not None:
             report(done[-1])
     return done
+
+
+def warm_searches(collection: Collection) -> None:
+    """Compile what searches of a collection need, however many rows it has or will have, by a small
+    one in memory that is like it. A hasher of sets has no rows that could be made up.
+
+    Examples
+    --------
+    >>> import numpy as np, bitkin
+    >>> hasher = bitkin.ProjectionHash(n_bits=8).fit(np.eye(9, dtype=np.float32))
+    >>> warm_searches(bitkin.Collection.create(None, hasher))
+    """
+    n_features = collection.row_target.n_features
+    if n_features is None:
+        return
+    about, hasher = collection.stats(), collection.hasher
+    in_cells = about["index"].startswith("CellIndex")
+    kind = type(hasher).__name__, hasher.spec_, about["vectors"], about["metric"], in_cells
+    if kind in _warmed:  # in this process, which has loaded what it needs
+        return
+    rows = _rows_like(n_features, sparse=about["vectors"] == "csr")
+    n_cells = min(64, rows.shape[0] // 4)
+    index: Any = CellIndex(hasher.spec_, n_cells, probes=min(4, n_cells)) if in_cells else "flat"
+    twin = Collection.create(
+        None, hasher, vectors=about["vectors"], metric=about["metric"], index=index
+    )
+    _search_collection(twin, rows)
+    _warmed.add(kind)
+
+
+def _rows_like(n_features: int, *, sparse: bool) -> Any:
+    """Return rows of length 1, which any metric takes; few where they are very wide."""
+    rng = np.random.default_rng(0)
+    if not sparse:
+        n_rows = min(_ROWS, max(8, _MOST_NUMBERS // n_features))
+        return _lengths_alike(rng.standard_normal((n_rows, n_features), dtype=np.float32))
+    n_values = min(_FEATURES, n_features)
+    columns = rng.integers(0, n_features, (_ROWS, 1)) + np.arange(n_values)
+    columns = np.sort(columns % n_features, axis=1)
+    values = _lengths_alike(rng.random((_ROWS, n_values), dtype=np.float32))
+    ends = np.arange(0, columns.size + 1, n_values)
+    return csr_array((values.ravel(), columns.ravel(), ends), shape=(_ROWS, n_features))
 
 
 def _codes_of(n_bits: int, n: int = _ROWS) -> Codes:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -22,6 +15,7 @@ import bitkin
 from bitkin.cli.showing.served_demo import collect_images
 from tests.cli.conftest import Run
 from tests.cli.test_failures import require_failure, require_usage_error
+from tests.service.process import served
 
 TOKEN = "writer-0123456789"
 
@@ -32,48 +26,6 @@ def notes(tmp_path: Path) -> Path:
     with bitkin.Collection.create(tmp_path / "notes", bitkin.ProjectionHash(8).fit(X)) as made:
         made.add(X)
     return tmp_path / "notes"
-
-
-class Served:
-    """A service in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process = process
-        self.url = url
-
-    def ask(self, path: str, body: Any = None, token: str | None = None) -> Any:
-        """Return the answer as JSON; of an error, its problem."""
-        headers = {"Content-Type": "application/json"}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            with urlopen(Request(self.url + path, data, headers)) as answer:
-                return json.load(answer)
-        except HTTPError as error:
-            return json.load(error)
-
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal, and return the exit code and what was logged."""
-        self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
-
-
-@contextmanager
-def served(*arguments: object) -> Iterator[Served]:
-    """Run a command that serves on a free port, while the block runs."""
-    command = [sys.executable, "-m", "bitkin", *map(str, arguments), "--port", "0"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        try:
-            line = process.stdout.readline() if process.stdout is not None else ""
-            found = re.match(r"bitkin is at (http://\S+) \(Ctrl-C ends it\)", line)
-            assert found is not None, (line, process.stderr and process.stderr.read())
-            yield Served(process, found[1])
-        finally:
-            if process.poll() is None:
-                process.kill()
 
 
 def test_a_folder_is_served_until_it_is_told_to_end(notes: Path) -> None:

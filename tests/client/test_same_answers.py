@@ -454,7 +454,7 @@ def test_a_folder_of_collections_is_made_used_and_dropped(tmp_path: Path) -> Non
         assert a.backup("a-1")
         with bitkin.Collection.open(tmp_path / "copies" / "a-1") as copy:
             assert len(copy) == N
-        with pytest.raises(FileAccessError, match=r"on the machine of http.*already|is there"):
+        with pytest.raises(InvalidInputError, match="there is a backup 'a-1' already"):
             a.backup("a-1")
         with pytest.raises(InvalidInputError, match="name must be"):
             a.backup("../a-1")
@@ -605,6 +605,52 @@ def test_the_async_client_says_the_same(tmp_path: Path) -> None:
         assert_same(answers[name], wanted)
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert len(rows) == N
+
+
+def test_an_async_client_sends_again_too(tmp_path: Path) -> None:
+    from tests.client.services import SERVICE, STATS, problem
+
+    answers: dict[str, list[Any]] = {
+        "count": [httpx.ReadError("?"), problem(429, "busy"), {"count": 3}],
+        "service": [httpx.ConnectError("?"), SERVICE],
+        "stats": [STATS],
+        "items": [httpx.ReadError("?"), problem(409, "taken", "DuplicateIdError")],
+        "items_get": [{"items": []}],
+        "export": [httpx.Response(200, content=b"")],
+        "learn": [{"epoch_began": True}],
+        "epochs": [{"epoch_began": False}],
+        "drift": [problem(422, "hasher must follow a stream.", "InvalidInputError")],
+        "checkpoint": [{}],
+        "backup": [{"path": "there"}],
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        one = answers[request.url.path.removeprefix("/v1/").replace("/", "_")].pop(0)
+        if isinstance(one, Exception):
+            raise one
+        return one if isinstance(one, httpx.Response) else httpx.Response(200, json=one)
+
+    async def ask() -> None:
+        transport = httpx.MockTransport(answer)
+        async with bitkin.AsyncClient("http://there", transport=transport) as client:
+            assert await client.count() == 3
+            assert len(await client.add(np.ones((2, 4)))) == 2
+            assert await client.export(tmp_path / "rows.jsonl") == 0
+            assert await client.learn(np.ones((2, 4)))
+            answers["service"].append(SERVICE)
+            assert not await client.new_epoch()
+            with pytest.raises(InvalidInputError, match="must follow a stream"):
+                await client.drift()
+            await client.checkpoint()
+            answers["service"].append(SERVICE)
+            assert await client.backup("b") == "there"
+            answers["stats"].append(STATS)
+            codes = bitkin.Codes.from_symbols(np.ones((1, 8), dtype=np.uint8), 1)
+            answers["items"].append({"ids": [1]})
+            assert len(await client.add_codes(codes, ids=[1])) == 1
+
+    asyncio.run(ask())
+    assert not any(answers.values())
 
 
 def test_many_async_calls_may_be_under_way_over_sockets() -> None:

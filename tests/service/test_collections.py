@@ -147,7 +147,7 @@ def test_upkeep(several: TestClient, tmp_path: Path) -> None:
     with bitkin.Collection.open(tmp_path / "copy") as copy:
         assert len(copy) == 5
     again = several.post(f"{base}/backup", json={"name": "copy"})
-    require_problem(again, 503, "is there already")
+    require_problem(again, 409, "there is a backup 'copy' already")
     require_problem(several.post(f"{base}/backup", json={"name": "../up"}), 422, "name must be")
     hasher = several.get(f"{base}/hasher")
     (tmp_path / "hasher").write_bytes(hasher.content)

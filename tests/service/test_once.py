@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fastapi.testclient import TestClient
 from starlette.requests import Request
 from starlette.responses import Response
 
+import bitkin
 from bitkin.service.once import AnswersByKey
 from tests.service.conftest import N, Rows, require_problem
 
@@ -42,6 +44,21 @@ def test_a_refusal_is_told_again_too(http: TestClient, X: Rows) -> None:
 def test_removing_again_is_no_error(http: TestClient) -> None:
     assert [http.delete("/v1/items/7", headers=key()).status_code for _ in range(2)] == [204, 204]
     assert http.delete("/v1/items/7", headers=key("k2")).status_code == 404
+
+
+def test_a_service_that_was_started_again_says_so_before_it_does_anything(
+    serve: Callable[..., TestClient], notes: bitkin.Collection, http: TestClient, X: Rows
+) -> None:
+    before = http.get("/v1/service").json()["instance"]
+    headers = {"Idempotency-Key": "one", "Idempotency-Instance": before}
+    body = {"vectors": X[:1].tolist()}
+    assert http.post("/v1/items", json=body, headers=headers).status_code == 201
+    started_again = serve(notes)
+    assert started_again.get("/v1/service").json()["instance"] != before
+    refused = started_again.post("/v1/items", json=body, headers=headers)
+    require_problem(refused, 412, "was started again since", "Nothing was done now")
+    assert len(notes) == N + 1
+    assert http.post("/v1/items", json=body, headers=headers).headers["idempotency-replayed"]
 
 
 def test_a_key_is_for_one_request(http: TestClient, X: Rows) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -231,3 +232,16 @@ def test_a_search_is_held_to_its_limits(serve: Serve, notes: bitkin.Collection, 
     deep = http.post("/v1/search", json={"ids": [1, 2, 3], "k": 20})
     require_problem(deep, 422, "at most 2 queries for k=20", field="ids")
     assert http.post("/v1/search", json={"vectors": X[:5].tolist(), "k": 8}).status_code == 200
+
+
+def test_an_explanation_has_no_more_time_than_a_search(
+    serve: Serve, notes: bitkin.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain_slowly(*_: Any, **__: Any) -> None:
+        time.sleep(2)
+
+    monkeypatch.setattr(bitkin.Collection, "explain", explain_slowly)
+    http = serve(notes, limits=ServiceLimits(seconds=0.5))
+    told = http.post("/v1/explain", json={"ids": [7]})
+    require_problem(told, 503, "longer than the service permits")
+    assert told.headers["retry-after"] == "1"

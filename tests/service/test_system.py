@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import bitkin
-from bitkin.service import ServiceLimits, create_app
+from bitkin.service import ServiceLimits, Tokens, create_app
 from bitkin.service.middleware import JsonLogLines, PlainLogLines
 from tests.service.conftest import require_problem
 
@@ -21,15 +22,45 @@ Serve = Callable[..., TestClient]
 
 def test_it_is_alive_and_becomes_ready(http: TestClient) -> None:
     assert http.get("/healthz").json() == {"status": "ok"}
-    answers = [http.get("/readyz") for _ in range(200)]
-    assert answers[-1].json() == {"status": "ready"}
+    for _ in range(6000):  # kernels may have to be compiled
+        if http.get("/readyz").status_code == 200:
+            break
+        time.sleep(0.01)
+    assert http.get("/readyz").json() == {"status": "ready"}
 
 
 def test_it_is_not_ready_while_it_stops(http: TestClient) -> None:
-    http.app.state.bitkin.stopping = True  # type: ignore[attr-defined]
+    http.app.state.bitkin.is_ready = False  # type: ignore[attr-defined]
     stopping = http.get("/readyz")
     require_problem(stopping, 503, "starting or stopping")
     assert stopping.headers["retry-after"] == "1"
+
+
+def test_a_first_search_waits_for_kernels_at_no_cost_to_its_time(
+    serve: Serve, notes: bitkin.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bitkin.service.served.warm_searches", lambda _: time.sleep(2))
+    http = serve(notes, limits=ServiceLimits(seconds=1))
+    require_problem(http.get("/readyz"), 503, "starting or stopping")
+    assert http.post("/v1/search", json={"ids": [7], "k": 3}).status_code == 200
+    assert http.get("/readyz").status_code == 200
+
+
+def test_kernels_that_cannot_be_compiled_ahead_keep_nobody_from_searching(
+    serve: Serve,
+    notes: bitkin.Collection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: Any) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("bitkin.service.served.warm_searches", fail)
+    http = serve(notes)
+    assert http.post("/v1/search", json={"ids": [7], "k": 3}).status_code == 200
+    assert http.get("/readyz").status_code == 200
+    assert "'default': kernels were not compiled" in caplog.text
+    assert "MemoryError: no room" in caplog.text
 
 
 def test_every_answer_has_a_request_id(http: TestClient) -> None:
@@ -106,6 +137,15 @@ def test_log_lines_are_json_or_plain() -> None:
     plain = line_of(PlainLogLines(), **fields)
     assert plain.endswith("200 GET    /v1/a\\u001b[31m 1.2 ms")
     assert line_of(PlainLogLines()) == "bitkin: request"
+
+
+def test_no_log_line_holds_a_token() -> None:
+    tokens = Tokens.from_words(write=["0123456789abcdef"])
+    record = logging.LogRecord(
+        "py.warnings", logging.WARNING, "", 0, "of %s", ("0123456789abcdef",), None
+    )
+    assert json.loads(JsonLogLines(tokens).format(record))["message"] == f"of {'*' * 16}"
+    assert PlainLogLines(tokens).format(record) == f"bitkin: of {'*' * 16}"
 
 
 def test_a_fault_is_logged_and_says_nothing_of_itself(

@@ -39,6 +39,16 @@ def test_tokens_never_show_themselves(tokens: Tokens) -> None:
     assert READER not in f"{tokens.read}{tokens.write}"
 
 
+def test_what_is_said_of_a_token_is_hidden_wherever_it_stands(tokens: Tokens) -> None:
+    assert tokens.hide("") == ""
+    assert tokens.hide(f"a path/{READER}/{WRITER}?") == f"a path/{'*' * 17}/{'*' * 17}?"
+    assert tokens.hide(f"ä{READER}{READER}\ud800") == f"ä{'*' * 34}\ud800"
+    assert tokens.hide(f"cut short: {WRITER[:16]}") == f"cut short: {'*' * 16}"
+    innocent = f"short: {WRITER[:15]}, other: {WRITER.upper()}, {'é' * 40}"
+    assert tokens.hide(innocent) == innocent
+    assert Tokens().hide(WRITER) == WRITER
+
+
 def test_a_lone_token_may_write(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(WRITER + "\n")
@@ -55,6 +65,7 @@ def test_a_lone_token_may_write(tmp_path: Path) -> None:
         (f"\nadmin {WRITER}\n", "line 2: must be 'read TOKEN' or 'write TOKEN'"),
         (f"read {WRITER} more\n", "line 1: must be"),
         ("write üüüüüüüüüüüüüüüüüü\n", "characters of ASCII"),
+        (f'write {WRITER}"\n', "no quotes and backslashes"),
     ],
 )
 def test_a_bad_file_is_told_without_what_it_holds(tmp_path: Path, text: str, words: str) -> None:

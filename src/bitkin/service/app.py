@@ -121,8 +121,14 @@ def create_app(
         lifespan=_lifespan,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # to where a proxy may not lead, with whatever stood in the address
         middleware=[
-            Middleware(RequestGuard, metrics=metrics, own_names=not (context.tokens or any_host))
+            Middleware(
+                RequestGuard,
+                metrics=metrics,
+                tokens=context.tokens,
+                own_names=not (context.tokens or any_host),
+            )
         ],
     )
     app.state.bitkin = context
@@ -138,7 +144,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        context.stopping = True
+        context.is_ready = False
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,10 +153,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _warm_up(context: ServiceContext) -> None:
     for served in context.shelf.all:
-        try:
-            await served.do_long(served.warm_up)
-        except BitkinError as error:
-            logger.warning("collection %r cannot be searched: %s", served.name, error)
+        await served.warm_up()
+    context.is_ready = True
 
 
 async def _watch_memory(context: ServiceContext) -> None:

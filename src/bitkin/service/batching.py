@@ -108,7 +108,7 @@ class SearchBatcher:
             async with asyncio.timeout(until - time.monotonic()):
                 return await waiting.done
         except TimeoutError:
-            raise _too_late() from None
+            raise too_late() from None
 
     def _begin(self) -> None:
         while self._n_free and self._queues:
@@ -198,7 +198,8 @@ def _tell(done: asyncio.Future[FoundItems], error: Exception) -> None:
         done.set_exception(error)
 
 
-def _too_late() -> HTTPException:
+def too_late() -> HTTPException:
+    """Return what a search ends in that had no time left."""
     return HTTPException(
         503,
         "the search took longer than the service permits. Ask for fewer queries, a smaller k, or "

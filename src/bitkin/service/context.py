@@ -35,15 +35,11 @@ class ServiceContext:
     bodies: BodyReader = field(init=False)
     once: AnswersByKey = field(default_factory=AnswersByKey)
     memory: MemoryHistory = field(default_factory=MemoryHistory)
-    stopping: bool = False
+    is_ready: bool = False
+    """Whether all collections have answered a first search, and the service does not end."""
 
     def __post_init__(self) -> None:
         self.bodies = BodyReader(self.limits)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all collections have answered a first search."""
-        return not self.stopping and all(served.warm for served in self.shelf.all)
 
 
 def context_of(request: Request) -> ServiceContext:

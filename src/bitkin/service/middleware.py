@@ -16,11 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bitkin.service.observed.metrics import ServiceMetrics
 from bitkin.service.problems import FAULT, problem
+from bitkin.service.tokens import Tokens
 
 logger = logging.getLogger("bitkin.service.requests")
 faults = logging.getLogger("bitkin.service")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_SHOWN_OF_PATH = 200
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https: http:; "
@@ -42,14 +44,19 @@ class RequestGuard:
     ----------
     app : ASGI app
     metrics : ServiceMetrics
+    tokens : Tokens
+        Which stand in no error and no line of the log, wherever a request had them.
     own_names : bool
         Answer under names of this machine alone. Where no token is needed, a page of another site
         could else do everything, through the browser of somebody here, by a name that leads here.
     """
 
-    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, *, own_names: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: ServiceMetrics, tokens: Tokens, *, own_names: bool
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._tokens = tokens
         self._own_names = own_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,8 +66,9 @@ class RequestGuard:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        name = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
-        seen = _Seen(scope, name.decode())
+        fits = _REQUEST_ID.fullmatch(given) and self._hide(given) == given
+        name = given if fits else secrets.token_hex(8).encode()
+        seen = _Seen(scope, name.decode(), self._tokens)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -69,6 +77,8 @@ class RequestGuard:
                 message["headers"] = [*own, (b"x-request-id", name), *_HEADERS]
             elif message["type"] == "http.response.body":
                 seen.bytes_out += len(message.get("body", b""))
+                if seen.status is not None and seen.status >= 400:
+                    message = {**message, "body": self._hide(message.get("body", b""))}
             await send(message)
 
         self._metrics.under_way.inc()
@@ -107,6 +117,9 @@ class RequestGuard:
             return problem(403, "pages of other sites may not change anything here.")
         return None
 
+    def _hide(self, data: bytes) -> bytes:
+        return self._tokens.hide(data.decode("latin-1")).encode("latin-1")
+
     def _note(self, seen: _Seen) -> None:
         seconds = time.perf_counter() - seen.since
         route = _route_of(seen.scope)
@@ -144,21 +157,39 @@ def _route_of(scope: Scope) -> str:
 class _Seen:
     """What is known of a request when it has been answered."""
 
-    def __init__(self, scope: Scope, name: str) -> None:
+    def __init__(self, scope: Scope, name: str, tokens: Tokens) -> None:
         self.scope = scope
         self.name = name
         # never the query: it may hold what people look for
-        self.path = scope["path"][:200]
+        self.path = tokens.hide(scope["path"][: 2 * _SHOWN_OF_PATH])[:_SHOWN_OF_PATH]
         self.since = time.perf_counter()
         self.status: int | None = None
         self.bytes_out = 0
 
 
-class JsonLogLines(logging.Formatter):
-    """A JSON object a line: time, level, message, and the fields of a request."""
+class HidingLines(logging.Formatter):
+    """Lines of a log in which no token stands."""
+
+    def __init__(self, tokens: Tokens | None = None) -> None:
+        super().__init__()
+        self._tokens = tokens or Tokens()
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
+        line = self.line_of(record)
+        # of requests there is nothing but what was hidden already
+        return line if record.name == logger.name else self._tokens.hide(line)
+
+    def line_of(self, record: logging.LogRecord) -> str:
+        """Return the line as it would be without tokens."""
+        return super().format(record)
+
+
+class JsonLogLines(HidingLines):
+    """A JSON object a line: time, level, message, and the fields of a request."""
+
+    def line_of(self, record: logging.LogRecord) -> str:
+        """Return the line as it would be without tokens."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",
@@ -171,14 +202,14 @@ class JsonLogLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-class PlainLogLines(logging.Formatter):
+class PlainLogLines(HidingLines):
     """What a person reads: the request, its status and its time."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+    def line_of(self, record: logging.LogRecord) -> str:
+        """Return the line as it would be without tokens."""
         fields = getattr(record, "fields", None)
         if fields is None:
-            return f"bitkin: {super().format(record)}"
+            return f"bitkin: {super().line_of(record)}"
         at = time.strftime("%H:%M:%S", time.localtime(record.created))
         path = json.dumps(fields["path"])[1:-1]  # nothing that steers a terminal
         return f"{at} {fields['status']} {fields['method']:6} {path} {fields['ms']:.1f} ms"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 from bitkin.errors import BitkinError, InvalidInputError
 from bitkin.service.problems import problem_of_error, problem_of_http, problem_of_values
 
-_HEADER = "idempotency-key"
+_HEADER, _INSTANCE_HEADER = "idempotency-key", "idempotency-instance"
 _KEY = re.compile(r"[\x21-\x7e]{1,64}")
 _MOST_KEYS, _SECONDS_KEPT, _LARGEST_KEPT = 1000, 600.0, 1 << 20
 _MOST_BYTES = 64 << 20  # of all answers together
@@ -39,6 +40,8 @@ class AnswersByKey:
     """
 
     def __init__(self) -> None:
+        self.instance = secrets.token_hex(16)
+        """Another one whenever a service is started: then it knows no key of before."""
         self._known: OrderedDict[str, _Once] = OrderedDict()
         self._n_bytes = 0
 
@@ -52,6 +55,12 @@ class AnswersByKey:
         if not _KEY.fullmatch(key):
             raise InvalidInputError(
                 f"Idempotency-Key must be 1 to 64 visible characters, got {len(key)}."
+            )
+        if request.headers.get(_INSTANCE_HEADER, self.instance) != self.instance:
+            raise HTTPException(
+                412,
+                "the service was started again since, and knows no key of before: it cannot tell "
+                "whether this was done already. Nothing was done now.",
             )
         # whoever may not write gets no answer either, and never comes here
         digest = hashlib.sha256(

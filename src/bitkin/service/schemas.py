@@ -319,6 +319,7 @@ class ServiceAnswer(BaseModel):
     """What this service is, and what the token of the request permits."""
 
     version: str
+    instance: str = Field(description="Of this start of it: what `Idempotency-Instance` may say.")
     collections: list[str]
     several: bool
     read_only: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from bitkin.collection.collection import Collection
-from bitkin.collection.results import Hits
+from bitkin.collection.results import Hits, SearchExplanation
 from bitkin.embedding import ATTRIBUTE, open_embedder
-from bitkin.errors import InvalidInputError
-from bitkin.service.batching import MOST_IN_BATCH, FoundItems, SearchBatcher, count_queries
+from bitkin.errors import BitkinError, InvalidInputError
+from bitkin.service.batching import (
+    MOST_IN_BATCH,
+    FoundItems,
+    SearchBatcher,
+    count_queries,
+    plain_rows,
+    too_late,
+)
 from bitkin.service.observed.latencies import Latencies
 from bitkin.service.settings import ServiceLimits
+from bitkin.warming import warm_searches
 
 if TYPE_CHECKING:
     from bitkin.embedding import Embedder
@@ -30,6 +39,7 @@ looks through the codes.
 _WARMED = (1, 5, 64)  # queries: a lone one, a few, a batch
 
 Result = TypeVar("Result")
+logger = logging.getLogger("bitkin.service")
 
 
 class WorkerThreads(NamedTuple):
@@ -39,14 +49,21 @@ class WorkerThreads(NamedTuple):
     """For what takes milliseconds."""
     long: ThreadPoolExecutor
     """For what may take minutes, and must not keep the others waiting."""
+    warming: ThreadPoolExecutor
+    """For kernels to be compiled, one collection after the other."""
 
     @classmethod
     def start(cls) -> WorkerThreads:
         """Return threads that wait for work."""
-        return cls(ThreadPoolExecutor(4, "bitkin-read"), ThreadPoolExecutor(2, "bitkin-long"))
+        return cls(
+            ThreadPoolExecutor(4, "bitkin-read"),
+            ThreadPoolExecutor(2, "bitkin-long"),
+            ThreadPoolExecutor(1, "bitkin-warming"),
+        )
 
     def stop(self) -> None:
         """End what was begun."""
+        self.warming.shutdown(wait=True, cancel_futures=True)
         self.short.shutdown(wait=True)
         self.long.shutdown(wait=True)
 
@@ -124,7 +141,7 @@ class ServedCollection:
         self.embed = remembered if isinstance(remembered, str) else embed
         self._embedder: Embedder | None = None
         self._n_alone = 0
-        self.warm = False
+        self._warming: asyncio.Task[None] | None = None
 
     @property
     def n_features(self) -> int | None:
@@ -155,6 +172,8 @@ class ServedCollection:
 
     async def search(self, asked: AskedSearch) -> FoundItems:
         """Return what queries find, within the seconds that are permitted."""
+        if not self.is_warm:
+            await self.warm_up()
         since = time.monotonic()
         until = since + self._limits.seconds
         options, queries = asked.widened, asked.queries
@@ -168,6 +187,15 @@ class ServedCollection:
             found = await self._find_in_pieces(queries, n_queries, options, until)
         self.latencies.add(1000 * (time.monotonic() - since))
         return asked.finish(found)
+
+    async def explain(self, asked: AskedSearch) -> tuple[FoundItems, SearchExplanation]:
+        """Return what queries find and how, within the same seconds."""
+        await self.warm_up()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await self.read(self._explain, asked)
+        except TimeoutError:
+            raise too_late() from None
 
     async def _find_in_pieces(
         self, queries: Any, n_queries: int, options: AskedOptions, until: float
@@ -218,17 +246,42 @@ class ServedCollection:
             "searches": self.latencies.summary(),
         }
 
-    def warm_up(self) -> None:
-        """Search for rows of the collection, so that nobody waits for kernels to be compiled."""
+    @property
+    def is_warm(self) -> bool:
+        """Whether kernels are compiled, and rows have been searched for once."""
+        return self._warming is not None and self._warming.done()
+
+    async def warm_up(self) -> None:
+        """Wait until kernels are compiled, which begins with the first call. It may take a minute,
+        of which no search should count the seconds as its own.
+        """
+        await asyncio.shield(self.begin_warming())
+
+    def begin_warming(self) -> asyncio.Task[None]:
+        """Let kernels be compiled beside everything else, once, and return what does it."""
+        if self._warming is None:
+            self._warming = asyncio.create_task(self._warm())
+        return self._warming
+
+    async def _warm(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            some = self.collection.get(limit=max(_WARMED))
-            queries = some.codes if some.vectors is None else some.vectors
-            stage = "codes" if some.vectors is None else None
-            if len(some.ids):
-                for n_queries in _WARMED:
-                    self.collection.search(queries[:n_queries], 10, stage=stage)
-        finally:
-            self.warm = True
+            await loop.run_in_executor(self._workers.warming, self._search_own_rows)
+        except (BitkinError, MemoryError) as error:
+            logger.warning(
+                "collection %r: kernels were not compiled, so that a first search may take long: "
+                "%s: %s",
+                *(self.name, type(error).__name__, error),
+            )
+
+    def _search_own_rows(self) -> None:
+        warm_searches(self.collection)
+        some = self.collection.get(limit=max(_WARMED))
+        queries = some.codes if some.vectors is None else some.vectors
+        stage = "codes" if some.vectors is None else None
+        if len(some.ids):
+            for n_queries in _WARMED:
+                self.collection.search(queries[:n_queries], 10, stage=stage)
 
     def close(self) -> None:
         """End what was begun, searches and writes, and close the collection."""
@@ -238,6 +291,10 @@ class ServedCollection:
 
     def _search(self, queries: Any, options: AskedOptions) -> Hits:
         return self.collection.search(queries, **options.arguments())
+
+    def _explain(self, asked: AskedSearch) -> tuple[FoundItems, SearchExplanation]:
+        explained = self.collection.explain(asked.queries, **asked.widened.arguments())
+        return asked.finish(plain_rows(explained.hits)), explained
 
     def _note_batch(self, n_queries: int) -> None:
         self.latencies.add_batch(n_queries)

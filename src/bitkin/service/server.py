@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from bitkin.checks import one_of
 from bitkin.errors import FileAccessError
 from bitkin.service.middleware import JsonLogLines, PlainLogLines
+from bitkin.service.tokens import Tokens
 
 HEAD_SECONDS = 20.0
 """From the first moment of a connection, or the first byte of a further request, to the end of its
@@ -109,7 +110,7 @@ def run(
     `on_start` is called with the address once it listens.
     """
     one_of(log, "log", LOGS)
-    configure_logs(log)
+    configure_logs(log, app.state.bitkin.tokens)
     server = _server(app, host, port)
     try:
         with listen(host, port) as listening:
@@ -173,10 +174,12 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def configure_logs(kind: str) -> None:
-    """Let requests and warnings be lines on stderr: "json", "text", or "none" of requests."""
+def configure_logs(kind: str, tokens: Tokens) -> None:
+    """Let requests and warnings be lines on stderr: "json", "text", or "none" of requests; none
+    of them holds a token.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainLogLines() if kind == "text" else JsonLogLines())
+    handler.setFormatter(PlainLogLines(tokens) if kind == "text" else JsonLogLines(tokens))
     logging.captureWarnings(True)
     for name in ("bitkin.service", "uvicorn.error", "py.warnings"):
         one = logging.getLogger(name)

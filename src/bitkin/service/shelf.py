@@ -144,7 +144,7 @@ class Shelf:
         with self._changing:
             if self.may_hold(name) and self.folder is not None:
                 with contextlib.suppress(BitkinError):
-                    self._open(name, self.folder / name).warm = True
+                    self._open(name, self.folder / name)
 
     def refresh(self) -> None:
         """Open what has come into the folder since, and close what has gone."""
@@ -157,7 +157,7 @@ class Shelf:
                 self._served.pop(name).close()
             for name in sorted(there - self._served.keys()):
                 try:
-                    self._open(name, folder / name).warm = True
+                    self._open(name, folder / name)
                 except BitkinError as error:
                     logger.warning("collection %r is not served: %s", name, error)
 

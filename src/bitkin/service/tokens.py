@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from bitkin.notices import warn_caller
 
 READ, WRITE = "read", "write"
 SHORTEST_TOKEN = 16
+_CHARACTERS = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # which JSON writes as they are
 _SCHEME = "bearer "
 _ADVICE = "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
@@ -33,11 +36,18 @@ class Tokens:
 
     read: tuple[bytes, ...] = ()
     write: tuple[bytes, ...] = ()
+    pieces: frozenset[bytes] = frozenset()
+    """Digests of all that is as long as the shortest token may be, of any token."""
 
     @classmethod
     def from_words(cls, *, read: list[str] | None = None, write: list[str] | None = None) -> Tokens:
         """Return the digests of tokens; raise for one that could be guessed."""
-        return cls(tuple(map(_digest, read or [])), tuple(map(_digest, write or [])))
+        words = [*(read or []), *(write or [])]
+        return cls(
+            tuple(map(_digest, read or [])),
+            tuple(map(_digest, write or [])),
+            frozenset(piece for word in words for piece in _digests_of_pieces(word)),
+        )
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokens:
@@ -92,11 +102,37 @@ class Tokens:
         may_read = [hmac.compare_digest(digest, one) for one in self.read]
         return WRITE if any(may_write) else READ if any(may_read) else None
 
+    def hide(self, text: str) -> str:
+        """Return a text with stars where 16 or more characters of a token stand, by mistake of
+        whoever sent it: for logs and errors. Of text without tokens it is the text itself.
+
+        Examples
+        --------
+        >>> Tokens.from_words(write=["0123456789abcdef"]).hide("no row 0123456789abcdef.")
+        'no row ****************.'
+        """
+        if not self.pieces:
+            return text
+        hidden = bytearray(len(text))
+        for first, digest in enumerate(_digests_of_pieces(text)):
+            if digest in self.pieces:
+                hidden[first : first + SHORTEST_TOKEN] = b"\1" * SHORTEST_TOKEN
+        if not any(hidden):
+            return text
+        return "".join("*" if hide else one for one, hide in zip(text, hidden, strict=True))
+
+
+def _digests_of_pieces(text: str) -> Iterator[bytes]:
+    """Yield digests of all stretches of a text that are as long as the shortest token."""
+    data = text.encode("utf-32-le", "surrogatepass")  # so that all characters are of one length
+    for first in range(0, len(data) - 4 * SHORTEST_TOKEN + 1, 4):
+        yield hashlib.sha256(data[first : first + 4 * SHORTEST_TOKEN]).digest()
+
 
 def _digest(token: str) -> bytes:
-    if len(token) < SHORTEST_TOKEN or not token.isascii():
+    if len(token) < SHORTEST_TOKEN or not _CHARACTERS.fullmatch(token):
         raise InvalidInputError(
-            f"a token must have at least {SHORTEST_TOKEN} characters of ASCII, got {len(token)}. "
-            f"{_ADVICE}"
+            f"a token must have at least {SHORTEST_TOKEN} characters of ASCII, got {len(token)}, "
+            f"and no quotes and backslashes. {_ADVICE}"
         )
     return hashlib.sha256(token.encode("ascii")).digest()

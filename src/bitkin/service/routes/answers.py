@@ -22,6 +22,7 @@ _TITLES = {
     405: "Not possible here",
     408: "The body came too slowly",
     409: "There already",
+    412: "Started again since",
     413: "Too large",
     415: "Another content type is needed",
     421: "Not under this name",
@@ -56,7 +57,7 @@ def described(
     if media is not None:
         shape = {"type": "string", "format": "binary"} if media == BINARY_TYPE else _TEXT
         good["content"] = {media: {"schema": shape}}
-    others = set(_TITLES) - ({409, 501} if not writes else {429})
+    others = set(_TITLES) - ({429} if writes else {409, 412})
     return {
         status: good,
         **{

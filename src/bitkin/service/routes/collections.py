@@ -68,11 +68,11 @@ async def create_collection(request: Request) -> Response:
             body = await parse_body(CollectionBody, data)
 
             def create() -> dict[str, Any]:
-                served = context.shelf.create(body)
-                served.warm = True
-                return _about(served)
+                return _about(context.shelf.create(body))
 
-            return answer(await asyncio.shield(_in_thread(request, create)), 201)
+            about = await asyncio.shield(_in_thread(request, create))
+            context.shelf.find(about["name"]).begin_warming()
+            return answer(about, 201)
 
         return await context.once.answer(request, data, make)
 

@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ValidationError
 
-from bitkin.collection.collection import Collection
+from bitkin.collection.results import SearchExplanation
 from bitkin.errors import InvalidInputError
 from bitkin.service.asked import filter_in, read_search, require_features
-from bitkin.service.batching import FoundItems, plain_rows
+from bitkin.service.batching import FoundItems
 from bitkin.service.bodies import content_type, json_body, parse_body
 from bitkin.service.context import collection_of, context_of, may_read
 from bitkin.service.routes.answers import answer, body_of, described, parameter
@@ -64,8 +64,8 @@ async def explain(request: Request) -> Response:
     """Search, and return which stage came first, why, and what every stage did."""
     served = collection_of(request)
     body, asked = await _read(request, served)
-    found, told = await served.read(_explain, served.collection, asked)
-    return answer({**_as_json(found, served, body), "explain": told})
+    found, explained = await served.explain(asked)
+    return answer({**_as_json(found, served, body), "explain": _told(explained)})
 
 
 @router.get("/count", summary="Count rows", responses=described(CountAnswer))
@@ -125,8 +125,7 @@ def _body_of_address(request: Request) -> SearchBody:
     return SearchBody.model_validate({**body.model_dump(), **words})
 
 
-def _explain(collection: Collection, asked: AskedSearch) -> tuple[FoundItems, dict[str, Any]]:
-    explained = collection.explain(asked.queries, **asked.widened.arguments())
+def _told(explained: SearchExplanation) -> dict[str, Any]:
     stages = {
         name: {
             "seconds": round(timing.seconds, 7),
@@ -135,14 +134,13 @@ def _explain(collection: Collection, asked: AskedSearch) -> tuple[FoundItems, di
         }
         for name, timing in explained.stages.items()
     }
-    told = {
+    return {
         "index": explained.index,
         "first": explained.first,
         "why": explained.why,
         "queries": len(explained.hits),
         "stages": stages,
     }
-    return asked.finish(plain_rows(explained.hits)), told
 
 
 def _as_json(found: FoundItems, served: ServedCollection, body: SearchBody) -> dict[str, Any]:

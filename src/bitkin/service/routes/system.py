@@ -49,6 +49,7 @@ async def service(request: Request) -> Response:
     return answer(
         {
             "version": __version__,
+            "instance": context.once.instance,
             "collections": context.shelf.names,
             "several": context.shelf.folder is not None or len(context.shelf.names) != 1,
             "read_only": context.read_only,

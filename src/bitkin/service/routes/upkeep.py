@@ -172,7 +172,10 @@ async def backup(request: Request) -> Response:
         )
 
     def change(collection: Collection, body: BackupBody) -> dict[str, str]:
-        collection.backup(folder / require_name(body.name))
+        path = folder / require_name(body.name)
+        if path.exists():
+            raise HTTPException(409, f"name must be new, there is a backup {body.name!r} already.")
+        collection.backup(path)
         return {"path": body.name}
 
     return await _change(request, change, BackupBody, in_turn=False)
