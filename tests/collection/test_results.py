@@ -18,3 +18,19 @@ def test_hits_show_what_the_first_query_found() -> None:
     assert repr(bitkin.Hits(np.empty((0, 3), dtype=np.int64), np.empty((0, 3)))) == (
         "Hits(0 queries × 3, float64 distances)"
     )
+
+
+def test_a_collection_tells_which_stages_it_can_do_and_whether_its_hasher_learns() -> None:
+    X = np.random.default_rng(0).standard_normal((300, 10)).astype(np.float32)
+    fitted = bitkin.ProjectionHash(n_bits=8).fit(X)
+    stream = bitkin.ProjectionHash(n_bits=8, projection="opast").fit(X)
+    cases = [
+        (fitted, "float32", ["codes", "estimate", "exact"], False),
+        (fitted, None, ["codes", "estimate"], False),
+        (stream, "float32", ["codes", "estimate", "exact"], True),
+        (stream.snapshot(), None, ["codes", "estimate"], False),
+        (bitkin.MinHash(n_hashes=8).fit(), None, ["codes"], False),
+    ]
+    for hasher, vectors, stages, learns in cases:
+        about = bitkin.Collection.create(None, hasher, vectors=vectors).stats()
+        assert (about["stages"], about["learns"]) == (stages, learns)

@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from bitkin.choices import STAGES
 from bitkin.collection.folder.store import FolderStore
 from bitkin.collection.memory import MemoryStore
 from bitkin.collection.searching.cells import describe_index
@@ -24,12 +25,14 @@ def describe_collection(store: MemoryStore | FolderStore) -> dict[str, Any]:
             "n_features": None if vectors is None else vectors.n_features,
             "metric": settings.metric,
             "stage": epoch.last_stage,
+            "stages": [stage for stage in STAGES if stage in epoch.stages],
             "oversample": settings.oversample,
             "ids": settings.ids,
             "fields": dict(settings.fields),
             "index": describe_index(now),
             "hasher": " ".join(repr(epoch.encoder.hasher).split()),
             "fingerprint": epoch.fingerprint,
+            "learns": store.learner is not None,
             "epochs": [{"epoch": part.epoch.number, "rows": len(part.coded)} for part in now.parts],
             "bytes_in_memory": now.nbytes,
             "bytes_on_disk": None,
