@@ -10,9 +10,19 @@ from typing import Any
 
 from bitkin.distributed.loading import load_name
 
-_HOMES: dict[str, str] = {}
+_HOMES = {
+    "ShardedCodes": "bitkin.distributed.encoding",
+    "encode": "bitkin.distributed.encoding",
+    "fit": "bitkin.distributed.fitting",
+    "read_codes_parquet": "bitkin.distributed.code_files",
+}
 
-__all__: list[str] = []
+__all__ = [
+    "ShardedCodes",
+    "encode",
+    "fit",
+    "read_codes_parquet",
+]  # loaded when they are first asked for
 
 
 def __getattr__(name: str) -> Any:
