@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -50,6 +51,11 @@ def open_cluster(address: str) -> Iterator[Client]:
 
     with client:
         yield current_client(client)
+
+
+def as_workers_see(paths: Sequence[Path]) -> list[str]:
+    """Return paths that do not depend on where a process was started."""
+    return [str(path.absolute()) for path in paths]
 
 
 async def _kind_of(rpc: Any, address: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import pydoc
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from dask.delayed import delayed
@@ -112,6 +113,23 @@ def gather(
 def collect(client: Client, tasks: Sequence[Any], progress: Progress | None = None) -> list[Any]:
     """Do tasks, Dask's delayed ones, and return their results in order."""
     return gather(client, client.compute(list(tasks)), progress)
+
+
+def results_in_order(client: Client, tasks: Sequence[Any]) -> Generator[Any, None, None]:
+    """Do tasks, Dask's delayed ones, and yield their results in order; no more are done ahead than
+    keep every worker busy.
+    """
+    ahead = 2 * max(1, sum(client.nthreads().values()))
+    waiting: deque[Future] = deque()
+    try:
+        for task in tasks:
+            waiting.append(client.compute(task))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        client.cancel(list(waiting))
 
 
 def merge_in_tree(

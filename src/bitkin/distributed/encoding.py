@@ -5,26 +5,38 @@ for.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import closing
+from itertools import accumulate
 from typing import Any
 
 import dask
 import dask.array
 import numpy as np
 from dask.delayed import Delayed, delayed
-from distributed import get_client
+from distributed import Client, get_client
 from sklearn.utils.validation import check_is_fitted
 
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block, collect, require_same_bitkin
+from bitkin.distributed.cluster import (
+    Progress,
+    block,
+    collect,
+    current_client,
+    require_same_bitkin,
+    results_in_order,
+)
 from bitkin.distributed.code_files import prepare_folder, write_codes
 from bitkin.distributed.partitions import find_partitions
 from bitkin.distributed.pieces import encode_batches
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.encoding import code_tensors, codes_file
 from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.input_files import VectorFileOptions
+from bitkin.io.partial import PartialFile
 
 
 def encode(
@@ -67,12 +79,11 @@ def encode(
     if isinstance(hasher, ProjectionHash):
         hasher = hasher.snapshot()  # a stream may learn on before the codes are made
     options = VectorFileOptions(None, dataset, n_features, zero_based)
-    partitions = find_partitions(X, compute_anywhere, column=column, options=options)
-    width = getattr(X, "shape", (0, None))[1] if isinstance(X, dask.array.Array) else None
-    if width is not None and width != getattr(hasher, "n_features_in_", width):
+    width = getattr(hasher, "n_features_in_", None)  # a MinHash may be fitted without columns
+    partitions = find_partitions(X, compute_anywhere, column=column, options=options, width=width)
+    if isinstance(X, dask.array.Array) and X.shape[1] != (width or X.shape[1]):
         raise InvalidInputError(
-            f"X must have {hasher.n_features_in_} columns, as the rows that hasher was fitted on, "
-            f"got {width}."
+            f"X must have {width} columns, as the rows that hasher was fitted on, got {X.shape[1]}."
         )
     encoder = delayed(hasher, pure=False, traverse=False)  # sent once, for all pieces
     encoding = delayed(encode_piece, pure=False)
@@ -80,7 +91,7 @@ def encode(
         encoding(piece, partitions.name_of(i), partitions.column, encoder)
         for i, piece in enumerate(partitions.pieces)
     ]
-    return ShardedCodes(parts, hasher.spec_, hasher.fingerprint_, partitions.counts)
+    return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps)
 
 
 class ShardedCodes:
@@ -90,11 +101,12 @@ class ShardedCodes:
     ----------
     parts : sequence of Delayed
         What makes the `Codes` of every partition.
-    spec : CodeSpec
-    fingerprint : str or None
-        Of the hasher.
+    hasher : Hasher
+        Fitted, and what makes them.
     counts : sequence of int, or None
         Rows of every partition; None where only reading tells.
+    made_of : list, or None
+        What tells files from what they were at another time.
 
     Notes
     -----
@@ -114,14 +126,24 @@ class ShardedCodes:
     def __init__(
         self,
         parts: Sequence[Delayed],
-        spec: CodeSpec,
-        fingerprint: str | None,
+        hasher: Hasher,
         counts: Sequence[int] | None,
+        made_of: Sequence[Any] | None = None,
     ) -> None:
         self._parts = tuple(parts)
-        self.spec = spec
-        self.fingerprint = fingerprint
+        self.hasher = hasher
         self.counts = None if counts is None else tuple(counts)
+        self._made_of = made_of
+
+    @property
+    def spec(self) -> CodeSpec:
+        """Shape of a code."""
+        return self.hasher.spec_
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the hasher."""
+        return self.hasher.fingerprint_
 
     @property
     def n_partitions(self) -> int:
@@ -134,16 +156,12 @@ class ShardedCodes:
 
     def compute(self) -> Codes:
         """Make all codes, and return them here."""
-        if not self._parts:
-            nothing = np.empty((0, self.spec.n_symbols), dtype=np.uint8)
-            codes = Codes.from_symbols(nothing, self.spec.bits_per_symbol)
-            return codes.with_fingerprint(self.fingerprint)
         return Codes.concatenate(compute_anywhere(self._parts))
 
     def persist(self) -> ShardedCodes:
         """Make all codes, and keep them where they were made, in memory."""
         held = dask.persist(*self._parts)
-        return ShardedCodes(held, self.spec, self.fingerprint, self.counts)
+        return ShardedCodes(held, self.hasher, self.counts, self._made_of)
 
     def to_dask_array(self) -> dask.array.Array:
         """Return the bytes of the codes as a Dask array: uint8 (n, n_bytes) as of `Codes.to_bytes`,
@@ -156,8 +174,6 @@ class ShardedCodes:
             dask.array.from_delayed(pack(part), shape=(n, n_bytes), meta=meta)
             for part, n in zip(self._parts, counts, strict=True)
         ]
-        if not blocks:
-            return dask.array.zeros((0, n_bytes), dtype=np.uint8)
         return dask.array.concatenate(blocks, allow_unknown_chunksizes=self.counts is None)
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
@@ -176,6 +192,44 @@ class ShardedCodes:
         `read_codes_parquet` makes `Codes` of a file again.
         """
         return self._write(folder, "parquet")
+
+    def save_joined(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fresh: bool = False,
+        client: Client | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Write all codes to one file here, as `Codes.save` does, and return the row that this call
+        began with.
+
+        Codes come from the workers partition by partition, a few ahead of what is written. After an
+        interruption the same call continues where it was, unless `fresh`.
+        """
+        if self.counts is None:
+            raise InvalidInputError(
+                "Codes of a data frame cannot be joined in a file: how many there are is not known "
+                "before. Use save, for a file per partition."
+            )
+        client = current_client(client)
+        file, counts = codes_file(self.hasher, path), self.counts
+        work = {"fingerprint": file.fingerprint, "counts": list(counts), "made_of": self._made_of}
+        # what is no file may be something else now
+        fresh = fresh or self._made_of is None
+        with PartialFile(*file[:5], sum(counts), work, fresh=fresh) as partial:
+            begun = partial.rows_done
+            ends = list(accumulate(counts))
+            # what is written ends with a partition: rows count all together, or not at all
+            left = bisect_right(ends, begun)
+            with closing(results_in_order(client, self._parts[left:])) as made:
+                for i, codes in enumerate(made, left):
+                    partial.append(code_tensors(self.hasher, codes))
+                    partial.checkpoint()
+                    if progress is not None:
+                        progress(i + 1, len(counts))
+            partial.finish()
+        return begun
 
     def _write(self, folder: str | os.PathLike[str], form: str) -> list[str]:
         path = os.fspath(folder)

@@ -55,6 +55,8 @@ class Partitions:
         What every piece holds, where that is known.
     column : str or None
         Column of vectors, where blocks are data frames.
+    stamps : list, or None
+        Of files, what tells whether they are those of another time.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Partitions:
     counts: tuple[int, ...] | None
     rows: tuple[PieceRows, ...] | None = None
     column: str | None = None
+    stamps: list[Any] | None = None
 
     def name_of(self, number: int) -> str:
         """Return what messages call a piece."""
@@ -97,9 +100,11 @@ def find_partitions(
     name: str = "X",
     column: str | None = None,
     options: VectorFileOptions | None = None,
+    width: int | None = None,
 ) -> Partitions:
     """Return the pieces of whatever holds vectors; `compute` lists and opens files where the
-    workers see them. `options` say how files are read, `column` which one of a data frame.
+    workers see them. `options` say how files are read, `column` which one of a data frame, and
+    `width` how many columns svmlight text has where nothing else says it.
     """
     if isinstance(X, dask.array.Array):
         _refuse_column(column, name, "an array")
@@ -113,7 +118,7 @@ def find_partitions(
         options = options or VectorFileOptions()
         if column is not None:
             options = options._replace(column=column)
-        return _of_files(paths, name, options, compute)
+        return _of_files(paths, name, options, width, compute)
     kind = type(X).__name__
     raise InvalidInputError(
         f"{name} must be a Dask array or data frame, a list of delayed blocks, or files that the "
@@ -167,10 +172,16 @@ def _of_frame(X: Any, name: str, column: str | None) -> Partitions:
 
 
 def _of_files(
-    paths: list[str], name: str, options: VectorFileOptions, compute: Compute
+    paths: list[str],
+    name: str,
+    options: VectorFileOptions,
+    width: int | None,
+    compute: Compute,
 ) -> Partitions:
     (files,) = compute([delayed(list_files, pure=False)(paths)])
     texts = [path for path in files if is_svmlight(Path(path))]
+    if texts and options.n_features is None:
+        options = options._replace(n_features=width)
     if texts and (options.n_features is None or options.zero_based is None):
         raise InvalidInputError(
             f"n_features and zero_based must be given for svmlight text such as {texts[0]}: no "
@@ -180,9 +191,10 @@ def _of_files(
     # opening a file costs little, a task some milliseconds
     some = [files[i : i + 64] for i in range(0, len(files), 64)]
     found = [one for part in compute([describe(part, options) for part in some]) for one in part]
+    stamps = [[path, *stamp] for path, (_, stamp) in zip(files, found, strict=True)]
     pieces: list[FilePiece] = []
     rows: list[PieceRows] = []
-    for path, held in zip(files, found, strict=True):
+    for path, (held, _) in zip(files, found, strict=True):
         step = _rows_per_piece(path, held)
         for start in range(0, held.n_rows, step):
             stop = min(held.n_rows, start + step)
@@ -191,7 +203,8 @@ def _of_files(
     if not pieces:
         raise InvalidInputError(f"{name} has no rows: {shown(paths)} hold none.")
     counts = tuple(one.n_rows for one in rows)
-    return Partitions(name, tuple(pieces), counts, tuple(rows))
+    stamps.append(list(options))
+    return Partitions(name, tuple(pieces), counts, tuple(rows), stamps=stamps)
 
 
 @block

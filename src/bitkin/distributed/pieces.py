@@ -94,9 +94,18 @@ def describe_piece(piece: Any, name: str, column: str | None) -> PieceRows:
 
 
 @block
-def describe_files(paths: list[str], options: VectorFileOptions) -> list[PieceRows]:
-    """Return what files hold, by what stands at their beginnings where formats say it there."""
-    return [describe_piece(FilePiece(path, options), path, None) for path in paths]
+def describe_files(
+    paths: list[str], options: VectorFileOptions
+) -> list[tuple[PieceRows, tuple[int, int]]]:
+    """Return what files hold, by what stands at their beginnings where formats say it there, with
+    their sizes and times.
+    """
+    found = []
+    for path in paths:
+        rows = describe_piece(FilePiece(path, options), path, None)
+        status = Path(path).stat()
+        found.append((rows, (status.st_size, status.st_mtime_ns)))
+    return found
 
 
 @block
