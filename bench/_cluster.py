@@ -60,7 +60,7 @@ def peak_bytes() -> int:
 
 
 def made_rows(number: int, n: int, d: int) -> npt.NDArray[np.float32]:
-    """Return the rows of a block, by its number: their variances fall, as those of embeddings do."""
+    """Return the rows of a block, by its number; variances fall as those of embeddings do."""
     rng = np.random.default_rng(number)
     rows = rng.standard_normal((n, d), dtype=np.float32)
     rows *= np.geomspace(1.0, 0.05, d, dtype=np.float32)
