@@ -74,6 +74,7 @@ def test_a_model_that_takes_much_beside_the_vectors_is_told(
 def test_the_bytes_of_a_model_are_those_of_its_directions_and_mean(
     found: bitkin.Recommendation,
 ) -> None:
+    assert isinstance(found.hasher, bitkin.ProjectionHash)
     n_columns, n_bits = found.hasher.components_.shape
     assert found.search_facts.model_bytes == 4 * n_columns * n_bits + 8 * n_columns
 
