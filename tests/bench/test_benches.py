@@ -58,7 +58,7 @@ MODES: dict[str, list[str]] = {
     "recommend.py": [
         "intervals --sets glove100_100k newsgroups20_bow --seeds 1",
         "compared lower predicted --sets fashion_mnist",
-        "large",
+        "large cut",
     ],
     "service.py": [""],
     "stream.py": ["--vectors 100 --rounds 1"],
