@@ -1,9 +1,9 @@
 """What does a Dask cluster cost, and does it find the same? The parts of bench/distributed.py.
 
 `encode` and `fit`: 5,000,000 × 128 float32 on 1 and on 2 workers of one thread each, beside the
-same work in this process on one thread, in turn; rows are in memory, here and there. Codes are compared
-bit by bit, directions by their angle. The overhead of one worker is in wall time and in processor
-time; where others use the machine, the second says more.
+same work in this process on one thread, in turn; rows are in memory, here and there. Codes are
+compared bit by bit, directions by their angle. The overhead of one worker is in wall time and in
+processor time; where others use the machine, the second says more.
 
 `search`: codes of 128 bits in shards over 2 workers, a batch of 100 queries and lone ones. The
 answers are compared with those of one FlatIndex per shard in this process, merged by NumPy.
