@@ -14,11 +14,11 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
+from distributed import Client, LocalCluster, wait
 
 import bitkin
 from _tiny import TINY
 from bitkin.distributed.cluster import block
-from distributed import Client, LocalCluster, wait
 
 
 @contextmanager
