@@ -118,68 +118,92 @@ def _root(parents, row):
 
 
 @kernel
-def _member_outside_majority(members, first, stop, parents):
-    """Return the place of the first member that is not in the component that holds most; −1 where
-    one holds all.
+def _leading_root(members, first, stop, parents):
+    """Return the root of the component that holds most of the members `first` … `stop`; where none
+    holds more than half, any of them.
 
-    The vote of Boyer and Moore finds the component that holds more than half. Where none does, any
-    other will do.
+    The vote of Boyer and Moore: a component with more than half of the members cannot be voted out.
     """
     leader, lead = -1, 0
     for i in range(first, stop):
         root = _root(parents, members[i])
         if lead == 0:
             leader = root
-        # a component with more than half of the members cannot be voted out
         lead += 1 if root == leader else -1
-    for i in range(first, stop):
-        if _root(parents, members[i]) != leader:
-            return i
-    return -1
+    return leader
 
 
 @kernel
 def bucket_pairs_into(
-    words, band, rows, sizes, ratio, parents, members, starts, counts, bucket, pivots, first, second
+    words,
+    band,
+    rows,
+    sizes,
+    ratio,
+    parents,
+    members,
+    ranks,
+    starts,
+    counts,
+    taken,
+    bucket,
+    below,
+    others,
+    first,
+    second,
 ):
     """Write pairs of rows that share a bucket of `band` and are worth a look to `first` and
     `second`.
 
-    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets, of which
-    bucket b has `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, ascending. Up to `pivots`
-    members of every bucket from `bucket` on are taken out of it and paired with every member left
-    there that is of another component, that shares no earlier band, and that is not smaller than
-    `ratio` times the other. `members` and `counts` keep what is left; a bucket whose members are
-    all of one component is left with none.
+    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets and their
+    ranks, of which bucket b has `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, both
+    ascending. The first `taken[b]` (int64[B]) are done with. Those that follow with ranks `below` a
+    bound are taken one after another, of every bucket from `bucket` on, and paired with every later
+    member that is of another component, that shares no earlier band, and that is not smaller than
+    `ratio` times the other. A bucket whose members left are all of one component is done with.
+    `others` is room for the members of the largest bucket.
 
-    Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to
-    continue with.
+    Ends where the next one taken could overflow `first`. Returns the number of pairs and the bucket
+    to continue with.
     """
     found = 0
     for b in range(bucket, len(starts)):
-        begin = starts[b]
-        for _ in range(pivots):
-            stop = begin + counts[b]
-            place = _member_outside_majority(members, begin, stop, parents) if counts[b] > 1 else -1
-            if place < 0:
-                counts[b] = 0
-                break
-            if found + counts[b] > len(first):
-                return found, b
-            pivot = members[place]
+        at, stop = starts[b] + taken[b], starts[b] + counts[b]
+        # Most of a bucket may be one component: its members are then paired with the few others,
+        # and never looked at among themselves.
+        leader = _leading_root(members, at, stop, parents)
+        n_others = 0
+        for i in range(at, stop):
+            if _root(parents, members[i]) != leader:
+                others[n_others] = members[i]
+                n_others += 1
+        if n_others == 0:
+            taken[b] = counts[b]
+            continue
+        begin = 0
+        while at < stop and ranks[at] < below:
+            pivot = members[at]
             root = _root(parents, pivot)
-            for i in range(place, stop - 1):
-                members[i] = members[i + 1]
-            counts[b] -= 1
-            for i in range(begin, stop - 1):
-                other = members[i]
+            while begin < n_others and others[begin] <= pivot:
+                begin += 1
+            if root == leader:
+                left, here, end = others, begin, n_others
+            else:
+                left, here, end = members, at + 1, stop
+            if found + end - here > len(first):
+                taken[b] = at - starts[b]
+                return found, b
+            for i in range(here, end):
+                other = left[i]
                 low, high = min(sizes[pivot], sizes[other]), max(sizes[pivot], sizes[other])
                 if low / high < ratio or _root(parents, other) == root:
                     continue
                 if _meet_first_here(words, pivot, other, band, rows):
-                    first[found] = min(pivot, other)
-                    second[found] = max(pivot, other)
+                    first[found] = pivot
+                    second[found] = other
                     found += 1
+            at += 1
+        taken[b] = at - starts[b]
     return found, len(starts)
 
 
