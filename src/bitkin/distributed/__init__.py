@@ -10,9 +10,13 @@ from typing import Any
 
 from bitkin.distributed.loading import load_name
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "dedup": "bitkin.distributed.deduplicating.driver",
+}
 
-__all__: list[str] = []
+__all__: list[str] = [
+    "dedup",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -91,20 +91,25 @@ def _meet_first_here(words, a, b, band, rows):
 
 
 @kernel
+def _equal_symbols(words, n_symbols, a, b):
+    """Count the symbols in which rows `a` and `b` of uint64[N, P, W] agree."""
+    _, n_planes, n_words = words.shape
+    differing = np.uint64(0)
+    for w in range(n_words):
+        differs = np.uint64(0)
+        for p in range(n_planes):
+            differs |= words[a, p, w] ^ words[b, p, w]
+        differing += popcount(differs)
+    return n_symbols - np.int64(differing)
+
+
+@kernel
 def equal_symbols_into(words, n_symbols, first, second, equal):
     """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both
     rows agree.
     """
-    _, n_planes, n_words = words.shape
     for i in range(len(first)):
-        a, b = first[i], second[i]
-        differing = np.uint64(0)
-        for w in range(n_words):
-            differs = np.uint64(0)
-            for p in range(n_planes):
-                differs |= words[a, p, w] ^ words[b, p, w]
-            differing += popcount(differs)
-        equal[i] = n_symbols - np.int64(differing)
+        equal[i] = _equal_symbols(words, n_symbols, first[i], second[i])
 
 
 @kernel
@@ -205,6 +210,49 @@ def bucket_pairs_into(
             at += 1
         taken[b] = at - starts[b]
     return found, len(starts)
+
+
+@kernel
+def comparable_members_into(
+    words,
+    n_symbols,
+    band,
+    rows,
+    sizes,
+    ratio,
+    parents,
+    members,
+    starts,
+    counts,
+    class_sizes,
+    least,
+    comparable,
+):
+    """int64[M] members of the buckets of `bucket_pairs_into` -> bool[M]: which are in any pair that
+    it writes whose codes agree in enough symbols; `parents` are roots.
+
+    Enough are `least[c]` (int64[C + 1]), where c counts the `class_sizes` (int64[C]) that both
+    sizes together reach.
+    """
+    for b in range(len(starts)):
+        begin, stop = starts[b], starts[b] + counts[b]
+        for i in range(begin, stop):
+            if comparable[i]:
+                continue
+            one = members[i]
+            for j in range(begin, stop):
+                other = members[j]
+                low, high = min(sizes[one], sizes[other]), max(sizes[one], sizes[other])
+                if low / high < ratio or parents[one] == parents[other]:
+                    continue
+                if not _meet_first_here(words, one, other, band, rows):
+                    continue
+                size_class = 0
+                while size_class < len(class_sizes) and class_sizes[size_class] <= low + high:
+                    size_class += 1
+                if _equal_symbols(words, n_symbols, one, other) >= least[size_class]:
+                    comparable[i] = comparable[j] = True
+                    break
 
 
 @kernel
