@@ -72,10 +72,12 @@ def hash_partition(texts: Iterable[Any], partition: int, hashing: TextHashing) -
 
 @block
 def hash_file(
-    path: str | os.PathLike[str], options: FileOptions, hashing: TextHashing
+    path: str | os.PathLike[str], name: str, options: FileOptions, hashing: TextHashing
 ) -> HashedPartition:
-    """Hash the texts of one file."""
-    source = open_documents([path], options.field, id_field=options.id_field, format=options.format)
+    """Hash the texts of one file, which messages call `name`."""
+    source = open_documents(
+        [path], options.field, id_field=options.id_field, format=options.format, names=[name]
+    )
     lines: list[int] = []
     ids: list[Any] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 from dask.bag import Bag
@@ -25,37 +25,50 @@ from bitkin.sets.shingles import cut_texts
 _PIECE_CHARS, _PIECE_TEXTS = 1 << 22, 1 << 14
 
 
+class HashedSource(NamedTuple):
+    """Texts that are being hashed."""
+
+    partitions: list[Future]
+    files: Sequence[Path] = ()
+    """Where they are from, as the caller named them."""
+
+    def no_documents(self) -> InvalidInputError:
+        """Return the error of files without a document."""
+        return InvalidInputError(f"{', '.join(map(str, self.files))}: no documents.")
+
+
 def hash_texts(
     client: Client, texts: Any, column: str | None, hashing: TextHashing
-) -> list[Future]:
-    """Let the workers hash texts of any source; returns one partition after another."""
+) -> HashedSource:
+    """Let the workers hash texts of any source, one partition after another."""
     if isinstance(texts, os.PathLike):
         return hash_files(client, files_in(Path(texts)), FileOptions(column), hashing)
     if _are_paths(texts):
         return hash_files(client, [Path(path) for path in texts], FileOptions(column), hashing)
     if dask.is_dask_collection(texts):
-        return _hash_delayed(client, _partitions_of(texts, column), hashing)
+        return HashedSource(_hash_delayed(client, _partitions_of(texts, column), hashing))
     if column is not None:
         raise ArgumentError(
             f"names a column of data frames or a field of files, got {column!r} for texts in "
             "memory. Leave it out.",
             "column",
         )
-    return _hash_pieces(client, texts, hashing)
+    return HashedSource(_hash_pieces(client, texts, hashing))
 
 
 def hash_files(
     client: Client, paths: Sequence[Path], options: FileOptions, hashing: TextHashing
-) -> list[Future]:
+) -> HashedSource:
     """Let the workers read and hash files, one task each. They are looked at here first: whether
     they are there, and have one format.
     """
     open_documents(paths, options.field, id_field=options.id_field, format=options.format)
-    # absolute, since workers may run elsewhere in the same file system
-    return [
-        client.submit(hash_file, str(path.absolute()), options, hashing, pure=False)
+    partitions = [
+        # absolute, since workers may run elsewhere in the same file system
+        client.submit(hash_file, str(path.absolute()), str(path), options, hashing, pure=False)
         for path in paths
     ]
+    return HashedSource(partitions, paths)
 
 
 def files_in(path: Path) -> list[Path]:
