@@ -12,17 +12,19 @@ from bitkin.distributed.loading import load_name
 
 _HOMES = {
     "ShardedCodes": "bitkin.distributed.encoding",
+    "dedup": "bitkin.distributed.deduplicating.driver",
     "encode": "bitkin.distributed.encoding",
     "fit": "bitkin.distributed.fitting",
     "read_codes_parquet": "bitkin.distributed.code_files",
 }
 
-__all__ = [
+__all__ = [  # loaded when they are first asked for
     "ShardedCodes",
+    "dedup",
     "encode",
     "fit",
     "read_codes_parquet",
-]  # loaded when they are first asked for
+]
 
 
 def __getattr__(name: str) -> Any:
