@@ -12,6 +12,8 @@ from bitkin.distributed.loading import load_name
 
 _HOMES = {
     "ShardedCodes": "bitkin.distributed.encoding",
+    "ShardedCollection": "bitkin.distributed.searching.sharded_collection",
+    "ShardedIndex": "bitkin.distributed.searching.sharded_index",
     "encode": "bitkin.distributed.encoding",
     "fit": "bitkin.distributed.fitting",
     "read_codes_parquet": "bitkin.distributed.code_files",
@@ -19,6 +21,8 @@ _HOMES = {
 
 __all__ = [
     "ShardedCodes",
+    "ShardedCollection",
+    "ShardedIndex",
     "encode",
     "fit",
     "read_codes_parquet",
