@@ -140,20 +140,10 @@ class ShardSet(Closes):
         """
         with self._writer:
             shards = self._require_open()
-            held = {shard.future.key: where for where, shard in self._places(shards)}
-            staying: dict[str, int] = {}
-            movable = []
-            for shard in shards:
-                where = held[shard.future.key]
-                if shard.loading is not None:
-                    movable.append((shard, shard.loading))
-                elif where is not None:
-                    staying[where] = staying.get(where, 0) + shard.header.n_rows
-            wanted = self._spread([loading.header for _, loading in movable], staying)
             moving = {
-                shard.future.key: self._load(loading, where)
-                for (shard, loading), where in zip(movable, wanted, strict=True)
-                if held[shard.future.key] != where
+                shard.future.key: self._load(shard.loading, where)
+                for shard, where in self._moves(shards)
+                if shard.loading is not None
             }
             wait_for(self._client, list(moving.values()))
             self._shards = tuple(
@@ -254,6 +244,33 @@ class ShardSet(Closes):
             shards[place] += 1
             places[i] = place
         return places
+
+    def _moves(self, shards: Sequence[HeldShard]) -> list[tuple[HeldShard, str]]:
+        """Return the shards to load elsewhere, and where, so that no worker has more rows per
+        thread than it must.
+        """
+        self._threads = threads = dict(self._client.nthreads())
+        held: dict[str, list[HeldShard]] = {worker: [] for worker in sorted(threads)}
+        for where, shard in self._places(shards):
+            if where in held:
+                held[where].append(shard)
+        moves: dict[str, tuple[HeldShard, str]] = {}
+        while True:
+            load = {w: _count_rows(some) / threads[w] for w, some in held.items()}
+            fullest, emptiest = max(load, key=lambda w: load[w]), min(load, key=lambda w: load[w])
+            better = [
+                shard
+                for shard in held[fullest]
+                if shard.loading is not None
+                and load[emptiest] + shard.header.n_rows / threads[emptiest] < load[fullest]
+                and shard.header.n_rows
+            ]
+            if not better:
+                return list(moves.values())
+            shard = max(better, key=lambda one: one.header.n_rows)
+            held[fullest].remove(shard)
+            held[emptiest].append(shard)
+            moves[shard.future.key] = shard, emptiest
 
     def _places(self, shards: Sequence[HeldShard]) -> list[tuple[str | None, HeldShard]]:
         """Return every shard with a worker that holds it, None while it is being loaded again."""

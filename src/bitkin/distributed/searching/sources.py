@@ -59,7 +59,7 @@ def list_paths(paths: Any, what: str) -> list[str]:
     """Return one path or several as a list, absolute, since workers run elsewhere."""
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    listed = [os.path.abspath(named_path(path, "paths", what)) for path in paths]
+    listed = [str(named_path(path, "paths", what).absolute()) for path in paths]
     if not listed:
         raise InvalidInputError(f"paths must name at least one {what}, got none.")
     return listed
