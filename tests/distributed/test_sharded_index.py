@@ -14,6 +14,7 @@ from distributed import Client
 import bitkin
 from bitkin import Codes, FlatIndex
 from bitkin.distributed import ShardedIndex
+from bitkin.distributed.searching.placement import ShardGroup
 from bitkin.errors import (
     ClusterError,
     CodeMismatchError,
@@ -126,11 +127,11 @@ def test_processes_answer_as_threads_do(two_workers: Client, tmp_path: Path) -> 
 def test_many_queries_are_searched_in_pieces(
     here: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bitkin.distributed.searching import merging, sharded_index
+    from bitkin.distributed.searching import merging, shard_set, sharded_index
 
     monkeypatch.setattr(sharded_index, "_QUERIES_AT_ONCE", 7)
-    monkeypatch.setattr(sharded_index, "_BYTES_IN_TASKS", 0)
-    monkeypatch.setattr(sharded_index.ShardedIndex, "_groups", one_group_per_shard)
+    monkeypatch.setattr(shard_set, "_BYTES_IN_TASKS", 0)
+    monkeypatch.setattr(sharded_index.ShardedIndex, "_group", one_group_per_shard)
     monkeypatch.setattr(merging, "_BYTES_TO_CLIENT", 0)
     rng = np.random.default_rng(5)
     codes = random_codes(rng, 700, 64)
@@ -144,7 +145,7 @@ def test_many_queries_are_searched_in_pieces(
 
 
 def one_group_per_shard(index: Any, shards: Any) -> list[Any]:
-    return [(None, [shard]) for shard in shards]
+    return [ShardGroup([shard], None) for shard in shards]
 
 
 def test_codes_that_dask_computes_are_shards(here: Client) -> None:

@@ -13,7 +13,7 @@ from bitkin.distributed.cluster import block, gather
 from bitkin.errors import DuplicateIdError
 
 if TYPE_CHECKING:
-    from bitkin.distributed.searching.shard_set import HeldShard
+    from bitkin.distributed.searching.placement import HeldShard
 
 _IDS_AT_ONCE = 1 << 22  # compared by one task: 32 MB
 _MOST_PAIRS = 16  # that are looked at closer
@@ -28,7 +28,7 @@ def require_disjoint(client: Client, shards: Sequence[HeldShard], n_before: int)
     for overlapping in _overlapping(shards, n_before):
         low = min(shard.low for shard in overlapping)
         high = max(shard.high for shard in overlapping)
-        n_ids = sum(shard.header.n_rows for shard in overlapping)
+        n_ids = sum(shard.n_rows for shard in overlapping)
         width = -(-(high - low + 1) // -(-n_ids // _IDS_AT_ONCE))
         tasks = []
         for first in range(low, high + 1, width):
@@ -63,7 +63,7 @@ def _overlapping(shards: Sequence[HeldShard], n_before: int) -> list[list[HeldSh
     chains: list[list[HeldShard]] = []
     end = -1
     for shard in sorted(shards, key=lambda one: one.low):
-        if shard.header.n_rows == 0:
+        if shard.n_rows == 0:
             continue
         if chains and shard.low <= end:
             chains[-1].append(shard)

@@ -7,55 +7,43 @@ lost, its shards are loaded by others, and no other shard is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dask.sizeof import sizeof
 from distributed import Client, Future
 
 from bitkin.closing import Closes
 from bitkin.code_spec import CodeSpec
 from bitkin.distributed.cluster import block, gather, wait_for
 from bitkin.distributed.searching.overlaps import require_disjoint
+from bitkin.distributed.searching.placement import (
+    HeldShard,
+    PlacedShard,
+    ShardGroup,
+    cut_into_groups,
+    moves_to_balance,
+    rows_by_worker,
+    spread_rows,
+)
 from bitkin.distributed.searching.sources import ShardHeader, require_alike
 from bitkin.errors import ClusterError, InvalidInputError
 
-
-class Loading(NamedTuple):
-    """A shard to come: what is known of it, and the function that loads it from its source."""
-
-    header: ShardHeader
-    function: Callable[..., Any]
-    source: Any
+_BYTES_IN_TASKS = 1 << 20  # of queries: more than that goes from worker to worker
+_PIECES_AT_ONCE = 4  # of the queries, on their way
 
 
-class Loaded(NamedTuple):
-    """A shard that Dask has computed, where it likes."""
+class NewShard(NamedTuple):
+    """A shard to be held: what is known of it, the function that loads it from its source, and the
+    future of it where that was begun.
+    """
 
     header: ShardHeader
-    future: Future
-
-
-@dataclass(frozen=True, eq=False)
-class HeldShard:
-    """A shard on a worker."""
-
-    header: ShardHeader
-    first_id: int
-    """The id of its row 0, where ids are numbers of rows; else 0."""
-    future: Future
-    loading: Loading | None
-    """None of what Dask computed."""
-
-    @property
-    def low(self) -> int:
-        """The lowest id."""
-        return self.header.low + self.first_id
-
-    @property
-    def high(self) -> int:
-        """The highest id, below `low` where there is none."""
-        return self.header.high + self.first_id
+    function: Any = None
+    source: Any = None
+    future: Future | None = None
 
 
 class WorkerShards(NamedTuple):
@@ -72,78 +60,72 @@ class ShardSet(Closes):
     the classes.
     """
 
-    def __init__(self, client: Client, loadings: Sequence[Loading | Loaded]) -> None:
+    def __init__(self, client: Client, new: Sequence[NewShard]) -> None:
         self._client = client
         self._writer = threading.Lock()
         self._closed = False
         self._threads: dict[str, int] = {}
         self._shards: tuple[HeldShard, ...] = ()
-        self._hold(loadings)
+        self._hold(new)
 
     @property
     def spec(self) -> CodeSpec:
         """The shape of the codes."""
-        return self._shards[0].header.spec
+        return self._require_open()[0].header.spec
 
     @property
     def fingerprint(self) -> str | None:
         """The hasher whose codes these are; None while unknown."""
-        known = (shard.header.fingerprint for shard in self._shards)
+        known = (shard.header.fingerprint for shard in self._require_open())
         return next((one for one in known if one is not None), None)
 
     @property
     def n_shards(self) -> int:
         """How many shards there are."""
-        return len(self._shards)
+        return len(self._require_open())
 
     def __len__(self) -> int:
-        return sum(shard.header.n_rows for shard in self._shards)
+        return sum(shard.n_rows for shard in self._require_open())
 
     def __repr__(self) -> str:
-        if self._closed:
-            return f"{type(self).__name__}(closed)"
-        shards = self._shards
+        shards, name = self._shards, type(self).__name__
+        if self._closed or not shards:
+            return f"{name}(closed)"
         noun = "shard" if len(shards) == 1 else "shards"
-        return f"{type(self).__name__}({len(self):,} rows, {self.spec}, {len(shards)} {noun})"
+        n_rows = sum(shard.n_rows for shard in shards)
+        return f"{name}({n_rows:,} rows, {shards[0].header.spec}, {len(shards)} {noun})"
 
     def info(self) -> list[WorkerShards]:
         """Return what every worker holds: shards, rows and, about, bytes."""
-        shards = self._require_open()
-        held = self._shards_by_worker(shards)
-        return [
-            WorkerShards(
-                worker,
-                len(some),
-                sum(shard.header.n_rows for shard in some),
-                sum(shard.header.n_bytes for shard in some),
-            )
-            for worker, some in sorted(held.items())
-            if worker
-        ]
+        held: dict[str, WorkerShards] = {}
+        for shard, worker in self._place(self._require_open()):
+            if worker is not None:
+                _, n_shards, n_rows, n_bytes = held.get(worker, (worker, 0, 0, 0))
+                n_bytes += shard.header.n_bytes
+                held[worker] = WorkerShards(worker, n_shards + 1, n_rows + shard.n_rows, n_bytes)
+        return [held[worker] for worker in sorted(held)]
 
     def verify(self) -> None:
         """Check everything that can be checked, on the workers: raise for the first flaw of a
         shard, or of the file that it came from.
         """
-        shards = self._require_open()
-        gather(
-            self._client,
-            [
-                self._submit(_verify, shard.future, at=where)
-                for where, shard in self._places(shards)
-            ],
-        )
+        placed = self._place(self._require_open())
+        tasks = [self._submit(_verify, shard.future, at=worker) for shard, worker in placed]
+        gather(self._client, tasks)
 
     def rebalance(self) -> None:
         """Spread the shards over the workers that there are now, such as those that have joined:
         those that move are loaded from their sources where they go. Searches go on meanwhile.
+
+        Shards that Dask computed stay where they are.
         """
         with self._writer:
             shards = self._require_open()
             moving = {
-                shard.future.key: self._load(shard.loading, where)
-                for shard, where in self._moves(shards)
-                if shard.loading is not None
+                shard.future.key: self._submit(
+                    shard.function, shard.source, shard.header, at=worker
+                )
+                for shard, worker in moves_to_balance(self._place(shards), self._count_threads())
             }
             wait_for(self._client, list(moving.values()))
             self._shards = tuple(
@@ -157,61 +139,49 @@ class ShardSet(Closes):
         """
         with self._writer:
             self._closed = True
-            # the last of each future releases what the workers hold
-            self._shards = tuple(self._shards[:0])
+            self._shards = ()  # the last of each future releases what a worker holds
 
-    def _hold(self, loadings: Sequence[Loading | Loaded]) -> None:
+    def _hold(self, new: Sequence[NewShard]) -> None:
         """Load shards, and let searches see them, all of them at once."""
         with self._writer:
-            before = self._shards
-            headers = [shard.header for shard in before] + [one.header for one in loadings]
+            before = self._require_open() if self._shards else ()
+            headers = [*(shard.header for shard in before), *(one.header for one in new)]
             require_alike(headers)
-            held: dict[str, int] = {}
-            if before:
-                for where, shard in self._places(before):
-                    if where is not None:
-                        held[where] = held.get(where, 0) + shard.header.n_rows
-            places = self._spread([one.header for one in loadings], held)
+            held = rows_by_worker(self._place(before)) if before else {}
+            n_rows = [one.header.n_rows for one in new]
             futures = [
-                one.future if isinstance(one, Loaded) else self._load(one, where)
-                for one, where in zip(loadings, places, strict=True)
+                one.future or self._submit(one.function, one.source, one.header, at=worker)
+                for one, worker in zip(
+                    new, spread_rows(n_rows, self._count_threads(), held), strict=True
+                )
             ]
             wait_for(self._client, futures)
-            next_id = max((s.header.next_id + s.first_id for s in before), default=0)
-            new = []
-            for one, future in zip(loadings, futures, strict=True):
+            next_id = max((one.first_id + one.header.next_id for one in before), default=0)
+            shards = list(before)
+            for one, future in zip(new, futures, strict=True):
                 first_id = 0 if one.header.own_ids else next_id
                 next_id = max(next_id, first_id + one.header.next_id)
-                loading = one if isinstance(one, Loading) else None
-                new.append(HeldShard(one.header, first_id, future, loading))
-            shards = (*before, *new)
+                shards.append(HeldShard(one.header, first_id, future, one.function, one.source))
             require_disjoint(self._client, shards, len(before))
             # one assignment: a search takes the shards before or those after
-            self._shards = shards
-
-    def _load(self, loading: Loading, where: str) -> Future:
-        return self._submit(loading.function, loading.source, loading.header, at=where)
+            self._shards = tuple(shards)
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, at: str | None) -> Future:
         """Let a function run on a worker, or on another one where that is lost."""
+        if at is None:
+            return self._client.submit(function, *arguments, pure=False)
         return self._client.submit(
-            function,
-            *arguments,
-            workers=None if at is None else [at],
-            allow_other_workers=at is not None,
-            pure=False,
+            function, *arguments, workers=[at], allow_other_workers=True, pure=False
         )
 
     def _require_open(self) -> tuple[HeldShard, ...]:
         """Return the shards as they are now, each of which is there or is being loaded."""
-        shards = self._shards
+        shards, name = self._shards, type(self).__name__
         if self._closed:
-            raise InvalidInputError(
-                f"the {type(self).__name__} is closed. Make another one of the same files."
-            )
+            raise InvalidInputError(f"the {name} is closed. Make another one of the same files.")
         if self._client.status != "running":
             raise ClusterError(
-                f"the client of this {type(self).__name__} is {self._client.status}. Make a new "
+                f"the client of this {name} is {self._client.status}. Make a new "
                 "distributed.Client, and open the shards again."
             )
         failed = [shard.future for shard in shards if shard.future.status == "error"]
@@ -219,92 +189,71 @@ class ShardSet(Closes):
             self._client.retry(failed)
         if any(shard.future.status in ("cancelled", "lost") for shard in shards):
             raise ClusterError(
-                f"the shards of this {type(self).__name__} were let go of, as when the cluster is "
-                "restarted. Open them again."
+                f"the shards of this {name} were let go of, as when the cluster is restarted. Open "
+                "them again."
             )
         return shards
 
-    def _spread(self, headers: Sequence[ShardHeader], held: dict[str, int]) -> list[str]:
-        """Return a worker for every shard, so that all hold about as many rows per thread; `held`
-        are the rows that they hold already.
-        """
-        self._threads = threads = dict(self._client.nthreads())
+    def _count_threads(self) -> dict[str, int]:
+        """Return how many threads every worker has; raise where there is none."""
+        threads: dict[str, int] = dict(self._client.nthreads())
         if not threads:
             raise ClusterError("the cluster has no workers. Start some, and open the shards again.")
-        rows = {worker: held.get(worker, 0) for worker in sorted(threads)}
-        shards = dict.fromkeys(rows, 0)
-        places = [""] * len(headers)
-        # the largest first; of workers with the same load the one with fewest shards
-        for i in sorted(range(len(headers)), key=lambda i: -headers[i].n_rows):
-            place = min(
-                rows,
-                key=lambda w: ((rows[w] + headers[i].n_rows) / threads[w], shards[w]),
-            )
-            rows[place] += headers[i].n_rows
-            shards[place] += 1
-            places[i] = place
-        return places
+        self._threads = threads
+        return threads
 
-    def _moves(self, shards: Sequence[HeldShard]) -> list[tuple[HeldShard, str]]:
-        """Return the shards to load elsewhere, and where, so that no worker has more rows per
-        thread than it must.
-        """
-        self._threads = threads = dict(self._client.nthreads())
-        held: dict[str, list[HeldShard]] = {worker: [] for worker in sorted(threads)}
-        for where, shard in self._places(shards):
-            if where in held:
-                held[where].append(shard)
-        moves: dict[str, tuple[HeldShard, str]] = {}
-        while True:
-            load = {w: _count_rows(some) / threads[w] for w, some in held.items()}
-            fullest, emptiest = max(load, key=lambda w: load[w]), min(load, key=lambda w: load[w])
-            better = [
-                shard
-                for shard in held[fullest]
-                if shard.loading is not None
-                and load[emptiest] + shard.header.n_rows / threads[emptiest] < load[fullest]
-                and shard.header.n_rows
-            ]
-            if not better:
-                return list(moves.values())
-            shard = max(better, key=lambda one: one.header.n_rows)
-            held[fullest].remove(shard)
-            held[emptiest].append(shard)
-            moves[shard.future.key] = shard, emptiest
-
-    def _places(self, shards: Sequence[HeldShard]) -> list[tuple[str | None, HeldShard]]:
-        """Return every shard with a worker that holds it, None while it is being loaded again."""
+    def _place(self, shards: Sequence[HeldShard]) -> list[PlacedShard]:
+        """Return every shard with a worker that holds it, as the scheduler knows."""
         found = self._client.who_has([shard.future for shard in shards])
-        return [(min(found.get(shard.future.key) or (), default=None), shard) for shard in shards]
+        return [
+            PlacedShard(shard, min(found.get(shard.future.key) or (), default=None))
+            for shard in shards
+        ]
 
-    def _shards_by_worker(self, shards: Sequence[HeldShard]) -> dict[str, list[HeldShard]]:
-        """Return the shards of every worker; under "" those that are being loaded again."""
-        held: dict[str, list[HeldShard]] = {}
-        for where, shard in self._places(shards):
-            held.setdefault(where or "", []).append(shard)
-        return held
+    def _group(self, shards: Sequence[HeldShard]) -> list[ShardGroup]:
+        """Return shards by what searches them."""
+        placed = self._place(shards)
+        if any(worker not in self._threads for _, worker in placed if worker is not None):
+            self._count_threads()
+        return cut_into_groups(placed, self._threads)
 
-    def _groups(self, shards: Sequence[HeldShard]) -> list[tuple[str | None, list[HeldShard]]]:
-        """Return shards by what searches them: as many groups per worker as it has threads, each of
-        about as many rows. A search costs a task per group, and one of Dask's takes milliseconds.
+    def _ask(
+        self,
+        shards: Sequence[HeldShard],
+        pieces: Iterable[Any],
+        ask: Callable[[ShardGroup, Any], Future],
+        merge: Callable[[list[Future], Any], list[Future]],
+    ) -> Iterator[list[Any]]:
+        """Yield what is left to merge for one piece of the queries after another, a few of which
+        are on their way at a time.
         """
-        groups: list[tuple[str | None, list[HeldShard]]] = []
-        for worker, some in self._shards_by_worker(shards).items():
-            if not worker:
-                groups += [(None, [shard]) for shard in some]
-                continue
-            if worker not in self._threads:
-                self._threads = dict(self._client.nthreads())
-            n_groups = min(len(some), self._threads.get(worker, 1))
-            cut: list[list[HeldShard]] = [[] for _ in range(n_groups)]
-            for shard in sorted(some, key=lambda one: -one.header.n_rows):
-                min(cut, key=_count_rows).append(shard)
-            groups += [(worker, group) for group in cut]
-        return groups
+        todo = iter(pieces)
+        waiting: deque[tuple[list[Future], list[Future]]] = deque()
+        try:
+            while True:
+                while len(waiting) < _PIECES_AT_ONCE and (piece := next(todo, None)) is not None:
+                    groups = self._group(shards)
+                    given = piece
+                    if len(groups) * sizeof(piece) > _BYTES_IN_TASKS:
+                        # by a task, so that Dask can make it again too
+                        given = self._submit(_pass_on, piece, at=None)
+                    found = [ask(group, given) for group in groups]
+                    waiting.append((found, merge(found, piece)))
+                if not waiting:
+                    return
+                parts = self._client.gather(waiting[0][1])
+                waiting.popleft()
+                yield parts
+        finally:  # whatever ends it early takes back what nobody waits for
+            if waiting:
+                self._client.cancel(
+                    [one for futures in waiting for some in futures for one in some]
+                )
 
 
-def _count_rows(shards: Sequence[HeldShard]) -> int:
-    return sum(shard.header.n_rows for shard in shards)
+@block
+def _pass_on(value: Any) -> Any:
+    return value
 
 
 @block

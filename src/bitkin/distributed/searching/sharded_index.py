@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,8 @@ from bitkin.distributed.searching.merging import (
     merge_ragged,
     pad_nearest,
 )
-from bitkin.distributed.searching.shard_set import HeldShard, Loaded, Loading, ShardSet
+from bitkin.distributed.searching.placement import HeldShard, ShardGroup
+from bitkin.distributed.searching.shard_set import NewShard, ShardSet
 from bitkin.distributed.searching.sources import (
     CodeFile,
     computed_codes,
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 _BYTES_PER_PAIR = 12
 _BYTES_FOUND_AT_ONCE = 1 << 26  # by one task
 _QUERIES_AT_ONCE = 1 << 13
-_PIECES_AT_ONCE = 4  # of the queries, on their way
-_BYTES_IN_TASKS = 1 << 20  # of queries: more than that goes from worker to worker
 
 
 class ShardedIndex(ShardSet):
@@ -83,9 +81,9 @@ class ShardedIndex(ShardSet):
     [[2, 1]]
     """
 
-    def __init__(self, client: Client, loadings: Sequence[Loading | Loaded], mmap: bool) -> None:
+    def __init__(self, client: Client, new: Sequence[NewShard], mmap: bool) -> None:
         self._mmap = mmap
-        super().__init__(client, loadings)
+        super().__init__(client, new)
 
     @classmethod
     def from_codes(
@@ -149,23 +147,24 @@ class ShardedIndex(ShardSet):
         asked = self._check(queries, allow)
         require_fitting(len(queries), k)
         farther = self.spec.n_symbols + 1
-        n_rows = sum(shard.header.n_rows for shard in asked.shards)
+        n_rows = sum(shard.n_rows for shard in asked.shards)
         # no more columns than rows travel
         reach = min(k, n_rows)
         if not reach or not len(queries):
             return no_neighbors(len(queries), k, farther, np.int32)
         at_once = max(1, _BYTES_FOUND_AT_ONCE // (_BYTES_PER_PAIR * reach))
+        at_once = min(at_once, _QUERIES_AT_ONCE)
 
-        def ask(piece: Any, size: int, group: list[HeldShard], at: str | None) -> Future:
-            parts = asked.of(group)
-            return self._submit(_nearest, *parts, piece, reach, at=at)
+        def ask(group: ShardGroup, piece: Any) -> Future:
+            return self._submit(_nearest, *asked.of(group), piece, reach, at=group.worker)
 
-        def end(parts: list[Future], size: int) -> list[Future]:
-            part_bytes = _BYTES_PER_PAIR * reach * size
+        def merge(parts: list[Future], piece: Codes) -> list[Future]:
+            part_bytes = _BYTES_PER_PAIR * reach * len(piece)
             return merge_in_tree(self._client, parts, merge_nearest, reach, part_bytes=part_bytes)
 
+        pieces = _cut(queries, at_once)
         found = [
-            merge_nearest(parts, reach) for parts in self._pieces(queries, asked, at_once, ask, end)
+            merge_nearest(parts, reach) for parts in self._ask(asked.shards, pieces, ask, merge)
         ]
         ids, distances = map(np.concatenate, zip(*found, strict=True))
         return pad_nearest(Neighbors(ids, distances), k, farther)
@@ -180,17 +179,15 @@ class ShardedIndex(ShardSet):
         asked = self._check(queries, allow)
         radius = min(radius, self.spec.n_symbols)
 
-        def ask(piece: Any, size: int, group: list[HeldShard], at: str | None) -> Future:
-            return self._submit(_within_radius, *asked.of(group), piece, radius, at=at)
+        def ask(group: ShardGroup, piece: Any) -> Future:
+            return self._submit(_within_radius, *asked.of(group), piece, radius, at=group.worker)
 
-        def end(parts: list[Future], size: int) -> list[Future]:
+        def merge(parts: list[Future], piece: Codes) -> list[Future]:
             # how much is found is not known before
             return merge_in_tree(self._client, parts, merge_ragged, part_bytes=np.inf)
 
-        found = [
-            merge_ragged(parts)
-            for parts in self._pieces(queries, asked, _QUERIES_AT_ONCE, ask, end)
-        ]
+        pieces = _cut(queries, _QUERIES_AT_ONCE) if asked.shards else []
+        found = [merge_ragged(parts) for parts in self._ask(asked.shards, pieces, ask, merge)]
         no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in found)])
         if not found:
@@ -210,7 +207,7 @@ class ShardedIndex(ShardSet):
             shards[0].header.spec, fingerprint, require_codes(queries, "queries"), "queries"
         )
         if allow is None:
-            return _Asked([shard for shard in shards if shard.header.n_rows], None)
+            return _Asked([shard for shard in shards if shard.n_rows], None)
         allowed = np.unique(id_array(allow, "allow", any_order=True))
         cuts = {}
         some = []
@@ -222,42 +219,6 @@ class ShardedIndex(ShardSet):
                 cuts[shard.future.key] = allowed[first:last]
         return _Asked(some, cuts)
 
-    def _pieces(
-        self,
-        queries: Codes,
-        asked: _Asked,
-        at_once: int,
-        ask: Callable[[Any, int, list[HeldShard], str | None], Future],
-        end: Callable[[list[Future], int], list[Future]],
-    ) -> Iterator[list[Any]]:
-        """Yield what is left to merge for one piece of the queries after another, a few of which
-        are on their way at a time.
-        """
-        if not asked.shards:
-            return
-        step = min(at_once, _QUERIES_AT_ONCE)
-        starts = deque(range(0, len(queries), step))
-        waiting: deque[tuple[list[Future], list[Future]]] = deque()
-        try:
-            while starts or waiting:
-                while starts and len(waiting) < _PIECES_AT_ONCE:
-                    start = starts.popleft()
-                    some = queries[start : start + step]
-                    groups = self._groups(asked.shards)
-                    piece: Any = some
-                    if len(groups) * some.nbytes > _BYTES_IN_TASKS:
-                        # by a task, so that Dask can make it again too
-                        piece = self._submit(_pass_on, some, at=None)
-                    every = [ask(piece, len(some), group, at) for at, group in groups]
-                    waiting.append((end(every, len(some)), every))
-                left, _ = waiting[0]
-                parts = self._client.gather(left)
-                waiting.popleft()
-                yield parts
-        except BaseException:
-            self._client.cancel([future for left, every in waiting for future in (*left, *every)])
-            raise
-
 
 class _Asked(NamedTuple):
     """The shards that a search asks, and what of each may be returned."""
@@ -266,16 +227,16 @@ class _Asked(NamedTuple):
     allowed: dict[Any, Ids] | None
     """By the key of the shard; None is all of it."""
 
-    def of(self, group: Sequence[HeldShard]) -> tuple[list[Future], list[int], list[Ids] | None]:
+    def of(self, group: ShardGroup) -> tuple[list[Future], list[int], list[Ids] | None]:
         """Return what a task is told of some of the shards."""
         return (
-            [shard.future for shard in group],
-            [shard.first_id for shard in group],
-            None if self.allowed is None else [self.allowed[s.future.key] for s in group],
+            [shard.future for shard in group.shards],
+            [shard.first_id for shard in group.shards],
+            None if self.allowed is None else [self.allowed[s.future.key] for s in group.shards],
         )
 
 
-def _describe(client: Client, paths: Any, mmap: bool) -> Sequence[Loading | Loaded]:
+def _describe(client: Client, paths: Any, mmap: bool) -> Sequence[NewShard]:
     """Return what is to be loaded, each described by a worker."""
     computed = computed_codes(paths)
     if computed is not None:
@@ -285,7 +246,7 @@ def _describe(client: Client, paths: Any, mmap: bool) -> Sequence[Loading | Load
             for i, part in enumerate(client.compute(computed))
         ]
         headers = gather(client, [client.submit(header_of, one, pure=False) for one in shards])
-        return [Loaded(header, one) for header, one in zip(headers, shards, strict=True)]
+        return [NewShard(header, future=one) for header, one in zip(headers, shards, strict=True)]
     [files] = gather(
         client, [client.submit(list_code_files, list_paths(paths, "file"), pure=False)]
     )
@@ -294,14 +255,13 @@ def _describe(client: Client, paths: Any, mmap: bool) -> Sequence[Loading | Load
         client, [client.submit(describe_code_file, source, pure=False) for source in sources]
     )
     return [
-        Loading(header, load_code_shard, source)
+        NewShard(header, load_code_shard, source)
         for header, source in zip(headers, sources, strict=True)
     ]
 
 
-@block
-def _pass_on(value: Any) -> Any:
-    return value
+def _cut(queries: Codes, at_once: int) -> Iterator[Codes]:
+    return (queries[i : i + at_once] for i in range(0, len(queries), at_once))
 
 
 @block
