@@ -261,12 +261,12 @@ def test_bad_arguments_are_refused_at_the_door(here: Client, tmp_path: Path) -> 
     with pytest.raises(InvalidInputError, match="must all be files or all parts"):
         ShardedIndex.from_codes([dask.delayed(codes), "codes.bitkin"], here)
     with pytest.raises(InvalidInputError, match="mmap must be True or False"):
-        ShardedIndex.from_codes(tmp_path, here, mmap=1)  # type: ignore[arg-type]
+        ShardedIndex.from_codes(tmp_path, here, mmap=1)
     with ShardedIndex.from_codes(tmp_path, here) as index:
         with pytest.raises(InvalidInputError, match="k must be between 1 and"):
             index.search(codes, 0)
         with pytest.raises(InvalidInputError, match="queries must be Codes, got ndarray"):
-            index.search(np.eye(3), 1)  # type: ignore[arg-type]
+            index.search(np.eye(3), 1)
         with pytest.raises(InvalidInputError, match="allow must be whole numbers"):
             index.search(codes, 1, allow=["a"])
         with pytest.raises(InvalidInputError, match="radius must be at least 0"):

@@ -170,7 +170,8 @@ def _load_index(source: CodeFile, header: ShardHeader) -> RowIndex:
         if isinstance(opened, Codes):  # copied out of the mapped file, and never held twice
             opened.verify()
             return _index_of(opened)
-        return opened if source.mmap else load(source.path)
+        index: RowIndex = opened if source.mmap else load(source.path)
+        return index
     except FileAccessError as error:
         raise missing_on_worker(error) from None
 

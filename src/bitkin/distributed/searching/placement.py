@@ -112,11 +112,13 @@ def cut_into_groups(placed: Sequence[PlacedShard], threads: Mapping[str, int]) -
     """Return shards by what searches them: as many groups per worker as it has threads, each of
     about as many rows. A search costs a task per group, and each of Dask's takes milliseconds.
     """
-    held: dict[str | None, list[HeldShard]] = {}
+    held: dict[str, list[HeldShard]] = {}
+    groups = []
     for shard, worker in placed:
-        held.setdefault(worker, []).append(shard)
-    # what is being loaded again is searched wherever that is
-    groups = [ShardGroup([shard], None) for shard in held.pop(None, [])]
+        if worker is None:  # searched wherever it is being loaded again
+            groups.append(ShardGroup([shard], None))
+        else:
+            held.setdefault(worker, []).append(shard)
     for worker, some in held.items():
         cut: list[list[HeldShard]] = [[] for _ in range(min(len(some), threads.get(worker, 1)))]
         for shard in sorted(some, key=lambda one: -one.n_rows):
