@@ -23,7 +23,7 @@ from bitkin.hashers.base import Hasher
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-class FoundRows(NamedTuple):
+class FoundInShards(NamedTuple):
     """What some shards found, m columns; nearest first, and of equal distances in order."""
 
     ids: npt.NDArray[Any]
@@ -64,7 +64,7 @@ class CollectionShard:
             self._header = _header_of(self.path, self.collection)
         return self._header
 
-    def nearest(self, queries: Any, k: int, number: int, options: dict[str, Any]) -> FoundRows:
+    def nearest(self, queries: Any, k: int, number: int, options: dict[str, Any]) -> FoundInShards:
         """Return the k nearest rows of every query, of the shard with this number."""
         hits = self.collection.search(queries, k, **options)
         there = _not_padding(hits.ids)
@@ -76,7 +76,7 @@ class CollectionShard:
         else:  # strings come in the order of the shards, and in a shard as it says
             order = np.where(there[:, :m], (number << 32) + np.arange(m), _HIGHEST)
         metadata = None if hits.metadata is None else [some[:m] for some in hits.metadata]
-        return FoundRows(ids, order.astype(np.int64), distances, metadata)
+        return FoundInShards(ids, order.astype(np.int64), distances, metadata)
 
     def id_keys(self, low: int, high: int, first_id: int) -> Ids:
         """Return numbers from `low` up to `high` that stand for ids, ascending: the ids themselves,
@@ -148,7 +148,7 @@ def search_collections(
     queries: Any,
     k: int,
     options: dict[str, Any],
-) -> FoundRows:
+) -> FoundInShards:
     """Return the k nearest rows of every query in some shards, which have these numbers."""
     return merge_found(
         [
@@ -160,7 +160,7 @@ def search_collections(
 
 
 @block
-def merge_found(parts: Sequence[FoundRows], k: int) -> FoundRows:
+def merge_found(parts: Sequence[FoundInShards], k: int) -> FoundInShards:
     """Return the best k of what several shards found."""
     if len(parts) == 1:
         return parts[0]
@@ -180,10 +180,10 @@ def merge_found(parts: Sequence[FoundRows], k: int) -> FoundRows:
     ids, places, distances = (
         np.take_along_axis(array, order, axis=1) for array in (ids, places, distances)
     )
-    return FoundRows(ids, places, distances, metadata)
+    return FoundInShards(ids, places, distances, metadata)
 
 
-def as_padded_hits(found: FoundRows, k: int, farther: Any) -> Hits:
+def as_padded_hits(found: FoundInShards, k: int, farther: Any) -> Hits:
     """Return what was found in k columns."""
     ids, _, distances, metadata = found
     missing = k - ids.shape[1]
@@ -204,7 +204,7 @@ def _not_padding(ids: npt.NDArray[Any]) -> Flags:
     return np.array(flat, dtype=bool).reshape(ids.shape)
 
 
-def _metadata_of(part: FoundRows) -> list[list[dict[str, Any] | None]]:
+def _metadata_of(part: FoundInShards) -> list[list[dict[str, Any] | None]]:
     """Return metadata for every place, empty where the shard has none at all."""
     if part.metadata is not None:
         return part.metadata

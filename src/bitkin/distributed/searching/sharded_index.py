@@ -39,7 +39,9 @@ from bitkin.distributed.searching.sources import (
 from bitkin.index.results import (
     Neighbors,
     RaggedNeighbors,
+    join_ragged,
     no_neighbors,
+    ragged_neighbors,
     require_fitting,
 )
 
@@ -188,15 +190,9 @@ class ShardedIndex(ShardSet):
 
         pieces = _cut(queries, _QUERIES_AT_ONCE) if asked.shards else []
         found = [merge_ragged(parts) for parts in self._ask(asked.shards, pieces, ask, merge)]
-        no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in found)])
         if not found:
-            counts = np.zeros(len(queries), dtype=np.int64)
-        return RaggedNeighbors(
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            np.concatenate([no_ids, *(part.ids for part in found)]),
-            np.concatenate([no_distances, *(part.distances for part in found)]),
-        )
+            return ragged_neighbors(len(queries), [])
+        return join_ragged(found)
 
     def _check(self, queries: Codes, allow: npt.ArrayLike | None) -> _Asked:
         """Refuse queries that cannot be compared with the rows; return the shards to ask."""
