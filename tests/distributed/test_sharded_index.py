@@ -303,3 +303,72 @@ def test_a_damaged_file_is_found_before_and_after(here: Client, tmp_path: Path) 
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CorruptFileError):
         ShardedIndex.from_codes(path, here)
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_with_vectors_beside_codes_the_workers_measure(
+    here: Client, tmp_path: Path, metric: str
+) -> None:
+    rng = np.random.default_rng(13)
+    X = rng.standard_normal((600, 12)).astype(np.float32)
+    X[rng.integers(0, 600, 90)] = X[5]  # ties
+    hasher = bitkin.ProjectionHash(12, rotation="random").fit(X)
+    for name, rows in (("b", X[250:400]), ("a", X[:250]), ("c", X[400:])):
+        np.save(tmp_path / f"{name}.npy", rows)
+        hasher.encode(rows).save(tmp_path / f"{name}.bitkin")
+    queries = rng.standard_normal((17, 12)).astype(np.float32)
+    one = bitkin.Collection.create(None, hasher, metric=metric)
+    one.add(X[:550])
+    arguments: Any = {"hasher": hasher, "vectors": tmp_path, "metric": metric}
+    with ShardedIndex.from_codes(tmp_path, here, **arguments) as index:
+        allow = np.arange(0, 550, 2)
+        for k in (1, 9):
+            some: Any = {"oversample": 600, "allow": np.arange(550)}
+            truth = one.search(queries, k, stage="exact", oversample=600)
+            found = index.search_vectors(queries, k, **some)
+            np.testing.assert_array_equal(found.ids, truth.ids)
+            np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-9)
+            truth = one.search(queries, k, stage="exact", oversample=600, allow=allow)
+            found = index.search_vectors(queries, k, oversample=600, allow=allow)
+            np.testing.assert_array_equal(found.ids, truth.ids)
+        assert index.search_vectors(queries[3], 700).ids.shape == (1, 700)
+        assert (index.search_vectors(queries[3], 700).ids[0] >= 0).sum() == 600
+        assert index.search_vectors(queries[:0], 4).ids.shape == (0, 4)
+        assert (index.search_vectors(queries, 4, allow=[]).ids == -1).all()
+        assert_same(
+            index.search_vectors(queries, 5, stage="codes"), index.search(hasher.encode(queries), 5)
+        )
+        np.save(tmp_path / "d.npy", X[:9])
+        hasher.encode(X[:9]).save(tmp_path / "d.bitkin")
+        with pytest.raises(InvalidInputError, match="vectors must be given to an index"):
+            index.add_shards(tmp_path / "d.bitkin")
+        index.add_shards(tmp_path / "d.bitkin", vectors=tmp_path / "d.npy")
+        assert 602 in index.search_vectors(X[2], 600, oversample=2).ids
+
+
+def test_vectors_that_do_not_fit_are_refused(here: Client, tmp_path: Path) -> None:
+    X = np.random.default_rng(14).standard_normal((30, 6)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(6, rotation="random").fit(X)
+    hasher.encode(X).save(tmp_path / "codes.bitkin")
+    np.save(tmp_path / "few.npy", X[:20])
+    codes = tmp_path / "codes.bitkin"
+    with pytest.raises(InvalidInputError, match=r"codes.bitkin has 30 rows, .*few.npy 20"):
+        ShardedIndex.from_codes(codes, here, hasher=hasher, vectors=tmp_path / "few.npy")
+    with pytest.raises(InvalidInputError, match="vectors must be in as many files as codes, got 2"):
+        ShardedIndex.from_codes(codes, here, hasher=hasher, vectors=[tmp_path / "few.npy"] * 2)
+    with pytest.raises(InvalidInputError, match="hasher must be given with vectors"):
+        ShardedIndex.from_codes(codes, here, vectors=tmp_path / "few.npy")
+    with pytest.raises(InvalidInputError, match="metric must be one of"):
+        ShardedIndex.from_codes(codes, here, metric="l1")
+    other = bitkin.ProjectionHash(6, rotation="random", random_state=5).fit(X)
+    with pytest.raises(CodeMismatchError, match="hasher must come from the hasher with"):
+        ShardedIndex.from_codes(codes, here, hasher=other)
+    with ShardedIndex.from_codes(codes, here) as index:
+        with pytest.raises(InvalidInputError, match="hasher must be given to from_codes"):
+            index.search_vectors(X, 2)
+        with pytest.raises(InvalidInputError, match="vectors must be None for an index"):
+            index.add_shards(codes, vectors=tmp_path / "few.npy")
+    with ShardedIndex.from_codes(codes, here, hasher=hasher) as index:
+        assert_same(index.search_vectors(X, 3), index.search(hasher.encode(X), 3))
+        with pytest.raises(InvalidInputError, match="stage must be one of 'codes', got 'exact'"):
+            index.search_vectors(X, 2, stage="exact")

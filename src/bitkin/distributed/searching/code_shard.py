@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bitkin._load import load
+from bitkin.arguments import PYTHON
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.distributed.cluster import block
@@ -18,12 +20,22 @@ from bitkin.distributed.searching.sources import (
     require_codes_of_dask,
 )
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
+from bitkin.file_search.rows import FileRows, FileVectors
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors
 from bitkin.io.reader import read_file
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.rescoring.funnel import Funnel
 
 _BYTES_PER_ID = 8
+
+
+class VectorQueries(NamedTuple):
+    """Queries, and their codes."""
+
+    vectors: Any
+    codes: Codes
 
 
 class CodeShard:
@@ -40,6 +52,7 @@ class CodeShard:
         self.header = header
         self._source = source
         self._index = index
+        self._rows: FileRows | None = None
         self._lock = threading.Lock()
 
     @property
@@ -65,6 +78,26 @@ class CodeShard:
         allow = None if allow is None else allow - first_id
         found = self.index.search_radius(queries, radius, allow=allow)
         return found._replace(ids=found.ids + first_id)
+
+    def nearest_by_vectors(
+        self, queries: VectorQueries, funnel: Funnel, allow: Ids | None, first_id: int
+    ) -> Neighbors:
+        """Return what comes out of the funnel, whose ids are counted from `first_id`."""
+        rows = self._rows_with_vectors()
+        allow = None if allow is None else allow - first_id
+        found = funnel.nearest(rows, queries.vectors, queries.codes, allow)
+        found.ids[found.ids >= 0] += first_id
+        return found
+
+    def _rows_with_vectors(self) -> FileRows:
+        index = self.index
+        with self._lock:
+            if self._rows is None:
+                if self._source is None or self._source.vectors is None:
+                    raise InvalidInputError("vectors must be given to measure rows by them.")
+                vectors = _open_vectors(self._source.vectors)
+                self._rows = FileRows(index, FileVectors(vectors, None, index, PYTHON), None)
+            return self._rows
 
     def id_keys(self, low: int, high: int, first_id: int) -> Ids:
         """Return the ids from `low` up to `high`, ascending."""
@@ -102,7 +135,13 @@ def describe_code_file(source: CodeFile) -> ShardHeader:
     except FileAccessError as error:
         raise missing_on_worker(error) from None
     if isinstance(opened, Codes):
-        return _header_of_codes(opened, source.path, stored.contents)
+        header = _header_of_codes(opened, source.path, stored.contents)
+        return header if source.vectors is None else _with_vectors(header, source.vectors)
+    if source.vectors is not None:
+        raise InvalidInputError(
+            f"vectors must go with files of codes, row by row, and {source.path} holds "
+            f"{type(opened).__name__}."
+        )
     if not isinstance(opened, RowIndex):
         raise InvalidInputError(
             f"{source.path} holds {type(opened).__name__}, neither codes nor an index of codes."
@@ -156,6 +195,24 @@ def _header_of_codes(codes: Codes, name: str, contents: str | None) -> ShardHead
         next_id=n,
         contents=contents,
     )
+
+
+def _with_vectors(header: ShardHeader, path: str) -> ShardHeader:
+    """Return what is known of codes and of their vectors in a file."""
+    vectors = _open_vectors(path)
+    if len(vectors) != header.n_rows:
+        raise InvalidInputError(
+            f"vectors must be those of the codes, row by row: {header.name} has {header.n_rows} "
+            f"rows, {path} {len(vectors)}. Give as many files as of codes, in the same order."
+        )
+    return replace(header, settings={"n_features": vectors.shape[1]})
+
+
+def _open_vectors(path: str) -> VectorSource:
+    try:
+        return open_vectors(path)
+    except FileAccessError as error:
+        raise missing_on_worker(error) from None
 
 
 def _load_index(source: CodeFile, header: ShardHeader) -> RowIndex:

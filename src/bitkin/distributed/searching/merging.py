@@ -59,7 +59,7 @@ def merge_ragged(parts: Sequence[RaggedNeighbors]) -> RaggedNeighbors:
     return ragged_neighbors(n_queries, pieces)
 
 
-def pad_nearest(found: Neighbors, k: int, farther: int) -> Neighbors:
+def pad_nearest(found: Neighbors, k: int, farther: float) -> Neighbors:
     """Return neighbours in k columns."""
     missing = k - found.ids.shape[1]
     if missing <= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,16 +10,15 @@ import numpy.typing as npt
 from distributed import Client, Future
 
 from bitkin.arrays import Ids
-from bitkin.checks import flag, id_array, whole_number
-from bitkin.choices import MOST_NEIGHBORS
+from bitkin.checks import flag, id_array, one_of, whole_number
+from bitkin.choices import METRICS, MOST_NEIGHBORS
 from bitkin.codes import Codes, require_codes, require_comparable
-from bitkin.distributed.cluster import block, current_client, gather
-from bitkin.distributed.searching.code_shard import (
-    CodeShard,
-    describe_code_file,
-    header_of,
-    index_codes,
-    load_code_shard,
+from bitkin.distributed.cluster import current_client
+from bitkin.distributed.searching.code_shard import VectorQueries
+from bitkin.distributed.searching.code_tasks import (
+    find_in_shards,
+    find_within_radius,
+    measure_in_shards,
 )
 from bitkin.distributed.searching.merging import (
     merge_in_tree,
@@ -28,14 +26,11 @@ from bitkin.distributed.searching.merging import (
     merge_ragged,
     pad_nearest,
 )
+from bitkin.distributed.searching.opening import describe_codes
 from bitkin.distributed.searching.placement import HeldShard, ShardGroup
 from bitkin.distributed.searching.shard_set import NewShard, ShardSet
-from bitkin.distributed.searching.sources import (
-    CodeFile,
-    computed_codes,
-    list_code_files,
-    list_paths,
-)
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher
 from bitkin.index.results import (
     Neighbors,
     RaggedNeighbors,
@@ -44,6 +39,8 @@ from bitkin.index.results import (
     ragged_neighbors,
     require_fitting,
 )
+from bitkin.io.vectors.rows import lone_as_row
+from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, steps_to
 
 if TYPE_CHECKING:
     from bitkin.distributed.searching.sharded_collection import ShardedCollection
@@ -51,6 +48,7 @@ if TYPE_CHECKING:
 _BYTES_PER_PAIR = 12
 _BYTES_FOUND_AT_ONCE = 1 << 26  # by one task
 _QUERIES_AT_ONCE = 1 << 13
+_VECTORS_AT_ONCE = 1 << 10
 
 
 class ShardedIndex(ShardSet):
@@ -83,13 +81,32 @@ class ShardedIndex(ShardSet):
     [[2, 1]]
     """
 
-    def __init__(self, client: Client, new: Sequence[NewShard], mmap: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        new: Sequence[NewShard],
+        *,
+        mmap: bool = False,
+        hasher: Hasher | None = None,
+        metric: str | None = None,
+    ) -> None:
         self._mmap = mmap
+        self._hasher = hasher
+        self._metric = metric
         super().__init__(client, new)
+        if hasher is not None:
+            require_comparable(self.spec, self.fingerprint, _origin_of(hasher), "hasher")
 
     @classmethod
     def from_codes(
-        cls, paths: Any, client: Client | None = None, *, mmap: bool = False
+        cls,
+        paths: Any,
+        client: Client | None = None,
+        *,
+        mmap: bool = False,
+        hasher: Hasher | None = None,
+        vectors: Any = None,
+        metric: str = "l2",
     ) -> ShardedIndex:
         """Let the workers hold codes, a shard per file or part.
 
@@ -106,10 +123,23 @@ class ShardedIndex(ShardSet):
         mmap : bool, default False
             Whether files of indexes are mapped: there at once, and memory is the system's to give
             back, but codes are not verified, and files must stay as they are.
+        hasher : Hasher, optional
+            What made the codes, for `search_vectors`.
+        vectors : path or list of paths, optional
+            Files of the vectors that were encoded, or folders of them: as many as of codes, row by
+            row, which workers read where a search measures them.
+        metric : {"l2", "cosine", "ip"}, default "l2"
+            What they are measured by.
         """
         client = current_client(client)
         mmap = flag(mmap, "mmap")
-        return cls(client, _describe(client, paths, mmap), mmap)
+        one_of(metric, "metric", METRICS)
+        if vectors is not None and hasher is None:
+            raise InvalidInputError("hasher must be given with vectors: it encodes the queries.")
+        new = describe_codes(client, paths, mmap, vectors)
+        return cls(
+            client, new, mmap=mmap, hasher=hasher, metric=None if vectors is None else metric
+        )
 
     @classmethod
     def from_collections(cls, folders: Any, client: Client | None = None) -> ShardedCollection:
@@ -118,8 +148,9 @@ class ShardedIndex(ShardSet):
 
         return ShardedCollection.open(folders, client)
 
-    def add_shards(self, paths: Any) -> None:
-        """Add shards, of whatever `from_codes` takes. Searches see all of them, or none before.
+    def add_shards(self, paths: Any, *, vectors: Any = None) -> None:
+        """Add shards, of whatever `from_codes` takes, with vectors where it was given some.
+        Searches see all of them, or none before.
 
         Examples
         --------
@@ -136,7 +167,10 @@ class ShardedIndex(ShardSet):
         [[2]]
         """
         self._require_open()
-        self._hold(_describe(self._client, paths, self._mmap))
+        if (vectors is None) != (self._metric is None):
+            wanted = "None for" if self._metric is None else "given to"
+            raise InvalidInputError(f"vectors must be {wanted} an index that was made like that.")
+        self._hold(describe_codes(self._client, paths, self._mmap, vectors))
 
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest codes of every query, nearest first, ties by lower id.
@@ -158,7 +192,7 @@ class ShardedIndex(ShardSet):
         at_once = min(at_once, _QUERIES_AT_ONCE)
 
         def ask(group: ShardGroup, piece: Any) -> Future:
-            return self._submit(_nearest, *asked.of(group), piece, reach, at=group.worker)
+            return self._submit(find_in_shards, *asked.of(group), piece, reach, at=group.worker)
 
         def merge(parts: list[Future], piece: Codes) -> list[Future]:
             part_bytes = _BYTES_PER_PAIR * reach * len(piece)
@@ -182,7 +216,9 @@ class ShardedIndex(ShardSet):
         radius = min(radius, self.spec.n_symbols)
 
         def ask(group: ShardGroup, piece: Any) -> Future:
-            return self._submit(_within_radius, *asked.of(group), piece, radius, at=group.worker)
+            return self._submit(
+                find_within_radius, *asked.of(group), piece, radius, at=group.worker
+            )
 
         def merge(parts: list[Future], piece: Codes) -> list[Future]:
             # how much is found is not known before
@@ -193,6 +229,74 @@ class ShardedIndex(ShardSet):
         if not found:
             return ragged_neighbors(len(queries), [])
         return join_ragged(found)
+
+    def search_vectors(
+        self,
+        vectors: Any,
+        k: int,
+        *,
+        stage: str | None = None,
+        oversample: int = 10,
+        allow: npt.ArrayLike | None = None,
+    ) -> Neighbors:
+        """Return the k nearest rows of every query that is a vector.
+
+        With the vectors of the rows every worker measures those of its k · `oversample` · 10
+        nearest by codes, and distances are exact, float64; only k rows per query travel. Without
+        them, or with `stage="codes"`, this is `search` by the codes of the queries.
+
+        Examples
+        --------
+        >>> import bitkin, numpy as np, pathlib, tempfile
+        >>> from distributed import Client
+        >>> X = np.random.default_rng(0).standard_normal((1000, 20)).astype(np.float32)
+        >>> hasher = bitkin.ProjectionHash(n_bits=16).fit(X)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for i, part in enumerate(np.split(X, 4)):
+        ...     np.save(folder / f"part-{i}.npy", part)
+        ...     hasher.encode(part).save(folder / f"part-{i}.bitkin")
+        >>> with Client(n_workers=2, processes=False, dashboard_address=None) as client:
+        ...     index = bitkin.distributed.ShardedIndex.from_codes(
+        ...         folder, hasher=hasher, vectors=folder)
+        ...     found = index.search_vectors(X[[7, 700]], k=3)
+        >>> found.ids[:, 0].tolist(), found.distances[:, 0].tolist()
+        ([7, 700], [0.0, 0.0])
+        """
+        k = whole_number(k, "k", low=1, high=MOST_NEIGHBORS)
+        oversample = whole_number(oversample, "oversample", low=1, high=MOST_NEIGHBORS)
+        hasher, metric = self._hasher, self._metric
+        if hasher is None:
+            raise InvalidInputError("hasher must be given to from_codes to search by vectors.")
+        possible = ("codes",) if metric is None else ("codes", "exact")
+        last = possible[-1] if stage is None else one_of(stage, "stage", possible)
+        vectors = lone_as_row(vectors)
+        if last == "codes" or metric is None:
+            return self.search(hasher.encode(vectors), k, allow=allow)
+        rows = hasher.open_rows(vectors, "vectors")
+        require_fitting(rows.n_rows or 1, k, BYTES_PER_HIT[last])
+        asked = self._check(_origin_of(hasher), allow)
+        funnel = Funnel(steps_to(last, frozenset(possible), k, oversample), None, metric)
+
+        def ask(group: ShardGroup, piece: VectorQueries) -> Future:
+            return self._submit(
+                measure_in_shards, *asked.of(group), piece, funnel, k, at=group.worker
+            )
+
+        def merge(parts: list[Future], piece: VectorQueries) -> list[Future]:
+            part_bytes = BYTES_PER_HIT[last] * k * len(piece.codes)
+            return merge_in_tree(self._client, parts, merge_nearest, k, part_bytes=part_bytes)
+
+        pieces = (
+            VectorQueries(batch, hasher.encode(batch))
+            for _, batch in rows.batches(_VECTORS_AT_ONCE)
+        )
+        if not asked.shards:
+            return no_neighbors(sum(len(piece.codes) for piece in pieces), k)
+        found = [
+            pad_nearest(merge_nearest(parts, k), k, np.inf)
+            for parts in self._ask(asked.shards, pieces, ask, merge)
+        ]
+        return Neighbors(*map(np.concatenate, zip(no_neighbors(0, k), *found, strict=True)))
 
     def _check(self, queries: Codes, allow: npt.ArrayLike | None) -> _Asked:
         """Refuse queries that cannot be compared with the rows; return the shards to ask."""
@@ -232,70 +336,14 @@ class _Asked(NamedTuple):
         )
 
 
-def _describe(client: Client, paths: Any, mmap: bool) -> Sequence[NewShard]:
-    """Return what is to be loaded, each described by a worker."""
-    computed = computed_codes(paths)
-    if computed is not None:
-        # the codes themselves are let go of as soon as they are indexed
-        shards = [
-            client.submit(index_codes, part, f"part {i}", pure=False)
-            for i, part in enumerate(client.compute(computed))
-        ]
-        headers = gather(client, [client.submit(header_of, one, pure=False) for one in shards])
-        return [NewShard(header, future=one) for header, one in zip(headers, shards, strict=True)]
-    [files] = gather(
-        client, [client.submit(list_code_files, list_paths(paths, "file"), pure=False)]
-    )
-    sources = [CodeFile(os.fspath(file), mmap) for file in files]
-    headers = gather(
-        client, [client.submit(describe_code_file, source, pure=False) for source in sources]
-    )
-    return [
-        NewShard(header, load_code_shard, source)
-        for header, source in zip(headers, sources, strict=True)
-    ]
+def _origin_of(hasher: Any) -> Codes:
+    """Return no codes at all, of a hasher."""
+    if not isinstance(hasher, Hasher):
+        raise InvalidInputError(f"hasher must be a hasher, got {type(hasher).__name__}.")
+    spec = hasher.spec_
+    words = np.empty((0, spec.bits_per_symbol, spec.plane_words), dtype=np.uint64)
+    return Codes.from_parts(words, spec, None, hasher.fingerprint_)
 
 
 def _cut(queries: Codes, at_once: int) -> Iterator[Codes]:
     return (queries[i : i + at_once] for i in range(0, len(queries), at_once))
-
-
-@block
-def _nearest(
-    shards: list[CodeShard],
-    first_ids: list[int],
-    allowed: list[Ids] | None,
-    queries: Codes,
-    k: int,
-) -> Neighbors:
-    """Return the k nearest rows of every query among some shards."""
-    reach = min(k, sum(shard.header.n_rows for shard in shards))
-    found = [
-        shard.nearest(
-            queries,
-            min(reach, shard.header.n_rows),
-            None if allowed is None else allowed[i],
-            first_ids[i],
-        )
-        for i, shard in enumerate(shards)
-    ]
-    return merge_nearest(found, reach)
-
-
-@block
-def _within_radius(
-    shards: list[CodeShard],
-    first_ids: list[int],
-    allowed: list[Ids] | None,
-    queries: Codes,
-    radius: int,
-) -> RaggedNeighbors:
-    """Return all rows within `radius` of every query among some shards."""
-    return merge_ragged(
-        [
-            shard.within_radius(
-                queries, radius, None if allowed is None else allowed[i], first_ids[i]
-            )
-            for i, shard in enumerate(shards)
-        ]
-    )

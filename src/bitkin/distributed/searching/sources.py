@@ -20,6 +20,7 @@ from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
 from bitkin.distributed.cluster import block
 from bitkin.errors import CodeMismatchError, FileAccessError, InvalidInputError
+from bitkin.io.vectors.formats import has_vector_suffix
 
 SUFFIX = ".bitkin"
 
@@ -52,16 +53,18 @@ class CodeFile(NamedTuple):
     """A file of codes, or of an index of codes."""
 
     path: str
-    mmap: bool
+    mmap: bool = False
+    vectors: str | None = None
+    """A file with the vectors of the codes, row by row."""
 
 
-def list_paths(paths: Any, what: str) -> list[str]:
+def list_paths(paths: Any, what: str, name: str = "paths") -> list[str]:
     """Return one path or several as a list, absolute, since workers run elsewhere."""
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    listed = [str(named_path(path, "paths", what).absolute()) for path in paths]
+    listed = [str(named_path(path, name, what).absolute()) for path in paths]
     if not listed:
-        raise InvalidInputError(f"paths must name at least one {what}, got none.")
+        raise InvalidInputError(f"{name} must name at least one {what}, got none.")
     return listed
 
 
@@ -89,16 +92,23 @@ def computed_codes(paths: Any) -> list[Delayed | Future] | None:
 
 
 @block
-def list_code_files(paths: list[str]) -> list[str]:
-    """Return the files that paths name, those of a folder in order of their names."""
+def list_files(paths: list[str], *, of_vectors: bool = False) -> list[str]:
+    """Return the files that paths name, those of codes or of vectors in a folder in order of their
+    names.
+    """
     files = []
     for path in map(Path, paths):
         if not path.is_dir():
             files.append(str(path))
             continue
-        inside = sorted(str(one) for one in path.iterdir() if one.suffix == SUFFIX)
+        inside = sorted(
+            str(one)
+            for one in path.iterdir()
+            if (has_vector_suffix(one) if of_vectors else one.suffix == SUFFIX)
+        )
         if not inside:
-            raise FileAccessError(f"{path} on {this_worker()} has no files that end in {SUFFIX}.")
+            wanted = "hold vectors by their names" if of_vectors else f"end in {SUFFIX}"
+            raise FileAccessError(f"{path} on {this_worker()} has no files that {wanted}.")
         files += inside
     return files
 
