@@ -12,6 +12,8 @@ from bitkin.distributed.loading import load_name
 
 _HOMES = {
     "ShardedCodes": "bitkin.distributed.encoding",
+    "ShardedCollection": "bitkin.distributed.searching.sharded_collection",
+    "ShardedIndex": "bitkin.distributed.searching.sharded_index",
     "dedup": "bitkin.distributed.deduplicating.driver",
     "encode": "bitkin.distributed.encoding",
     "fit": "bitkin.distributed.fitting",
@@ -20,6 +22,8 @@ _HOMES = {
 
 __all__ = [  # loaded when they are first asked for
     "ShardedCodes",
+    "ShardedCollection",
+    "ShardedIndex",
     "dedup",
     "encode",
     "fit",
