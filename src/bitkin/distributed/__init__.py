@@ -10,9 +10,11 @@ from typing import Any
 
 from bitkin.distributed.loading import load_name
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "predict": "bitkin.distributed.classifying.predicting",
+}
 
-__all__: list[str] = []
+__all__ = ["predict"]
 
 
 def __getattr__(name: str) -> Any:

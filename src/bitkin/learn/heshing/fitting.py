@@ -66,8 +66,7 @@ def plan_fit(
     mean_square: float,
 ) -> FitPlan:
     """Return the plan for rows of these different labels, of this mean squared length."""
-    hint = "Add them by taxonomy.with_paths."
-    class_numbers = np.sort(find_classes(taxonomy, different, hint))
+    class_numbers = number_classes(taxonomy, different)
     tree = build_tree(taxonomy, class_numbers, seed)
     training = TrainingPlan(
         tree=tree,
@@ -87,6 +86,11 @@ def taxonomy_to_fit(settings: HeshingSettings, different: Sequence[Hashable]) ->
             f"y must hold at least two classes, got one class, {different[0]!r}, in all rows."
         )
     return Taxonomy.from_classes(different) if settings.taxonomy is None else settings.taxonomy
+
+
+def number_classes(taxonomy: Taxonomy, different: Sequence[Hashable]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the classes met, ascending; raise for labels that are none."""
+    return np.sort(find_classes(taxonomy, different, "Add them by taxonomy.with_paths."))
 
 
 def place_classes(

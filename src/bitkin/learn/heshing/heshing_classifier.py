@@ -441,6 +441,14 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         stored.require_no_more_tensors()
         return made
 
+    def take_model(self, model: HeshingModel, n_features: int) -> Self:
+        """Become what learned rows of so many features elsewhere, such as on a cluster."""
+        self.n_features_in_ = n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._set_model(model)
+        return self
+
     def _require_same_seed(self) -> None:
         if self.random_state is not None and resolve_seed(self.random_state) != self.seed_:
             raise InvalidInputError(

@@ -132,17 +132,28 @@ def measure_rows(batch: Batch) -> TrainingRows:
     """Check that all numbers of an array or CSR array are finite, and return the rows, not copied,
     with their mean squared length.
     """
+    return TrainingRows(batch, to_mean_square(*sum_squares(batch)))
+
+
+def sum_squares(batch: Batch) -> tuple[float, int]:
+    """Check that all numbers are finite; return Σ ‖x‖² and how many rows have a feature."""
     squares = 0.0
     n_filled = 0
     for _, part in finite_batches(batch, "X"):  # which raises for NaN and infinity
         rows = to_kernel_rows(part)
         squares += float(np.square(rows.values, dtype=np.float64).sum())
         n_filled += int((np.diff(rows.indptr) > 0).sum())
-    # Σ ‖x‖² over the rows with a feature; 1 where none has any, so that nothing is divided by 0.
+    return squares, n_filled
+
+
+def to_mean_square(squares: float, n_filled: int) -> float:
+    """Return the mean squared length of rows with a feature, that can be learned; 1 where none has
+    any, so that nothing is divided by 0.
+    """
     mean_square = squares / n_filled if n_filled else 1.0
     if not is_usable(mean_square):
         raise InvalidInputError(
             f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. "
             "Scale the data."
         )
-    return TrainingRows(batch, mean_square)
+    return mean_square

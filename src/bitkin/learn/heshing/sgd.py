@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from bitkin.learn.heshing.scoring import beam_width, path_factor
 
 _FIRST_STEP = 4.0  # over the mean squared length of a row: mostly cut short by the proximal limit
 _CHUNK_ROWS = 4096
+_CHUNK_STEPS = 1 << 16
 _CHUNK_VALUES = 1 << 22  # of dense rows
 
 # rows of a length of 1e-15, the shortest there are, leave some of 1e21
@@ -60,6 +62,13 @@ class TrainingPlan:
     """How many nodes of a level to continue with; None for all."""
     max_iter: int
     seed: int
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled, read-only as before: for arrays that can be written kernels
+        would be compiled again.
+        """
+        tree = Tree._make(read_only(array) for array in state["tree"])
+        self.__dict__.update(state, tree=tree)
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,20 @@ def summed_weights(tables: HeshingTables) -> npt.NDArray[np.float64] | None:
     if sums.shape != weights.shape:
         return None
     return sums + np.float64(numbers[_CARRIED]) * weights
+
+
+def shrink_factors(plan: TrainingPlan, first_step: int, n_steps: int) -> tuple[float, float]:
+    """Return by how much the penalty alone shrinks a weight in some steps, and the mean of what is
+    left after each of them.
+    """
+    alpha, first = plan.method.alpha, _FIRST_STEP / plan.method.mean_square
+    factor, total = 1.0, 0.0
+    for start in range(first_step, first_step + n_steps, _CHUNK_STEPS):
+        t = np.arange(start, min(start + _CHUNK_STEPS, first_step + n_steps), dtype=np.float64)
+        # as the kernel does: w / (1 + α·η_t), with η_t = η₀ / √(1 + α·η₀·t)
+        left = factor * np.cumprod(1.0 / (1.0 + alpha * first / np.sqrt(1.0 + alpha * first * t)))
+        factor, total = float(left[-1]), total + float(left.sum())
+    return factor, total / max(1, n_steps)
 
 
 def copy_tables(tables: HeshingTables) -> HeshingTables:
