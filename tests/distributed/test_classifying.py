@@ -25,17 +25,16 @@ from bitkin.distributed.classifying.shards import group_pieces
 from bitkin.distributed.classifying.training import bytes_per_pass, choose_shards, fit_classifier
 from bitkin.errors import InvalidInputError
 from bitkin.learn.heshing.class_labels import sort_labels
-from bitkin.learn.heshing.fitting import number_classes, place_classes, plan_fit
+from bitkin.learn.heshing.fitting import plan_fit
 from bitkin.learn.heshing.mixing import count_passes, first_averaged
 from bitkin.learn.heshing.rows import measure_rows
 from bitkin.learn.heshing.settings import check_settings
 from bitkin.learn.heshing.sgd import (
     LabelledRows,
     finish_weights,
-    learn_rows,
     start_tables,
 )
-from bitkin.learn.heshing.training import pass_order
+from bitkin.learn.heshing.training import learn_pass
 from tests.distributed.clusters import ANY_PORT
 from tests.learn.heshing_truth import TREE, bags
 
@@ -92,10 +91,9 @@ def mixed_by_hand(
     settings = check_settings(classifier)
     all_rows = measure_rows(np.concatenate(rows))
     different = sort_labels(np.concatenate(labels).tolist())
-    plan = plan_fit(settings, 0, TREE, different, all_rows.mean_square).training
-    numbers = number_classes(TREE, different)
+    plan = plan_fit(settings, 0, different, all_rows.mean_square).training
     data = [
-        LabelledRows(part, place_classes(TREE, numbers, named.tolist()))
+        LabelledRows(part, TREE.index_of(named).astype(np.int32))
         for part, named in zip(rows, labels, strict=True)
     ]
     n_passes = count_passes(settings.max_iter, len(rows))
@@ -112,7 +110,7 @@ def mixed_by_hand(
                 1 / (1 + plan.method.alpha * first / np.sqrt(1 + plan.method.alpha * first * t))
             )
             tables = start_tables(common.copy(), steps=iteration * size, average=True)
-            learn_rows(tables, plan, part, pass_order(plan, size, iteration, number))
+            learn_pass(tables, plan, part, iteration, shard=number)
             last = tables.weights * tables.numbers[0]
             mean = finish_weights(tables)
             moved = ~np.isclose(last, left[-1] * common, rtol=1e-6, atol=0)
@@ -124,7 +122,7 @@ def mixed_by_hand(
         common = (kept * common + moves / np.maximum(weight, 1)).astype(np.float32)
     if not settings.average:
         return common
-    return np.mean(averages[first_averaged(n_passes) :], axis=0)
+    return np.stack(averages[first_averaged(n_passes) :]).mean(axis=0)
 
 
 @pytest.mark.parametrize("average", [True, False])
@@ -282,7 +280,7 @@ def test_arrays_that_have_no_rows_in_chunks_are_refused(change: Any, words: str)
         ((csr_array(X[:5]), Y[:5]), "partition 1 has CSR float32"),
         ((X[:5], Y[:4]), "X, partition 1: y must hold one label a row of X, 5 in all, got 4"),
         ((X[:5], ["fox"] * 5), "y must hold classes of the taxonomy, got 'fox'"),
-        ((X[:5] * np.nan, Y[:5]), "X, partition 1 .*nan"),
+        ((X[:5] * np.nan, Y[:5]), "X, partition 1: NaN at row 0"),
         ((["text"] * 5, Y[:5]), "bitkin.text_features"),
         (X[:5], "X, partition 1 must be a pair of rows and labels, got a ndarray"),
     ],

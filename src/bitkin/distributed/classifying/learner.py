@@ -8,7 +8,7 @@ and the weights at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from bitkin.distributed.classifying.shards import (
     count_errors,
     learn_shard,
 )
-from bitkin.distributed.cluster import block, gather, wait_for
+from bitkin.distributed.cluster import gather, wait_for
 from bitkin.learn.heshing.mixing import (
     LearnedPart,
     add_average,
@@ -29,7 +29,8 @@ from bitkin.learn.heshing.mixing import (
     first_averaged,
     mix_weights,
 )
-from bitkin.learn.heshing.sgd import TrainingPlan, first_tables
+from bitkin.learn.heshing.sgd import TrainingPlan
+from bitkin.learn.heshing.training import Report
 
 _FAN_IN = 8
 
@@ -57,7 +58,7 @@ class LearnerOnShards:
         self._common = client.submit(zero_weights, self._plan, pure=False)
         self._average: Future | None = None
 
-    def learn_pass(self, iteration: int, report: Callable[[int], object]) -> float:
+    def learn_pass(self, iteration: int, report: Report | None) -> float:
         """Learn every shard once more, in orders of their own, and mix; return the sum of the
         losses.
         """
@@ -74,7 +75,8 @@ class LearnerOnShards:
         self._common = client.submit(mix_weights, self._common, total, pure=False)
 
         def count_rows(done: int, of: int) -> None:
-            report(self.n_rows * done // of)  # shards are of about equally many rows
+            if report is not None:
+                report(self.n_rows * done // of)  # shards are of about equally many rows
 
         wait_for(client, learned, count_rows)
         wait_for(client, [self._common, self._average])
@@ -127,10 +129,9 @@ def hold(plan: TrainingPlan) -> TrainingPlan:
     return plan
 
 
-@block
 def zero_weights(plan: TrainingPlan) -> npt.NDArray[np.float32]:
     """Return the common weights to begin with."""
-    return first_tables(plan).weights
+    return np.zeros((int(plan.tree.levels[-1]) + 1, plan.n_buckets), dtype=np.float32)
 
 
 def loss_of_pass(total: LearnedPart) -> float:

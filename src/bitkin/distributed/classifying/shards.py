@@ -15,16 +15,14 @@ from bitkin.distributed.classifying.pieces import LabelledPiece
 from bitkin.distributed.cluster import block
 from bitkin.io.vectors.batch import stack
 from bitkin.kernels.heshing import HeshingTables
-from bitkin.learn.heshing.fitting import count_classes
 from bitkin.learn.heshing.held_out import HELD_OUT_SHARE, search_alpha, split_rows
 from bitkin.learn.heshing.mixing import LearnedPart, add_parts, compare_tables
-from bitkin.learn.heshing.rows import sum_squares
-from bitkin.learn.heshing.sgd import LabelledRows, TrainingPlan, learn_rows, start_tables
+from bitkin.learn.heshing.rows import measure_rows
+from bitkin.learn.heshing.sgd import LabelledRows, TrainingPlan, start_tables
 from bitkin.learn.heshing.training import (
     TrainingResult,
     count_wrong,
-    pass_order,
-    shard_stream,
+    learn_pass,
     train,
 )
 
@@ -58,17 +56,26 @@ def group_pieces(counts: Sequence[int], n_shards: int) -> list[list[int]]:
 
 
 @block
-def join_pieces(pieces: list[LabelledPiece], places: dict[Hashable, int]) -> LabelledRows:
-    """Return the rows of some pieces together, and their classes by number."""
-    classes = [places[label] for piece in pieces for label in piece.labels]
-    rows = pieces[0].rows if len(pieces) == 1 else stack([piece.rows for piece in pieces])
-    return LabelledRows(rows, np.array(classes, dtype=np.int32))
+def join_pieces(pieces: list[LabelledPiece]) -> LabelledPiece:
+    """Return the rows of some pieces together, and their labels."""
+    if len(pieces) == 1:
+        return pieces[0]
+    labels = [label for piece in pieces for label in piece.labels]
+    return LabelledPiece(stack([piece.rows for piece in pieces]), labels)
 
 
 @block
-def measure_squares(rows: LabelledRows) -> tuple[float, int]:
+def measure_lengths(joined: LabelledPiece) -> tuple[float, int]:
     """Return Σ ‖x‖² and how many rows have a feature."""
-    return sum_squares(rows.batch)
+    measured = measure_rows(joined.rows)
+    return measured.squares, measured.n_filled
+
+
+@block
+def number_rows(joined: LabelledPiece, places: dict[Hashable, int]) -> LabelledRows:
+    """Return rows and their classes by number."""
+    classes = [places[label] for label in joined.labels]
+    return LabelledRows(joined.rows, np.array(classes, dtype=np.int32))
 
 
 @block
@@ -93,7 +100,10 @@ def split_shard(rows: LabelledRows, seed: int, number: int, *, early_stopping: b
     if not early_stopping:
         return Shard(rows, None)
     learned, held_out = split_rows(
-        rows, HELD_OUT_SHARE, seed, shard_stream("early stopping", number)
+        rows,
+        HELD_OUT_SHARE,
+        seed,
+        f"early stopping, shard {number}" if number else "early stopping",
     )
     return Shard(learned, held_out if len(held_out) else None)
 
@@ -102,7 +112,8 @@ def split_shard(rows: LabelledRows, seed: int, number: int, *, early_stopping: b
 def describe_shard(shard: Shard, n_classes: int) -> ShardFacts:
     """Return what the client has to know of a shard."""
     n_held_out = 0 if shard.held_out is None else len(shard.held_out)
-    return ShardFacts(len(shard.learned), n_held_out, count_classes(shard.learned, n_classes))
+    class_counts = np.bincount(shard.learned.classes, minlength=n_classes)
+    return ShardFacts(len(shard.learned), n_held_out, class_counts)
 
 
 @block
@@ -123,7 +134,7 @@ def learn_shard(
     n = len(shard.learned)
     # a copy: other tasks have the same weights
     tables = start_tables(common.copy(), steps=iteration * n, average=plan.method.average)
-    learn_rows(tables, plan, shard.learned, pass_order(plan, n, iteration, number))
+    learn_pass(tables, plan, shard.learned, iteration, shard=number)
     return tables
 
 

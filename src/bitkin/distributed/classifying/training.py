@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,20 +17,15 @@ from bitkin.distributed.classifying.shards import (
     describe_shard,
     group_pieces,
     join_pieces,
-    measure_squares,
+    measure_lengths,
+    number_rows,
     split_shard,
     take_rows,
     train_alone,
     try_alphas,
 )
-from bitkin.distributed.cluster import Progress, gather
-from bitkin.learn.heshing.fitting import (
-    FitPlan,
-    number_classes,
-    place_classes,
-    plan_fit,
-    taxonomy_to_fit,
-)
+from bitkin.distributed.cluster import Progress, gather, wait_for
+from bitkin.learn.heshing.fitting import FitPlan, plan_fit
 from bitkin.learn.heshing.held_out import draw_trial_rows
 from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 from bitkin.learn.heshing.mixing import count_passes
@@ -38,7 +33,6 @@ from bitkin.learn.heshing.model import HeshingModel
 from bitkin.learn.heshing.rows import to_mean_square
 from bitkin.learn.heshing.settings import HeshingSettings, check_settings
 from bitkin.learn.heshing.training import make_passes
-from bitkin.learn.taxonomy.taxonomy import Taxonomy
 from bitkin.randomness import resolve_seed
 
 ROWS_PER_SHARD = 50_000
@@ -119,16 +113,21 @@ def _fit(
     progress: Any,
     n_shards: int | None,
 ) -> HeshingModel:
-    taxonomy = taxonomy_to_fit(settings, given.labels)
     groups = group_pieces(given.counts, n_shards or choose_shards(sum(given.counts)))
-    shards = _join(given, groups, taxonomy, client)
-    pieces_of = [sum(given.counts[number] for number in group) for group in groups]
+    counts = [sum(given.counts[number] for number in group) for group in groups]
+    joined = [
+        client.submit(join_pieces, [given.pieces[number] for number in group], pure=False)
+        for group in groups
+    ]
+    lengths = gather(client, client.map(measure_lengths, joined, pure=False))
+    mean_square = to_mean_square(sum(one for one, _ in lengths), sum(n for _, n in lengths))
+    plan = plan_fit(settings, seed, given.labels, mean_square)
+    shards = _number_classes(plan, given.labels, joined, client)
+    wait_for(client, shards)
     given.pieces.clear()  # shards have the rows
-    sums = gather(client, client.map(measure_squares, shards, pure=False))
-    mean_square = to_mean_square(sum(one for one, _ in sums), sum(n for _, n in sums))
-    plan = plan_fit(settings, seed, taxonomy, given.labels, mean_square)
+    joined.clear()
     if settings.alpha is None:
-        plan = plan.with_alpha(_choose_alpha(plan, shards, pieces_of, client))
+        plan = plan.with_alpha(_choose_alpha(plan, shards, counts, client))
     split = [
         client.submit(
             split_shard, shard, seed, number, early_stopping=settings.early_stopping, pure=False
@@ -155,16 +154,13 @@ def _fit(
     return plan.model(replace(found, weights=weights), class_counts)
 
 
-def _join(
-    given: PieceSet, groups: list[list[int]], taxonomy: Taxonomy, client: Client
+def _number_classes(
+    plan: FitPlan, labels: list[Hashable], joined: list[Future], client: Client
 ) -> list[Future]:
-    """Return shards, with classes by number."""
-    places = place_classes(taxonomy, number_classes(taxonomy, given.labels), given.labels)
-    numbers = client.submit(dict, list(zip(given.labels, places.tolist(), strict=True)), pure=False)
-    return [
-        client.submit(join_pieces, [given.pieces[number] for number in group], numbers, pure=False)
-        for group in groups
-    ]
+    """Return shards, with classes by their places among those met."""
+    places = np.searchsorted(plan.class_numbers, plan.taxonomy.class_numbers_of(labels))
+    by_label = client.submit(dict, list(zip(labels, places.tolist(), strict=True)), pure=False)
+    return [client.submit(number_rows, one, by_label, pure=False) for one in joined]
 
 
 def _choose_alpha(plan: FitPlan, shards: list[Future], counts: list[int], client: Client) -> float:

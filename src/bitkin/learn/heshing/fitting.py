@@ -18,7 +18,13 @@ from bitkin.learn.heshing.model import HeshingModel, first_method
 from bitkin.learn.heshing.rows import TrainingRows
 from bitkin.learn.heshing.settings import HeshingSettings
 from bitkin.learn.heshing.sgd import LabelledRows, TrainingPlan
-from bitkin.learn.heshing.training import AlphaProgress, Progress, TrainingResult, train
+from bitkin.learn.heshing.training import (
+    AlphaProgress,
+    LearnerHere,
+    Progress,
+    TrainingResult,
+    make_passes,
+)
 from bitkin.learn.heshing.tree import build_tree
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
 
@@ -49,7 +55,7 @@ class FitPlan:
             seed=self.training.seed,
             taxonomy=self.taxonomy,
             class_numbers=self.class_numbers,
-            class_counts=class_counts,
+            class_counts=class_counts.astype(np.int64),
             method=self.training.method,
             tree=self.training.tree,
             steps=result.steps,
@@ -59,14 +65,18 @@ class FitPlan:
 
 
 def plan_fit(
-    settings: HeshingSettings,
-    seed: int,
-    taxonomy: Taxonomy,
-    different: Sequence[Hashable],
-    mean_square: float,
+    settings: HeshingSettings, seed: int, different: Sequence[Hashable], mean_square: float
 ) -> FitPlan:
-    """Return the plan for rows of these different labels, of this mean squared length."""
-    class_numbers = number_classes(taxonomy, different)
+    """Return the plan for rows of these different labels, sorted, of this mean squared length."""
+    if len(different) < 2:
+        raise InvalidInputError(
+            f"y must hold at least two classes, got one class, {different[0]!r}, in all rows."
+        )
+    taxonomy = settings.taxonomy
+    if taxonomy is None:
+        taxonomy = Taxonomy.from_classes(different)
+    hint = "Add them by taxonomy.with_paths."
+    class_numbers = np.sort(find_classes(taxonomy, different, hint))
     tree = build_tree(taxonomy, class_numbers, seed)
     training = TrainingPlan(
         tree=tree,
@@ -79,32 +89,6 @@ def plan_fit(
     return FitPlan(settings, taxonomy, class_numbers, training)
 
 
-def taxonomy_to_fit(settings: HeshingSettings, different: Sequence[Hashable]) -> Taxonomy:
-    """Return the tree given, or one of all labels, sorted; there must be two."""
-    if len(different) < 2:
-        raise InvalidInputError(
-            f"y must hold at least two classes, got one class, {different[0]!r}, in all rows."
-        )
-    return Taxonomy.from_classes(different) if settings.taxonomy is None else settings.taxonomy
-
-
-def number_classes(taxonomy: Taxonomy, different: Sequence[Hashable]) -> npt.NDArray[np.int64]:
-    """Return the numbers of the classes met, ascending; raise for labels that are none."""
-    return np.sort(find_classes(taxonomy, different, "Add them by taxonomy.with_paths."))
-
-
-def place_classes(
-    taxonomy: Taxonomy, class_numbers: npt.NDArray[np.int64], labels: Sequence[Hashable]
-) -> npt.NDArray[np.int32]:
-    """Return the places of labels among the classes met: the taxonomy may have many more."""
-    return np.searchsorted(class_numbers, taxonomy.class_numbers_of(labels)).astype(np.int32)
-
-
-def count_classes(data: LabelledRows, n_classes: int) -> npt.NDArray[np.int64]:
-    """Return how many rows each class has."""
-    return np.bincount(data.classes, minlength=n_classes).astype(np.int64)
-
-
 def fit_model(
     settings: HeshingSettings,
     seed: int,
@@ -113,10 +97,10 @@ def fit_model(
     progress: Progress | None,
 ) -> HeshingModel:
     """Return a model of these rows."""
-    different = sort_labels(labels)
-    taxonomy = taxonomy_to_fit(settings, different)
-    plan = plan_fit(settings, seed, taxonomy, different, rows.mean_square)
-    data = LabelledRows(rows.batch, place_classes(taxonomy, plan.class_numbers, labels))
+    plan = plan_fit(settings, seed, sort_labels(labels), rows.mean_square)
+    # Classes are numbered by their place among those met: the taxonomy may have many more.
+    places = np.searchsorted(plan.class_numbers, plan.taxonomy.class_numbers_of(labels))
+    data = LabelledRows(rows.batch, places.astype(np.int32))
     if settings.alpha is None:
         # The trials learn other weights than the model will; only the strength is taken from them.
         plan = plan.with_alpha(choose_alpha(plan.training, data, _alpha_progress(progress)))
@@ -125,8 +109,9 @@ def fit_model(
     if settings.early_stopping:
         learned, put_aside = split_rows(data, HELD_OUT_SHARE, seed, "early stopping")
         held_out = put_aside if len(put_aside) else None
-    result = train(plan.training, learned, held_out, progress)
-    return plan.model(result, count_classes(learned, len(plan.class_numbers)))
+    learner = LearnerHere(plan.training, learned, held_out)
+    result = make_passes(learner, plan.training.max_iter, progress)
+    return plan.model(result, np.bincount(learned.classes, minlength=len(plan.class_numbers)))
 
 
 def _alpha_progress(progress: Progress | None) -> AlphaProgress | None:

@@ -86,13 +86,6 @@ class LabelledRows:
         return LabelledRows(self.batch[row_numbers], self.classes[row_numbers])
 
 
-def first_tables(plan: TrainingPlan) -> HeshingTables:
-    """Return tables that have learned nothing."""
-    n_levels = int(plan.tree.levels[-1]) + 1
-    zeros = np.zeros((n_levels, plan.n_buckets), dtype=np.float32)
-    return start_tables(zeros, average=plan.method.average)
-
-
 def start_tables(
     weights: npt.NDArray[np.float32], *, steps: int = 0, average: bool
 ) -> HeshingTables:
@@ -205,9 +198,12 @@ def learn_rows(
     data: LabelledRows,
     order: npt.NDArray[np.int64],
     report: Callable[[int], object] | None = None,
-) -> None:
-    """Learn rows `order` of `data`, one after another; `report` is called with the rows done."""
+) -> float:
+    """Learn rows `order` of `data`, one after another, and return the sum of their losses, each as
+    it was before its step; `report` is called with the rows done.
+    """
     method = plan.method
+    loss_before = float(tables.numbers[_LOSS])
     chunk = chunk_rows(data.batch)
     for first in range(0, len(order), chunk):
         part = data.take(order[first : first + chunk])
@@ -228,6 +224,7 @@ def learn_rows(
         )
         if report is not None:
             report(first + len(part))
+    return float(tables.numbers[_LOSS]) - loss_before
 
 
 def chunk_rows(batch: Batch, *, dense: bool = False) -> int:

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from bitkin.kernels.heshing import HeshingTables
 from bitkin.learn.heshing.rows import to_kernel_rows
 from bitkin.learn.heshing.scoring import ClassScorer
 from bitkin.learn.heshing.sgd import (
@@ -19,9 +20,8 @@ from bitkin.learn.heshing.sgd import (
     TrainingPlan,
     chunk_rows,
     finish_weights,
-    first_tables,
     learn_rows,
-    loss_of,
+    start_tables,
 )
 from bitkin.randomness import Draws
 
@@ -29,6 +29,8 @@ Progress = Callable[[int, int], object]
 """Called with the rows learned and those to learn in all."""
 AlphaProgress = Callable[[int, int, int], object]
 """Called with the number of a trial, from 1, the rows it has learned and those it will."""
+Report = Callable[[int], object]
+"""Called with the rows of a pass that are done."""
 Weights = TypeVar("Weights")
 
 _PATIENCE = 2  # passes without a better error before training stops early
@@ -51,16 +53,16 @@ class TrainingResult(Generic[Weights]):
 class PassLearner(Protocol[Weights]):
     """Rows, wherever they are, and the tables that learn them."""
 
-    n_rows: int
-    """Learned by a pass."""
+    @property
+    def n_rows(self) -> int:
+        """Rows that a pass learns."""
 
-    holds_out: bool
-    """Whether there are rows to measure errors on."""
+    @property
+    def holds_out(self) -> bool:
+        """Whether there are rows to measure errors on."""
 
-    def learn_pass(self, iteration: int, report: Callable[[int], object]) -> float:
-        """Learn all rows once more; return the sum of the losses. `report` is called with the rows
-        done.
-        """
+    def learn_pass(self, iteration: int, report: Report | None) -> float:
+        """Learn all rows once more, in a new order; return the sum of the losses."""
 
     def finish(self) -> Weights:
         """Return the weights to predict with now."""
@@ -73,19 +75,18 @@ class LearnerHere:
     """Rows in memory, learned in one thread."""
 
     def __init__(
-        self, plan: TrainingPlan, data: LabelledRows, held_out: LabelledRows | None
+        self, plan: TrainingPlan, data: LabelledRows, held_out: LabelledRows | None = None
     ) -> None:
         self.n_rows = len(data)
         self.holds_out = held_out is not None
         self._plan, self._data, self._held_out = plan, data, held_out
-        self._tables = first_tables(plan)
+        n_levels = int(plan.tree.levels[-1]) + 1
+        zeros = np.zeros((n_levels, plan.n_buckets), dtype=np.float32)
+        self._tables = start_tables(zeros, average=plan.method.average)
 
-    def learn_pass(self, iteration: int, report: Callable[[int], object]) -> float:
+    def learn_pass(self, iteration: int, report: Report | None) -> float:
         """Learn all rows once more, in a new order; return the sum of the losses."""
-        before = loss_of(self._tables)
-        order = pass_order(self._plan, self.n_rows, iteration)
-        learn_rows(self._tables, self._plan, self._data, order, report)
-        return loss_of(self._tables) - before
+        return learn_pass(self._tables, self._plan, self._data, iteration, report=report)
 
     def finish(self) -> npt.NDArray[np.float32]:
         """Return the weights to predict with now."""
@@ -120,11 +121,9 @@ def make_passes(
     n = learner.n_rows
     n_in_all = max_iter * n
     for iteration in range(max_iter):
-
-        def report(n_done: int, n_before: int = iteration * n) -> None:
-            if progress is not None:
-                progress(n_before + n_done, n_in_all)
-
+        report: Report | None = None
+        if progress is not None:
+            report = _report_from(progress, iteration * n, n_in_all)
         losses.append(learner.learn_pass(iteration, report) / n)
         if learner.holds_out:
             weights = learner.finish()
@@ -140,21 +139,22 @@ def make_passes(
     return TrainingResult(weights, steps, losses)
 
 
-def pass_order(
-    plan: TrainingPlan, n_rows: int, iteration: int, shard: int = 0
-) -> npt.NDArray[np.int64]:
-    """Return the order of rows in a pass, which every shard draws for itself; one machine is
-    shard 0.
+def learn_pass(
+    tables: HeshingTables,
+    plan: TrainingPlan,
+    data: LabelledRows,
+    iteration: int,
+    *,
+    shard: int = 0,
+    report: Report | None = None,
+) -> float:
+    """Learn all rows once, in the order that this pass has in this shard, and return the sum of the
+    losses. One machine is shard 0.
     """
-    draws = Draws(plan.seed, shard_stream("heshing order", shard))
+    draws = Draws(plan.seed, f"heshing order, shard {shard}" if shard else "heshing order")
     for _ in range(iteration):  # those of earlier passes: far faster than a pass
-        draws.words(n_rows)
-    return draws.permutation(n_rows)
-
-
-def shard_stream(purpose: str, shard: int) -> str:
-    """Return the name of the draws of a shard, for one purpose."""
-    return f"{purpose}, shard {shard}" if shard else purpose
+        draws.words(len(data))
+    return learn_rows(tables, plan, data, draws.permutation(len(data)), report)
 
 
 def measure_error(
@@ -174,3 +174,8 @@ def count_wrong(weights: npt.NDArray[np.float32], plan: TrainingPlan, data: Labe
         best, _ = scorer.best(to_kernel_rows(part.batch), 1, plan.beam)
         n_wrong += int((best[:, 0] != part.classes).sum())
     return n_wrong
+
+
+def _report_from(progress: Progress, n_before: int, n_in_all: int) -> Report:
+    """Return what to call while a pass learns."""
+    return lambda n_done: progress(n_before + n_done, n_in_all)
