@@ -434,13 +434,13 @@ def test_empty_windows_are_not_counted_in_rows_that_will_be_centred(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = []
-    count = WTAHash._count_empty
+    count = WTAHash.count_empty
 
     def counting(hasher: WTAHash, batch: Any) -> Any:
         counted.append(batch.shape[0])
         return count(hasher, batch)
 
-    monkeypatch.setattr(WTAHash, "_count_empty", counting)
+    monkeypatch.setattr(WTAHash, "count_empty", counting)
     assert WTAHash(16).fit(uneven()).center_
     assert counted == []
     # The first rows alone would be centred, all together are not: what was left out is counted.

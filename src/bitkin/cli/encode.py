@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,9 +23,14 @@ from bitkin.cli.arguments import (
     out_option,
     require_other_file,
 )
+from bitkin.cli.clusters import as_workers_see, cluster_option, open_cluster
 from bitkin.cli.help import complete_from
-from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.output import print_json, progress_bar, task_bar
 from bitkin.cli.shared import say
+
+if TYPE_CHECKING:
+    from bitkin.hashers.base import Hasher
+    from bitkin.input_files import VectorFileOptions
 
 
 def encode(
@@ -52,9 +57,13 @@ def encode(
     dataset: Dataset = None,
     features: Features = None,
     zero_based: ZeroBased = None,
+    dask: Annotated[str | None, cluster_option] = None,
     json: Json = False,
 ) -> None:
     """Encode vectors of any number in little memory; an interrupted run continues where it was.
+
+    With --dask the workers of a cluster read the files, which may be folders of them then, and send
+    the codes.
 
     --corrections needs a projection with orthonormal or random directions (a WTA model is searched
     without any); they are made in the same pass, and continue in the same way.
@@ -71,6 +80,13 @@ def encode(
         _require_place(corrections, out, [model, *vectors])
     hasher = load_hasher(model)
     options = VectorFileOptions(column, dataset, features, zero_based)
+    if dask is not None:
+        if corrections is not None:
+            raise typer.BadParameter(
+                "cannot be made with --dask. Leave one of them out.", param_hint="'--corrections'"
+            )
+        _encode_on_cluster(dask, hasher, vectors, options, out, fresh=fresh, json=json)
+        return
     source = options.open(vectors, hasher)
     stamps = [
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in vectors
@@ -98,9 +114,49 @@ def encode(
     with progress_bar("encoding", source.shape[0]) as done:
         begun = encode_all(identity=identity, fresh=fresh, progress=done)
     seconds = time.perf_counter() - start
-    rows = len(source)
+    also = {} if corrections is None else {"corrections": corrections, "metric": metric}
+    _tell(out, len(source), hasher, begun, seconds, json, also)
+
+
+def _encode_on_cluster(
+    address: str,
+    hasher: Hasher,
+    vectors: list[Path],
+    options: VectorFileOptions,
+    out: Path,
+    *,
+    fresh: bool,
+    json: bool,
+) -> None:
+    """Let the workers of a cluster encode, and write their codes here in the order of the rows."""
+    from bitkin.distributed.encoding import encode as encode_there
+
+    start = time.perf_counter()
+    with open_cluster(address) as client, task_bar("encoding") as progress:
+        column, dataset, features, zero_based = options
+        codes = encode_there(
+            hasher,
+            as_workers_see(vectors),
+            column=column,
+            dataset=dataset,
+            n_features=features,
+            zero_based=zero_based,
+        )
+        begun = codes.save_joined(out, fresh=fresh, client=client, progress=progress)
+    _tell(out, len(codes), hasher, begun, time.perf_counter() - start, json, {})
+
+
+def _tell(
+    out: Path,
+    rows: int,
+    hasher: Hasher,
+    begun: int,
+    seconds: float,
+    json: bool,
+    also: dict[str, Any],
+) -> None:
+    """Say what was written, and what to do next."""
     if json:
-        also = {} if corrections is None else {"corrections": corrections, "metric": metric}
         print_json(
             codes=out,
             rows=rows,
@@ -109,15 +165,17 @@ def encode(
             seconds=round(seconds, 3),
             **also,
         )
-    else:
-        resumed = f", from row {begun:,} on" if begun else ""
-        say(
-            f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, "
-            f"{out.stat().st_size:,} bytes"
-        )
-        if corrections is not None:
-            say(f"{corrections}: corrections for {metric}, {corrections.stat().st_size:,} bytes")
-        say(f"next: bitkin index {shlex.quote(str(out))} -o index.bitkin")
+        return
+    resumed = f", from row {begun:,} on" if begun else ""
+    say(
+        f"{out}: {rows:,} codes of {hasher.spec_} in {seconds:.1f} s{resumed}, "
+        f"{out.stat().st_size:,} bytes"
+    )
+    if also:
+        corrections = also["corrections"]
+        size = corrections.stat().st_size
+        say(f"{corrections}: corrections for {also['metric']}, {size:,} bytes")
+    say(f"next: bitkin index {shlex.quote(str(out))} -o index.bitkin")
 
 
 def _resolve_metric(corrections: Path | None, metric: str | None) -> str:

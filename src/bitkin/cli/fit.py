@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +27,16 @@ from bitkin.cli.arguments import (
     repeat_options,
     require_other_file,
 )
+from bitkin.cli.clusters import as_workers_see, cluster_option, open_cluster
 from bitkin.cli.help import complete_from
 from bitkin.cli.methods import METHODS, OF_PROJECTIONS, OF_ROTATIONS
-from bitkin.cli.output import print_json, progress_bar
+from bitkin.cli.output import print_json, progress_bar, task_bar
 from bitkin.cli.shared import say
 
 if TYPE_CHECKING:
     from bitkin.hashers.base import Hasher
+    from bitkin.input_files import VectorFileOptions
+    from bitkin.io.vectors import VectorSource
 
 
 def fit(
@@ -171,9 +176,12 @@ def fit(
     dataset: Dataset = None,
     features: Features = None,
     zero_based: ZeroBased = None,
+    dask: Annotated[str | None, cluster_option] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from vectors, in little memory.
+
+    With --dask the workers of a cluster read the files, which may be folders of them then.
 
     Example: bitkin fit vectors.npy -o model.bitkin
 
@@ -210,15 +218,13 @@ def fit(
     hasher = _make_hasher(method, parameters, seed)
     from bitkin.hashers.projection.registry import rotation_name
     from bitkin.input_files import VectorFileOptions
-    from bitkin.io.vectors.source import WatchedSource
 
     require_other_file(out, vectors)
     options = VectorFileOptions(column, dataset, features, zero_based)
-    source = options.open(vectors)
-    if method == "projection" and bits is None:
-        hasher.set_params(n_bits=min(hasher.n_bits, _most_bits(projection, source.shape[1])))
-    with progress_bar("reading", source.shape[0], then="learning") as done:
-        hasher.fit(WatchedSource(source, done))
+    with _open_rows(vectors, options, dask) as source:
+        if method == "projection" and bits is None:
+            hasher.set_params(n_bits=min(hasher.n_bits, _most_bits(projection, source.shape[1])))
+        hasher.fit(source)
     hasher.save(out)
     spec, n_features = hasher.spec_, hasher.n_features_in_
     chosen: dict[str, Any] = {}
@@ -250,6 +256,28 @@ def fit(
         repeated = repeat_options(options)
         files = shlex.join(map(str, [out, *vectors]))
         say(f"next: bitkin encode {files}{repeated} -o codes.bitkin")
+
+
+@contextmanager
+def _open_rows(
+    vectors: Sequence[Path], options: VectorFileOptions, dask: str | None
+) -> Iterator[VectorSource]:
+    """Give the rows to learn from, here or on the workers of a cluster, with a progress bar."""
+    from bitkin.io.vectors.source import WatchedSource
+
+    if dask is None:
+        source = options.open(vectors)
+        with progress_bar("reading", source.shape[0], then="learning") as done:
+            yield WatchedSource(source, done)
+        return
+    from bitkin.distributed.cluster import collect
+    from bitkin.distributed.partitions import find_partitions
+
+    with open_cluster(dask) as client, task_bar("learning") as progress:
+        files = as_workers_see(vectors)
+        partitions = find_partitions(files, partial(collect, client), options=options)
+        with partitions.open(client, progress) as rows:
+            yield rows
 
 
 def _make_hasher(method: str, options: Mapping[str, Any], seed: int) -> Hasher:

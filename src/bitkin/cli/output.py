@@ -10,9 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from bitkin.cli.shared import is_quiet
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 def _encode_bytes_or_mark(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -163,26 +166,7 @@ def progress_bar(
     When all is done and the block goes on, a bar with `then` moves to and fro instead of standing
     at 100 %.
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {unit}"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=is_quiet() or not console.is_terminal
-    ) as progress:
+    with _bars(unit) as progress:
         counted = progress.add_task(what, total=total)
         uncounted = progress.add_task(then or what, total=None, visible=False)
 
@@ -192,3 +176,37 @@ def progress_bar(
             progress.update(uncounted, completed=done, visible=finished)
 
         yield report
+
+
+@contextmanager
+def task_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on stderr as `progress_bar` does; what it gives is called with how many tasks are
+    done, and how many there are: those of one pass after another.
+    """
+    with _bars("tasks") as progress:
+        bar = progress.add_task(what, total=None)
+        yield lambda done, n_tasks: progress.update(bar, completed=done, total=n_tasks)
+
+
+def _bars(unit: str) -> Progress:
+    """Return what shows bars on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn(f"{{task.completed:,.0f}} {unit}"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=is_quiet() or not console.is_terminal,
+    )

@@ -10,11 +10,21 @@ from typing import Any
 
 from bitkin.distributed.loading import load_name
 
-_HOMES: dict[str, str] = {
+_HOMES = {
+    "ShardedCodes": "bitkin.distributed.encoding",
+    "encode": "bitkin.distributed.encoding",
+    "fit": "bitkin.distributed.fitting",
     "predict": "bitkin.distributed.classifying.predicting",
+    "read_codes_parquet": "bitkin.distributed.code_files",
 }
 
-__all__ = ["predict"]
+__all__ = [
+    "ShardedCodes",
+    "encode",
+    "fit",
+    "predict",
+    "read_codes_parquet",
+]  # loaded when they are first asked for
 
 
 def __getattr__(name: str) -> Any:

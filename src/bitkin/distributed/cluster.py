@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import pydoc
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from dask.delayed import delayed
 from distributed import Client, Future, as_completed, get_client
 
 from bitkin._version import __version__
@@ -21,6 +23,9 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
 """Called with how many pieces of work are done, and how many there are."""
+
+
+_FAN_IN = 8  # states merged by one task
 
 
 def block(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -89,11 +94,7 @@ def wait_for(client: Client, futures: Sequence[Future], progress: Progress | Non
     an interrupt included, takes back what was not begun.
     """
     try:
-        for n_done, future in enumerate(as_completed(futures), 1):
-            if future.status == "error":
-                raise_failure(future)
-            if progress is not None:
-                progress(n_done, len(futures))
+        _wait(as_completed(futures), len(futures), progress)
     except BaseException:
         client.cancel(list(futures))
         raise
@@ -109,9 +110,71 @@ def gather(
     return results
 
 
+def collect(client: Client, tasks: Sequence[Any], progress: Progress | None = None) -> list[Any]:
+    """Do tasks, Dask's delayed ones, and return their results in order."""
+    return gather(client, client.compute(list(tasks)), progress)
+
+
+def results_in_order(client: Client, tasks: Sequence[Any]) -> Generator[Any, None, None]:
+    """Do tasks, Dask's delayed ones, and yield their results in order; no more are done ahead than
+    keep every worker busy.
+    """
+    ahead = 2 * max(1, sum(client.nthreads().values()))
+    waiting: deque[Future] = deque()
+    try:
+        for task in tasks:
+            waiting.append(client.compute(task))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        client.cancel(list(waiting))
+
+
+def merge_in_tree(
+    client: Client,
+    states: Sequence[Any],
+    merge: Callable[[Any, Any], Any],
+    progress: Progress | None = None,
+) -> Any:
+    """Make states, Dask's delayed ones, and return what `merge` makes of them in their order, a few
+    neighbours at a time. Workers hold a state no longer than until it is merged.
+    """
+    merging, level = delayed(merge_states, pure=False), list(states)
+    while len(level) > 1:
+        level = [merging(merge, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+    *futures, root = client.compute([*states, level[0]])
+    waiting, n_states = as_completed(futures), len(futures)
+    futures.clear()  # who holds a future keeps its result
+    try:
+        _wait(waiting, n_states, progress)
+        return root.result()
+    except BaseException:
+        client.cancel([root])
+        raise
+
+
+@block
+def merge_states(merge: Callable[[Any, Any], Any], states: list[Any]) -> Any:
+    """Return what `merge` makes of the states of neighbours, in their order."""
+    merged = states[0]
+    for state in states[1:]:
+        merged = merge(merged, state)
+    return merged
+
+
 def raise_failure(future: Future) -> None:
     """Raise what a task failed with, as it was raised there."""
     future.result()
+
+
+def _wait(waiting: Iterable[Future], n_tasks: int, progress: Progress | None) -> None:
+    for n_done, future in enumerate(waiting, 1):
+        if future.status == "error":
+            raise_failure(future)
+        if progress is not None:
+            progress(n_done, n_tasks)
 
 
 def _address(client: Client) -> str:

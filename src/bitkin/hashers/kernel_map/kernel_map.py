@@ -4,7 +4,9 @@ space.
 
 from __future__ import annotations
 
+import operator
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -183,10 +185,8 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
         pairwise = self._resolve_kernel()
         self.seed_ = resolve_seed(self.random_state)
         # all rows are read once, so that a bad number is found though its row is no anchor
-        n_rows = 0
-        for first, batch in source.batches():  # raises for NaN and infinity
-            pairwise.require_acceptable(batch, source.name, first)
-            n_rows = first + batch.shape[0]
+        count = partial(_count_acceptable, pairwise, source.name)
+        n_rows = source.fold(int, count, operator.add)  # raises for NaN and infinity
         if _is_count(self.anchors):
             anchors = source.gather(
                 Draws(self.seed_, "anchors").choice(n_rows, self._check_count(n_rows))
@@ -291,6 +291,14 @@ class KernelMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VectorLearner
         )
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _count_acceptable(
+    pairwise: PairwiseKernel, name: str, n_rows: int, first: int, batch: Batch
+) -> int:
+    """Count rows, and raise where the kernel does not take one."""
+    pairwise.require_acceptable(batch, name, first)
+    return n_rows + int(batch.shape[0])
 
 
 def _is_count(anchors: Any) -> bool:

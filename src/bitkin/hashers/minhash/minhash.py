@@ -310,8 +310,7 @@ class MinHash(Hasher):
         return hasher
 
     def _learn(self, source: VectorSource) -> None:
-        for _ in source.batches():  # raises for numbers that are not finite
-            pass
+        source.read_through()  # raises for numbers that are not finite
         self._draw()
 
     def _draw(self, seed: int | None = None) -> None:

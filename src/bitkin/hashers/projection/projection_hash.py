@@ -21,6 +21,7 @@ from bitkin.estimators.vector_input import fitted_names
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.projection.files import load_hasher, save_hasher
 from bitkin.hashers.projection.learning import ModelRecipe, can_stream, check_epochs, fit_model
+from bitkin.hashers.projection.projections.base import follow_all_rows
 from bitkin.hashers.projection.projections.given import Given
 from bitkin.hashers.projection.registry import (
     PROJECTIONS,
@@ -30,6 +31,7 @@ from bitkin.hashers.projection.registry import (
     rotation_for,
 )
 from bitkin.hashers.projection.sign_model import SignModel
+from bitkin.hashers.projection.streams.probe import PROBE_ROWS
 from bitkin.hashers.projection.streams.rows import (
     SkippedVectors,
     as_batch,
@@ -394,7 +396,12 @@ class ProjectionHash(Hasher):
             self.rotation_losses_ = np.empty(0) if found is None else found.losses
             return
         stream = _new_stream(recipe, source.shape[1])
-        stream.fit(batch for _, batch in vectors.batches())
+        if source.in_parts and stream.tracker.mergeable:
+            tracker = follow_all_rows(stream.tracker, vectors)
+            last = np.arange(max(0, tracker.n_seen - PROBE_ROWS), tracker.n_seen)
+            stream.fit_merged(tracker, vectors.gather(last))
+        else:
+            stream.fit(batch for _, batch in vectors.batches())
         self.become_fitted(recipe, stream)
         self.rotation_losses_ = np.empty(0)
 

@@ -5,8 +5,10 @@ asks.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,8 @@ from bitkin.hashers.projection.statistics.moments import RowMean
 from bitkin.hashers.projection.statistics.row_sample import RowSample, sample_row_numbers
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite
+
+State = TypeVar("State")
 
 _GATHER_BYTES = 1 << 24
 _NORMAL = 2.0**-126  # float32 loses digits of what is smaller
@@ -82,6 +86,21 @@ class TrainingVectors:
                 f"{self.source.name} has no rows. Give at least one row to fit."
             )
 
+    def fold(
+        self,
+        start: Callable[[], State],
+        update: Callable[[State, int, Batch], State],
+        merge: Callable[[State, State], State],
+    ) -> State:
+        """Return what `update` makes of all rows, wherever they are; see `VectorSource.fold`."""
+        if self.source.in_parts:
+            prepared = PreparedUpdate(update, self.normalize, self.source.name)
+            return self.source.fold(start, prepared, merge)
+        state = start()
+        for first, rows in self.batches():
+            state = update(state, first, rows)
+        return state
+
     def gather(self, row_numbers: npt.NDArray[np.int64]) -> Batch:
         """Return rows by number, in that order."""
         return prepare_rows(
@@ -138,10 +157,31 @@ class TrainingVectors:
 
     def mean_of_all(self) -> RowMean:
         """Read every row once and return their mean."""
-        mean = RowMean(self.n_features)
-        for _, batch in self.batches():
-            mean.update(batch)
+        mean: RowMean = self.fold(partial(RowMean, self.n_features), add_rows, merge_statistics)
         return mean
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUpdate(Generic[State]):
+    """An update of statistics by rows that are prepared as for training, picklable."""
+
+    update: Callable[[State, int, Batch], State]
+    normalize: bool
+    name: str
+
+    def __call__(self, state: State, first: int, batch: Batch) -> State:
+        """Prepare the rows, then update."""
+        return self.update(state, first, prepare_rows(batch, self.normalize, self.name, first))
+
+
+def add_rows(statistics: Any, _: int, rows: Batch) -> Any:
+    """Update statistics that do not ask which rows they are."""
+    return statistics.update(rows)
+
+
+def merge_statistics(some: Any, more: Any) -> Any:
+    """Return the statistics of both sets of rows."""
+    return some.merge(more)
 
 
 def round_mean(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -146,12 +147,7 @@ class SignHash(Hasher):
             raise InvalidInputError(
                 f"{source.name} must have at most {MOST_FEATURES:,} features, got {n_features:,}."
             )
-        # Coordinates that have been positive, and such as have not.
-        seen = np.zeros((2, n_features), dtype=bool)
-        n_rows = 0
-        for _, batch in source.batches():
-            seen |= _signs_seen(batch)
-            n_rows += batch.shape[0]
+        seen, n_rows = source.fold(partial(_no_signs, n_features), _look_at_signs, _join_signs)
         if n_rows == 0:
             raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
         self._become_fitted(n_features)
@@ -180,6 +176,25 @@ class SignHash(Hasher):
         words = self.model_.words(batch)
         words.flags.writeable = False
         return Codes(words[:, None, :], self.spec_)
+
+
+class SignsSeen(NamedTuple):
+    """Which columns were positive in some row, and which were not: bool (2, n_features)."""
+
+    seen: npt.NDArray[np.bool_]
+    n_rows: int
+
+
+def _no_signs(n_features: int) -> SignsSeen:
+    return SignsSeen(np.zeros((2, n_features), dtype=bool), 0)
+
+
+def _look_at_signs(signs: SignsSeen, _: int, batch: Any) -> SignsSeen:
+    return SignsSeen(signs.seen | _signs_seen(batch), signs.n_rows + batch.shape[0])
+
+
+def _join_signs(some: SignsSeen, more: SignsSeen) -> SignsSeen:
+    return SignsSeen(some.seen | more.seen, some.n_rows + more.n_rows)
 
 
 def _signs_seen(batch: Any) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,7 @@ number is negative, and the moments of features where they are needed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ class RowSurvey:
         self._lengths = NO_LENGTHS
         self._watches_lengths = undecided
 
-    def look(self, batch: Any) -> None:
+    def look(self, batch: Any) -> Self:
         """Take in more rows."""
         self.n_rows += batch.shape[0]
         self.sparsity.count(count_nonzeros(batch))
@@ -59,6 +59,18 @@ class RowSurvey:
         if self._degree % 2 == 0 and not self._has_negative:
             numbers = batch.data if issparse(batch) else batch
             self._has_negative = bool(numbers.size and numbers.min() < 0)
+        return self
+
+    def merge(self, other: RowSurvey) -> RowSurvey:
+        """Return the survey of both sets of rows together, by the same parameters."""
+        both = RowSurvey(self.sparsity.n_features, self._center, self._scale, self._degree)
+        both.n_rows = self.n_rows + other.n_rows
+        both.sparsity = self.sparsity.merge(other.sparsity)
+        if self._moments is not None and other._moments is not None:
+            both._moments = self._moments.merge(other._moments)
+        both._lengths = self._lengths.plus(other._lengths)
+        both._has_negative = self._has_negative or other._has_negative
+        return both
 
     def standardizer(self) -> Standardizer:
         """Choose what to do with rows before they are hashed, and warn where that cannot be

@@ -37,6 +37,13 @@ class Sparsity:
         ):
             self.rows_with[int(number)] = self.rows_with.get(int(number), 0) + int(rows)
 
+    def merge(self, other: Sparsity) -> Sparsity:
+        """Return the counts of both sets of rows together."""
+        both = Sparsity(self.n_features, dict(self.rows_with))
+        for number, rows in other.rows_with.items():
+            both.rows_with[number] = both.rows_with.get(number, 0) + rows
+        return both
+
     @property
     def n_rows(self) -> int:
         """Rows with any nonzero."""

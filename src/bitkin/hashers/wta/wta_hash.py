@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +22,7 @@ from bitkin.estimators.feature_names import names_tensor, restore_names
 from bitkin.estimators.fingerprint import fingerprint
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.wta.donors import Donors
+from bitkin.hashers.wta.first_pass import FirstPass, count_windows, look_at_rows, no_windows
 from bitkin.hashers.wta.losses import Losses, find_losses
 from bitkin.hashers.wta.parameters import (
     FILLERS,
@@ -364,9 +367,9 @@ class WTAHash(Hasher):
         and all together are not, and set a model of the right windows.
 
         Return what was seen, what to do with rows before they are hashed, and the empty windows of
-        rows as they are (as `_count_empty`), which mean nothing if they are to be centred.
+        rows as they are (as `count_empty`), which mean nothing if they are to be centred.
         """
-        survey = RowSurvey(source.shape[1], self.center, self.scale, self.degree)
+        begin = partial(RowSurvey, source.shape[1], self.center, self.scale, self.degree)
         window, standardizer = self.window, None
         if window == "auto":
             if source.shape[0] is None:
@@ -374,8 +377,7 @@ class WTAHash(Hasher):
                     f"window='auto' reads rows twice, and {source.name} is an iterator. Give a "
                     "number, a file or rows."
                 )
-            for _, batch in source.batches():
-                survey.look(batch)
+            survey = source.fold(begin, look_at_rows, RowSurvey.merge)
             standardizer = survey.standardizer()
             window = (
                 survey.sparsity.best_window(self.n_hashes, self.degree)
@@ -390,25 +392,18 @@ class WTAHash(Hasher):
             )
         # densify and alphabet_size do not change winners
         self._set_model(int(window), None, None, int(window), Standardizer())
-        counts, counted = np.zeros(3, dtype=np.int64), standardizer is None
-        may_skip = source.shape[0] is not None or self.center != "auto"
+        counts: npt.NDArray[np.int64] | None = None
         if standardizer is None:
-            for _, batch in source.batches():
-                survey.look(batch)
-                # Centred rows have no empty windows to count. Where the rows so far are not for
-                # centring, all are counted on the way; an iterator cannot be read again for it.
-                if counted and may_skip and survey.will_centre():
-                    counted = False
-                if counted:
-                    counts += self._count_empty(batch)
+            may_skip = source.shape[0] is not None or self.center != "auto"
+            look = partial(FirstPass.look, may_skip, self.count_empty)
+            seen = source.fold(partial(FirstPass.begin, begin), look, FirstPass.merge)
+            survey, counts = seen.survey, seen.counts
             if survey.n_rows == 0:
                 raise InvalidInputError(f"{source.name} has no rows. Give at least one row to fit.")
             standardizer = survey.standardizer()
-        if not counted and standardizer.keeps_zeros:
-            counts[:] = 0
-            for _, batch in source.batches():
-                counts += self._count_empty(batch)
-        return survey, standardizer, counts
+        if counts is None and standardizer.keeps_zeros:
+            counts = source.fold(no_windows, partial(count_windows, self.count_empty), operator.add)
+        return survey, standardizer, no_windows() if counts is None else counts
 
     def _choose_alphabet(self, window: int, densify: str | None) -> int:
         """Return R: a winner is a position below K. Borrowed symbols are reduced: at equal bytes
@@ -506,7 +501,7 @@ class WTAHash(Hasher):
     def _symbols(self, batch: Any) -> npt.NDArray[Any]:
         return self._codes(batch).symbols()
 
-    def _count_empty(self, batch: Any) -> npt.NDArray[np.int64]:
+    def count_empty(self, batch: Any) -> npt.NDArray[np.int64]:
         """Count the empty windows of rows with a filled one, those rows, and the others."""
         self._windows.prepare(sparse=issparse(batch))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from bitkin.closing import Closes
 from bitkin.errors import InvalidInputError
 from bitkin.io.vectors.batch import first_not_finite, not_finite, rows_per_batch
 from bitkin.io.vectors.columns import Columns, require_columns
+
+State = TypeVar("State")
 
 
 class VectorSource(Closes, ABC):
@@ -59,6 +62,9 @@ class VectorSource(Closes, ABC):
 
     feature_names: Columns | None = None
 
+    in_parts: ClassVar[bool] = False
+    """Whether rows are in several places, so that `fold` begins a state in each of them."""
+
     def __init__(
         self,
         name: str,
@@ -94,6 +100,30 @@ class VectorSource(Closes, ABC):
         A file is read once, forwards, whatever the order. An iterator cannot go back:
         `InvalidInputError`.
         """
+
+    def fold(
+        self,
+        start: Callable[[], State],
+        update: Callable[[State, int, Batch], State],
+        merge: Callable[[State, State], State],
+    ) -> State:
+        """Read all rows once, and return what `update(state, first_row, batch)` makes of them.
+
+        Here every batch goes into the one state that `start()` made. Where rows are in several
+        places (`in_parts`), each has a state of its own, and `merge(state, state)` returns that of
+        two neighbours. So all three have to be picklable; an update may change the state that it
+        is given, a merge neither of the two.
+        """
+        state = start()
+        for first, batch in self.batches():
+            state = update(state, first, batch)
+        return state
+
+    def read_through(self) -> int:
+        """Read all rows for the sake of those that are not finite, and return how many there
+        are.
+        """
+        return self.fold(int, _count_rows, operator.add)
 
     def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
         """Raise where the columns have other names than `wanted`, those of `other`; by default, of
@@ -137,6 +167,10 @@ class VectorSource(Closes, ABC):
         name, row_there = self._place(row)
         whole = f" (row {row} of all files)" if name != self.name else ""
         raise not_finite(value, name, f"row {row_there}{whole}", column, batch_number)
+
+
+def _count_rows(n_rows: int, _: int, batch: Batch) -> int:
+    return n_rows + int(batch.shape[0])
 
 
 class WatchedSource(VectorSource):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.base import BaseEstimator
 from bitkin.arrays import Batch, Floats
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.projection.statistics.centred_rows import centred_product
-from bitkin.hashers.projection.training import TrainingVectors, round_mean
+from bitkin.hashers.projection.training import TrainingVectors, merge_statistics, round_mean
 from bitkin.io.vectors.batch import row_slice
 from bitkin.randomness import Draws
 
@@ -109,16 +111,7 @@ class StreamingProjection(Projection):
     def learn(self, vectors: TrainingVectors, n_bits: int, draws: Draws) -> Learned:
         """Return what a tracker knows after all rows, one after another and once."""
         tracker = self.tracker(vectors.n_features, n_bits, center=vectors.center, draws=draws)
-        tracker.begin_fit()
-        # trackers take dense rows; a wide CSR batch is made dense in pieces of 16 MB
-        step = max(1, _PIECE_NUMBERS // vectors.n_features)
-        for _, batch in vectors.batches():
-            if not issparse(batch):
-                tracker.update(batch)
-                continue
-            for first in range(0, batch.shape[0], step):
-                tracker.update(row_slice(batch, first, min(first + step, batch.shape[0])).toarray())
-        tracker.end_fit()
+        tracker = follow_all_rows(tracker, vectors)
         require_rows(tracker.n_seen, n_bits, center=vectors.center)
         if not tracker.ready:
             raise InvalidInputError(
@@ -126,6 +119,33 @@ class StreamingProjection(Projection):
             )
         mean = round_mean(tracker.mean) if vectors.center else None
         return Learned(tracker.directions.astype(np.float64), mean, tracker.covariance)
+
+
+def follow_all_rows(tracker: Tracker, vectors: TrainingVectors) -> Tracker:
+    """Return what a tracker that has seen nothing knows after all rows, one after another and once.
+
+    Where rows are in several places, a tracker that can be merged follows those of each.
+    """
+    tracker.begin_fit()
+    if vectors.source.in_parts and tracker.mergeable:
+        # a copy of a tracker is made of its state, and so is what is sent
+        tracker = vectors.fold(partial(copy.copy, tracker), _follow_rows, merge_statistics)
+    else:
+        for first, batch in vectors.batches():
+            _follow_rows(tracker, first, batch)
+    tracker.end_fit()
+    return tracker
+
+
+def _follow_rows(tracker: Tracker, _: int, batch: Batch) -> Tracker:
+    # trackers take dense rows; a wide CSR batch is made dense in pieces of 16 MB
+    if not issparse(batch):
+        tracker.update(batch)
+        return tracker
+    step = max(1, _PIECE_NUMBERS // batch.shape[1])
+    for first in range(0, batch.shape[0], step):
+        tracker.update(row_slice(batch, first, min(first + step, batch.shape[0])).toarray())
+    return tracker
 
 
 def require_more_features(n_features: int, n_bits: int, method: str) -> None:

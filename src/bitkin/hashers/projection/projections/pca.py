@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,12 @@ from bitkin.hashers.projection.statistics.spectra import (
     round_to_grid,
 )
 from bitkin.hashers.projection.statistics.sums import column_sums
-from bitkin.hashers.projection.training import TrainingVectors, round_mean
+from bitkin.hashers.projection.training import (
+    TrainingVectors,
+    add_rows,
+    merge_statistics,
+    round_mean,
+)
 from bitkin.io.vectors.batch import stack
 from bitkin.memory import require_memory
 from bitkin.randomness import Draws
@@ -188,7 +194,7 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None
     held: list[Batch] = []
     n, n_bytes, moments = 0, 0, None
     if not keep_all and vectors.n_rows is not None and vectors.n_rows >= d:
-        moments = RowMoments(d)
+        return None, vectors.fold(partial(RowMoments, d), add_rows, merge_statistics)
     for _, batch in vectors.batches():
         n += batch.shape[0]
         # as many rows as features: from here on d² moments are the smaller thing
@@ -218,8 +224,8 @@ def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterS
     improved twice.
     """
     for left in range(_PASSES if vectors.rereadable else 1, 0, -1):
-        for _, batch in vectors.batches():
-            sketch.update(batch)
+        empty = partial(ScatterSketch, sketch.test)
+        sketch = vectors.fold(empty, add_rows, merge_statistics)
         if left > 1:
             # Ω ← orth(S Ω), a power step: directions of small variance fade by λ/λ_max in each.
             sketch = ScatterSketch(orthonormalize(sketch.product(center=vectors.center)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -88,9 +90,9 @@ def rows_by_norms(
         )
     mean = vectors.mean_of_all().mean
     centre = mean if vectors.center else np.zeros_like(mean)
-    lengths = np.concatenate(
-        [CentredRows(batch, centre).lengths_squared() for _, batch in vectors.batches()]
-    )
+    # parts are merged in the order of their rows
+    parts = vectors.fold(list, partial(_add_lengths, centre), operator.add)
+    lengths = np.concatenate(parts)
     fewest = n_bits + vectors.center
     _warn_of_raised_size("samples", size, n, fewest, "rows", _SMALL_N_ROWS)
     count = max(fewest, row_count(n, size, at_most=most_rows(n_bits)))
@@ -99,6 +101,11 @@ def rows_by_norms(
     # E‖x‖² = E‖x − m‖² + ‖m‖²
     mean_square = float(lengths.sum()) / n + float(np.square(centre).sum())
     return SampledRows(vectors.gather(drawn), drawn, weights, mean, mean_square, n)
+
+
+def _add_lengths(centre: Floats, parts: list[Floats], _: int, batch: Batch) -> list[Floats]:
+    parts.append(CentredRows(batch, centre).lengths_squared())
+    return parts
 
 
 def uniform_features(

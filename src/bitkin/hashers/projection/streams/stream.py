@@ -173,6 +173,20 @@ class Stream:
         for batch in batches:
             for rows, _ in stream_rows(batch, normalize=False):
                 self.advance(rows, emit=False, epochs=False)
+        self._end_fit()
+
+    def fit_merged(self, tracker: Tracker, last: Batch) -> None:
+        """Continue from what trackers in several places learned, merged to one, as after `fit`;
+        the `last` rows, float32 and as many as a probe holds, stand for all where models are
+        compared.
+        """
+        self.tracker = tracker
+        rows = np.concatenate([rows for rows, _ in stream_rows(last, normalize=False)])
+        self.probe = Probe(tracker.n_features, tracker.n_seen, rows)
+        self._find_rotation()
+        self._end_fit()
+
+    def _end_fit(self) -> None:
         # A rotation is only as current as the covariance it was found from: find it again where
         # `flush` has changed that.
         before = self.tracker.covariance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ class Tracker(ABC):
     Any cut of the same vectors into batches gives the same state to the last bit. One thread at a
     time.
     """
+
+    mergeable: ClassVar[bool] = False
+    """Whether trackers of several streams can be merged: `merge` gives that of all their rows."""
 
     n_features: int
     n_bits: int

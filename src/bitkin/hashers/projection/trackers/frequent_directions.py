@@ -55,6 +55,8 @@ class FrequentDirectionsTracker(Tracker):
         For the directions to tell before the first chunk is full.
     """
 
+    mergeable = True
+
     def __init__(
         self,
         n_features: int,

@@ -1,0 +1,189 @@
+"""Pieces of the vectors that a cluster holds: a block of a Dask collection, or a stretch of a file
+that workers read. In a task either becomes a `VectorSource`, as rows do on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bitkin.arrays import Batch
+from bitkin.codes import Codes
+from bitkin.distributed.cluster import block
+from bitkin.errors import InvalidInputError
+from bitkin.hashers.base import Hasher
+from bitkin.input_files import VectorFileOptions
+from bitkin.io.vectors import VectorSource, open_vectors
+from bitkin.io.vectors.batch import row_slice, stack
+from bitkin.io.vectors.columns import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """Rows `start` to `stop` of a file of vectors, by the path it has on the workers."""
+
+    path: str
+    options: VectorFileOptions
+    start: int = 0
+    stop: int | None = None
+
+    def open(self) -> VectorSource:
+        """Open the whole file."""
+        return self.options.open([Path(self.path)])
+
+
+class RowKind(NamedTuple):
+    """What the rows of every piece have in common."""
+
+    n_features: int
+    dtype: np.dtype[Any]
+    sparse: bool
+    feature_names: Columns | None = None
+
+    def __str__(self) -> str:
+        form = "CSR" if self.sparse else "dense"
+        return f"{form} {self.dtype} with {self.n_features} columns"
+
+
+class PieceRows(NamedTuple):
+    """What one piece holds."""
+
+    n_rows: int
+    kind: RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a piece stands among all of them, and what its rows must be."""
+
+    name: str
+    """What messages call it."""
+    first: int
+    """Its first row, counted over all pieces."""
+    n_rows: int
+    kind: RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What is made of rows: the state to begin with, and how rows change it."""
+
+    start: Callable[[], Any]
+    update: Callable[[Any, int, Batch], Any]
+
+
+def open_piece(piece: Any, name: str, column: str | None = None) -> VectorSource:
+    """Return the rows of a piece as a source; a file by its own name."""
+    if isinstance(piece, FilePiece):
+        return piece.open()
+    if hasattr(piece, "columns") and column is not None:
+        return open_vectors(piece, column=column, name=name)
+    return open_vectors(piece, name=name)
+
+
+@block
+def describe_piece(piece: Any, name: str, column: str | None) -> PieceRows:
+    """Return how many rows a piece has, and what they are."""
+    with open_piece(piece, name, column) as source:
+        return PieceRows(len(source), _kind_of(source))
+
+
+@block
+def describe_files(
+    paths: list[str], options: VectorFileOptions
+) -> list[tuple[PieceRows, tuple[int, int]]]:
+    """Return what files hold, by what stands at their beginnings where formats say it there, with
+    their sizes and times.
+    """
+    found = []
+    for path in paths:
+        rows = describe_piece(FilePiece(path, options), path, None)
+        status = Path(path).stat()
+        found.append((rows, (status.st_size, status.st_mtime_ns)))
+    return found
+
+
+@block
+def fold_piece(piece: Any, place: Place, column: str | None, work: Fold) -> Any:
+    """Return what an update makes of the rows of a piece."""
+    state = work.start()
+    for first, batch in batches_of(piece, place, column):
+        state = work.update(state, first, batch)
+    return state
+
+
+@block
+def take_rows(
+    piece: Any, place: Place, column: str | None, row_numbers: npt.NDArray[np.int64]
+) -> Batch:
+    """Return rows of a piece by their numbers among all rows."""
+    with open_piece(piece, place.name, column) as source:
+        _require_kind(source, place)
+        return source.gather(row_numbers - place.first + _start_of(piece))
+
+
+@block
+def read_rows(piece: Any, place: Place, column: str | None, first: int, stop: int) -> Batch:
+    """Return rows `first` to `stop`, counted over all pieces, of a piece that has them."""
+    return stack([batch for _, batch in batches_of(piece, place, column, first, stop)])
+
+
+def batches_of(
+    piece: Any, place: Place, column: str | None, first: int | None = None, stop: int | None = None
+) -> Iterator[tuple[int, Batch]]:
+    """Yield `(first_row, batch)` of a piece, or of a part of it, counted over all pieces."""
+    first = place.first if first is None else first
+    stop = place.first + place.n_rows if stop is None else stop
+    with open_piece(piece, place.name, column) as source:
+        _require_kind(source, place)
+        # where row 0 of the file or block would be among all rows
+        offset = place.first - _start_of(piece)
+        for at, batch in batches_between(source, first - offset, stop - offset):
+            yield at + offset, batch
+
+
+def encode_batches(
+    piece: Any, name: str, column: str | None, hasher: Hasher
+) -> Iterator[tuple[int, Codes]]:
+    """Yield `(first_row, codes)` of a piece, counted as its file or block does."""
+    with open_piece(piece, name, column) as source:
+        hasher.require_features(source)
+        start, stop = _start_of(piece), len(source)
+        if isinstance(piece, FilePiece) and piece.stop is not None:
+            stop = piece.stop
+        for first, batch in batches_between(source, start, stop):
+            yield first, hasher.encode_batch(batch, source.name, first)
+
+
+def batches_between(source: VectorSource, first: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    """Yield `(first_row, batch)` of rows `first` to `stop`."""
+    if first == stop:
+        return
+    for at, batch in source.batches(start=first):
+        yield at, row_slice(batch, 0, min(batch.shape[0], stop - at))
+        if at + batch.shape[0] >= stop:
+            return
+
+
+def _start_of(piece: Any) -> int:
+    return piece.start if isinstance(piece, FilePiece) else 0
+
+
+def _kind_of(source: VectorSource) -> RowKind:
+    return RowKind(source.shape[1], source.dtype, source.sparse, source.feature_names)
+
+
+def _require_kind(source: VectorSource, place: Place) -> None:
+    """Raise where a piece is no longer, or never was, what it was said to be."""
+    found, wanted = _kind_of(source), place.kind
+    if found[:3] != wanted[:3]:
+        raise InvalidInputError(
+            f"{place.name} must have rows like the others, {wanted}, got {found}. Make all "
+            "partitions one type and one width, such as with X.astype or X.map_blocks."
+        )
+    source.require_columns(wanted.feature_names)

@@ -1,0 +1,121 @@
+"""Codes of a cluster: made when asked for, as bytes, files and Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+from sklearn.exceptions import NotFittedError
+
+import bitkin
+from bitkin.distributed import read_codes_parquet
+from bitkin.errors import CorruptFileError, InvalidInputError
+from tests.distributed.test_fit import as_dask, made_rows, sparse_rows
+
+
+@pytest.mark.parametrize(
+    "hasher",
+    [bitkin.ProjectionHash(13), bitkin.WTAHash(16), bitkin.MinHash(7, bits_per_symbol=3)],
+    ids=repr,
+)
+def test_bytes_are_those_of_all_codes_in_known_chunks(hasher: Any) -> None:
+    rows = np.abs(made_rows(n=203))
+    codes = bitkin.distributed.encode(hasher.fit(rows), as_dask(rows, 50))
+    packed = codes.to_dask_array()
+    assert packed.chunks == ((50, 50, 50, 50, 3), (hasher.spec_.n_bytes,))
+    assert packed.dtype == np.uint8
+    assert type(packed._meta) is np.ndarray
+    np.testing.assert_array_equal(packed.compute(), hasher.encode(rows).to_bytes())
+    assert len(codes) == 203
+
+
+def test_nothing_is_made_before_it_is_asked_for() -> None:
+    made: list[int] = []
+
+    def count(block: Any) -> Any:
+        made.append(len(block))
+        return block
+
+    rows = made_rows(n=100)
+    X = as_dask(rows, 50).map_blocks(count, dtype=np.float32, meta=rows[:0])
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    codes = bitkin.distributed.encode(hasher, X)
+    # but for the kind of the first block
+    assert repr(codes) == "ShardedCodes(2 partitions, 100 rows, 8 × 1-bit, not made yet)"
+    assert made == []
+    assert codes.compute() == hasher.encode(rows)
+    assert sorted(made) == [50, 50]
+
+
+def test_rows_with_nothing_to_hash_stay_empty(tmp_path: Path) -> None:
+    rows = sparse_rows(n=60)
+    rows = rows.multiply((np.arange(60) % 7 != 0)[:, None]).tocsr()
+    hasher = bitkin.MinHash(8).fit(rows)
+    codes = bitkin.distributed.encode(hasher, as_dask(rows, 25))
+    assert codes.compute() == hasher.encode(rows)
+    assert codes.compute().empty_rows().sum() == 9
+    paths = codes.to_parquet(tmp_path / "codes")
+    parts = [read_codes_parquet(path) for path in paths]
+    assert bitkin.Codes.concatenate(parts) == hasher.encode(rows)
+    assert parts[0].fingerprint == hasher.fingerprint_
+
+
+def test_every_partition_gets_a_file_of_codes(tmp_path: Path, two_workers: Client) -> None:
+    rows = made_rows(n=203)
+    hasher = bitkin.ProjectionHash(70, projection="random").fit(rows)
+    codes = bitkin.distributed.encode(hasher, as_dask(rows, 50)).persist()
+    paths = codes.save(tmp_path / "codes")
+    assert [Path(path).name for path in paths] == [f"part-{i}.bitkin" for i in range(5)]
+    assert bitkin.Codes.concatenate([bitkin.load(path) for path in paths]) == hasher.encode(rows)
+    with pytest.raises(InvalidInputError, match=r"folder must be new or empty.*part-"):
+        codes.to_parquet(tmp_path / "codes")
+
+
+def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"code": [b"ab"]}), tmp_path / "other.parquet")
+    with pytest.raises(CorruptFileError, match="no file of codes that ShardedCodes"):
+        read_codes_parquet(tmp_path / "other.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet at all")
+    with pytest.raises(CorruptFileError, match="is no Parquet file"):
+        read_codes_parquet(tmp_path / "text.parquet")
+
+
+def test_codes_of_a_stream_are_those_of_the_model_that_was_given() -> None:
+    rows = made_rows(n=400)
+    hasher = bitkin.ProjectionHash(4, projection="opast", epochs=None).fit(rows)
+    codes, before = bitkin.distributed.encode(hasher, as_dask(rows, 100)), hasher.encode(rows)
+    hasher.partial_fit(made_rows(1, n=400))
+    assert codes.compute() == before != hasher.encode(rows)
+
+
+def test_rows_of_another_width_are_refused_at_once() -> None:
+    hasher = bitkin.ProjectionHash(8).fit(made_rows(n=100))
+    with pytest.raises(InvalidInputError, match=r"X must have 24 columns.*got 5"):
+        bitkin.distributed.encode(hasher, as_dask(made_rows(n=100, d=5)))
+    with pytest.raises(NotFittedError):
+        bitkin.distributed.encode(bitkin.ProjectionHash(8), as_dask(made_rows(n=100)))
+    with pytest.raises(InvalidInputError, match=r"hasher must be .*got a str"):
+        bitkin.distributed.encode("model.bitkin", as_dask(made_rows(n=100)))
+
+
+def test_a_partition_of_another_width_is_named(here: Client) -> None:
+    rows = made_rows(n=100)
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    blocks = [dask.delayed(rows), dask.delayed(rows[:, :5])]
+    codes = bitkin.distributed.encode(hasher, blocks)
+    with pytest.raises(InvalidInputError, match="X, partition 1 has 5 features"):
+        codes.compute()
+
+
+def test_no_rows_have_no_codes() -> None:
+    hasher = bitkin.ProjectionHash(8).fit(made_rows(n=100))
+    codes = bitkin.distributed.encode(hasher, da.zeros((0, 24), chunks=(1, -1), dtype=np.float32))
+    assert len(codes.compute()) == len(codes) == 0

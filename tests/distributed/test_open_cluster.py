@@ -1,0 +1,87 @@
+"""`--dask`: a scheduler is found, or one line says what is wrong with the address."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+import typer
+from distributed import Client
+
+from bitkin.cli import clusters
+from bitkin.cli.clusters import open_cluster
+from bitkin.errors import ClusterError
+from tests.distributed.clusters import without_workers
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("nonsense", "missing port number"),
+        ("", "missing port number"),
+        ("smoke://signals:1", "unknown address scheme 'smoke'"),
+        ("tcp://127.0.0.1:1", "Timed out|no answer"),
+    ],
+)
+def test_a_wrong_address_is_wrong_usage(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "_SECONDS", 0.3)
+    with pytest.raises(typer.BadParameter, match=reason) as refused, open_cluster(address):
+        pass
+    assert f"no Dask scheduler answers at {address!r}" in refused.value.message
+    assert "tcp://10.0.0.1:8786" in refused.value.message
+
+
+@contextmanager
+def _who_never_answers() -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        held = []
+
+        def take() -> None:
+            try:
+                while True:
+                    held.append(server.accept())
+            except OSError:
+                pass  # closed
+
+        thread = threading.Thread(target=take, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+
+
+def test_what_takes_connections_and_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clusters, "_SECONDS", 0.3)
+    with (
+        _who_never_answers() as port,
+        pytest.raises(typer.BadParameter, match="no Dask scheduler answers"),
+        open_cluster(f"tcp://127.0.0.1:{port}"),
+    ):
+        pass
+
+
+def test_a_worker_is_no_scheduler(two_workers: Client) -> None:
+    address = next(iter(two_workers.scheduler_info()["workers"]))
+    with pytest.raises(typer.BadParameter, match="there is a Worker"), open_cluster(address):
+        pass
+
+
+def test_a_scheduler_gives_a_client_that_is_closed_afterwards(two_workers: Client) -> None:
+    assert two_workers.scheduler is not None
+    with open_cluster(two_workers.scheduler.address) as client:
+        assert client.submit(int, "7").result() == 7
+    assert client.status == "closed"
+
+
+def test_a_cluster_without_workers_is_told() -> None:
+    with (
+        without_workers() as empty,
+        pytest.raises(ClusterError, match="has no workers"),
+        open_cluster(empty.scheduler_address),
+    ):
+        pass
