@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster
@@ -20,7 +22,7 @@ from scipy.sparse import csr_array
 
 import bitkin
 from bitkin import HeshingClassifier
-from bitkin.distributed.classifying.pieces import pair_arrays
+from bitkin.distributed import fit
 from bitkin.distributed.classifying.shards import group_pieces
 from bitkin.distributed.classifying.training import bytes_per_pass, choose_shards, fit_classifier
 from bitkin.errors import InvalidInputError
@@ -122,7 +124,8 @@ def mixed_by_hand(
         common = (kept * common + moves / np.maximum(weight, 1)).astype(np.float32)
     if not settings.average:
         return common
-    return np.stack(averages[first_averaged(n_passes) :]).mean(axis=0)
+    found: npt.NDArray[Any] = np.mean(averages[first_averaged(n_passes) :], axis=0)
+    return found
 
 
 @pytest.mark.parametrize("average", [True, False])
@@ -229,29 +232,39 @@ def test_a_worker_that_dies_changes_nothing() -> None:
                 os.kill(killed[0], signal.SIGKILL)
 
         wounded, whole = (
-            fit_classifier(
-                model(taxonomy=TREE, max_iter=6), pair_arrays(*arrays), client, told, n_shards=4
-            )
+            fit(model(taxonomy=TREE, max_iter=6), *arrays, progress=told, n_shards=4)
             for told in (kill_once, None)
         )
     assert killed
     assert same(wounded, whole)
 
 
-def test_dask_arrays_are_paired_chunk_by_chunk(here: Client) -> None:
-    rows = da.from_array(X, chunks=(250, -1))
+def test_labels_may_be_given_in_many_ways(here: Client, tmp_path: Path) -> None:
     given = fit_classifier(model(), parts(250, 250, 111), here, n_shards=2)
-    for labels in (da.from_array(Y, chunks=250), Y, Y.tolist()):
-        fitted = fit_classifier(model(), pair_arrays(rows, labels), here, n_shards=2)
-        assert same(fitted, given)
+    rows = da.from_array(X, chunks=(250, -1))
+    blocks = [delayed(part) for part in np.split(Y, [250, 500])]
+    for labels in (da.from_array(Y, chunks=250), Y, Y.tolist(), blocks):
+        assert same(fit(model(), rows, labels, n_shards=2, client=here), given)
+    for number, part in enumerate(np.split(X, [250, 500])):
+        np.save(tmp_path / f"{number}.npy", part)
+    assert same(fit(model(), tmp_path, Y, n_shards=2, client=here), given)
+    frame = dd.from_pandas(pd.DataFrame(X).assign(kind=Y), npartitions=3)
+    fitted = fit(model(), frame.drop(columns="kind"), frame["kind"], n_shards=2, client=here)
+    assert fitted.score(X, Y) > 0.8
 
 
-def test_labels_in_other_chunks_are_refused() -> None:
-    rows, labels = da.from_array(X, chunks=(250, -1)), da.from_array(Y, chunks=200)
+def test_labels_that_do_not_fit_the_rows_are_refused(here: Client) -> None:
+    rows = da.from_array(X, chunks=(250, -1))
     with pytest.raises(InvalidInputError, match=r"rechunk with y.rechunk\(\(X.chunks\[0\],\)\)"):
-        pair_arrays(rows, labels)
+        fit(model(), rows, da.from_array(Y, chunks=200), client=here)
     with pytest.raises(InvalidInputError, match="611 in all, got 610"):
-        pair_arrays(rows, Y[1:])
+        fit(model(), rows, Y[1:], client=here)
+    with pytest.raises(InvalidInputError, match="as many partitions as X, 3, got 1"):
+        fit(model(), rows, [delayed(Y)], client=here)
+    with pytest.raises(InvalidInputError, match=r"y must hold a label per row of X.*got None"):
+        fit(model(), rows, client=here)
+    with pytest.raises(InvalidInputError, match="n_shards is for classifiers"):
+        fit(bitkin.SignHash(), rows, n_shards=2, client=here)
 
 
 @pytest.mark.parametrize(
@@ -260,13 +273,15 @@ def test_labels_in_other_chunks_are_refused() -> None:
         (lambda X: X.rechunk((250, 20)), r"chunks of whole rows.*Use X.rechunk\({1: -1}\)"),
         (lambda X: X[X[:, 1] > 0], r"Use X.compute_chunk_sizes\(\)"),
         (lambda X: X[:, 0], "X must have two dimensions"),
-        (lambda X: X.compute(), "X must be a Dask array, got a ndarray"),
+        (lambda X: X.compute(), "X must be a Dask array"),
     ],
 )
-def test_arrays_that_have_no_rows_in_chunks_are_refused(change: Any, words: str) -> None:
+def test_arrays_that_have_no_rows_in_chunks_are_refused(
+    here: Client, change: Any, words: str
+) -> None:
     rows = change(da.from_array(X, chunks=(250, -1)))
     with pytest.raises(InvalidInputError, match=words):
-        pair_arrays(rows, Y)
+        fit(model(), rows, Y, client=here)
     fitted = model().fit(X, Y)
     with pytest.raises(InvalidInputError, match=words):
         bitkin.distributed.predict(fitted, rows)
@@ -295,7 +310,7 @@ def test_a_partition_unlike_the_others_is_named(here: Client, piece: Any, words:
 def test_what_no_model_can_be_made_of_is_refused(here: Client) -> None:
     with pytest.raises(InvalidInputError, match="n_shards must be"):
         fit_classifier(model(), parts(300), here, n_shards=0)
-    with pytest.raises(InvalidInputError, match="a list of delayed pairs"):
+    with pytest.raises(InvalidInputError, match="delayed pairs of rows and labels"):
         fit_classifier(model(), [X], here)
     with pytest.raises(InvalidInputError, match="X has no rows"):
         fit_classifier(model(), [delayed((X[:0], []))], here)

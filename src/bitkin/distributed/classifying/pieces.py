@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-import dask.array
 import numpy as np
+from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
 from distributed import Client, Future
 
 from bitkin.arrays import Batch
 from bitkin.checks import shown
-from bitkin.distributed.cluster import block, gather
+from bitkin.distributed.cluster import block, collect, gather
+from bitkin.distributed.partitions import find_partitions
+from bitkin.distributed.pieces import FilePiece, PieceRows, open_piece
 from bitkin.errors import InvalidInputError
 from bitkin.estimators.vector_input import finite_batches
+from bitkin.input_files import VectorFileOptions
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import plain_batch
 from bitkin.io.vectors.rows import as_rows, number_dtype
@@ -52,32 +56,62 @@ class PieceSet(NamedTuple):
     """The different ones, sorted."""
 
 
-def pair_arrays(X: Any, y: Any, name: str = "X") -> list[Delayed]:
-    """Return a pair of rows and labels for every chunk of two Dask arrays; labels may be in memory
-    too.
+def label_pieces(
+    X: Any,
+    y: Any,
+    client: Client,
+    *,
+    column: str | None = None,
+    options: VectorFileOptions | None = None,
+) -> list[Delayed]:
+    """Return a pair of rows and labels for every partition of X, whatever holds them; `y` is a Dask
+    array or column of the same chunks, a delayed block per partition, or labels in memory.
     """
-    require_row_chunks(X, name)
-    if isinstance(y, dask.array.Array):
-        if y.ndim != 1 or y.chunks[0] != X.chunks[0]:
+    if y is None:
+        raise InvalidInputError("y must hold a label per row of X, to learn classes, got None.")
+
+    def compute(tasks: Sequence[Any]) -> list[Any]:
+        return collect(client, tasks)
+
+    partitions = find_partitions(X, compute, column=column, options=options)
+    counts = partitions.counts
+    rows: tuple[PieceRows, ...] | None = partitions.rows
+    if is_dask_collection(y) and hasattr(y, "to_delayed"):
+        chunks = getattr(y, "chunks", None)
+        others = counts is not None and chunks is not None and chunks[0] != counts
+        if getattr(y, "ndim", 1) != 1 or (others and not any(map(math.isnan, chunks[0]))):
             raise InvalidInputError(
-                f"y must have the chunks of {name}, {name}.chunks[0]={shown(X.chunks[0])}, got "
-                f"{shown(y.chunks)}: rechunk with y.rechunk(({name}.chunks[0],))."
+                f"y must have the chunks of X, X.chunks[0]={shown(counts)}, got {shown(chunks)}: "
+                "rechunk with y.rechunk((X.chunks[0],))."
             )
-        labels = list(y.to_delayed().ravel())
+        labels = list(np.ravel(y.to_delayed()))
+    elif isinstance(y, Sequence) and len(y) and all(isinstance(one, Delayed) for one in y):
+        labels = list(y)
     else:
-        every = check_row_labels(y, X.shape[0])
-        stops = np.cumsum(X.chunks[0]).tolist()
-        labels = [
-            every[stop - count : stop] for stop, count in zip(stops, X.chunks[0], strict=True)
-        ]
+        rows = partitions.describe(compute)
+        sizes = [one.n_rows for one in rows]
+        every = check_row_labels(y, sum(sizes))
+        stops = accumulate(sizes)
+        labels = [every[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
+    if len(labels) != len(partitions.pieces):
+        raise InvalidInputError(
+            f"y must have as many partitions as X, {len(partitions.pieces)}, got {len(labels)}."
+        )
     pair = delayed(pair_rows, pure=False)
-    blocks = X.to_delayed().ravel()
-    return [pair(rows, part) for rows, part in zip(blocks, labels, strict=True)]
+    return [
+        pair(piece, part, partitions.name_of(number), column or partitions.column)
+        for number, (piece, part) in enumerate(zip(partitions.pieces, labels, strict=True))
+    ]
 
 
-def pair_rows(rows: Any, labels: Any) -> tuple[Any, Any]:
-    """Return both, as a piece to learn is given."""
-    return rows, labels
+@block
+def pair_rows(piece: Any, labels: Any, name: str, column: str | None) -> tuple[Batch, Any]:
+    """Return the rows of a piece, read where it is, and its labels."""
+    with open_piece(piece, name, column) as source:
+        start, stop = 0, len(source)
+        if isinstance(piece, FilePiece):
+            start, stop = piece.start, stop if piece.stop is None else piece.stop
+        return source.gather(np.arange(start, stop)), labels
 
 
 def open_pieces(pieces: Sequence[Any], client: Client, name: str = "X") -> PieceSet:
@@ -87,7 +121,7 @@ def open_pieces(pieces: Sequence[Any], client: Client, name: str = "X") -> Piece
     """
     if not len(pieces) or not all(isinstance(one, (Delayed, Future)) for one in pieces):
         raise InvalidInputError(
-            f"{name} must be a Dask array or a list of delayed pairs of rows and labels, got "
+            f"{name} must be delayed pairs of rows and labels, or futures of them, got "
             f"{shown(pieces)}."
         )
     delayed_pieces = [one for one in pieces if isinstance(one, Delayed)]
@@ -147,23 +181,3 @@ def describe_piece(piece: LabelledPiece) -> PieceFacts:
     form = "dense" if isinstance(piece.rows, np.ndarray) else "CSR"
     kind = f"{form} {piece.rows.dtype} with {d} columns"
     return PieceFacts(n, d, kind, list(dict.fromkeys(piece.labels)))
-
-
-def require_row_chunks(X: Any, name: str) -> None:
-    """Raise unless X is a Dask array of whole rows in chunks of known sizes."""
-    if not isinstance(X, dask.array.Array):
-        raise InvalidInputError(f"{name} must be a Dask array, got a {type(X).__name__}.")
-    if X.ndim != 2:
-        raise InvalidInputError(
-            f"{name} must have two dimensions, a vector per row, got {X.ndim}: shape {X.shape}."
-        )
-    if len(X.chunks[1]) != 1:
-        raise InvalidInputError(
-            f"{name} must have chunks of whole rows, got {len(X.chunks[1])} chunks along its "
-            f"columns, {shown(X.chunks[1])}. Use {name}.rechunk({{1: -1}})."
-        )
-    if any(math.isnan(n) for n in (*X.chunks[0], *X.chunks[1])):
-        raise InvalidInputError(
-            f"{name} must have chunks of known sizes, got some that Dask does not know. Use "
-            f"{name}.compute_chunk_sizes() first."
-        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import dask.array
 import numpy as np
 import numpy.typing as npt
 from dask.delayed import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from bitkin.distributed.classifying.pieces import require_row_chunks
 from bitkin.distributed.cluster import block
+from bitkin.distributed.partitions import find_partitions
 from bitkin.errors import InvalidInputError
 from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 
@@ -42,7 +43,9 @@ def predict(classifier: HeshingClassifier, X: Any) -> Any:
             f"classifier must be a HeshingClassifier, got a {type(classifier).__name__}."
         )
     check_is_fitted(classifier)
-    require_row_chunks(X, "X")
+    if not isinstance(X, dask.array.Array):
+        raise InvalidInputError(f"X must be a Dask array, got a {type(X).__name__}.")
+    find_partitions(X, list)  # which raises unless its chunks are whole rows, and known
     if X.shape[1] != classifier.n_features_in_:
         raise InvalidInputError(
             f"X has {X.shape[1]} features, but the classifier was fitted on "
