@@ -17,6 +17,7 @@ _HOMES = {
     "dedup": "bitkin.distributed.deduplicating.driver",
     "encode": "bitkin.distributed.encoding",
     "fit": "bitkin.distributed.fitting",
+    "predict": "bitkin.distributed.classifying.predicting",
     "read_codes_parquet": "bitkin.distributed.code_files",
 }
 
@@ -27,6 +28,7 @@ __all__ = [  # loaded when they are first asked for
     "dedup",
     "encode",
     "fit",
+    "predict",
     "read_codes_parquet",
 ]
 
