@@ -67,8 +67,8 @@ def test_a_column_of_what_has_none_is_refused(here: Client, texts: Any) -> None:
 def test_missing_files_and_folders_are_told_at_once(here: Client, tmp_path: Path) -> None:
     with pytest.raises(FileAccessError, match="there"):
         dedup(tmp_path / "there", client=here)
+    (tmp_path / "one.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(FileAccessError, match=r"two.jsonl"):
-        (tmp_path / "one.jsonl").write_text('{"text": "a"}\n')
         dedup([tmp_path / "one.jsonl", tmp_path / "two.jsonl"], client=here)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidInputError, match="empty holds no files"):

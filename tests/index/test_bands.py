@@ -23,7 +23,7 @@ from bitkin.index.bands.bands import (
     new_pairs,
     order_of_pairs,
 )
-from bitkin.kernels.search.bands import roots_into, unite_into
+from bitkin.kernels.search.bands import comparable_members_into, roots_into, unite_into
 
 SHAPES = [
     (7, 1, BandPlan(7, 1)),
@@ -248,6 +248,47 @@ def test_few_strangers_among_many_alike_take_few_looks() -> None:
     roots, n_looked_at, _ = linked_by(codes, BandPlan(4, 2), similar)
     assert roots == [i if i in strangers else 0 for i in range(n)]
     assert n_looked_at < 12 * n  # of 125,250 pairs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 24), st.integers(0, 2**32), st.integers(0, 2))
+def test_members_without_a_pair_worth_comparing_are_told(n: int, seed: int, band: int) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = rng.integers(0, 2, (n, 6))
+    codes, plan = Codes.from_symbols(symbols, 1), BandPlan(3, 2)
+    sizes, roots = rng.integers(1, 9, n), np.sort(rng.integers(0, n, n))
+    roots = np.searchsorted(roots, roots)  # of each the first that is equal
+    classes, least = np.array([6, 12]), np.array([2, 4, 5])
+    buckets = Buckets.of_keys(band_keys(codes, plan, band), np.arange(n))
+    comparable = np.zeros(len(buckets.members), dtype=np.bool_)
+    comparable_members_into(
+        codes.words,
+        6,
+        band,
+        2,
+        sizes,
+        0.5,
+        roots,
+        buckets.members,
+        buckets.starts,
+        buckets.counts,
+        classes,
+        least,
+        comparable,
+    )
+    shared = shared_bands(symbols, plan)
+    expected = set()
+    for i, j in combinations(range(n), 2):
+        needed = least[np.sum(sizes[i] + sizes[j] >= classes)]
+        if (
+            shared[i, j, band]
+            and not shared[i, j, :band].any()
+            and roots[i] != roots[j]
+            and min(sizes[i], sizes[j]) >= 0.5 * max(sizes[i], sizes[j])
+            and np.sum(symbols[i] == symbols[j]) >= needed
+        ):
+            expected |= {i, j}
+    assert set(buckets.members[comparable].tolist()) == expected
 
 
 def test_pairs_of_too_different_sizes_are_left_out() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,20 @@ class Pairs(NamedTuple):
     first: Rows
     second: Rows
     jaccard: npt.NDArray[np.float64]
+
+    def chosen(self, which: Rows | npt.NDArray[np.bool_] | slice) -> Pairs:
+        """Return some of the pairs, by their places or a mask."""
+        return Pairs(self.first[which], self.second[which], self.jaccard[which])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Put several after one another, in the order they have."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([none, *(part.first for part in parts)]),
+            np.concatenate([none, *(part.second for part in parts)]),
+            np.concatenate([np.empty(0), *(part.jaccard for part in parts)]),
+        )
 
 
 class ComparedDocuments(NamedTuple):
@@ -127,9 +141,10 @@ class Linker:
             first, second, jaccard = first[similar], second[similar], jaccard[similar]
             joined = np.empty(len(first), dtype=np.bool_)
             unite_into(self._parents, read_only(first), read_only(second), joined)
-            kept = slice(None) if self._every_pair else joined
-            if len(first[kept]):
-                found.append(Pairs(rows[first[kept]], rows[second[kept]], jaccard[kept]))
+            pairs = Pairs(rows[first], rows[second], jaccard)
+            pairs = pairs if self._every_pair else pairs.chosen(joined)
+            if len(pairs.first):
+                found.append(pairs)
         return found
 
     def roots(self) -> Rows:

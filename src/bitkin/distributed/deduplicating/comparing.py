@@ -119,7 +119,7 @@ def compare(
         every_pair=every_pair,
         parents=_forest(part.roots),
     )
-    found = [FoundPairs(_no_pairs(), _none(np.int64), _none(np.uint64), _none(np.int64), 0)]
+    found: list[FoundPairs] = []
     key_of = np.empty(len(part.documents), dtype=np.uint64)
     rank_of = np.empty(len(part.documents), dtype=np.int64)
     # bands ascend, so that links of one may leave out pairs of the next
@@ -148,14 +148,12 @@ def jaccard_of(
 
 def join_found(parts: Sequence[FoundPairs]) -> FoundPairs:
     """Put what several parts found after one another."""
-    pairs = Pairs(
-        *(np.concatenate(column) for column in zip(*(p.pairs for p in parts), strict=True))
-    )
+    none = np.empty(0, dtype=np.int64)
     return FoundPairs(
-        pairs,
-        np.concatenate([part.bands for part in parts]),
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.ranks for part in parts]),
+        Pairs.concatenate([part.pairs for part in parts]),
+        np.concatenate([none, *(part.bands for part in parts)]),
+        np.concatenate([none.astype(np.uint64), *(part.keys for part in parts)]),
+        np.concatenate([none, *(part.ranks for part in parts)]),
         sum(part.n_compared for part in parts),
     )
 
@@ -163,18 +161,10 @@ def join_found(parts: Sequence[FoundPairs]) -> FoundPairs:
 def in_order(found: FoundPairs) -> Pairs:
     """Return the pairs in the order in which one machine meets them."""
     order = order_of_pairs(found.bands, found.keys, found.ranks, found.pairs.second)
-    return Pairs(*(column[order] for column in found.pairs))
+    return found.pairs.chosen(order)
 
 
 def _forest(roots: Rows) -> Rows:
     """Return a forest of rows in which those of equal roots are joined."""
     _, first, which = np.unique(roots, return_index=True, return_inverse=True)
     return np.asarray(first[which])
-
-
-def _none(kind: type) -> npt.NDArray[np.generic]:
-    return np.empty(0, dtype=kind)
-
-
-def _no_pairs() -> Pairs:
-    return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))

@@ -90,16 +90,16 @@ class DuplicateSearch:
         numbers = np.arange(len(first_equal))
         parents, roots = numbers.copy(), numbers.copy()
         copies = np.flatnonzero(first_equal != numbers)
-        links = [Pairs(numbers[:0], numbers[:0], np.empty(0))]
+        links: list[Pairs] = []
         for bands in self._stages:
             joined = np.flatnonzero(roots != numbers)
             known = self._submit(_keep, JoinedDocuments(joined, roots[joined]))
             found = in_order(join_found(self._compare(bands, copies, known, every_pair=False)))
             joining = np.empty(len(found.first), dtype=np.bool_)
             unite_into(parents, read_only(found.first), read_only(found.second), joining)
-            links.append(Pairs(*(column[joining] for column in found)))
+            links.append(found.chosen(joining))
             roots_into(parents, roots)
-        return roots, Pairs(*map(np.concatenate, zip(*links, strict=True)))
+        return roots, Pairs.concatenate(links)
 
     def find_pairs(self, first_equal: Rows) -> list[Pairs]:
         """Return every pair at or above the threshold of documents with different sets."""

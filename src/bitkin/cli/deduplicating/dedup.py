@@ -194,9 +194,8 @@ def dedup(
         else:
             from bitkin.cli.deduplicating.on_cluster import find_on_cluster
 
-            options = field, id_field, form
             finder, found, places = find_on_cluster(
-                dask, source, options, hashing, every_pair=pairs is not None
+                dask, source, (field, id_field, form), hashing, every_pair=pairs is not None
             )
         if out is not None:
             with progress_bar("writing lines to keep", source.n_bytes // _KB, "kB") as done:
