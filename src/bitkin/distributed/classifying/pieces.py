@@ -78,8 +78,8 @@ def label_pieces(
     rows: tuple[PieceRows, ...] | None = partitions.rows
     if is_dask_collection(y) and hasattr(y, "to_delayed"):
         chunks = getattr(y, "chunks", None)
-        others = counts is not None and chunks is not None and chunks[0] != counts
-        if getattr(y, "ndim", 1) != 1 or (others and not any(map(math.isnan, chunks[0]))):
+        known = counts if chunks is None or any(map(math.isnan, chunks[0])) else chunks[0]
+        if getattr(y, "ndim", 1) != 1 or (counts is not None and known != counts):
             raise InvalidInputError(
                 f"y must have the chunks of X, X.chunks[0]={shown(counts)}, got {shown(chunks)}: "
                 "rechunk with y.rechunk((X.chunks[0],))."
