@@ -55,7 +55,7 @@ def test_what_is_held_already_counts() -> None:
 def test_the_fullest_has_at_most_one_shard_too_many(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_rows = rng.integers(0, 1000, 40).tolist()
-    workers = {name: 1 for name in "abcdef"}
+    workers = dict.fromkeys("abcdef", 1)
     loads = dict.fromkeys(workers, 0)
     for rows, place in zip(n_rows, spread_rows(n_rows, workers, {}), strict=True):
         loads[place] += rows
