@@ -67,14 +67,15 @@ def test_it_answers_as_one_collection_of_all_rows(here: Client, tmp_path: Path, 
         assert many.metric == "l2"
         assert many.count({"year": 2003}) == one.count({"year": 2003})
         queries = X[:23]
-        for asked in (
+        searches: list[dict[str, Any]] = [
             {"stage": "exact", "oversample": N},
             {"stage": "exact", "oversample": N, "where": {"year": [2001, 2004]}},
             {"stage": "exact", "oversample": N, "allow": ids[::7]},
             {"stage": "codes"},
             {"stage": "estimate", "oversample": N, "first": "codes"},
             {"stage": "exact", "allow": []},
-        ):
+        ]
+        for asked in searches:
             for k in (1, 8):
                 found, truth = many.search(queries, k, **asked), one.search(queries, k, **asked)
                 assert_same_hits(found, truth)
@@ -95,7 +96,7 @@ def test_no_less_is_found_than_in_one_collection(here: Client, tmp_path: Path) -
     one, folders = build(tmp_path, X, hasher, list(range(N)), 4)
     truth = one.search(X, 10, oversample=N)
     with ShardedIndex.from_collections(folders, here) as many:
-        few = {"oversample": 1, "first": "codes"}
+        few: dict[str, Any] = {"oversample": 1, "first": "codes"}
         mine = bitkin.evaluate.recall(many.search(X, 10, **few).ids, truth.ids)
         theirs = bitkin.evaluate.recall(one.search(X, 10, **few).ids, truth.ids)
     assert theirs < 1
@@ -160,12 +161,9 @@ def test_collections_that_differ_are_refused_by_name(here: Client, tmp_path: Pat
     X = rows_with_ties(6)[:50]
     hasher = bitkin.ProjectionHash(12, rotation="random").fit(X)
     other = bitkin.ProjectionHash(12, rotation="random", random_state=9).fit(X)
-    for name, made_by, settings in (
-        ("l2", hasher, {}),
-        ("cosine", hasher, {"metric": "cosine"}),
-        ("other", other, {}),
-    ):
-        Collection.create(tmp_path / name, made_by, **settings).close()
+    for name, made_by in (("l2", hasher), ("cosine", hasher), ("other", other)):
+        metric = "cosine" if name == "cosine" else "l2"
+        Collection.create(tmp_path / name, made_by, metric=metric).close()
     with pytest.raises(CodeMismatchError, match=r"l2 has metric 'l2', .*cosine 'cosine'"):
         ShardedIndex.from_collections([tmp_path / "l2", tmp_path / "cosine"], here)
     with pytest.raises(CodeMismatchError, match=r"shards must come from one hasher: that of .*l2"):

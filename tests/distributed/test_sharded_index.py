@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import dask.array
 import numpy as np
 import pytest
 from distributed import Client
@@ -303,6 +304,26 @@ def test_a_damaged_file_is_found_before_and_after(here: Client, tmp_path: Path) 
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CorruptFileError):
         ShardedIndex.from_codes(path, here)
+
+
+@pytest.mark.parametrize("how", ["parts", "save", "parquet"])
+def test_what_a_cluster_encodes_is_searched_as_it_is(
+    here: Client, tmp_path: Path, how: str
+) -> None:
+    X = np.random.default_rng(15).standard_normal((240, 8)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(8, rotation="random").fit(X)
+    codes = bitkin.distributed.encode(hasher, dask.array.from_array(X, chunks=(20, -1)))
+    source: Any = codes if how == "parts" else tmp_path / "codes"
+    if how == "save":  # twelve files: part-10 comes after part-9
+        codes.save(source)
+    elif how == "parquet":
+        codes.to_parquet(source)
+    flat = FlatIndex(hasher.spec_)
+    flat.add(hasher.encode(X))
+    with ShardedIndex.from_codes(source, here) as index:
+        assert index.n_shards == 12
+        assert_same(index.search(hasher.encode(X), 9), flat.search(hasher.encode(X), 9))
+        index.verify()
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])

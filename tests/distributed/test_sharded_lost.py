@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+import bitkin
 from bitkin import FlatIndex
 from bitkin.distributed import ShardedIndex
 from bitkin.errors import ClusterError
@@ -140,3 +141,65 @@ def test_a_file_that_was_gone_and_is_back_is_read_again(
     with pytest.raises(ClusterError, match=r"were let go of, .* Open them again"):
         index.search(codes[:3], 4)
     assert cluster.workers
+
+
+def test_collections_of_a_lost_worker_are_opened_again(
+    mortals: tuple[LocalCluster, Client], tmp_path: Path
+) -> None:
+    _, client = mortals
+    X = np.random.default_rng(4).standard_normal((200, 8)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(8, rotation="random").fit(X)
+    names = [f"row {i}" for i in range(200)]
+    one = bitkin.Collection.create(None, hasher, ids="str")
+    one.add(X, ids=names)
+    for i in range(4):
+        rows = slice(50 * i, 50 * i + 50)
+        with bitkin.Collection.create(tmp_path / f"{i}", hasher, ids="str") as part:
+            part.add(X[rows], ids=names[rows])
+    many = ShardedIndex.from_collections([tmp_path / f"{i}" for i in range(4)], client)
+    truth = one.search(X[:20], 5, oversample=200)
+    for _ in range(2):
+        found = many.search(X[:20], 5, oversample=200)
+        np.testing.assert_array_equal(found.ids, truth.ids)
+        kill_one(client)
+    many.close()
+
+
+def test_searches_see_all_of_the_shards_that_are_added_or_none(
+    two_workers: Client, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    codes = random_codes(rng, 400, 64)
+    queries = codes[:6]
+    truths = []
+    flat = FlatIndex(codes.spec)
+    for i in range(4):
+        (tmp_path / f"{i}").mkdir()
+        some = codes[100 * i : 100 * i + 100]
+        some[:30].save(tmp_path / f"{i}" / "a.bitkin")
+        some[30:].save(tmp_path / f"{i}" / "b.bitkin")
+        flat.add(some)
+        truths.append(flat.search(queries, 50))
+    index = ShardedIndex.from_codes(tmp_path / "0", two_workers)
+    found: list[Any] = []
+    done = threading.Event()
+
+    def search() -> None:
+        while not done.is_set():
+            found.append(index.search(queries, 50))
+
+    searching = threading.Thread(target=search)
+    searching.start()
+    try:
+        for i in range(1, 4):
+            index.add_shards(tmp_path / f"{i}")
+    finally:
+        done.set()
+        searching.join()
+    found.append(index.search(queries, 50))
+    which = [
+        next(i for i, truth in enumerate(truths) if np.array_equal(one.ids, truth.ids))
+        for one in found
+    ]
+    assert which == sorted(which)
+    assert which[-1] == 3

@@ -13,7 +13,9 @@ from bitkin.arguments import PYTHON
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.distributed.cluster import block
+from bitkin.distributed.code_files import read_codes_parquet
 from bitkin.distributed.searching.sources import (
+    PARQUET,
     CodeFile,
     ShardHeader,
     missing_on_worker,
@@ -24,6 +26,7 @@ from bitkin.file_search.rows import FileRows, FileVectors
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors
+from bitkin.io.layout import checksum
 from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.rescoring.funnel import Funnel
@@ -129,13 +132,9 @@ class CodeShard:
 @block
 def describe_code_file(source: CodeFile) -> ShardHeader:
     """Return what a file says of its codes."""
-    try:
-        stored = read_file(source.path, mmap=True)
-        opened = load(source.path, mmap=True)
-    except FileAccessError as error:
-        raise missing_on_worker(error) from None
+    opened, contents = _open_file(source.path)
     if isinstance(opened, Codes):
-        header = _header_of_codes(opened, source.path, stored.contents)
+        header = _header_of_codes(opened, source.path, contents)
         return header if source.vectors is None else _with_vectors(header, source.vectors)
     if source.vectors is not None:
         raise InvalidInputError(
@@ -157,7 +156,7 @@ def describe_code_file(source: CodeFile) -> ShardHeader:
         high=int(ids[-1]) if len(ids) else -1,
         next_id=opened.snapshot.next_id,
         own_ids=True,
-        contents=stored.contents,
+        contents=contents,
     )
 
 
@@ -215,22 +214,29 @@ def _open_vectors(path: str) -> VectorSource:
         raise missing_on_worker(error) from None
 
 
-def _load_index(source: CodeFile, header: ShardHeader) -> RowIndex:
+def _open_file(path: str) -> tuple[Any, str]:
+    """Return what a file holds, mapped where it can be, and what tells that from all else."""
     try:
-        contents = read_file(source.path, mmap=True).contents
-        if contents != header.contents:
-            raise CorruptFileError(
-                f"{source.path} holds something else than when it was opened. Open the shards "
-                "again."
-            )
-        opened = load(source.path, mmap=True)
-        if isinstance(opened, Codes):  # copied out of the mapped file, and never held twice
-            opened.verify()
-            return _index_of(opened)
-        index: RowIndex = opened if source.mmap else load(source.path)
-        return index
+        if path.endswith(PARQUET):
+            codes = read_codes_parquet(path)
+            sums = checksum(codes.words.data), checksum(codes.empty_rows().data)
+            return codes, f"{codes.spec} {codes.fingerprint} {len(codes)} {sums}"
+        return load(path, mmap=True), read_file(path, mmap=True).contents
     except FileAccessError as error:
         raise missing_on_worker(error) from None
+
+
+def _load_index(source: CodeFile, header: ShardHeader) -> RowIndex:
+    opened, contents = _open_file(source.path)
+    if contents != header.contents:
+        raise CorruptFileError(
+            f"{source.path} holds something else than when it was opened. Open the shards again."
+        )
+    if isinstance(opened, Codes):  # copied out of the mapped file, and never held twice
+        opened.verify()
+        return _index_of(opened)
+    index: RowIndex = opened if source.mmap else load(source.path)
+    return index
 
 
 def _index_of(codes: Codes) -> FlatIndex:

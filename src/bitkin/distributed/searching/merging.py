@@ -19,7 +19,7 @@ _BYTES_TO_CLIENT = 1 << 20
 """So little is merged by the client, which saves a lone search one task in a row of two."""
 
 
-def merge_in_tree(
+def merge_parts(
     client: Client,
     parts: Sequence[Future],
     merge: Callable[..., Any],

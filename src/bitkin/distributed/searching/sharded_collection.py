@@ -24,7 +24,7 @@ from bitkin.distributed.searching.collection_shard import (
     open_collection,
     search_collections,
 )
-from bitkin.distributed.searching.merging import merge_in_tree
+from bitkin.distributed.searching.merging import merge_parts
 from bitkin.distributed.searching.placement import ShardGroup, spread_rows
 from bitkin.distributed.searching.shard_set import NewShard, ShardSet
 from bitkin.distributed.searching.sources import list_paths
@@ -57,7 +57,7 @@ class ShardedCollection(ShardSet):
     >>> for name, rows in (("a", range(500)), ("b", range(500, 1000))):
     ...     with bitkin.Collection.create(folder / name, hasher) as part:
     ...         _ = part.add(X[list(rows)], ids=list(rows))
-    >>> with Client(n_workers=2, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=2, processes=False, dashboard_address=":0") as client:
     ...     both = bitkin.distributed.ShardedIndex.from_collections([folder / "a", folder / "b"])
     ...     hits = both.search(X[[7, 700]], k=3)
     >>> hits.ids[:, 0].tolist(), hits.distances[:, 0].tolist()
@@ -148,7 +148,7 @@ class ShardedCollection(ShardSet):
         def merge(parts: list[Future], piece: Any) -> list[Future]:
             n_queries = len(piece) if isinstance(piece, Codes) else piece.shape[0]
             part_bytes = _BYTES_PER_PAIR * k * n_queries
-            return merge_in_tree(self._client, parts, merge_found, k, part_bytes=part_bytes)
+            return merge_parts(self._client, parts, merge_found, k, part_bytes=part_bytes)
 
         farther: Any = self.spec.n_symbols + 1 if last == "codes" else np.inf
         pieces = self._open_queries(queries, k, by_codes=last == "codes")

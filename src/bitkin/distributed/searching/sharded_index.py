@@ -21,8 +21,8 @@ from bitkin.distributed.searching.code_tasks import (
     measure_in_shards,
 )
 from bitkin.distributed.searching.merging import (
-    merge_in_tree,
     merge_nearest,
+    merge_parts,
     merge_ragged,
     pad_nearest,
 )
@@ -73,7 +73,7 @@ class ShardedIndex(ShardSet):
     >>> codes = bitkin.Codes.from_symbols([[0, 0, 1], [0, 1, 1], [1, 1, 0]], bits_per_symbol=1)
     >>> codes[:2].save(folder / "part-0.bitkin")
     >>> codes[2:].save(folder / "part-1.bitkin")
-    >>> with Client(n_workers=2, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=2, processes=False, dashboard_address=":0") as client:
     ...     with bitkin.distributed.ShardedIndex.from_codes(folder, client) as index:
     ...         index
     ...         index.search(codes[2:], k=2).ids.tolist()
@@ -113,11 +113,11 @@ class ShardedIndex(ShardSet):
         Parameters
         ----------
         paths : path, list of paths, or parts that Dask computes
-            Files of codes (`Codes.save`, `bitkin encode`) or of indexes, or folders of them, in
-            order of name. All workers must be able to read them, and this process need not. Or
-            `Delayed` or futures of `Codes`, such as what `bitkin.distributed.encode` returns.
-            Ids of codes are row numbers, counted on over all shards; those of indexes are their
-            own, and no two shards may share one.
+            Files of codes (`Codes.save`, `bitkin encode`, `ShardedCodes.to_parquet`) or of indexes,
+            or folders of them, in order of name, part-9 before part-10. All workers must be able to
+            read them, and this process need not. Or `Delayed` or futures of `Codes`, or what
+            `bitkin.distributed.encode` returns. Ids of codes are row numbers, counted on over all
+            shards; those of indexes are their own, and no two shards may share one.
         client : distributed.Client, optional
             By default the one that Dask knows.
         mmap : bool, default False
@@ -160,7 +160,7 @@ class ShardedIndex(ShardSet):
         >>> codes = bitkin.Codes.from_symbols([[0, 0, 1], [0, 1, 1], [1, 1, 0]], 1)
         >>> codes[:2].save(folder / "monday.bitkin")
         >>> codes[2:].save(folder / "tuesday.bitkin")
-        >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+        >>> with Client(n_workers=1, processes=False, dashboard_address=":0") as client:
         ...     index = bitkin.distributed.ShardedIndex.from_codes(folder / "monday.bitkin")
         ...     index.add_shards(folder / "tuesday.bitkin")
         ...     index.search(codes[2:], k=1).ids.tolist()
@@ -196,7 +196,7 @@ class ShardedIndex(ShardSet):
 
         def merge(parts: list[Future], piece: Codes) -> list[Future]:
             part_bytes = _BYTES_PER_PAIR * reach * len(piece)
-            return merge_in_tree(self._client, parts, merge_nearest, reach, part_bytes=part_bytes)
+            return merge_parts(self._client, parts, merge_nearest, reach, part_bytes=part_bytes)
 
         pieces = _cut(queries, at_once)
         found = [
@@ -222,7 +222,7 @@ class ShardedIndex(ShardSet):
 
         def merge(parts: list[Future], piece: Codes) -> list[Future]:
             # how much is found is not known before
-            return merge_in_tree(self._client, parts, merge_ragged, part_bytes=np.inf)
+            return merge_parts(self._client, parts, merge_ragged, part_bytes=np.inf)
 
         pieces = _cut(queries, _QUERIES_AT_ONCE) if asked.shards else []
         found = [merge_ragged(parts) for parts in self._ask(asked.shards, pieces, ask, merge)]
@@ -255,7 +255,7 @@ class ShardedIndex(ShardSet):
         >>> for i, part in enumerate(np.split(X, 4)):
         ...     np.save(folder / f"part-{i}.npy", part)
         ...     hasher.encode(part).save(folder / f"part-{i}.bitkin")
-        >>> with Client(n_workers=2, processes=False, dashboard_address=None) as client:
+        >>> with Client(n_workers=2, processes=False, dashboard_address=":0") as client:
         ...     index = bitkin.distributed.ShardedIndex.from_codes(
         ...         folder, hasher=hasher, vectors=folder)
         ...     found = index.search_vectors(X[[7, 700]], k=3)
@@ -284,7 +284,7 @@ class ShardedIndex(ShardSet):
 
         def merge(parts: list[Future], piece: VectorQueries) -> list[Future]:
             part_bytes = BYTES_PER_HIT[last] * k * len(piece.codes)
-            return merge_in_tree(self._client, parts, merge_nearest, k, part_bytes=part_bytes)
+            return merge_parts(self._client, parts, merge_nearest, k, part_bytes=part_bytes)
 
         pieces = (
             VectorQueries(batch, hasher.encode(batch))

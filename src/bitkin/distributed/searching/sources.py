@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dask.delayed import Delayed
+from dask.utils import natural_sort_key
 from distributed import Future, get_worker
 
 from bitkin.checks import named_path, shown
@@ -23,6 +24,7 @@ from bitkin.errors import CodeMismatchError, FileAccessError, InvalidInputError
 from bitkin.io.vectors.formats import has_vector_suffix
 
 SUFFIX = ".bitkin"
+PARQUET = ".parquet"
 
 
 @dataclass(frozen=True)
@@ -94,22 +96,23 @@ def computed_codes(paths: Any) -> list[Delayed | Future] | None:
 @block
 def list_files(paths: list[str], *, of_vectors: bool = False) -> list[str]:
     """Return the files that paths name, those of codes or of vectors in a folder in order of their
-    names.
+    names, numbers in them by what they count.
     """
     files = []
     for path in map(Path, paths):
         if not path.is_dir():
             files.append(str(path))
             continue
-        inside = sorted(
-            str(one)
-            for one in path.iterdir()
-            if (has_vector_suffix(one) if of_vectors else one.suffix == SUFFIX)
-        )
-        if not inside:
+        inside = [one for one in path.iterdir() if one.is_file()]
+        if of_vectors:
+            named = [one for one in inside if has_vector_suffix(one)]
+        else:  # what `bitkin encode` and `Codes.save` write, or else `ShardedCodes.to_parquet`
+            named = [one for one in inside if one.suffix == SUFFIX]
+            named = named or [one for one in inside if one.suffix == PARQUET]
+        if not named:
             wanted = "hold vectors by their names" if of_vectors else f"end in {SUFFIX}"
             raise FileAccessError(f"{path} on {this_worker()} has no files that {wanted}.")
-        files += inside
+        files += sorted(map(str, named), key=natural_sort_key)
     return files
 
 
