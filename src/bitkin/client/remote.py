@@ -52,6 +52,11 @@ class ServiceInfo(NamedTuple):
         return int(self.limits["rows"])
 
     @property
+    def most_numbers(self) -> float:
+        """Numbers of all vectors of one page; services of before had no such limit."""
+        return self.limits.get("numbers", float("inf"))
+
+    @property
     def most_bytes(self) -> int:
         """Bytes of one request."""
         return int(self.limits["body"])
@@ -180,7 +185,7 @@ class RemoteCollection:
                 str(found["version"]),
                 found.get("instance"),
                 bool(found["read_only"]) or not found["can_write"],
-                {name: float(found["limits"][name]) for name in _LIMITS},
+                {name: float(found["limits"][name]) for name in found["limits"].keys() | _LIMITS},
             )
         self._service = told
         return told
@@ -277,7 +282,7 @@ class RemoteCollection:
         )
 
 
-_LIMITS = ("body", "hits", "queries", "rows")
+_LIMITS = {"body", "hits", "queries", "rows"}  # that must be there
 
 
 def plain_values(value: Any) -> Any:

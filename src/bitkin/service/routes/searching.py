@@ -52,10 +52,7 @@ async def search(request: Request) -> Response:
     served = collection_of(request)
     body, asked = await _read(request, served)
     found = await served.search(asked)
-    told = _as_json(found, served, body)
-    if sum(map(len, found.ids)) <= _FEW_HITS:
-        return answer(told)
-    return Response(await served.read(encode_large, told), media_type=JSON_TYPE)
+    return await _answer(served, body, found)
 
 
 @router.post(
@@ -69,7 +66,7 @@ async def explain(request: Request) -> Response:
     served = collection_of(request)
     body, asked = await _read(request, served)
     found, explained = await served.explain(asked)
-    return answer({**_as_json(found, served, body), "explain": _told(explained)})
+    return await _answer(served, body, found, explain=_told(explained))
 
 
 @router.get("/count", summary="Count rows", responses=described(CountAnswer))
@@ -148,11 +145,17 @@ def _told(explained: SearchExplanation) -> dict[str, Any]:
     }
 
 
-def _as_json(found: FoundItems, served: ServedCollection, body: SearchBody) -> dict[str, Any]:
-    return {
+async def _answer(
+    served: ServedCollection, body: SearchBody, found: FoundItems, **more: Any
+) -> Response:
+    told = {
         "ids": found.ids,
         "distances": found.distances,
         "metadata": found.metadata if body.metadata else None,
         "stage": found.stage,
         "metric": served.collection.metric,
+        **more,
     }
+    if sum(map(len, found.ids)) <= _FEW_HITS:
+        return answer(told)
+    return Response(await served.read(encode_large, told), media_type=JSON_TYPE)
