@@ -4,7 +4,7 @@ NumPy.
 Only raw Philox words come from NumPy, whose bit generators are frozen; its `Generator` methods and
 `SeedSequence` may change and are not used. A `Draws` reads its words strictly one after another and
 every method says how many it takes, so two calls of half the size give what one call gives
-(`permutation` and `choice` apart: they are one draw each).
+(permutations and `choice` apart: they are one draw each).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bitkin.errors import InvalidInputError
 # Normals lie on this grid: log and cos differ in the last bit between machines, which rounding
 # hides.
 _NORMAL_STEP = 2.0**-16
+_HEAD_WORDS = 1 << 20  # looked at together where only the head of a permutation is wanted
 
 
 def resolve_seed(random_state: Any) -> int:
@@ -109,6 +110,25 @@ class Draws:
         a bias nobody can measure.
         """
         return np.argsort(self.words(n), kind="stable").astype(np.int64, copy=False)
+
+    def permutation_head(self, n: int, size: int) -> npt.NDArray[np.int64]:
+        """Return the first `size` numbers of `permutation(n)`, from as many words, with room for a
+        few times `size` numbers only.
+        """
+        n = whole_number(n, "n", low=0)
+        size = whole_number(size, "size", low=0, high=n)
+        step = max(_HEAD_WORDS, size)
+        if n <= step:
+            return self.permutation(n)[:size]
+        least = np.empty(0, dtype=np.uint64)
+        places = np.empty(0, dtype=np.int64)
+        for first in range(0, n, step):
+            words = np.concatenate([least, self.words(min(step, n - first))])
+            numbers = np.concatenate([places, np.arange(first, min(first + step, n))])
+            # stable, and the numbers of equal words ascend: as in one argsort of all words
+            kept = np.argsort(words, kind="stable")[:size]
+            least, places = words[kept], numbers[kept]
+        return places
 
     def permutations(self, n: int, count: int) -> npt.NDArray[np.int64]:
         """Return what `count` calls of `permutation(n)` give, as rows."""

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitkin import HeshingClassifier
-from bitkin.learn.heshing import held_out, sgd
+from bitkin.learn.heshing import held_out, training
 from bitkin.learn.heshing.held_out import choose_alpha, split_rows
-from bitkin.learn.heshing.sgd import LabelledRows, LearningMethod, TrainingPlan, train
+from bitkin.learn.heshing.sgd import LabelledRows, LearningMethod, TrainingPlan
+from bitkin.learn.heshing.training import train
 from bitkin.learn.heshing.tree import build_tree
 from tests.learn.heshing_truth import TREE, bags
 
@@ -118,7 +119,7 @@ def test_early_stopping_returns_the_best_pass(monkeypatch: pytest.MonkeyPatch) -
     X, y = bags(100)
     data = LabelledRows(X, TREE.index_of(y).astype(np.int32))
     errors = iter([0.5, 0.2, 0.3, 0.2, 0.1])
-    monkeypatch.setattr(sgd, "measure_error", lambda *_: next(errors))
+    monkeypatch.setattr(training, "measure_error", lambda *_: next(errors))
     stopped = train(replace(PLAN, max_iter=9), data, held_out=data)
     two = train(replace(PLAN, max_iter=2), data)
     assert len(stopped.losses) == 4

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from bitkin.cli.arguments import (
     require_other_file,
 )
 from bitkin.cli.classifying.classes import build_tree, require_one_tree
-from bitkin.cli.classifying.inputs import RowOptions, Truths, open_input
+from bitkin.cli.classifying.inputs import ExampleRows, RowOptions, Truths, open_input
 from bitkin.cli.classifying.models import (
     LearningBars,
     load_classifier,
@@ -44,6 +45,8 @@ from bitkin.cli.classifying.report import (
     print_figures,
     print_records,
 )
+from bitkin.cli.classifying.training import train_on_cluster
+from bitkin.cli.clusters import cluster_option
 from bitkin.cli.help import Command, Group, complete_from
 from bitkin.cli.output import print_json, print_table, progress_bar
 from bitkin.cli.shared import say, with_shared_options
@@ -139,6 +142,15 @@ def train(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of hashes and orders.")] = 0,
+    dask: Annotated[str | None, cluster_option] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Parts of the rows that learn by themselves within a pass, with --dask. [default: "
+            "one per 50,000 rows, at most 64]",
+        ),
+    ] = None,
     column: Column = None,
     dataset: Dataset = None,
     features: Features = None,
@@ -149,7 +161,7 @@ def train(
 
     Texts become words and pairs of words, hashed; labels become text. Without a tree, classes hang
     below one root. With --path, classes of one name at several places are told apart by their whole
-    paths.
+    paths. With --dask the workers of a cluster read the files and learn them.
 
     Example: bitkin classify train notes.jsonl --text description --path chapter/section/category -o
     model.bitkin
@@ -164,6 +176,10 @@ def train(
     start = time.perf_counter()
     one_of_choices(loss, "--loss", ["hinge", "softmax"])
     require_one_tree(path is not None or example is not None, taxonomy, layout, separator)
+    if dask is None and shards is not None:
+        raise typer.BadParameter("--shards means nothing without --dask.", param_hint="'--shards'")
+    if dask is not None and example is not None:
+        raise typer.BadParameter("--dask takes files, no --example.", param_hint="'--dask'")
     model = HeshingClassifier(
         n_buckets=_parse_whole(buckets, "--buckets"),
         max_bytes=None if max_bytes is None else _parse_whole(max_bytes, "--max-bytes"),
@@ -183,14 +199,20 @@ def train(
         out, [*(files or []), *(one for one in (labels, taxonomy) if one is not None)]
     )
     require_writable(out)
-    X, truths = read_all(rows)
-    model.taxonomy, named = build_tree(truths, taxonomy, layout, separator)
-    with LearningBars() as model.progress:
-        model.fit(X, named)
+    if dask is not None and not isinstance(rows, ExampleRows):
+        build = partial(build_tree, taxonomy=taxonomy, layout=layout, separator=separator)
+        with LearningBars() as bars:
+            n_rows = train_on_cluster(model, dask, rows, files or [], options, build, shards, bars)
+    else:
+        X, truths = read_all(rows)
+        n_rows = len(truths)
+        model.taxonomy, named = build_tree(truths, taxonomy, layout, separator)
+        with LearningBars() as model.progress:
+            model.fit(X, named)
     model.save(out)
     figures = {
         "model": str(out),
-        "rows": len(truths),
+        "rows": n_rows,
         "classes": len(model.classes_),
         "levels": model.taxonomy_.n_levels,
         "nodes": model.taxonomy_.n_nodes,

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
+from bitkin.distributed.classifying.pieces import label_pieces
+from bitkin.distributed.classifying.training import fit_classifier
 from bitkin.distributed.cluster import Progress, collect, current_client
 from bitkin.distributed.partitions import find_partitions
 from bitkin.errors import InvalidInputError
@@ -14,14 +16,16 @@ from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.hashers.projection.projections.opast import OPAST
 from bitkin.hashers.projection.registry import projection_for
 from bitkin.input_files import VectorFileOptions
+from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
 from bitkin.notices import warn_caller
 
-Learner = TypeVar("Learner", bound=VectorLearner)
+Learner = TypeVar("Learner", bound=VectorLearner | HeshingClassifier)
 
 
 def fit(
     hasher: Learner,
     X: Any,
+    y: Any = None,
     *,
     column: str | None = None,
     dataset: str | None = None,
@@ -29,8 +33,9 @@ def fit(
     zero_based: bool | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
+    n_shards: int | None = None,
 ) -> Learner:
-    """Fit a hasher to vectors that a cluster holds, and return it.
+    """Fit a hasher or a classifier to vectors that a cluster holds, and return it.
 
     Workers find the statistics of their rows, which are merged in a tree; what comes here is small,
     however many rows there are. The code is that of a fit to a file: codes of `WTAHash` and
@@ -38,18 +43,24 @@ def fit(
 
     Parameters
     ----------
-    hasher : ProjectionHash, WTAHash, MinHash, SignHash or KernelMap
-        Fitted in place.
+    hasher : ProjectionHash, WTAHash, MinHash, SignHash, KernelMap or HeshingClassifier
+        Fitted in place; a classifier as `classifying.training.fit_classifier` says.
     X : Dask array or data frame, list of delayed blocks, path, folder or list of paths
         An array has chunks of whole rows, dense or CSR. Of a data frame, `column` holds vectors, or
         all columns are numbers. Files are those of `bitkin.io.open_vectors`, as the workers see
         them; those of a folder are read in the order of their names, 10 after 9.
     column, dataset, n_features, zero_based : optional
         How files are read, as `bitkin.io.open_vectors` says; svmlight text needs the last two.
+    y : Dask array or column, list of delayed blocks, or labels in memory, optional
+        A label per row, for a classifier: in the partitions of X, or all of them here.
     client : distributed.Client, optional
         Whose workers do the work; by default the one that Dask knows.
     progress : callable, optional
-        Called with how many tasks of a pass are done, and how many there are.
+        Called with how many tasks of a pass are done, and how many there are; for a classifier with
+        rows.
+    n_shards : int, optional
+        Of a classifier: shards that learn by themselves within a pass. By default one per 50,000
+        rows, at most 64.
 
     Notes
     -----
@@ -63,23 +74,29 @@ def fit(
     --------
     >>> import bitkin, dask.array as da
     >>> from distributed import Client
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     X = da.random.default_rng(0).standard_normal((1000, 16), chunks=(250, -1))
     ...     hasher = bitkin.distributed.fit(bitkin.ProjectionHash(n_bits=8), X)
     >>> hasher.n_features_in_
     16
     """
-    if not isinstance(hasher, VectorLearner):
+    if not isinstance(hasher, (VectorLearner, HeshingClassifier)):
         raise InvalidInputError(
-            "hasher must be a ProjectionHash, WTAHash, MinHash, SignHash or KernelMap, got a "
-            f"{type(hasher).__name__}."
+            "hasher must be a ProjectionHash, WTAHash, MinHash, SignHash, KernelMap or "
+            f"HeshingClassifier, got a {type(hasher).__name__}."
         )
     client = current_client(client)
+    options = VectorFileOptions(None, dataset, n_features, zero_based)
+    if isinstance(hasher, HeshingClassifier):
+        pieces = label_pieces(X, y, client, column=column, options=options)
+        return fit_classifier(hasher, pieces, client, progress, n_shards=n_shards)
+    if n_shards is not None:
+        raise InvalidInputError(f"n_shards is for classifiers: leave it out, got {n_shards!r}.")
     partitions = find_partitions(
         X,
         lambda tasks: collect(client, tasks),
         column=column,
-        options=VectorFileOptions(None, dataset, n_features, zero_based),
+        options=options,
     )
     _warn_where_rows_come_here(hasher)
     with partitions.open(client, progress) as rows:

@@ -78,7 +78,7 @@ class RowInput(Protocol):
 
 def open_input(
     files: list[Path], example: str | None, options: RowOptions, *, labelled: bool, held_out: bool
-) -> RowInput:
+) -> TextRows | LabelledVectors | ExampleRows:
     """Return the input that the arguments describe; `held_out` chooses the part of an example."""
     if example is not None:
         one_of_choices(example, "--example", ["icd10"])
@@ -152,18 +152,18 @@ class LabelledVectors:
     def __init__(self, files: list[Path], options: RowOptions) -> None:
         self._source = options.vector_files.open(files)
         self.total = len(self._source)
-        self._labels = [] if options.labels is None else read_labels(options.labels)
-        if options.labels is not None and len(self._labels) != self.total:
+        self.labels = [] if options.labels is None else read_labels(options.labels)
+        if options.labels is not None and len(self.labels) != self.total:
             raise InvalidInputError(
                 f"{options.labels} must hold a label for each of {self.total:,} vectors, got "
-                f"{len(self._labels):,}."
+                f"{len(self.labels):,}."
             )
 
     def batches(self, done: Progress) -> Iterator[tuple[Any, Truths]]:
         """Yield vectors as they are."""
         for first, batch in self._source.batches():
             stop = first + batch.shape[0]
-            yield batch, [(label,) for label in self._labels[first:stop]]
+            yield batch, [(label,) for label in self.labels[first:stop]]
             done(stop)
 
 

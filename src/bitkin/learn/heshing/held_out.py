@@ -8,19 +8,17 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from bitkin.learn.heshing.sgd import (
-    AlphaProgress,
-    LabelledRows,
-    Progress,
-    TrainingPlan,
-    measure_error,
-    train,
-)
+from bitkin.learn.heshing.sgd import LabelledRows, TrainingPlan
+from bitkin.learn.heshing.training import AlphaProgress, Progress, measure_error, train
 from bitkin.randomness import Draws
 
 USUAL_ALPHA = 1e-4
 """For rows of length 1; the right strength grows with the square of their length."""
+
+HELD_OUT_SHARE = 0.1
+"""Of the rows, for early stopping."""
 
 _STRENGTHS = (1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 3e-5, USUAL_ALPHA, 3e-4, 1e-3, 3e-3, 1e-2)
 _TRIAL_ROWS = 20_000  # at most: enough for a choice among strengths a factor of 3 apart
@@ -37,7 +35,22 @@ def split_rows(
     within one row. Classes of one row keep it; where there are no others, nothing is held out.
     Every purpose has draws of its own.
     """
-    order = Draws(seed, f"heshing held out for {purpose}").permutation(len(data))[:most]
+    order = draw_order(len(data), seed, purpose, most)
+    return split_in_order(data, order, share)
+
+
+def draw_order(
+    n_rows: int, seed: int, purpose: str, most: int | None = None
+) -> npt.NDArray[np.int64]:
+    """Return at most `most` of the row numbers, in random order, without room for all of them."""
+    draws = Draws(seed, f"heshing held out for {purpose}")
+    return draws.permutation_head(n_rows, n_rows if most is None else min(most, n_rows))
+
+
+def split_in_order(
+    data: LabelledRows, order: npt.NDArray[np.int64], share: float
+) -> tuple[LabelledRows, LabelledRows]:
+    """Return the rows of `order` to learn and those held out; see `split_rows`."""
     classes = data.classes[order]
     order = order[np.argsort(classes, kind="stable")]
     several = np.bincount(classes)[data.classes[order]] > 1
@@ -53,6 +66,13 @@ def split_rows(
     return data.take(np.sort(order[~held])), data.take(np.sort(order[held]))
 
 
+def draw_trial_rows(n_rows: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the numbers of the rows that `choose_alpha` needs of so many, in the order it takes
+    them.
+    """
+    return draw_order(n_rows, seed, "alpha", _TRIAL_ROWS)
+
+
 def choose_alpha(
     plan: TrainingPlan, data: LabelledRows, progress: AlphaProgress | None = None
 ) -> float:
@@ -61,9 +81,19 @@ def choose_alpha(
     Strengths are learned with fewer passes than the model will make, and of equal ones the larger
     is taken. `progress` is called for every trial.
     """
+    return search_alpha(plan, data, draw_trial_rows(len(data), plan.seed), progress)
+
+
+def search_alpha(
+    plan: TrainingPlan,
+    data: LabelledRows,
+    order: npt.NDArray[np.int64],
+    progress: AlphaProgress | None = None,
+) -> float:
+    """Return the strength to use, tried on the rows of `order`; see `choose_alpha`."""
     grid = [strength * plan.method.mean_square for strength in _STRENGTHS]
     start = _STRENGTHS.index(USUAL_ALPHA)
-    learned, held_out = split_rows(data, _TRIAL_SHARE, plan.seed, "alpha", _TRIAL_ROWS)
+    learned, held_out = split_in_order(data, order, _TRIAL_SHARE)
     if not len(held_out):
         return grid[start]
 

@@ -22,11 +22,11 @@ from bitkin.estimators.vector_input import VectorInput
 from bitkin.io.vectors import VectorSource
 from bitkin.kernels.heshing import HeshingRows
 from bitkin.learn.heshing.class_labels import check_row_labels, to_label_array, to_object_array
+from bitkin.learn.heshing.fitting import fit_model
 from bitkin.learn.heshing.model import (
     HeshingModel,
     continue_model,
     first_taxonomy,
-    fit_model,
     start_model,
 )
 from bitkin.learn.heshing.rows import (
@@ -38,7 +38,7 @@ from bitkin.learn.heshing.rows import (
     to_kernel_rows,
 )
 from bitkin.learn.heshing.settings import check_margin, check_settings
-from bitkin.learn.heshing.sgd import Progress
+from bitkin.learn.heshing.training import Progress
 from bitkin.learn.heshing.tree import sure_depth
 from bitkin.learn.metrics import flat_error
 from bitkin.learn.taxonomy.labels import plain_labels
@@ -440,6 +440,14 @@ class HeshingClassifier(ClassifierMixin, VectorInput):  # type: ignore[misc]
         restore_names(made, stored)
         stored.require_no_more_tensors()
         return made
+
+    def take_model(self, model: HeshingModel, n_features: int) -> Self:
+        """Become what learned rows of so many features elsewhere, such as on a cluster."""
+        self.n_features_in_ = n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._set_model(model)
+        return self
 
     def _require_same_seed(self) -> None:
         if self.random_state is not None and resolve_seed(self.random_state) != self.seed_:

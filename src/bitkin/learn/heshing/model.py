@@ -1,6 +1,4 @@
-"""What a HeshingClassifier has learned, and how it learns: `fit_model` starts from nothing,
-`continue_model` from a model.
-"""
+"""What a HeshingClassifier has learned, and how it learns more, row after row."""
 
 from __future__ import annotations
 
@@ -12,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.errors import InvalidInputError
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import HeshingTables, OnlineTables, Tree
 from bitkin.learn.heshing.class_labels import find_classes, sort_labels
-from bitkin.learn.heshing.held_out import USUAL_ALPHA, choose_alpha, split_rows
+from bitkin.learn.heshing.held_out import USUAL_ALPHA
 from bitkin.learn.heshing.online import (
     copy_online,
     deepen_online,
@@ -31,10 +28,8 @@ from bitkin.learn.heshing.rows import TrainingRows, is_usable
 from bitkin.learn.heshing.scoring import ClassScorer, SpreadWeights
 from bitkin.learn.heshing.settings import HeshingSettings
 from bitkin.learn.heshing.sgd import (
-    AlphaProgress,
     LabelledRows,
     LearningMethod,
-    Progress,
     TrainingPlan,
     copy_tables,
     deepen_tables,
@@ -42,15 +37,12 @@ from bitkin.learn.heshing.sgd import (
     learn_rows,
     start_tables,
     steps_of,
-    train,
 )
 from bitkin.learn.heshing.tree import build_tree
 from bitkin.learn.taxonomy.building import name_root
 from bitkin.learn.taxonomy.growing import grow
 from bitkin.learn.taxonomy.labels import plain_paths
 from bitkin.learn.taxonomy.taxonomy import Taxonomy
-
-_HELD_OUT_SHARE = 0.1  # of the rows, for early stopping
 
 
 @dataclass
@@ -140,60 +132,6 @@ class HeshingModel:
         return prior
 
 
-def fit_model(
-    settings: HeshingSettings,
-    seed: int,
-    rows: TrainingRows,
-    labels: Sequence[Hashable],
-    progress: Progress | None,
-) -> HeshingModel:
-    """Return a model of these rows."""
-    different = sort_labels(labels)
-    if len(different) < 2:
-        raise InvalidInputError(
-            f"y must hold at least two classes, got one class, {different[0]!r}, in all rows."
-        )
-    taxonomy = settings.taxonomy
-    if taxonomy is None:
-        taxonomy = Taxonomy.from_classes(different)
-    hint = "Add them by taxonomy.with_paths."
-    class_numbers = np.sort(find_classes(taxonomy, different, hint))
-    # Classes are numbered by their place among those met: the taxonomy may have many more.
-    places = np.searchsorted(class_numbers, taxonomy.class_numbers_of(labels))
-    data = LabelledRows(rows.batch, places.astype(np.int32))
-    tree = build_tree(taxonomy, class_numbers, seed)
-    plan = TrainingPlan(
-        tree=tree,
-        n_buckets=settings.buckets_for(taxonomy),
-        method=_first_method(settings, rows),
-        beam=settings.beam_for(tree),
-        max_iter=settings.max_iter,
-        seed=seed,
-    )
-    if settings.alpha is None:
-        # The trials learn other weights than the model will; only the strength is taken from them.
-        alpha = choose_alpha(plan, data, _alpha_progress(progress))
-        plan = replace(plan, method=replace(plan.method, alpha=alpha))
-    # Rows held out for early stopping are learned from by no pass, and not counted in the prior.
-    learned, held_out = data, None
-    if settings.early_stopping:
-        learned, put_aside = split_rows(data, _HELD_OUT_SHARE, seed, "early stopping")
-        held_out = put_aside if len(put_aside) else None
-    result = train(plan, learned, held_out, progress)
-    return HeshingModel(
-        settings=settings,
-        seed=seed,
-        taxonomy=taxonomy,
-        class_numbers=class_numbers,
-        class_counts=np.bincount(learned.classes, minlength=len(class_numbers)).astype(np.int64),
-        method=plan.method,
-        tree=tree,
-        steps=result.steps,
-        losses=result.losses,
-        finished=read_only(result.weights),
-    )
-
-
 def first_taxonomy(labels: Sequence[Hashable], paths: Any) -> Taxonomy:
     """Return the tree to begin with where none was given: labels below one root, those of `paths`
     where these lead.
@@ -219,7 +157,7 @@ def start_model(
         taxonomy=taxonomy,
         class_numbers=no_class,
         class_counts=no_class,
-        method=_first_method(settings, rows),
+        method=first_method(settings, rows.mean_square),
         tree=build_tree(taxonomy, no_class, seed),
         steps=0,
         tables=start_online(shape, rows.batch, average=settings.average),
@@ -324,25 +262,15 @@ def _extend_taxonomy(model: HeshingModel, classes: Sequence[Hashable], paths: An
     return taxonomy.with_paths(unknown) if unknown else taxonomy
 
 
-def _first_method(settings: HeshingSettings, rows: TrainingRows) -> LearningMethod:
-    """Return how to learn rows like these, before `alpha` is chosen by trial."""
+def first_method(settings: HeshingSettings, mean_square: float) -> LearningMethod:
+    """Return how to learn rows of this mean squared length, before `alpha` is chosen by trial."""
     return LearningMethod(
         softmax=settings.softmax,
         average=settings.average,
         # The loss is a function of ⟨w, x⟩: rows λ times as long need weights 1/λ times as large,
         # and so λ² times the strength in the penalty α‖w‖²/2.
-        alpha=USUAL_ALPHA * rows.mean_square if settings.alpha is None else settings.alpha,
-        mean_square=rows.mean_square,
+        alpha=USUAL_ALPHA * mean_square if settings.alpha is None else settings.alpha,
+        mean_square=mean_square,
         # As large as a usual row is long, so that it is learned as fast as the features.
-        intercept=math.sqrt(rows.mean_square) if settings.fit_intercept else 0.0,
+        intercept=math.sqrt(mean_square) if settings.fit_intercept else 0.0,
     )
-
-
-def _alpha_progress(progress: Progress | None) -> AlphaProgress | None:
-    """Return what to call while alpha is searched: the method `choosing_alpha` of `progress`, where
-    it has one.
-    """
-    method: AlphaProgress | None = getattr(progress, "choosing_alpha", None)
-    if method is not None and not callable(method):
-        raise InvalidInputError(f"progress.choosing_alpha must be a method, got {method!r}.")
-    return method

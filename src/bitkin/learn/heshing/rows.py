@@ -20,6 +20,8 @@ from bitkin.io.vectors.batch import stack
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import ROUNDING, HeshingRows
 
+_LEAST, _MOST = 1e-30, 1e30  # mean squared lengths that float32 can learn from
+
 
 @dataclass(frozen=True)
 class TrainingRows:
@@ -27,6 +29,10 @@ class TrainingRows:
 
     batch: Batch
     mean_square: float
+    squares: float
+    """Σ ‖x‖²"""
+    n_filled: int
+    """Rows with a feature."""
 
 
 def to_kernel_rows(batch: Batch) -> HeshingRows:
@@ -117,7 +123,7 @@ def longest_row(rows: HeshingRows) -> int:
 
 def is_usable(mean_square: float) -> bool:
     """Tell whether rows of this mean squared length can be learned in float32."""
-    return 1e-30 < mean_square < 1e30
+    return _LEAST < mean_square < _MOST
 
 
 def gather_rows(source: VectorSource) -> Batch:
@@ -130,7 +136,7 @@ def gather_rows(source: VectorSource) -> Batch:
 
 def measure_rows(batch: Batch) -> TrainingRows:
     """Check that all numbers of an array or CSR array are finite, and return the rows, not copied,
-    with their mean squared length.
+    with their lengths.
     """
     squares = 0.0
     n_filled = 0
@@ -138,11 +144,17 @@ def measure_rows(batch: Batch) -> TrainingRows:
         rows = to_kernel_rows(part)
         squares += float(np.square(rows.values, dtype=np.float64).sum())
         n_filled += int((np.diff(rows.indptr) > 0).sum())
-    # Σ ‖x‖² over the rows with a feature; 1 where none has any, so that nothing is divided by 0.
+    return TrainingRows(batch, to_mean_square(squares, n_filled), squares, n_filled)
+
+
+def to_mean_square(squares: float, n_filled: int) -> float:
+    """Return the mean squared length of rows with a feature, that can be learned; 1 where none has
+    any, so that nothing is divided by 0.
+    """
     mean_square = squares / n_filled if n_filled else 1.0
-    if not is_usable(mean_square):
+    if not _LEAST < mean_square < _MOST:
         raise InvalidInputError(
             f"X must have rows of a length between 1e-15 and 1e15, got {mean_square**0.5:.3g}. "
             "Scale the data."
         )
-    return TrainingRows(batch, mean_square)
+    return mean_square

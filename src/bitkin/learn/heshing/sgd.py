@@ -1,5 +1,4 @@
-"""Averaged stochastic gradient descent on hashed weights: passes over shuffled rows, one row per
-step.
+"""Averaged stochastic gradient descent on hashed weights, one row per step.
 
 Step t has the size η_t = η₀ / √(1 + α·η₀·t), with η₀ = 4 / mean ‖x‖². It goes no farther than to
 where the loss of its row would be 0 (the implicit, or proximal, method), so η₀ needs no tuning and
@@ -16,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +25,12 @@ from bitkin.arrays import Batch
 from bitkin.kernels.blocks import read_only
 from bitkin.kernels.heshing import LEAST_SCALE, HeshingTables, Tree, learn_rows_into, work_for
 from bitkin.learn.heshing.rows import longest_row, to_kernel_rows
-from bitkin.learn.heshing.scoring import ClassScorer, beam_width, path_factor
-from bitkin.randomness import Draws
-
-Progress = Callable[[int, int], object]
-"""Called with the rows learned and those to learn in all."""
-AlphaProgress = Callable[[int, int, int], object]
-"""Called with the number of a trial, from 1, the rows it has learned and those it will."""
+from bitkin.learn.heshing.scoring import beam_width, path_factor
 
 _FIRST_STEP = 4.0  # over the mean squared length of a row: mostly cut short by the proximal limit
 _CHUNK_ROWS = 4096
+_CHUNK_STEPS = 1 << 16
 _CHUNK_VALUES = 1 << 22  # of dense rows
-_PATIENCE = 2  # passes without a better error before training stops early
 
 # rows of a length of 1e-15, the shortest there are, leave some of 1e21
 _LARGEST_WEIGHT = np.float32(2.0**100)
@@ -69,6 +63,13 @@ class TrainingPlan:
     max_iter: int
     seed: int
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled, read-only as before: for arrays that can be written kernels
+        would be compiled again.
+        """
+        tree = Tree._make(read_only(array) for array in state["tree"])
+        self.__dict__.update(state, tree=tree)
+
 
 @dataclass(frozen=True)
 class LabelledRows:
@@ -85,20 +86,6 @@ class LabelledRows:
         return LabelledRows(self.batch[row_numbers], self.classes[row_numbers])
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """What training came to."""
-
-    weights: npt.NDArray[np.float32]
-    """To predict with: those after the last pass, or after the one with the least error on held-out
-    rows.
-    """
-    steps: int
-    """Taken until then."""
-    losses: list[float]
-    """Mean loss per row, by pass, each row's before its step."""
-
-
 def start_tables(
     weights: npt.NDArray[np.float32], *, steps: int = 0, average: bool
 ) -> HeshingTables:
@@ -107,6 +94,35 @@ def start_tables(
     """
     sums = np.zeros(weights.shape if average else (1, 1), dtype=np.float32)
     return HeshingTables(weights, sums, np.array([1.0, 0.0, 0.0, steps, 0.0]))
+
+
+def last_weights(tables: HeshingTables) -> npt.NDArray[np.float64]:
+    """Return the weights after the last step."""
+    return tables.weights * np.float64(tables.numbers[_SCALE])
+
+
+def summed_weights(tables: HeshingTables) -> npt.NDArray[np.float64] | None:
+    """Return the sum of the weights after every step since the average started; None where it is
+    not kept.
+    """
+    weights, sums, numbers = tables
+    if sums.shape != weights.shape:
+        return None
+    return sums + np.float64(numbers[_CARRIED]) * weights
+
+
+def shrink_factors(plan: TrainingPlan, first_step: int, n_steps: int) -> tuple[float, float]:
+    """Return by how much the penalty alone shrinks a weight in some steps, and the mean of what is
+    left after each of them.
+    """
+    alpha, first = plan.method.alpha, _FIRST_STEP / plan.method.mean_square
+    factor, total = 1.0, 0.0
+    for start in range(first_step, first_step + n_steps, _CHUNK_STEPS):
+        t = np.arange(start, min(start + _CHUNK_STEPS, first_step + n_steps), dtype=np.float64)
+        # as the kernel does: w / (1 + α·η_t), with η_t = η₀ / √(1 + α·η₀·t)
+        left = factor * np.cumprod(1.0 / (1.0 + alpha * first / np.sqrt(1.0 + alpha * first * t)))
+        factor, total = float(left[-1]), total + float(left.sum())
+    return factor, total / max(1, n_steps)
 
 
 def copy_tables(tables: HeshingTables) -> HeshingTables:
@@ -182,9 +198,12 @@ def learn_rows(
     data: LabelledRows,
     order: npt.NDArray[np.int64],
     report: Callable[[int], object] | None = None,
-) -> None:
-    """Learn rows `order` of `data`, one after another; `report` is called with the rows done."""
+) -> float:
+    """Learn rows `order` of `data`, one after another, and return the sum of their losses, each as
+    it was before its step; `report` is called with the rows done.
+    """
     method = plan.method
+    loss_before = float(tables.numbers[_LOSS])
     chunk = chunk_rows(data.batch)
     for first in range(0, len(order), chunk):
         part = data.take(order[first : first + chunk])
@@ -205,63 +224,7 @@ def learn_rows(
         )
         if report is not None:
             report(first + len(part))
-
-
-def train(
-    plan: TrainingPlan,
-    data: LabelledRows,
-    held_out: LabelledRows | None = None,
-    progress: Progress | None = None,
-) -> TrainingResult:
-    """Learn in up to `max_iter` passes, each in an order of its own; fewer where the held-out error
-    stops falling.
-
-    The pass with the least error then counts, the earliest of equal ones.
-    """
-    n_levels = int(plan.tree.levels[-1]) + 1
-    zeros = np.zeros((n_levels, plan.n_buckets), dtype=np.float32)
-    tables = start_tables(zeros, average=plan.method.average)
-    draws = Draws(plan.seed, "heshing order")
-    losses: list[float] = []
-    errors: list[float] = []
-    best: tuple[npt.NDArray[np.float32], int] | None = None
-    n = len(data)
-    n_in_all = plan.max_iter * n
-    for iteration in range(plan.max_iter):
-        loss_before = loss_of(tables)
-
-        def report(n_done: int, n_before: int = iteration * n) -> None:
-            if progress is not None:
-                progress(n_before + n_done, n_in_all)
-
-        learn_rows(tables, plan, data, draws.permutation(n), report)
-        losses.append((loss_of(tables) - loss_before) / n)
-        if held_out is not None:
-            weights = finish_weights(tables)
-            errors.append(measure_error(weights, plan, held_out))
-            # strictly less: of equal passes the earliest counts
-            if errors[-1] < min(errors[:-1], default=math.inf):
-                best = weights, steps_of(tables)
-            if len(errors) - 1 - int(np.argmin(errors)) >= _PATIENCE:
-                break
-    if progress is not None and steps_of(tables) < n_in_all:  # stopped early: the rest is done too
-        progress(n_in_all, n_in_all)
-    weights, steps = best or (finish_weights(tables), steps_of(tables))
-    return TrainingResult(weights, steps, losses)
-
-
-def measure_error(
-    weights: npt.NDArray[np.float32], plan: TrainingPlan, data: LabelledRows
-) -> float:
-    """Return the share of rows that these weights put into a wrong class."""
-    scorer = ClassScorer(plan.tree, weights, plan.method.intercept)
-    chunk = chunk_rows(data.batch)
-    n_wrong = 0
-    for first in range(0, len(data), chunk):
-        part = data.take(np.arange(first, min(first + chunk, len(data))))
-        best, _ = scorer.best(to_kernel_rows(part.batch), 1, plan.beam)
-        n_wrong += int((best[:, 0] != part.classes).sum())
-    return n_wrong / max(1, len(data))
+    return float(tables.numbers[_LOSS]) - loss_before
 
 
 def chunk_rows(batch: Batch, *, dense: bool = False) -> int:
