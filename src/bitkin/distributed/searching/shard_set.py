@@ -18,6 +18,7 @@ from distributed import Client, Future
 from bitkin.closing import Closes
 from bitkin.code_spec import CodeSpec
 from bitkin.distributed.cluster import block, gather, wait_for
+from bitkin.distributed.searching.loads import ShardLoad, load_in_turns
 from bitkin.distributed.searching.overlaps import require_disjoint
 from bitkin.distributed.searching.placement import (
     HeldShard,
@@ -121,17 +122,18 @@ class ShardSet(Closes):
         """
         with self._writer:
             shards = self._require_open()
-            moving = {
-                shard.future.key: self._submit(
-                    shard.function, shard.source, shard.header, at=worker
-                )
-                for shard, worker in moves_to_balance(self._place(shards), self._count_threads())
+            threads = self._count_threads()
+            moves = moves_to_balance(self._place(shards), threads)
+            loads = [
+                ShardLoad(shard.function, (shard.source, shard.header), worker)
+                for shard, worker in moves
+            ]
+            loaded = load_in_turns(self._client, loads, threads)
+            moved = {
+                shard.future.key: replace(shard, future=future)
+                for (shard, _), future in zip(moves, loaded, strict=True)
             }
-            wait_for(self._client, list(moving.values()))
-            self._shards = tuple(
-                replace(shard, future=moving.get(shard.future.key, shard.future))
-                for shard in shards
-            )
+            self._shards = tuple(moved.get(shard.future.key, shard) for shard in shards)
 
     def close(self) -> None:
         """Let go of all shards; what is asked of the index afterwards is an error. Closing twice is
@@ -147,15 +149,7 @@ class ShardSet(Closes):
             before = self._require_open() if self._shards else ()
             headers = [*(shard.header for shard in before), *(one.header for one in new)]
             require_alike(headers)
-            held = rows_by_worker(self._place(before)) if before else {}
-            n_rows = [one.header.n_rows for one in new]
-            futures = [
-                one.future or self._submit(one.function, one.source, one.header, at=worker)
-                for one, worker in zip(
-                    new, spread_rows(n_rows, self._count_threads(), held), strict=True
-                )
-            ]
-            wait_for(self._client, futures)
+            futures = self._load(new, rows_by_worker(self._place(before)))
             next_id = max((one.first_id + one.header.next_id for one in before), default=0)
             shards = list(before)
             for one, future in zip(new, futures, strict=True):
@@ -165,6 +159,20 @@ class ShardSet(Closes):
             require_disjoint(self._client, shards, len(before))
             # one assignment: a search takes the shards before or those after
             self._shards = tuple(shards)
+
+    def _load(self, new: Sequence[NewShard], held: dict[str, int]) -> list[Future]:
+        """Return shards once they are loaded, beside the rows that workers hold already."""
+        threads = self._count_threads()
+        todo = [one for one in new if one.future is None]
+        workers = spread_rows([one.header.n_rows for one in todo], threads, held)
+        loads = [
+            ShardLoad(one.function, (one.source, one.header), worker)
+            for one, worker in zip(todo, workers, strict=True)
+        ]
+        loaded = iter(load_in_turns(self._client, loads, threads))
+        begun = [next(loaded) if one.future is None else one.future for one in new]
+        wait_for(self._client, begun)
+        return begun
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, at: str | None) -> Future:
         """Let a function run on a worker, or on another one where that is lost."""
@@ -204,6 +212,8 @@ class ShardSet(Closes):
 
     def _place(self, shards: Sequence[HeldShard]) -> list[PlacedShard]:
         """Return every shard with a worker that holds it, as the scheduler knows."""
+        if not shards:
+            return []
         found = self._client.who_has([shard.future for shard in shards])
         return [
             PlacedShard(shard, min(found.get(shard.future.key) or (), default=None))

@@ -24,6 +24,7 @@ from bitkin.distributed.searching.collection_shard import (
     open_collection,
     search_collections,
 )
+from bitkin.distributed.searching.loads import ShardLoad, load_in_turns
 from bitkin.distributed.searching.merging import merge_parts
 from bitkin.distributed.searching.placement import ShardGroup, spread_rows
 from bitkin.distributed.searching.shard_set import NewShard, ShardSet
@@ -186,12 +187,12 @@ def _open_all(client: Client, folders: Any, held: dict[str, int]) -> list[NewSha
     threads = dict(client.nthreads())
     if not threads:
         raise ClusterError("the cluster has no workers. Start some, and open the shards again.")
-    shards = [
-        client.submit(
-            open_collection, path, None, workers=[at], allow_other_workers=True, pure=False
-        )
-        for path, at in zip(paths, spread_rows(sizes, threads, held), strict=True)
+    workers = spread_rows(sizes, threads, held)
+    loads = [
+        ShardLoad(open_collection, (path, None), worker)
+        for path, worker in zip(paths, workers, strict=True)
     ]
+    shards = load_in_turns(client, loads, threads)
     headers = gather(client, [client.submit(header_of, shard, pure=False) for shard in shards])
     return [
         NewShard(header, open_collection, path, shard)
