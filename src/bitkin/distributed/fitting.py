@@ -74,7 +74,7 @@ def fit(
     --------
     >>> import bitkin, dask.array as da
     >>> from distributed import Client
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     X = da.random.default_rng(0).standard_normal((1000, 16), chunks=(250, -1))
     ...     hasher = bitkin.distributed.fit(bitkin.ProjectionHash(n_bits=8), X)
     >>> hasher.n_features_in_
