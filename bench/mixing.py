@@ -68,7 +68,7 @@ if __name__ == "__main__":
     parser.add_argument("--sorted", action="store_true")
     given = parser.parse_args()
     with Client(
-        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as cluster:
         for chosen in given.sets:
             errors(cluster, chosen, given.shards, given.seeds, by_class=given.sorted)

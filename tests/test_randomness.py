@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitkin import randomness
 from bitkin.errors import InvalidInputError
 from bitkin.randomness import Draws, resolve_seed
 
@@ -291,3 +292,13 @@ def test_bad_arguments_are_refused_by_name() -> None:
         draws.below(0, 3)
     with pytest.raises(InvalidInputError, match=r"size must be at most n = 4 .*, got 5"):
         draws.choice(4, 5)
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 0), (7, 7), (64, 3), (65, 64), (301, 0), (301, 100)])
+def test_the_head_of_a_permutation_needs_no_room_for_all_of_it(
+    n: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(randomness, "_HEAD_WORDS", 16)
+    draws, other = Draws(3, "head"), Draws(3, "head")
+    assert draws.permutation_head(n, size).tolist() == other.permutation(n)[:size].tolist()
+    assert draws.words(2).tolist() == other.words(2).tolist()
