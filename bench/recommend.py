@@ -7,7 +7,8 @@
 Parts: `intervals`, the recall of queries that `recommend` never saw, against its interval;
 `compared`, its bytes and seconds against an exhaustive `compare` of the same rows; `lower`, bytes
 at a recall of 0.7 against those at 0.95; `predicted`, a recall on all rows from a sample of 20,000,
-against a collection of all; `large`, seconds and peak memory on 100,000 × 384 float32.
+against a collection of all; `large`, seconds and peak memory on 100,000 × 384 float32; `cut`, what
+is found by the columns of sparse rows that vary most, and in how many bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
+from sklearn.preprocessing import normalize
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 import bitkin
 from _data import data_file
@@ -39,12 +42,28 @@ METRICS = {
     "cifar10_gist960": "l2",
     "newsgroups20_bow": "cosine",
 }
-PARTS = ("intervals", "compared", "lower", "predicted", "large")
+SPARSE = ("newsgroups20_bow",)
+PARTS = ("intervals", "compared", "lower", "predicted", "large", "cut")
 SAMPLE, FRESH, K = sized((20_000, 1_000, 10), (300, 40, 3))
 COMPARED_BITS = sized((32, 64, 96, 128, 192, 256, 384, 512), (8, 16))
 LARGE = sized((100_000, 384), (500, 24))
 RECALL = sized(0.95, 0.5)
 LOWER = sized(0.7, 0.3)
+CUTS = sized(
+    (
+        # columns, bits, kept vectors, oversample
+        (10**9, 256, "csr", 50),
+        (8_192, 256, "csr", 100),
+        (4_096, 256, "csr", 100),
+        (1_024, 256, "csr", 50),
+        (512, 256, "csr", 20),
+        (256, 128, "csr", 50),
+        (2_048, 1_536, None, 1),
+        (2_048, 1_024, None, 1),
+        (1_024, 1_024, None, 1),
+    ),
+    ((100, 16, "csr", 5), (100, 32, None, 1)),
+)
 
 
 def load(name: str) -> Any:
@@ -64,12 +83,17 @@ def split(rows: Any, n: int, seed: int) -> tuple[Any, Any]:
     return rows[np.sort(order[:n])], rows[order[n : n + FRESH]]
 
 
+def search_all(collection: bitkin.Collection, queries: Any) -> npt.NDArray[np.int64]:
+    """Return what fresh queries find."""
+    return np.concatenate(
+        [collection.search(queries[i : i + 200], K).ids for i in range(0, FRESH, 200)]
+    )
+
+
 def measure(found: bitkin.Recommendation, X: Any, queries: Any) -> float:
     """Return the recall of fresh queries in the collection that was recommended."""
     with found.build(X) as collection:
-        ids = np.concatenate(
-            [collection.search(queries[i : i + 200], K).ids for i in range(0, FRESH, 200)]
-        )
+        ids = search_all(collection, queries)
     return float(bitkin.evaluate.recall(ids, nearest(X, queries, K, found.metric).ids))
 
 
@@ -168,6 +192,47 @@ def predicted(name: str, _: int) -> None:
         report(f"predicted, {name}", rows=X.shape[0], fresh=fresh, holds=holds, **tell(found))
 
 
+def cut(name: str, _: int) -> None:
+    """Search by the columns that vary most, of rows that were scaled to length 1 before the cut."""
+    X, queries = split(load(name), SAMPLE, 0)
+    truth = nearest(X, queries, K, "cosine").ids
+    unit, asked = normalize(X), normalize(queries)
+    order = np.argsort(-mean_variance_axis(unit, axis=0)[1])
+    for n_columns, n_bits, vectors, oversample in CUTS:
+        columns = np.sort(order[:n_columns])
+        few, fresh = unit[:, columns], asked[:, columns]
+        rotation = "random" if vectors is None else "itq"
+        hasher = bitkin.ProjectionHash(n_bits, rotation=rotation)
+        start = time.process_time()
+        hasher.fit(few)
+        taken = time.process_time() - start
+        with bitkin.Collection.create(
+            None,
+            hasher,
+            vectors=vectors,
+            metric="ip",
+            stage="estimate" if vectors is None else "exact",
+            oversample=oversample,
+            index="flat",
+            first="estimate",
+        ) as collection:
+            collection.add(few)
+            collection.compact()
+            ids, n_bytes = search_all(collection, fresh), collection.nbytes
+        report(
+            f"cut, {name}",
+            columns=len(columns),
+            bits=n_bits,
+            vectors=vectors,
+            oversample=oversample,
+            recall=float(bitkin.evaluate.recall(ids, truth)),
+            exact=float(bitkin.evaluate.recall(nearest(few, fresh, K, "ip").ids, truth)),
+            bytes=n_bytes / X.shape[0],
+            model_mb=4 * len(columns) * n_bits / 1e6,
+            fit_cpu_seconds=taken,
+        )
+
+
 def made(n: int, d: int) -> npt.NDArray[np.float32]:
     """Return rows in clusters with a falling spectrum, as embeddings have them."""
     draws = Draws(0, "bench recommend, large")
@@ -208,13 +273,19 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=METRICS, default=None)
     parser.add_argument("--seeds", type=int, default=None)
     given = parser.parse_args()
-    runs = {"intervals": intervals, "compared": compared, "lower": lower, "predicted": predicted}
+    runs = {
+        "intervals": intervals,
+        "compared": compared,
+        "lower": lower,
+        "predicted": predicted,
+        "cut": cut,
+    }
     large_sets = [name for name in METRICS if name in ("fashion_mnist", "glove100_100k")]
     for part in given.parts or PARTS:
         if part == "large":
             large()
             continue
-        names = given.sets or (large_sets if part == "predicted" else list(METRICS))
+        names = given.sets or {"predicted": large_sets, "cut": SPARSE}.get(part, list(METRICS))
         for name in names:
             seeds = given.seeds or (20 if name in large_sets else 3)
             runs[part](name, seeds)

@@ -142,6 +142,7 @@ def test_thousands_of_bent_requests_are_no_faults_and_leave_what_was_accepted(
     print(f"{kind}: {describe(statuses)}")
 
 
+@pytest.mark.filterwarnings("ignore:n_bits=.* is more than the:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_service_does_what_its_description_says_however_it_is_asked(
     tmp_path: Path, share: float, kind: str

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +326,9 @@ def test_numpy_takes_codes_as_their_symbols(bits: int) -> None:
     assert np.asarray(codes[:0]).shape == (0, 65)
     with pytest.raises(ValueError, match="without a copy"):
         codes.__array__(copy=False)
+
+
+def test_codes_say_how_large_they_are_to_whoever_counts_bytes() -> None:
+    codes = Codes.from_symbols(np.zeros((1000, 64), dtype=np.uint8), 1)
+    assert codes.nbytes == 8000
+    assert 8000 <= sys.getsizeof(codes) < 8300

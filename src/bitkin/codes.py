@@ -242,6 +242,10 @@ class Codes:
         """Bytes held."""
         return self.words.nbytes + (0 if self.empty is None else self.empty.nbytes)
 
+    def __sizeof__(self) -> int:
+        # what holds codes of others counts by this, such as a worker of a cluster
+        return object.__sizeof__(self) + self.nbytes
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to `path`: aside first, then in place at once, so a reader never meets half a
         file.

@@ -25,7 +25,7 @@ from bitkin.errors import (
     UnknownIdError,
 )
 from bitkin.service import ServiceLimits, Tokens, create_app, running
-from tests.client.services import collection, vectors
+from tests.client.services import Breaking, collection, vectors
 
 N = 130
 X = vectors(N)
@@ -48,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "no vectors": {"vectors": None},
     "no vectors, str": {"vectors": None, "ids": "str", "stage": "codes"},
 }
-LIMITS = ServiceLimits(rows=60, queries=3)
+LIMITS = ServiceLimits(rows=60, queries=3, numbers=330)  # 20 vectors of a page
 
 
 class Pair:
@@ -195,6 +195,19 @@ def test_rows_come_back_as_they_are_kept(pair: Pair) -> None:
     pair.same(lambda one: one.get(where={"n": {"gte": np.int64(9)}, "word": {"in": {"w0", "w1"}}}))
     pair.same(lambda one: one.get(limit=0))
     pair.same(lambda one: one.get([]).ids)
+
+
+def test_wide_sparse_rows_come_back_many_at_a_time() -> None:
+    rows = csr_array((np.ones(300), (np.arange(300), 333 * np.arange(300))), shape=(300, 100_000))
+    rows = rows.astype(np.float32)
+    there = bitkin.Collection.create(
+        None, bitkin.ProjectionHash(8, projection="random").fit(rows), vectors="csr"
+    )
+    there.add(rows)
+    counting = Breaking("items/get", [])
+    with running(create_app(there)) as url, bitkin.Client(url, transport=counting) as client:
+        assert_same(client.get(), there.get())
+    assert counting.n_arrived == 2
 
 
 def test_counts_ids_and_settings_are_the_same(pair: Pair) -> None:

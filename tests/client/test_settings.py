@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import bitkin
+from bitkin.client.remote import RemoteCollection
 from bitkin.errors import InvalidInputError, MissingExtraError
 from tests.client.services import Script
 
@@ -179,6 +180,46 @@ def test_what_is_known_is_asked_once() -> None:
             client.search([[1.0, 2.0, 3.0, 4.0]], 1)
     asked = [one.url.path for one in script.asked]
     assert asked.count("/v1/service") == asked.count("/v1/stats") == 1
+
+
+class Forgetful(RemoteCollection):
+    """Forgets what it knows after two looks at it, as if another thread called `stats` then."""
+
+    @property
+    def _service(self) -> Any:
+        return self._look_at("service")
+
+    @_service.setter
+    def _service(self, told: Any) -> None:
+        self.__dict__["service looks"] = [told, told]
+
+    @property
+    def _about(self) -> Any:
+        return self._look_at("about")
+
+    @_about.setter
+    def _about(self, told: Any) -> None:
+        self.__dict__["about looks"] = [told, told]
+
+    def _look_at(self, name: str) -> Any:
+        looks = self.__dict__[f"{name} looks"]
+        return looks.pop() if looks else None
+
+
+def test_what_another_thread_forgets_is_still_known_to_whoever_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bitkin.client.client.RemoteCollection", Forgetful)
+    script = Script(
+        search={"ids": [[1]], "distances": [[0.5]], "metadata": None, "stage": "exact"},
+        items_remove={"removed": 1},
+    )
+    with bitkin.Client(URL, transport=script) as client:
+        for _ in range(3):
+            assert client.search([[1.0, 2.0, 3.0, 4.0]], 1).ids.tolist() == [[1]]
+            client.remove(7)
+            assert client.metric == "l2"
+            assert not client.read_only
 
 
 def test_a_forked_process_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

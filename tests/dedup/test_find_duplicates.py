@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 import bitkin
 from bitkin import Codes
 from bitkin.code_spec import CodeSpec
-from bitkin.dedup import DuplicateFinder, Duplicates, Pairs, equal_sets, find_duplicates, finder
+from bitkin.dedup import (
+    DuplicateFinder,
+    Duplicates,
+    Pairs,
+    equal_sets,
+    find_duplicates,
+    finder,
+    hashing,
+)
 from bitkin.dedup.estimate import MISSES_ADDED, Estimate, _quantile
 from bitkin.errors import InvalidInputError
 from bitkin.index.bands.bands import choose_bands
@@ -170,7 +178,7 @@ def test_the_same_seed_gives_the_same_result_and_another_may_not() -> None:
 def test_digests_that_coincide_by_chance_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = related_texts(61, seed=5)
     expected = find_duplicates(texts, 0.6)
-    monkeypatch.setattr(finder, "set_digests", lambda sets: np.zeros(len(sets), dtype=np.uint64))
+    monkeypatch.setattr(hashing, "set_digests", lambda sets: np.zeros(len(sets), dtype=np.uint64))
     found = find_duplicates(texts, 0.6)
     assert found.cluster_of.tolist() == expected.cluster_of.tolist()
     assert found.jaccard.tolist() == expected.jaccard.tolist()

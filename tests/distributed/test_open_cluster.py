@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +14,7 @@ from distributed import Client
 
 from bitkin.cli import clusters
 from bitkin.cli.clusters import open_cluster
-from bitkin.errors import ClusterError
+from bitkin.errors import ClusterError, MissingExtraError
 from tests.distributed.clusters import without_workers
 
 
@@ -83,5 +84,14 @@ def test_a_cluster_without_workers_is_told() -> None:
         without_workers() as empty,
         pytest.raises(ClusterError, match="has no workers"),
         open_cluster(empty.scheduler_address),
+    ):
+        pass
+
+
+def test_without_dask_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(MissingExtraError, match=r"pip install 'bitkin\[dask\]'"),
+        open_cluster("tcp://127.0.0.1:1"),
     ):
         pass

@@ -352,3 +352,18 @@ def test_sparse_chunks_stay_sparse_only_where_that_is_quicker() -> None:
     held = sums.RowChunks(50, shifted=True)
     assert not list(held.push(many))
     assert [scipy.sparse.issparse(chunk) for chunk in held.rest()] == [False]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5000])
+def test_pickles_hold_sums_and_no_rows(n: int) -> None:
+    X = whole(n, 70)
+    for made in (RowMoments(70), ScatterSketch(np.eye(70)[:, :7])):
+        statistics = made.update(X)
+        pickled = pickle.dumps(statistics)
+        assert len(pickled) < 70 * 70 * 8 + 8000
+        again = pickle.loads(pickled)
+        assert again.n == n
+        np.testing.assert_array_equal(again.mean, statistics.mean)
+        for one in (statistics, again):
+            one.update(whole(3, 70, seed=1))
+        np.testing.assert_array_equal(again.mean, statistics.mean)

@@ -21,8 +21,9 @@ from bitkin.index.bands.bands import (
     candidate_pairs,
     choose_bands,
     new_pairs,
+    order_of_pairs,
 )
-from bitkin.kernels.search.bands import roots_into, unite_into
+from bitkin.kernels.search.bands import comparable_members_into, roots_into, unite_into
 
 SHAPES = [
     (7, 1, BandPlan(7, 1)),
@@ -128,25 +129,82 @@ def test_chunks_are_no_longer_than_they_may_be_and_miss_nothing(
 
 def linked_by(
     codes: Codes, plan: BandPlan, similar: npt.NDArray[np.bool_]
-) -> tuple[list[int], int]:
-    """Roots that `similar` pairs among the candidates make when joined on the way, and how many
-    were looked at.
+) -> tuple[list[int], int, list[tuple[int, int]]]:
+    """Roots that `similar` pairs among the candidates make when joined on the way, how many were
+    looked at, and which joined two.
     """
     parents = np.arange(len(codes))
     n_looked_at = 0
+    joining: list[tuple[int, int]] = []
     for band in range(plan.bands):
         for first, second in new_pairs(codes, plan, band, parents=parents):
             n_looked_at += len(first)
             links = similar[first, second]
-            unite_into(
-                parents,
-                first[links],
-                second[links],
-                np.empty(np.count_nonzero(links), dtype=np.bool_),
-            )
+            first, second = first[links], second[links]
+            joined = np.empty(len(first), dtype=np.bool_)
+            unite_into(parents, first, second, joined)
+            joining += as_set([(first[joined], second[joined])])
     roots = np.empty_like(parents)
     roots_into(parents, roots)
-    return roots.tolist(), n_looked_at
+    return roots.tolist(), n_looked_at, joining
+
+
+def forest_by_order(
+    symbols: npt.NDArray[np.int64], plan: BandPlan, similar: npt.NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """Pairs that join two components, over all pairs in the order that is promised."""
+    shared = shared_bands(symbols, plan)
+    ordered = []
+    for i, j in combinations(range(len(symbols)), 2):
+        if shared[i, j].any() and similar[i, j]:
+            band = int(np.argmax(shared[i, j]))
+            key = int(band_keys(Codes.from_symbols(symbols, 1), plan, band)[i])
+            rank = int(shared[:i, i, band].sum())
+            ordered.append(((band, (rank + 1).bit_length(), key, rank, j), (i, j)))
+    roots = list(range(len(symbols)))
+    forest = []
+    for _, (i, j) in sorted(ordered):
+        low, high = sorted((roots[i], roots[j]))
+        if low != high:
+            forest.append((i, j))
+            roots = [low if root == high else root for root in roots]
+    return forest
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 24), st.floats(0, 1), st.integers(0, 2**32), st.integers(1, 40))
+def test_links_are_those_of_all_pairs_in_one_order(
+    n: int, share: float, seed: int, pairs_at_once: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = rng.integers(0, 2, (n, 6))
+    similar = np.triu(rng.random((n, n)) < share, 1)
+    codes, plan = Codes.from_symbols(symbols, 1), BandPlan(3, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bands, "_PAIRS_AT_ONCE", pairs_at_once)
+        links = linked_by(codes, plan, similar)[2]
+    assert links == forest_by_order(symbols, plan, similar)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 2**32), st.integers(1, 40))
+def test_pairs_come_in_the_order_that_is_promised(n: int, seed: int, pairs_at_once: int) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = rng.integers(0, 2, (n, 6))
+    codes, plan = Codes.from_symbols(symbols, 1), BandPlan(3, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bands, "_PAIRS_AT_ONCE", pairs_at_once)
+        came = [
+            (band, first, second)
+            for band in range(plan.bands)
+            for first, second in as_set(new_pairs(codes, plan, band))
+        ]
+    columns = np.array(came, dtype=np.int64).reshape(-1, 3)
+    shared = shared_bands(symbols, plan)
+    keys = np.array([band_keys(codes, plan, band)[i] for band, i, _ in came], dtype=np.uint64)
+    ranks = np.array([shared[:i, i, band].sum() for band, i, _ in came], dtype=np.int64)
+    order = order_of_pairs(columns[:, 0], keys, ranks, columns[:, 2])
+    assert order.tolist() == list(range(len(came)))
 
 
 def roots_in_python(n: int, links: list[tuple[int, int]]) -> list[int]:
@@ -176,7 +234,7 @@ def test_skipping_joined_pairs_leaves_the_components_as_they_are(
 def test_rows_that_are_all_alike_take_one_look_each() -> None:
     n = 501
     codes = Codes.from_symbols(np.ones((n, 8), dtype=np.uint8), 1)
-    roots, n_looked_at = linked_by(codes, BandPlan(4, 2), np.ones((n, n), dtype=np.bool_))
+    roots, n_looked_at, _ = linked_by(codes, BandPlan(4, 2), np.ones((n, n), dtype=np.bool_))
     assert roots == [0] * n
     assert n_looked_at == n - 1
 
@@ -187,9 +245,50 @@ def test_few_strangers_among_many_alike_take_few_looks() -> None:
     strangers = [3, 100, 500]
     similar[strangers] = similar[:, strangers] = False
     codes = Codes.from_symbols(np.ones((n, 8), dtype=np.uint8), 1)
-    roots, n_looked_at = linked_by(codes, BandPlan(4, 2), similar)
+    roots, n_looked_at, _ = linked_by(codes, BandPlan(4, 2), similar)
     assert roots == [i if i in strangers else 0 for i in range(n)]
     assert n_looked_at < 12 * n  # of 125,250 pairs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 24), st.integers(0, 2**32), st.integers(0, 2))
+def test_members_without_a_pair_worth_comparing_are_told(n: int, seed: int, band: int) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = rng.integers(0, 2, (n, 6))
+    codes, plan = Codes.from_symbols(symbols, 1), BandPlan(3, 2)
+    sizes, roots = rng.integers(1, 9, n), np.sort(rng.integers(0, n, n))
+    roots = np.searchsorted(roots, roots)  # of each the first that is equal
+    classes, least = np.array([6, 12]), np.array([2, 4, 5])
+    buckets = Buckets.of_keys(band_keys(codes, plan, band), np.arange(n))
+    comparable = np.zeros(len(buckets.members), dtype=np.bool_)
+    comparable_members_into(
+        codes.words,
+        6,
+        band,
+        2,
+        sizes,
+        0.5,
+        roots,
+        buckets.members,
+        buckets.starts,
+        buckets.counts,
+        classes,
+        least,
+        comparable,
+    )
+    shared = shared_bands(symbols, plan)
+    expected = set()
+    for i, j in combinations(range(n), 2):
+        needed = least[np.sum(sizes[i] + sizes[j] >= classes)]
+        if (
+            shared[i, j, band]
+            and not shared[i, j, :band].any()
+            and roots[i] != roots[j]
+            and min(sizes[i], sizes[j]) >= 0.5 * max(sizes[i], sizes[j])
+            and np.sum(symbols[i] == symbols[j]) >= needed
+        ):
+            expected |= {i, j}
+    assert set(buckets.members[comparable].tolist()) == expected
 
 
 def test_pairs_of_too_different_sizes_are_left_out() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,71 @@ def test_what_another_process_makes_and_deletes_is_seen(
     assert several.get("/v1/collections/dogs/count").json() == {"count": 7}
     names = [one["name"] for one in several.get("/v1/collections").json()["collections"]]
     assert names == ["ants", "bees", "dogs"]
+
+
+def test_whoever_found_a_collection_before_it_was_dropped_is_told_that_it_is_gone(
+    several: TestClient, X: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = "/v1/collections/bees"
+    app: Any = several.app
+    served = app.state.bitkin.shelf.find("bees")
+    assert several.delete(base).status_code == 204
+    # as if each had been on its way while it was dropped
+    monkeypatch.setattr(app.state.bitkin.shelf, "find", lambda name: served)
+    query, rows = {"vectors": X[:1].tolist(), "k": 1}, {"vectors": X[:1].tolist()}
+    for answer in (
+        several.post(f"{base}/search", json=query),
+        several.post(f"{base}/search", json={"ids": [0], "k": 1}),
+        several.post(f"{base}/search", json={"vectors": X[:70].tolist(), "k": 1}),
+        several.post(f"{base}/explain", json=query),
+        several.post(f"{base}/items", json=rows),
+        several.delete(f"{base}/items/0"),
+        several.get(f"{base}/items"),
+        several.get(f"{base}/stats"),
+        several.get(f"{base}/export"),
+        several.post(f"{base}/compact"),
+        several.get(base),
+    ):
+        require_problem(answer, 404, "there is no collection 'bees' any more")
+    monkeypatch.setattr(type(app.state.bitkin.shelf), "all", [served])
+    assert several.get("/v1/collections").json() == {"collections": []}
+    assert 'bitkin_rows{collection="bees"}' not in several.get("/metrics").text
+
+
+def test_collections_are_found_while_others_are_busy_for_minutes(
+    several: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def export(*_: Any, **__: Any) -> int:
+        begun.release()
+        assert go.wait(60)
+        raise InvalidInputError("where must be something else.")
+
+    monkeypatch.setattr(bitkin.Collection, "export", export)
+    with ThreadPoolExecutor(2) as others:
+        asked = [
+            others.submit(several.get, f"/v1/collections/{name}/export")
+            for name in ("ants", "bees")
+        ]
+        for _ in asked:
+            assert begun.acquire(timeout=60)
+        try:
+            assert len(several.get("/v1/collections").json()["collections"]) == 2
+        finally:
+            go.set()
+        assert {one.result().status_code for one in asked} == {422}
+
+
+def test_a_collection_whose_writer_is_still_at_work_is_to_be_asked_for_again(
+    several: TestClient, tmp_path: Path, X: Rows
+) -> None:
+    with bitkin.Collection.create(tmp_path / "dogs", bitkin.ProjectionHash(8).fit(X)) as made:
+        made.add(X[:7])
+        waiting = several.get("/v1/collections/dogs/count")
+        require_problem(waiting, 503, "open for writing already")
+        assert waiting.headers["retry-after"] == "1"
+    assert several.get("/v1/collections/dogs/count").json() == {"count": 7}
 
 
 def test_the_service_only_reads_where_told(serve: Serve, tmp_path: Path, X: Rows) -> None:

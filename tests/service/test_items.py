@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from scipy.sparse import csr_array
 
 import bitkin
 from bitkin.service import ServiceLimits, create_app, running
@@ -181,6 +182,16 @@ def test_pages_go_through_rows(http: TestClient, notes: bitkin.Collection) -> No
     require_problem(both, 422, "where must be absent", field="where")
 
 
+@pytest.mark.parametrize("n_at_once", [1, 7, 29, 1000])
+def test_all_ids_are_told_in_their_order(
+    http: TestClient, notes: bitkin.Collection, monkeypatch: pytest.MonkeyPatch, n_at_once: int
+) -> None:
+    monkeypatch.setattr("bitkin.service.routes.answers._PLAIN_AT_ONCE", n_at_once)
+    assert http.get("/v1/ids").json() == {"ids": notes.ids.tolist()}
+    notes.remove(notes.ids)
+    assert http.get("/v1/ids").json() == {"ids": []}
+
+
 def test_codes_go_into_a_collection_without_vectors(serve: Serve, X: Rows) -> None:
     signs = bitkin.SignHash(D).fit()
     packed = bitkin.Collection.create(None, signs, vectors=None, metric="cosine")
@@ -206,6 +217,27 @@ def test_writes_are_held_to_their_limits(serve: Serve, notes: bitkin.Collection,
     require_problem(http.get("/v1/items?limit=4"), 422, "between 0 and 3, got 4", field="limit")
     require_problem(http.post("/v1/items/get", json={"ids": [1, 2, 3, 4]}), 422, "ids must be")
     assert http.get("/v1/count").json() == {"count": N}
+
+
+def test_vectors_are_given_out_some_millions_of_numbers_at_a_time(
+    serve: Serve, notes: bitkin.Collection, X: Rows
+) -> None:
+    http = serve(notes, limits=ServiceLimits(numbers=5 * D))
+    some = http.get("/v1/items?limit=5&vectors=true").json()["items"]
+    assert [one["vector"] for one in some] == X[:5].tolist()
+    page = http.get("/v1/items?limit=6&vectors=true")
+    require_problem(page, 422, "at most 40 numbers of vectors", "got 48 of 6 rows", field="limit")
+    named = http.post("/v1/items/get", json={"ids": [1, 2, 3, 4, 5, 6], "vectors": True})
+    require_problem(named, 422, "ids must ask for at most 40 numbers", field="ids")
+    assert len(http.get("/v1/items?limit=6&codes=true").json()["items"]) == 6
+    sparse = bitkin.Collection.create(
+        None, bitkin.ProjectionHash(8, projection="random").fit(X), vectors="csr"
+    )
+    sparse.add(csr_array(np.eye(D, dtype=np.float32)))
+    http = serve(sparse, limits=ServiceLimits(numbers=3))
+    found = http.get("/v1/items?limit=3&vectors=true").json()["items"]
+    assert [one["vector"] for one in found] == [{"indices": [i], "values": [1.0]} for i in range(3)]
+    require_problem(http.get("/v1/items?limit=4&vectors=true"), 422, "at most 3 numbers")
 
 
 @pytest.mark.parametrize(

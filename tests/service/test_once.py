@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from starlette.requests import Request
@@ -13,7 +14,8 @@ from starlette.responses import Response
 
 import bitkin
 from bitkin.service.once import AnswersByKey
-from tests.service.conftest import N, Rows, require_problem
+from bitkin.wire import pack_vectors
+from tests.service.conftest import D, N, Rows, require_problem
 
 
 def key(name: str = "k1") -> dict[str, str]:
@@ -30,6 +32,21 @@ def test_a_write_that_is_sent_again_is_done_once(http: TestClient, X: Rows) -> N
     assert "idempotency-replayed" not in first.headers
     assert http.get("/v1/count").json() == {"count": N + 2}
     assert http.post("/v1/items", json=body).json() == {"ids": [N + 2, N + 3]}
+
+
+def test_a_write_of_as_many_rows_as_one_request_takes_is_done_once_too(
+    serve: Callable[..., TestClient], X: Rows
+) -> None:
+    hasher = bitkin.ProjectionHash(8).fit(X)
+    rows = bitkin.Collection.create(None, hasher, index="flat")
+    http = serve(rows)
+    ids = list(range(2**62, 2**62 + 100_000))
+    body = {"vectors": pack_vectors(np.zeros((len(ids), D))), "ids": ids}
+    first = http.post("/v1/items", json=body, headers=key())
+    again = http.post("/v1/items", json=body, headers=key())
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json() == {"ids": ids}
+    assert len(rows) == len(ids)
 
 
 def test_a_refusal_is_told_again_too(http: TestClient, X: Rows) -> None:

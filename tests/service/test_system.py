@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import re
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from fastapi.testclient import TestClient
 
 import bitkin
-from bitkin.service import ServiceLimits, Tokens, create_app
+from bitkin.service import ServiceLimits, Tokens, create_app, running
 from bitkin.service.middleware import JsonLogLines, PlainLogLines
+from bitkin.service.server import PatientProtocol
 from tests.service.conftest import require_problem
 
 Serve = Callable[..., TestClient]
@@ -27,6 +30,23 @@ def test_it_is_alive_and_becomes_ready(http: TestClient) -> None:
             break
         time.sleep(0.01)
     assert http.get("/readyz").json() == {"status": "ready"}
+
+
+def test_an_answer_is_sent_at_once_and_waits_for_no_acknowledgement(
+    notes: bitkin.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once: list[int] = []
+
+    class Observed(PatientProtocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            connection = transport.get_extra_info("socket")
+            at_once.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr("bitkin.service.server.PatientProtocol", Observed)
+    with running(create_app(notes)) as url, urlopen(f"{url}/healthz") as answer:
+        assert answer.read() == b'{"status":"ok"}'
+    assert at_once == [1]
 
 
 def test_it_is_not_ready_while_it_stops(http: TestClient) -> None:

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from bitkin._version import __version__
-from bitkin.cli import classify, dedup, encode, fit, index, info, search, stream
+from bitkin.cli import classify, encode, fit, index, info, search, stream
 from bitkin.cli.arguments import spell_options
 from bitkin.cli.collection import commands as collection
+from bitkin.cli.deduplicating import dedup
 from bitkin.cli.help import Command, Group, StdinCommand
 from bitkin.cli.machine import doctor, warmup
 from bitkin.cli.measuring import compare, diagnose, evaluate, recommend

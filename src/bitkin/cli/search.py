@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,14 +23,17 @@ from bitkin.cli.arguments import (
     require_other_file,
     usage_errors,
 )
+from bitkin.cli.clusters import cluster_option, open_cluster
 from bitkin.cli.help import complete_from
 from bitkin.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
+    from bitkin.distributed.searching.files import ShardedFileSearch
     from bitkin.file_search import EpochFileSearch, FileSearch
     from bitkin.index.results import Neighbors, RaggedNeighbors
 
     Found = Neighbors | RaggedNeighbors
+    Searching = FileSearch | EpochFileSearch | ShardedFileSearch
 
 _SHOWN_PER_QUERY = 10  # neighbours
 
@@ -38,7 +42,8 @@ def search(
     index: Annotated[
         Path,
         typer.Argument(
-            help="An index made by bitkin index; or a stream, by its state or its codes.",
+            help="An index made by bitkin index; or a stream, by its state or its codes. With "
+            "--dask also codes, or a folder of indexes or codes, that the workers read.",
             show_default=False,
         ),
     ],
@@ -136,6 +141,7 @@ def search(
     dataset: Dataset = None,
     features: Features = None,
     zero_based: ZeroBased = None,
+    dask: Annotated[str | None, cluster_option] = None,
     json: Json = False,
 ) -> None:
     """Find the nearest rows of every query: by codes, as the index finds them, and then among the
@@ -148,6 +154,9 @@ def search(
 
     Codes of a stream, and an EpochIndex, have their models with them: queries are vectors without
     --model, and distances estimates, or exact with --vectors.
+
+    With --dask the workers of a cluster hold the codes, a file each, and queries are compared with
+    codes alone: the same neighbours as by one index of all rows.
 
     Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
     --explain
@@ -183,8 +192,23 @@ def search(
             if out.suffix != ".npz":
                 raise typer.BadParameter(f"{out} must end in .npz.", param_hint="'--out'")
             require_other_file(out, request.files)
+    with ExitStack() as until_the_end:
+        client = None if dask is None else until_the_end.enter_context(open_cluster(dask))
         options = VectorFileOptions(column, dataset, features, zero_based)
-        searching = open_search(request, options, OPTIONS)
+        with usage_errors():
+            if client is None:
+                searching: Searching = open_search(request, options, OPTIONS)
+            else:
+                from bitkin.distributed.searching.files import ShardedFileSearch
+
+                searching = ShardedFileSearch(request, options, client, OPTIONS)
+        _print_found(searching, out, show, explain=explain, json=json)
+
+
+def _print_found(
+    searching: Searching, out: Path | None, show: int, *, explain: bool, json: bool
+) -> None:
+    """Search, and write or print what is found."""
     if out is not None:
         searching.require_result_fits()
     found: list[Any] = []  # all of it to write it, else what is shown
@@ -234,9 +258,7 @@ def _rows_of(result: Found) -> Iterator[tuple[list[int], list[Any]]]:
             yield result.ids[first:last].tolist(), result.distances[first:last].tolist()
 
 
-def _show(
-    found: list[Found], n_queries: int, n_shown: int, searching: FileSearch | EpochFileSearch
-) -> None:
+def _show(found: list[Found], n_queries: int, n_shown: int, searching: Searching) -> None:
     """Print the neighbours of a few queries, and the time that all took."""
     lines: list[str] = []
     for result in found:
@@ -267,7 +289,7 @@ def _line(query: int, ids: list[int], distances: list[Any]) -> str:
     return first + f"\n{indent}".join(lines)
 
 
-def _explain(searching: FileSearch | EpochFileSearch, n_queries: int, json: bool) -> None:
+def _explain(searching: Searching, n_queries: int, json: bool) -> None:
     """Print what every stage took, and why the first one came first: a table, or one JSON
     object.
     """

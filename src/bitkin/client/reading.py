@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bitkin.checks import one_of, require_order, shown, whole_number
 from bitkin.choices import MOST_NEIGHBORS
 from bitkin.client.messages import Flow
-from bitkin.client.remote import CollectionInfo, RemoteCollection, plain_values
+from bitkin.client.remote import CollectionInfo, RemoteCollection, ServiceInfo, plain_values
 from bitkin.client.rows import check_texts, float_batches, open_rows, require_n_features
 from bitkin.codes import Codes, require_comparable
 from bitkin.collection.metadata.filters import parse_filter
@@ -26,6 +26,7 @@ from bitkin.wire import pack_vectors
 _STAGES = ("codes", "estimate", "exact")
 _DISTANCES = {"codes": np.int32, "estimate": np.float32, "exact": np.float64}
 _NUMBERS_AT_ONCE = 1 << 20  # of the vectors of a page, which come as text
+_NUMBERS_OF_SPARSE = 1 << 12  # that a sparse row is taken to have at most, whatever its length
 
 
 def search(remote: RemoteCollection, queries: Any, k: int, **arguments: Any) -> Flow[Hits]:
@@ -207,7 +208,7 @@ def get(
         limit = whole_number(limit, "limit", low=0)
     about = yield from remote.about_now()  # whose codes these will be
     service = yield from remote.service()
-    most = min(service.most_rows, max(1, _NUMBERS_AT_ONCE // (about.n_features or 1)))
+    most = _rows_of_page(service, about)
     items: list[dict[str, Any]] = []
     if ids is not None:
         wanted = about.ids.check(ids).tolist()
@@ -225,6 +226,14 @@ def get(
                 break
     with remote.understood("items"):
         return _read_records(items, about)
+
+
+def _rows_of_page(service: ServiceInfo, about: CollectionInfo) -> int:
+    n_numbers = 1 if about.vectors is None else about.n_features or 1
+    if about.vectors == "csr":
+        n_numbers = min(n_numbers, _NUMBERS_OF_SPARSE)
+    numbers = min(_NUMBERS_AT_ONCE, service.most_numbers)
+    return min(service.most_rows, max(1, int(numbers / n_numbers)))
 
 
 def _items(remote: RemoteCollection, body: str) -> Flow[list[dict[str, Any]]]:

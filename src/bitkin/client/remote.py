@@ -52,6 +52,11 @@ class ServiceInfo(NamedTuple):
         return int(self.limits["rows"])
 
     @property
+    def most_numbers(self) -> float:
+        """Numbers of all vectors of one page; services of before had no such limit."""
+        return self.limits.get("numbers", float("inf"))
+
+    @property
     def most_bytes(self) -> int:
         """Bytes of one request."""
         return int(self.limits["body"])
@@ -165,48 +170,51 @@ class RemoteCollection:
 
     def service(self) -> Flow[ServiceInfo]:
         """Return what the service says of itself, asked for once."""
-        if self._service is None:
-            request = ServiceRequest("GET", "/v1/service")
-            reply = yield from exchange(request, self.url, self.policy)
-            if reply.status != 200 and (reply.status == 404 or not reply.problem):
-                raise self._not_a_service(reply)
-            if reply.status != 200:
-                raise self.error_in(reply)
-            found = self.read(reply)
-            with self.understood("what it is"):
-                self._service = ServiceInfo(
-                    str(found["version"]),
-                    found.get("instance"),
-                    bool(found["read_only"]) or not found["can_write"],
-                    {name: float(found["limits"][name]) for name in _LIMITS},
-                )
-        return self._service
+        known = self._service  # another thread may forget it at any time
+        if known is not None:
+            return known
+        request = ServiceRequest("GET", "/v1/service")
+        reply = yield from exchange(request, self.url, self.policy)
+        if reply.status != 200 and (reply.status == 404 or not reply.problem):
+            raise self._not_a_service(reply)
+        if reply.status != 200:
+            raise self.error_in(reply)
+        found = self.read(reply)
+        with self.understood("what it is"):
+            told = ServiceInfo(
+                str(found["version"]),
+                found.get("instance"),
+                bool(found["read_only"]) or not found["can_write"],
+                {name: float(found["limits"][name]) for name in found["limits"].keys() | _LIMITS},
+            )
+        self._service = told
+        return told
 
     def about(self) -> Flow[CollectionInfo]:
         """Return what must be known of the collection, asked for once."""
-        if self._about is None:
-            yield from self.service()
-            found = yield from self.ask("GET", "stats")
-            with self.understood("stats"):
-                n_symbols, bits = map(int, _SPEC.fullmatch(found["codes"]).groups())  # type: ignore[union-attr]
-                n_features = found["n_features"]
-                self._about = CollectionInfo(
-                    StringIds() if found["ids"] == "str" else IntegerIds(),
-                    None if n_features is None else int(n_features),
-                    CodeSpec(n_symbols, bits),
-                    str(found["fingerprint"]),
-                    found["vectors"],
-                    dict(found["fields"]),
-                    str(found["metric"]),
-                    str(found["stage"]),
-                    bool(found.get("read_only")),
-                )
-        return self._about
+        known = self._about
+        return known if known is not None else (yield from self.about_now())
 
     def about_now(self) -> Flow[CollectionInfo]:
         """Return what must be known of the collection, asked for again."""
-        self._about = None
-        return (yield from self.about())
+        yield from self.service()
+        found = yield from self.ask("GET", "stats")
+        with self.understood("stats"):
+            n_symbols, bits = map(int, _SPEC.fullmatch(found["codes"]).groups())  # type: ignore[union-attr]
+            n_features = found["n_features"]
+            told = CollectionInfo(
+                StringIds() if found["ids"] == "str" else IntegerIds(),
+                None if n_features is None else int(n_features),
+                CodeSpec(n_symbols, bits),
+                str(found["fingerprint"]),
+                found["vectors"],
+                dict(found["fields"]),
+                str(found["metric"]),
+                str(found["stage"]),
+                bool(found.get("read_only")),
+            )
+        self._about = told
+        return told
 
     def read(self, reply: ServiceReply) -> Any:
         """Return what JSON a good answer holds."""
@@ -223,7 +231,8 @@ class RemoteCollection:
         try:
             yield
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as flaw:
-            theirs = "of another version" if self._service is None else self._service.version
+            service = self._service
+            theirs = "of another version" if service is None else service.version
             raise ServiceError(
                 f"{self.url} answered {what} in a way that this version of bitkin, {__version__}, "
                 f"does not understand. The service is {theirs}: update the older of the two."
@@ -273,7 +282,7 @@ class RemoteCollection:
         )
 
 
-_LIMITS = ("body", "hits", "queries", "rows")
+_LIMITS = {"body", "hits", "queries", "rows"}  # that must be there
 
 
 def plain_values(value: Any) -> Any:

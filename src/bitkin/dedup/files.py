@@ -51,6 +51,13 @@ class DocumentPlaces:
                 self._ids.append(document.id)
             yield document.text
 
+    def add_file(self, file: int, lines: Rows, ids: list[Any] | None) -> None:
+        """Remember where the documents of the next file stand, which was read elsewhere."""
+        self._files.extend([file] * len(lines))
+        self._lines.extend(lines.tolist())
+        if ids is not None:
+            self._ids.extend(ids)
+
     def name(self, document: int) -> str:
         """Return the id, or the line, with the file where there are several."""
         if self._with_ids:

@@ -15,24 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bitkin.checks import one_of, whole_number
+from bitkin.checks import one_of
 from bitkin.closing import Closes
 from bitkin.code_spec import WORD
 from bitkin.codes import Codes
-from bitkin.dedup.advice import advice_for
-from bitkin.dedup.cleaning import TextCleaning
-from bitkin.dedup.duplicates import Duplicates, find_closest_links
-from bitkin.dedup.equal_sets import first_equals, set_digests
-from bitkin.dedup.linking import ComparedDocuments, Pairs, link, sort_pairs
+from bitkin.dedup.clusters import Clusters
+from bitkin.dedup.duplicates import Duplicates
+from bitkin.dedup.equal_sets import first_equals
+from bitkin.dedup.hashing import TextHashing
+from bitkin.dedup.linking import ComparedDocuments, link
 from bitkin.dedup.spool import SetSpool
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.minhash.minhash import MAX_HASHES, MinHash
-from bitkin.index.bands.bands import Rows, choose_bands, similarity_threshold
+from bitkin.index.bands.bands import Rows
 from bitkin.notices import warn_caller
-from bitkin.randomness import Draws, resolve_seed
-from bitkin.sets.shingles import cut_texts, keyed_shingles, shingle_parameters
+from bitkin.sets.shingles import cut_texts
 
-_KEY_BITS = 24  # a band key shorter than this would meet by chance too often
 _BATCH_CHARS = 1 << 22
 _BATCH_TEXTS = 1 << 14
 
@@ -81,8 +78,7 @@ def find_duplicates(
         for batch in text_batches(texts):
             finder.add(batch)
         found = finder.find(pairs=pairs)
-    if found.advice is not None and 2 * found.n_one_shingle > len(found) - found.n_empty:
-        warn_caller(found.advice)
+    warn_of_short_texts(found)
     return found
 
 
@@ -130,20 +126,19 @@ class DuplicateFinder(Closes):
         normalize: bool = False,
         random_state: int | None = 0,
     ) -> None:
-        self.threshold = similarity_threshold(threshold)
-        self.shingle, self.size = shingle_parameters(
-            one_of(shingle, "shingle", ("words", "chars")), size
+        self._hashing = TextHashing(
+            threshold,
+            shingle=shingle,
+            size=size,
+            n_hashes=n_hashes,
+            lower=lower,
+            strip_punctuation=strip_punctuation,
+            normalize=normalize,
+            random_state=random_state,
         )
-        self.cleaning = TextCleaning.from_options(lower, strip_punctuation, normalize)
-        self.n_hashes = whole_number(n_hashes, "n_hashes", low=1, high=MAX_HASHES)
-        self.plan = choose_bands(self.threshold, self.n_hashes)
-        bits = next(bits for bits in (8, 16, 32) if bits * self.plan.rows >= _KEY_BITS)
-        self._hasher = MinHash(
-            self.n_hashes, bits_per_symbol=bits, method="fast-similarity", random_state=random_state
-        ).fit()
-        # Codes come from the stable hash, so that results do; what is compared comes from a hash
-        # with a fresh key, so that nobody can write texts that only look alike.
-        self._key = int(Draws(resolve_seed(None), "dedup shingles").below(2**61 - 1, 1)[0])
+        self.threshold, self.plan = self._hashing.threshold, self._hashing.plan
+        self.shingle, self.size = self._hashing.shingle, self._hashing.size
+        self.cleaning, self.n_hashes = self._hashing.cleaning, self._hashing.n_hashes
         self._codes: list[Codes] = []
         self._digests: list[npt.NDArray[np.uint64]] = []
         self._spool = SetSpool()
@@ -152,16 +147,13 @@ class DuplicateFinder(Closes):
     def add(self, texts: Iterable[str]) -> None:
         """Take more texts; their numbers continue from those before."""
         self._require_open("add()")
-        texts = self.cleaning.clean_all(texts)
-        shingles, keyed = keyed_shingles(texts, self._key, kind=self.shingle, size=self.size)
-        if not len(shingles):
+        hashed = self._hashing.hash(texts)
+        if not len(hashed.sets):
             return
-        keyed = keyed.unique()
-        codes, digests = self._hasher.encode(shingles), set_digests(keyed)
         self._ended = "an earlier add() failed, and texts are missing"
-        self._spool.append(keyed)
-        self._codes.append(codes)
-        self._digests.append(digests)
+        self._spool.append(hashed.sets)
+        self._codes.append(hashed.codes)
+        self._digests.append(hashed.digests)
         self._ended = None
 
     def find(
@@ -183,37 +175,21 @@ class DuplicateFinder(Closes):
         first_equal = first_equals(sets, np.concatenate([np.empty(0, np.uint64), *self._digests]))
         self._digests = []
         # Only the first of equal sets is compared; its copies join its cluster at J = 1.
-        original = first_equal == np.arange(len(sets))
-        copies = np.flatnonzero(~original)
-        equal = Pairs(first_equal[copies], copies, np.ones(len(copies)))
-        rows = np.flatnonzero(original & (sets.sizes() > 0))
+        rows = np.flatnonzero((first_equal == np.arange(len(sets))) & (sets.sizes() > 0))
         documents = ComparedDocuments(rows, self._codes_of(rows), sets)
         linking = partial(link, documents, self.plan, self.threshold, progress=progress)
         linked = linking(every_pair=False)
-        # A document leads to the first with its set, that one to the root of its cluster.
-        cluster_of = np.arange(len(sets))
-        cluster_of[rows] = rows[linked.roots]
-        cluster_of = cluster_of[first_equal]
-        dropped = np.flatnonzero(cluster_of != np.arange(len(sets)))
-        found = sort_pairs([equal, *linked.parts])
-        like, like_jaccard = find_closest_links(len(sets), found, dropped)
+        roots = np.arange(len(sets))
+        roots[rows] = rows[linked.roots]
+        clusters = Clusters.from_links(first_equal, roots, linked.parts)
         if every_pair:
             linked = linking(every_pair=True)
-            linked.parts.append(equal)
-            found = sort_pairs(linked.parts)
-        return Duplicates(
-            cluster_of=cluster_of,
-            jaccard=sets.jaccard_of_pairs(cluster_of[dropped], dropped),
-            like=like,
-            like_jaccard=like_jaccard,
-            pairs=found,
-            n_empty=int(np.count_nonzero(sets.sizes() == 0)),
-            n_equal=len(copies),
+        return clusters.duplicates(
+            self._hashing,
+            sets.sizes(),
+            sets.jaccard_of_pairs(clusters.cluster_of[clusters.dropped], clusters.dropped),
+            every_pair=linked.parts if every_pair else None,
             n_compared=linked.n_compared,
-            threshold=self.threshold,
-            plan=self.plan,
-            n_one_shingle=int(np.count_nonzero(sets.sizes() == 1)),
-            advice=advice_for(sets.sizes(), self.threshold, self.shingle, self.size),
         )
 
     def _require_open(self, what: str) -> None:
@@ -227,7 +203,7 @@ class DuplicateFinder(Closes):
         held twice.
         """
         parts, self._codes = self._codes[::-1], []
-        spec, origin = self._hasher.spec_, self._hasher.fingerprint_
+        spec, origin = self._hashing.spec, self._hashing.fingerprint
         words = np.empty((len(rows), spec.bits_per_symbol, spec.plane_words), dtype=WORD)
         first, done = 0, 0
         while parts:
@@ -243,6 +219,12 @@ class DuplicateFinder(Closes):
         self._ended = "this one is closed"
         self._codes, self._digests = [], []
         self._spool.close()
+
+
+def warn_of_short_texts(found: Duplicates) -> None:
+    """Warn where most texts are too short for their shingles."""
+    if found.advice is not None and 2 * found.n_one_shingle > len(found) - found.n_empty:
+        warn_caller(found.advice)
 
 
 def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bitkin import threads
 from bitkin.codes import Codes
 from bitkin.dedup.estimate import Estimate
-from bitkin.index.bands.bands import BandPlan, Rows, new_pairs
+from bitkin.index.bands.bands import BandPlan, Buckets, Rows, new_pairs
 from bitkin.sets.sets import Sets
 
 _PAIRS_PER_PIECE = 1024  # enough for a thread, few enough to share out evenly
@@ -23,6 +23,20 @@ class Pairs(NamedTuple):
     first: Rows
     second: Rows
     jaccard: npt.NDArray[np.float64]
+
+    def chosen(self, which: Rows | npt.NDArray[np.bool_] | slice) -> Pairs:
+        """Return some of the pairs, by their places or a mask."""
+        return Pairs(self.first[which], self.second[which], self.jaccard[which])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Put several after one another, in the order they have."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([none, *(part.first for part in parts)]),
+            np.concatenate([none, *(part.second for part in parts)]),
+            np.concatenate([np.empty(0), *(part.jaccard for part in parts)]),
+        )
 
 
 class ComparedDocuments(NamedTuple):
@@ -64,39 +78,82 @@ def link(
     codes say that they are far below the threshold are not compared (`bitkin.dedup.estimate`).
     `progress` is called with the number of bands done.
     """
-    from bitkin.kernels.blocks import read_only
-    from bitkin.kernels.search.bands import roots_into, unite_into
-
-    rows, codes, sets = documents
-    sizes = sets.sizes()[rows]
-    # A forest of disjoint sets: `parents` leads from every document to the root of its cluster.
-    parents = np.arange(len(rows))
-    estimate = Estimate(threshold, plan, codes.spec)
+    linker = Linker(documents, plan, threshold, every_pair=every_pair)
     found: list[Pairs] = []
-    n_compared = 0
     for band in range(plan.bands):
+        found += linker.link_band(band)
+        if progress is not None:
+            progress(band + 1)
+    return LinkResult(linker.roots(), found, linker.n_compared)
+
+
+class Linker:
+    """Joins documents band by band.
+
+    `parents` is a forest that some of the documents are joined in already, each by its row (see
+    `bitkin.kernels.search.bands`), and is changed; none are by default.
+    """
+
+    def __init__(
+        self,
+        documents: ComparedDocuments,
+        plan: BandPlan,
+        threshold: float,
+        *,
+        every_pair: bool,
+        parents: Rows | None = None,
+    ) -> None:
+        self._documents = documents
+        self._plan = plan
+        self._threshold = threshold
+        self._every_pair = every_pair
+        self._sizes = documents.sets.sizes()[documents.rows]
+        # A forest of disjoint sets: `parents` leads from every document to the root of its cluster.
+        self._parents = np.arange(len(documents.rows)) if parents is None else parents
+        self._estimate = Estimate(threshold, plan, documents.codes.spec)
+        self.n_compared = 0
+
+    def link_band(self, band: int, buckets: Buckets | None = None) -> list[Pairs]:
+        """Return the pairs of documents that this band finds, and no band before it: those that
+        joined two clusters, in the order of `order_of_pairs`, or all.
+        """
+        from bitkin.kernels.blocks import read_only
+        from bitkin.kernels.search.bands import unite_into
+
+        rows, codes, sets = self._documents
+        found: list[Pairs] = []
         # |A ∩ B| ≤ min(|A|, |B|) and |A ∪ B| ≥ max(|A|, |B|), so J ≤ min / max: pairs whose sizes
         # are farther apart than the threshold are left out unseen.
-        components = None if every_pair else parents
         for first, second in new_pairs(
-            codes, plan, band, parents=components, sizes=sizes, ratio=threshold
+            codes,
+            self._plan,
+            band,
+            parents=None if self._every_pair else self._parents,
+            sizes=self._sizes,
+            ratio=self._threshold,
+            buckets=buckets,
         ):
-            worth = estimate.worth_comparing(codes, sizes, first, second)
+            worth = self._estimate.worth_comparing(codes, self._sizes, first, second)
             first, second = first[worth], second[worth]
-            jaccard = jaccard_from(threshold, sets, rows[first], rows[second])
-            n_compared += len(first)
+            jaccard = jaccard_from(self._threshold, sets, rows[first], rows[second])
+            self.n_compared += len(first)
             similar = jaccard > 0  # what is below the threshold comes as 0
             first, second, jaccard = first[similar], second[similar], jaccard[similar]
             joined = np.empty(len(first), dtype=np.bool_)
-            unite_into(parents, read_only(first), read_only(second), joined)
-            kept = slice(None) if every_pair else joined
-            if len(first[kept]):
-                found.append(Pairs(rows[first[kept]], rows[second[kept]], jaccard[kept]))
-        if progress is not None:
-            progress(band + 1)
-    roots = np.empty_like(parents)
-    roots_into(parents, roots)
-    return LinkResult(roots, found, n_compared)
+            unite_into(self._parents, read_only(first), read_only(second), joined)
+            pairs = Pairs(rows[first], rows[second], jaccard)
+            pairs = pairs if self._every_pair else pairs.chosen(joined)
+            if len(pairs.first):
+                found.append(pairs)
+        return found
+
+    def roots(self) -> Rows:
+        """Return the first row of every row's cluster."""
+        from bitkin.kernels.search.bands import roots_into
+
+        roots = np.empty_like(self._parents)
+        roots_into(self._parents, roots)
+        return roots
 
 
 def sort_pairs(parts: list[Pairs]) -> Pairs:

@@ -12,19 +12,25 @@ from bitkin.distributed.loading import load_name
 
 _HOMES = {
     "ShardedCodes": "bitkin.distributed.encoding",
+    "ShardedCollection": "bitkin.distributed.searching.sharded_collection",
+    "ShardedIndex": "bitkin.distributed.searching.sharded_index",
+    "dedup": "bitkin.distributed.deduplicating.driver",
     "encode": "bitkin.distributed.encoding",
     "fit": "bitkin.distributed.fitting",
     "predict": "bitkin.distributed.classifying.predicting",
     "read_codes_parquet": "bitkin.distributed.code_files",
 }
 
-__all__ = [
+__all__ = [  # loaded when they are first asked for
     "ShardedCodes",
+    "ShardedCollection",
+    "ShardedIndex",
+    "dedup",
     "encode",
     "fit",
     "predict",
     "read_codes_parquet",
-]  # loaded when they are first asked for
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
-from bitkin.index.results import Neighbors, RaggedNeighbors, require_fitting
+from bitkin.index.results import Neighbors, RaggedNeighbors, join_ragged, require_fitting
 from bitkin.input_files import VectorFileOptions, open_queries, read_ids
 from bitkin.rescoring.correction_files import read_corrections
 from bitkin.rescoring.corrections import scorer_for
@@ -272,14 +272,7 @@ class FileSearch:
         """Return the results of batches as one, with k columns however few rows there are."""
         if self._radius is None:
             return join_parts(list(parts), self._steps[-1], self.index.spec)
-        # offsets of all queries are the running sum of how many each of them found
-        no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in parts)])
-        return RaggedNeighbors(
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([no_ids, *(part.ids for part in parts)]),
-            np.concatenate([no_distances, *(part.distances for part in parts)]),
-        )
+        return join_ragged(parts)
 
     def _find(self, batch: QueryBatch, timings: Timings) -> Neighbors | RaggedNeighbors:
         vectors, codes, prepared, first = batch

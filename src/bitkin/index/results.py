@@ -155,6 +155,18 @@ def ragged_neighbors(
     return RaggedNeighbors(offsets, ids[order], distances[order])
 
 
+def join_ragged(parts: Sequence[RaggedNeighbors]) -> RaggedNeighbors:
+    """Return what was found for batches of queries as one result."""
+    no_ids, no_distances = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    # offsets of all queries are the running sum of how many each of them found
+    counts = np.concatenate([no_ids, *(np.diff(part.offsets) for part in parts)])
+    return RaggedNeighbors(
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([no_ids, *(part.ids for part in parts)]),
+        np.concatenate([no_distances, *(part.distances for part in parts)]),
+    )
+
+
 def require_fitting(n_queries: int, k: int, pair_bytes: int = 12) -> None:
     """Raise where the result alone, `pair_bytes` per neighbour, would not fit this machine's
     memory.

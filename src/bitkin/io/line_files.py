@@ -56,6 +56,10 @@ def missing_field(
     return InvalidInputError(f"no {what} {name!r}. It has {listed or f'no {what}s'}.{hint}")
 
 
+class NoDocumentsError(InvalidInputError):
+    """Files hold no document."""
+
+
 class DocumentFiles:
     """Files of documents, read as one: what all formats have in common.
 
@@ -103,7 +107,7 @@ class DocumentFiles:
 
     def no_documents(self, wanted: str) -> InvalidInputError:
         """Return the error of files without a document."""
-        return InvalidInputError(f"{', '.join(self.names)}: no documents. {wanted}")
+        return NoDocumentsError(f"{', '.join(self.names)}: no documents. {wanted}")
 
 
 class LineFiles(DocumentFiles):

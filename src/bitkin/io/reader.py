@@ -53,6 +53,16 @@ class StoredFile:
         """The names of all tensors but padding, sorted."""
         return sorted(entry.name for entry in self._entries.values() if not entry.is_padding)
 
+    @property
+    def contents(self) -> str:
+        """What the file holds in a few words: class, parameters, shapes and checksums."""
+        tensors = [
+            f"{entry.name} {entry.dtype.str} {entry.shape} {entry.crc:08x}"
+            for entry in self._entries.values()
+        ]
+        parameters = sorted(self._parameters.items())
+        return f"{self.class_name} {self.fingerprint} {parameters} {tensors}"
+
     def parameter(self, key: str) -> Any:
         """Return one of the class's parameters."""
         if key not in self._parameters:

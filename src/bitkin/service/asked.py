@@ -209,7 +209,9 @@ def filter_in(text: str | None) -> dict[str, Any] | None:
 
 def parse_id(served: ServedCollection, word: str) -> Any:
     """Return the id that stands in an address."""
-    if served.collection.row_target.string_ids:
+    with served.while_open():
+        string_ids = served.collection.row_target.string_ids
+    if string_ids:
         return word
     if not (word.isascii() and word.isdigit() and len(word) <= 19 and int(word) < 2**63):
         raise HTTPException(

@@ -67,7 +67,7 @@ async def may_read(
     name = request.path_params.get("name")
     if name is not None and context.shelf.may_hold(name):
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(context.shelf.workers.long, context.shelf.take_in, name)
+        await loop.run_in_executor(context.shelf.workers.shelf, context.shelf.take_in, name)
     return access
 
 

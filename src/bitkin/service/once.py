@@ -19,7 +19,8 @@ from bitkin.service.problems import problem_of_error, problem_of_http, problem_o
 
 _HEADER, _INSTANCE_HEADER = "idempotency-key", "idempotency-instance"
 _KEY = re.compile(r"[\x21-\x7e]{1,64}")
-_MOST_KEYS, _SECONDS_KEPT, _LARGEST_KEPT = 1000, 600.0, 1 << 20
+_MOST_KEYS, _SECONDS_KEPT = 1000, 600.0
+_LARGEST_KEPT = 16 << 20  # the ids of as many rows as one request may bring
 _MOST_BYTES = 64 << 20  # of all answers together
 _NOT_FINAL = (408, 429)
 

@@ -6,13 +6,16 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from fastapi import HTTPException
 
+from bitkin.checks import shown
 from bitkin.collection.collection import Collection
 from bitkin.collection.results import Hits, SearchExplanation
 from bitkin.embedding import ATTRIBUTE, open_embedder
@@ -51,6 +54,8 @@ class WorkerThreads(NamedTuple):
     """For what may take minutes, and must not keep the others waiting."""
     warming: ThreadPoolExecutor
     """For kernels to be compiled, one collection after the other."""
+    shelf: ThreadPoolExecutor
+    """For collections to be opened, made and dropped, one after the other."""
 
     @classmethod
     def start(cls) -> WorkerThreads:
@@ -59,11 +64,13 @@ class WorkerThreads(NamedTuple):
             ThreadPoolExecutor(4, "bitkin-read"),
             ThreadPoolExecutor(2, "bitkin-long"),
             ThreadPoolExecutor(1, "bitkin-warming"),
+            ThreadPoolExecutor(1, "bitkin-shelf"),
         )
 
     def stop(self) -> None:
         """End what was begun."""
         self.warming.shutdown(wait=True, cancel_futures=True)
+        self.shelf.shutdown(wait=True)
         self.short.shutdown(wait=True)
         self.long.shutdown(wait=True)
 
@@ -142,6 +149,7 @@ class ServedCollection:
         self._embedder: Embedder | None = None
         self._n_alone = 0
         self._warming: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     @property
     def n_features(self) -> int | None:
@@ -156,19 +164,22 @@ class ServedCollection:
     async def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Return what a call that only reads returns, made in another thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers.short, call, *arguments)
+        with self.while_open():
+            return await loop.run_in_executor(self._workers.short, call, *arguments)
 
     async def do_long(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Return what a call returns that may take minutes, and takes its own turn with writes."""
         loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._workers.long, call, *arguments))
+        with self.while_open():
+            return await asyncio.shield(loop.run_in_executor(self._workers.long, call, *arguments))
 
     async def write(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Return what a call that writes returns. One follows the other, and each is ended
         whatever becomes of whoever asked for it.
         """
         loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._writer, call, *arguments))
+        with self.while_open():
+            return await asyncio.shield(loop.run_in_executor(self._writer, call, *arguments))
 
     async def search(self, asked: AskedSearch) -> FoundItems:
         """Return what queries find, within the seconds that are permitted."""
@@ -181,10 +192,11 @@ class ServedCollection:
             self._n_alone += 1
             options = options._replace(alone=self._n_alone)
         n_queries = count_queries(queries)
-        if n_queries <= MOST_IN_BATCH:
-            found = await self._batcher.find(queries, options, until)
-        else:
-            found = await self._find_in_pieces(queries, n_queries, options, until)
+        with self.while_open():
+            if n_queries <= MOST_IN_BATCH:
+                found = await self._batcher.find(queries, options, until)
+            else:
+                found = await self._find_in_pieces(queries, n_queries, options, until)
         self.latencies.add(1000 * (time.monotonic() - since))
         return asked.finish(found)
 
@@ -285,9 +297,24 @@ class ServedCollection:
 
     def close(self) -> None:
         """End what was begun, searches and writes, and close the collection."""
+        self._is_closed = True
         self._searchers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
         self.collection.close()
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Tell whoever found the collection before it was dropped, and asks for something after,
+        that it is gone: its threads, it itself, or its folder, refuse.
+        """
+        try:
+            yield
+        except (RuntimeError, OSError, BitkinError) as error:
+            if not self._is_closed:
+                raise
+            raise HTTPException(
+                404, f"there is no collection {shown(self.name)} any more."
+            ) from error
 
     def _search(self, queries: Any, options: AskedOptions) -> Hits:
         return self.collection.search(queries, **options.arguments())

@@ -161,7 +161,9 @@ def running(app: FastAPI, *, host: str = "127.0.0.1", port: int = 0) -> Iterator
 def listen(host: str, port: int) -> Iterator[socket.socket]:
     """Give a socket that listens; raise one clear error where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listening:
+    # asyncio sets TCP_NODELAY where the protocol is named, and only there. Without it the body of
+    # an answer waits for the other side to acknowledge its head: 40 ms for nothing.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))

@@ -31,6 +31,8 @@ class ServiceLimits:
     """Rows of a write, and of a page."""
     hits: int = 100_000
     """Neighbours of all queries of a search together."""
+    numbers: int = 4_000_000
+    """Numbers of all vectors of a page together."""
     seconds: float = 30.0
     """From the last byte of a search to its answer."""
     body_seconds: float = 60.0
@@ -42,7 +44,8 @@ class ServiceLimits:
         whole_number(self.body, "body", low=1)
         for name in ("k", "queries", "rows", "hits"):
             whole_number(getattr(self, name), name, low=1, high=MOST_NEIGHBORS - 1)
-        whole_number(self.waiting, "waiting", low=1)
+        for name in ("numbers", "waiting"):
+            whole_number(getattr(self, name), name, low=1)
         for name in ("seconds", "body_seconds"):
             value = getattr(self, name)
             if not is_number(value) or not 0 < value <= 86_400:

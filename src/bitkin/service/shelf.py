@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import logging
 import os
 import re
@@ -143,8 +142,12 @@ class Shelf:
         """Open a collection that another process has put into the folder, which may take long."""
         with self._changing:
             if self.may_hold(name) and self.folder is not None:
-                with contextlib.suppress(BitkinError):
+                try:
                     self._open(name, self.folder / name)
+                except FileAccessError:  # such as that its writer is still at work: not now
+                    raise
+                except BitkinError as error:
+                    self._warn(name, error)
 
     def refresh(self) -> None:
         """Open what has come into the folder since, and close what has gone."""
@@ -159,7 +162,7 @@ class Shelf:
                 try:
                     self._open(name, folder / name)
                 except BitkinError as error:
-                    logger.warning("collection %r is not served: %s", name, error)
+                    self._warn(name, error)
 
     def create(self, body: CollectionBody) -> ServedCollection:
         """Make a collection in the folder."""
@@ -260,6 +263,9 @@ class Shelf:
 
     def _open(self, name: str, path: Path) -> ServedCollection:
         return self._serve(name, Collection.open(path, read_only=self._read_only))
+
+    def _warn(self, name: str, error: BitkinError) -> None:
+        logger.warning("collection %r is not served: %s", name, error)
 
     def _serve(self, name: str, collection: Collection) -> ServedCollection:
         served = ServedCollection(

@@ -52,6 +52,38 @@ def test_codes_alone_are_enough_only_where_they_reach_the_recall(
     assert "enough" not in replace(found, target=1.0).reason
 
 
+@pytest.mark.parametrize(
+    ("model_bytes", "bytes_of_all", "is_told"),
+    [
+        (4e6, 3e6, True),
+        (4e6, 39e6, True),
+        (4e6, 41e6, False),
+        (0.9e6, 1.0, False),
+        (0.0, 0.0, False),
+    ],
+)
+def test_a_model_that_takes_much_beside_the_vectors_is_told(
+    model_bytes: float, bytes_of_all: float, is_told: bool, found: bitkin.Recommendation
+) -> None:
+    n_rows = round(bytes_of_all / found.bytes_per_vector)
+    reason = with_facts(found, model_bytes=model_bytes, n_rows=n_rows).reason
+    assert ("The model of the hasher takes 4 MB more, once" in reason) == is_told
+    assert (f"these {n_rows:,} take {bytes_of_all / 1e6:,.1f} MB" in reason) == is_told
+
+
+def test_the_bytes_of_a_model_are_those_of_its_directions_and_mean(
+    found: bitkin.Recommendation,
+) -> None:
+    assert isinstance(found.hasher, bitkin.ProjectionHash)
+    n_columns, n_bits = found.hasher.components_.shape
+    assert found.search_facts.model_bytes == 4 * n_columns * n_bits + 8 * n_columns
+
+
+def test_a_hasher_without_directions_has_no_model_to_tell_of() -> None:
+    X = np.random.default_rng(0).standard_normal((600, 12)).astype(np.float32)
+    assert bitkin.recommend(X, recall=0.2, methods="sign").search_facts.model_bytes == 0
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_it_fits_a_terminal(width: int, found: bitkin.Recommendation) -> None:
     assert all(len(line) <= max(width, 80) for line in describe(found, width).splitlines())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -29,7 +32,20 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def url(served: dict[str, Collection]) -> Iterator[str]:
     with running(create_app(served)) as address:
+        wait_for_kernels(address)
         yield address
+
+
+def wait_for_kernels(url: str) -> None:
+    """Wait until no page has to: compiling takes longer than a browser is given."""
+    for _ in range(3000):
+        try:
+            urlopen(f"{url}/readyz").close()
+        except HTTPError:  # 503
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError("kernels are not compiled yet")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tests.service.hostile.documented import Documented
 from tests.service.hostile.kinds import KINDS, new_app
 
 
+@pytest.mark.filterwarnings("ignore:n_bits=.* is more than the:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_service_does_what_its_description_says(tmp_path: Path, kind: str) -> None:
     with running(new_app(kind, tmp_path)) as url:

@@ -1,1 +1,1 @@
-"""What `bitkin dedup` is made of: vectors, and the report of what was found."""
+"""`bitkin dedup`: texts here or on a cluster, vectors, and the report of what was found."""

@@ -24,6 +24,8 @@ from bitkin.evaluate.recommending.ways import Way
 from bitkin.evaluate.recommending.wording import SearchFacts
 from bitkin.evaluate.trials.measuring import KeptKind, kept_kinds
 from bitkin.evaluate.trials.trial import draw_trial
+from bitkin.hashers.base import Hasher
+from bitkin.hashers.projection.projection_hash import ProjectionHash
 from bitkin.io.vectors import open_vectors
 
 _MOST_CHECKS = 4  # ways that fresh queries may refuse
@@ -180,6 +182,7 @@ class RecommendRun:
             on_all=checked.on_all,
             n_sample=int(trial.rows.shape[0]),
             plain_bytes=_plain_bytes(trial.rows),
+            model_bytes=_model_bytes(contest.fitted(way).hasher),
             exact_us=self._check.time_exact(checked.n_rows),
             search_us=checked.search_us,
             widest=WIDEST_INTERVAL,
@@ -270,3 +273,10 @@ def _plain_bytes(rows: Batch) -> float:
     if scipy.sparse.issparse(rows):
         return 8.0 * float(rows.nnz) / max(1, int(rows.shape[0])) + 8.0
     return 4.0 * float(rows.shape[1])
+
+
+def _model_bytes(hasher: Hasher) -> float:
+    if not isinstance(hasher, ProjectionHash):
+        return 0.0  # what others keep does not grow with the columns
+    model = hasher.model_
+    return float(model.components.nbytes + (0 if model.mean is None else model.mean.nbytes))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from bitkin.evaluate.recommending.recommendation import Recommendation
 
 _AS_FAST = 1.2  # times what a search takes
+_MODEL_COUNTS = 0.1  # of what all vectors take
+_MEGABYTE = 1e6
 
 
 def name_way(measured: Measurement) -> str:
@@ -36,6 +38,7 @@ def reasons(given: Recommendation, facts: SearchFacts) -> list[str]:
     said += _why_vectors(given)
     if given.runner_up is not None:
         said.append(_runner_up(given, given.runner_up))
+    said += _model(given, facts)
     said.append(_how_checked(given, facts))
     low, high = given.interval
     if high - low > facts.widest:
@@ -64,6 +67,8 @@ class SearchFacts:
         Rows of the sample.
     plain_bytes : float
         Of a vector in float32 (or CSR), as it came.
+    model_bytes : float
+        Of the directions that the hasher keeps; 0 where it has none.
     exact_us, search_us : float
         Of an exact search of all rows, and of the recommended one.
     widest : float
@@ -78,12 +83,14 @@ class SearchFacts:
         on_all: bool,
         n_sample: int,
         plain_bytes: float,
+        model_bytes: float,
         exact_us: float,
         search_us: float,
         widest: float,
     ) -> None:
         self.n_rows, self.n_checked, self.n_sample = n_rows, n_checked, n_sample
         self.on_all, self.plain_bytes = on_all, plain_bytes
+        self.model_bytes = model_bytes
         self.exact_us, self.search_us, self.widest = exact_us, search_us, widest
 
 
@@ -109,6 +116,20 @@ def _why_vectors(given: Recommendation) -> list[str]:
     return [
         f"Codes alone found {best.recall:.3f} at best ({best.method}, {best.n_bits:,} bits), so "
         f"vectors are kept as {given.vectors}, by which the last stage measures."
+    ]
+
+
+def _model(given: Recommendation, facts: SearchFacts) -> list[str]:
+    """Say what the model takes, which bytes per vector leave out, where that is no trifle: of wide
+    rows it may take more than all their vectors.
+    """
+    vectors = facts.n_rows * given.bytes_per_vector
+    if facts.model_bytes < max(_MEGABYTE, _MODEL_COUNTS * vectors):
+        return []
+    model_mb, vectors_mb = facts.model_bytes / _MEGABYTE, vectors / _MEGABYTE
+    return [
+        f"The model of the hasher takes {model_mb:,.0f} MB more, once, however many rows there "
+        f"are; these {facts.n_rows:,} take {vectors_mb:,.1f} MB."
     ]
 
 

@@ -121,12 +121,15 @@ class Buckets:
     """Rows that share a key, where at least two do: bucket b is `members[starts[b] : starts[b] +
     counts[b]]`.
 
-    Buckets stand in the order of their keys, members in ascending order.
+    Buckets stand in the order of their keys, members in ascending order. The rank of a member is
+    its place in its bucket, also where members before it have been left out since.
     """
 
     members: Rows
     starts: Rows
     counts: Rows
+    keys: npt.NDArray[np.uint64]
+    ranks: Rows
 
     @classmethod
     def of_keys(cls, keys: npt.NDArray[np.uint64], rows: Rows) -> Buckets:
@@ -142,12 +145,15 @@ class Buckets:
         members, keys = rows[order[shared]], keys[shared]
         members = members[np.lexsort((members, keys))]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
-        return cls(members, starts, np.diff(np.append(starts, len(keys))))
+        counts = np.diff(np.append(starts, len(keys)))
+        ranks = np.arange(len(members)) - np.repeat(starts, counts)
+        return cls(members, starts, counts, keys[starts], ranks)
 
-    def unfinished(self) -> Buckets:
-        """Return the buckets that still have two members."""
-        left = self.counts > 1
-        return Buckets(self.members, self.starts[left], self.counts[left])
+    def chosen(self, which: npt.NDArray[np.bool_]) -> Buckets:
+        """Return some of the buckets."""
+        return Buckets(
+            self.members, self.starts[which], self.counts[which], self.keys[which], self.ranks
+        )
 
 
 def candidate_pairs(codes: Codes, plan: BandPlan) -> Iterator[tuple[Rows, Rows]]:
@@ -173,22 +179,29 @@ def new_pairs(
     parents: Rows | None = None,
     sizes: Rows | None = None,
     ratio: float = 0.0,
+    buckets: Buckets | None = None,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the pairs of rows that share this band and none before it, some at a time.
 
     With `parents` (see `bitkin.kernels.search.bands`) pairs within one component are left out, and
     the caller joins components between chunks: then the components come out as if all pairs had
     been looked at, but m rows that are all alike cost about m pairs instead of m² / 2. With
-    `sizes`, pairs where one is smaller than `ratio` times the other are left out.
+    `sizes`, pairs where one is smaller than `ratio` times the other are left out. `buckets`, where
+    they are known, are those of the band.
 
     Notes
     -----
-    A bucket is worked off by pivots: a member is taken out and paired with all others. That is
-    complete once the members left are of one component, so a pivot is never taken from the
-    component that holds most of the bucket, and at least half of the members it meets are of other
-    components. A chunk holds one pivot of every bucket, then two, four and so on: most of a bucket
-    is joined by its first pivot. A chunk is at most as long as the codes, or 65,536 pairs. The
-    order depends on the codes alone.
+    A bucket is worked off by pivots: members are taken in ascending order, each paired with all
+    later ones of other components. The first of a bucket are taken in the first round, the next
+    two in the second, then four and so on, of all buckets before the next round: most of a bucket
+    is joined by its first pivot. A chunk holds pairs of one round, and is at most as long as there
+    are members, or 65,536 pairs.
+
+    So pairs come in an order that depends on the codes alone: by band, round, key, pivot and other
+    row (`order_of_pairs`). Pairs that join two components, joined in that order, are the spanning
+    forest that Kruskal's algorithm finds for it, whichever pairs within components are left out,
+    and however the buckets are shared out: an edge that is not in the forest of some of the edges
+    closes a cycle of earlier ones there, so it is not in the forest of all edges either.
 
     m rows in one bucket that are *not* joined take m² / 2 comparisons, since any two may be alike:
     time, not memory.
@@ -196,14 +209,17 @@ def new_pairs(
     from bitkin.kernels.blocks import read_only
     from bitkin.kernels.search.bands import bucket_pairs_into
 
-    buckets = Buckets.of_keys(band_keys(codes, plan, band), np.flatnonzero(~codes.empty_rows()))
+    if buckets is None:
+        buckets = Buckets.of_keys(band_keys(codes, plan, band), np.flatnonzero(~codes.empty_rows()))
     if parents is None:
         parents = np.arange(len(codes))
     sizes = read_only(np.ones(len(codes), dtype=np.int64) if sizes is None else sizes)
     words = read_only(codes.words)
-    pivots = 1
+    taken = np.zeros(len(buckets.starts), dtype=np.int64)
+    below = 1  # the rank at which the round ends
     while len(buckets.starts):
         room = max(_PAIRS_AT_ONCE, int(buckets.counts.sum()))
+        others = np.empty(buckets.counts.max(), dtype=np.int64)
         bucket = 0
         while bucket < len(buckets.starts):
             first, second = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
@@ -214,18 +230,35 @@ def new_pairs(
                 sizes,
                 float(ratio),
                 parents,
-                buckets.members,
+                read_only(buckets.members),
+                read_only(buckets.ranks),
                 read_only(buckets.starts),
-                buckets.counts,
+                read_only(buckets.counts),
+                taken,
                 bucket,
-                pivots,
+                below,
+                others,
                 first,
                 second,
             )
             if found:
                 yield first[:found], second[:found]
-        buckets = buckets.unfinished()
-        pivots = min(2 * pivots, _PAIRS_AT_ONCE)
+        unfinished = taken < buckets.counts
+        buckets, taken = buckets.chosen(unfinished), taken[unfinished]
+        below = 2 * below + 1
+
+
+def order_of_pairs(
+    bands: Rows, keys: npt.NDArray[np.uint64], ranks: Rows, others: Rows
+) -> npt.NDArray[np.int64]:
+    """Return the order in which `new_pairs` yields pairs, whatever it leaves out: int64 (pairs,).
+
+    A pair is given by its band, the key of its bucket, the rank of its lower row there, and its
+    higher row.
+    """
+    # the round in which rank r is taken: ⌊log2(r + 1)⌋
+    rounds = np.frexp(ranks + 1.0)[1]
+    return np.lexsort((others, ranks, keys, rounds, bands))
 
 
 def similarity_threshold(value: Any, name: str = "threshold") -> float:

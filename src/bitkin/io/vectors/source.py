@@ -123,7 +123,8 @@ class VectorSource(Closes, ABC):
         """Read all rows for the sake of those that are not finite, and return how many there
         are.
         """
-        return self.fold(int, _count_rows, operator.add)
+        n_rows: int = self.fold(int, _count_rows, operator.add)
+        return n_rows
 
     def require_columns(self, wanted: Columns | None, other: str | None = None) -> None:
         """Raise where the columns have other names than `wanted`, those of `other`; by default, of

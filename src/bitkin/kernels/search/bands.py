@@ -91,20 +91,25 @@ def _meet_first_here(words, a, b, band, rows):
 
 
 @kernel
+def _equal_symbols(words, n_symbols, a, b):
+    """Count the symbols in which rows `a` and `b` of uint64[N, P, W] agree."""
+    _, n_planes, n_words = words.shape
+    differing = np.uint64(0)
+    for w in range(n_words):
+        differs = np.uint64(0)
+        for p in range(n_planes):
+            differs |= words[a, p, w] ^ words[b, p, w]
+        differing += popcount(differs)
+    return n_symbols - np.int64(differing)
+
+
+@kernel
 def equal_symbols_into(words, n_symbols, first, second, equal):
     """uint64[N, P, W] of codes of `n_symbols`; int64[L] twice -> int64[L]: symbols in which both
     rows agree.
     """
-    _, n_planes, n_words = words.shape
     for i in range(len(first)):
-        a, b = first[i], second[i]
-        differing = np.uint64(0)
-        for w in range(n_words):
-            differs = np.uint64(0)
-            for p in range(n_planes):
-                differs |= words[a, p, w] ^ words[b, p, w]
-            differing += popcount(differs)
-        equal[i] = n_symbols - np.int64(differing)
+        equal[i] = _equal_symbols(words, n_symbols, first[i], second[i])
 
 
 @kernel
@@ -118,69 +123,136 @@ def _root(parents, row):
 
 
 @kernel
-def _member_outside_majority(members, first, stop, parents):
-    """Return the place of the first member that is not in the component that holds most; −1 where
-    one holds all.
+def _leading_root(members, first, stop, parents):
+    """Return the root of the component that holds most of the members `first` … `stop`; where none
+    holds more than half, any of them.
 
-    The vote of Boyer and Moore finds the component that holds more than half. Where none does, any
-    other will do.
+    The vote of Boyer and Moore: a component with more than half of the members cannot be voted out.
     """
     leader, lead = -1, 0
     for i in range(first, stop):
         root = _root(parents, members[i])
         if lead == 0:
             leader = root
-        # a component with more than half of the members cannot be voted out
         lead += 1 if root == leader else -1
-    for i in range(first, stop):
-        if _root(parents, members[i]) != leader:
-            return i
-    return -1
+    return leader
 
 
 @kernel
 def bucket_pairs_into(
-    words, band, rows, sizes, ratio, parents, members, starts, counts, bucket, pivots, first, second
+    words,
+    band,
+    rows,
+    sizes,
+    ratio,
+    parents,
+    members,
+    ranks,
+    starts,
+    counts,
+    taken,
+    bucket,
+    below,
+    others,
+    first,
+    second,
 ):
     """Write pairs of rows that share a bucket of `band` and are worth a look to `first` and
     `second`.
 
-    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets, of which
-    bucket b has `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, ascending. Up to `pivots`
-    members of every bucket from `bucket` on are taken out of it and paired with every member left
-    there that is of another component, that shares no earlier band, and that is not smaller than
-    `ratio` times the other. `members` and `counts` keep what is left; a bucket whose members are
-    all of one component is left with none.
+    uint64[N, P, W] codes; int64[N] sizes and parents; int64[M] members of all buckets and their
+    ranks, of which bucket b has `counts[b]` (int64[B]) from `starts[b]` (int64[B]) on, both
+    ascending. The first `taken[b]` (int64[B]) are done with. Those that follow with ranks `below` a
+    bound are taken one after another, of every bucket from `bucket` on, and paired with every later
+    member that is of another component, that shares no earlier band, and that is not smaller than
+    `ratio` times the other. A bucket whose members left are all of one component is done with.
+    `others` is room for the members of the largest bucket.
 
-    Ends where the next pivot could overflow `first`. Returns the number of pairs and the bucket to
-    continue with.
+    Ends where the next one taken could overflow `first`. Returns the number of pairs and the bucket
+    to continue with.
     """
     found = 0
     for b in range(bucket, len(starts)):
-        begin = starts[b]
-        for _ in range(pivots):
-            stop = begin + counts[b]
-            place = _member_outside_majority(members, begin, stop, parents) if counts[b] > 1 else -1
-            if place < 0:
-                counts[b] = 0
-                break
-            if found + counts[b] > len(first):
-                return found, b
-            pivot = members[place]
+        at, stop = starts[b] + taken[b], starts[b] + counts[b]
+        # Most of a bucket may be one component: its members are then paired with the few others,
+        # and never looked at among themselves.
+        leader = _leading_root(members, at, stop, parents)
+        n_others = 0
+        for i in range(at, stop):
+            if _root(parents, members[i]) != leader:
+                others[n_others] = members[i]
+                n_others += 1
+        if n_others == 0:
+            taken[b] = counts[b]
+            continue
+        begin = 0
+        while at < stop and ranks[at] < below:
+            pivot = members[at]
             root = _root(parents, pivot)
-            for i in range(place, stop - 1):
-                members[i] = members[i + 1]
-            counts[b] -= 1
-            for i in range(begin, stop - 1):
-                other = members[i]
+            while begin < n_others and others[begin] <= pivot:
+                begin += 1
+            if root == leader:
+                left, here, end = others, begin, n_others
+            else:
+                left, here, end = members, at + 1, stop
+            if found + end - here > len(first):
+                taken[b] = at - starts[b]
+                return found, b
+            for i in range(here, end):
+                other = left[i]
                 low, high = min(sizes[pivot], sizes[other]), max(sizes[pivot], sizes[other])
                 if low / high < ratio or _root(parents, other) == root:
                     continue
                 if _meet_first_here(words, pivot, other, band, rows):
-                    first[found] = min(pivot, other)
-                    second[found] = max(pivot, other)
+                    first[found] = pivot
+                    second[found] = other
                     found += 1
+            at += 1
+        taken[b] = at - starts[b]
     return found, len(starts)
+
+
+@kernel
+def comparable_members_into(
+    words,
+    n_symbols,
+    band,
+    rows,
+    sizes,
+    ratio,
+    parents,
+    members,
+    starts,
+    counts,
+    class_sizes,
+    least,
+    comparable,
+):
+    """int64[M] members of the buckets of `bucket_pairs_into` -> bool[M]: which are in any pair that
+    it writes whose codes agree in enough symbols; `parents` are roots.
+
+    Enough are `least[c]` (int64[C + 1]), where c counts the `class_sizes` (int64[C]) that both
+    sizes together reach.
+    """
+    for b in range(len(starts)):
+        begin, stop = starts[b], starts[b] + counts[b]
+        for i in range(begin, stop):
+            if comparable[i]:
+                continue
+            one = members[i]
+            for j in range(begin, stop):
+                other = members[j]
+                low, high = min(sizes[one], sizes[other]), max(sizes[one], sizes[other])
+                if low / high < ratio or parents[one] == parents[other]:
+                    continue
+                if not _meet_first_here(words, one, other, band, rows):
+                    continue
+                size_class = 0
+                while size_class < len(class_sizes) and class_sizes[size_class] <= low + high:
+                    size_class += 1
+                if _equal_symbols(words, n_symbols, one, other) >= least[size_class]:
+                    comparable[i] = comparable[j] = True
+                    break
 
 
 @kernel

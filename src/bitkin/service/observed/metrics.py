@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from bitkin.errors import BitkinError
 from bitkin.service.shelf import Shelf
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,7 +72,11 @@ class _CollectionSizes(Collector):
             "bitkin_searches_waiting", "Searches that no thread has begun.", labels=["collection"]
         )
         for served in self._shelf.all:
-            rows.add_metric([served.name], len(served.collection))
-            held.add_metric([served.name], served.collection.nbytes)
+            try:
+                n_rows, n_bytes = len(served.collection), served.collection.nbytes
+            except BitkinError:  # dropped meanwhile
+                continue
+            rows.add_metric([served.name], n_rows)
+            held.add_metric([served.name], n_bytes)
             waiting.add_metric([served.name], served.n_waiting)
         yield from (rows, held, waiting)

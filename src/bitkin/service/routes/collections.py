@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 from bitkin.service.bodies import content_type, parse_body
 from bitkin.service.context import context_of, may_read, may_write
@@ -31,11 +32,12 @@ async def list_collections(request: Request) -> Response:
     """Return all collections, those that other processes have made meanwhile included."""
     shelf = context_of(request).shelf
 
-    def look() -> list[dict[str, Any]]:
-        shelf.refresh()
-        return [_about(served) for served in shelf.all]
-
-    return answer({"collections": await _in_thread(request, look)})
+    await _in_thread(request, shelf.refresh)
+    told = []
+    for served in shelf.all:
+        with suppress(HTTPException):  # dropped by another request meanwhile
+            told.append(await served.read(_about, served))
+    return answer({"collections": told})
 
 
 @router.get(
@@ -67,11 +69,12 @@ async def create_collection(request: Request) -> Response:
         async def make() -> Response:
             body = await parse_body(CollectionBody, data)
 
-            def create() -> dict[str, Any]:
-                return _about(context.shelf.create(body))
+            def create() -> tuple[ServedCollection, dict[str, Any]]:
+                made = context.shelf.create(body)
+                return made, _about(made)
 
-            about = await asyncio.shield(_in_thread(request, create))
-            context.shelf.find(about["name"]).begin_warming()
+            made, about = await asyncio.shield(_in_thread(request, create))
+            made.begin_warming()
             return answer(about, 201)
 
         return await context.once.answer(request, data, make)
@@ -97,7 +100,7 @@ async def drop_collection(request: Request, name: str) -> Response:
 
 async def _in_thread(request: Request, call: Callable[[], Result]) -> Result:
     workers = context_of(request).shelf.workers
-    return await asyncio.get_running_loop().run_in_executor(workers.long, call)
+    return await asyncio.get_running_loop().run_in_executor(workers.shelf, call)
 
 
 def _about(served: ServedCollection) -> dict[str, Any]:

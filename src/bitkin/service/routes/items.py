@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from bitkin.service.asked import (
 )
 from bitkin.service.bodies import content_type, json_body, parse_body
 from bitkin.service.context import collection_of, context_of, may_read, may_write
-from bitkin.service.routes.answers import answer, body_of, described, parameter
+from bitkin.service.routes.answers import answer, body_of, described, encode_large, parameter
 from bitkin.service.schemas import (
     GetBody,
     IdsAnswer,
@@ -38,6 +37,7 @@ from bitkin.service.schemas import (
     UpdatedAnswer,
 )
 from bitkin.service.served import ServedCollection
+from bitkin.service.settings import ServiceLimits
 from bitkin.wire import BINARY_TYPE, JSON_TYPE, LINES_TYPE
 
 reading = APIRouter(tags=["items"], dependencies=[Depends(may_read)])
@@ -84,16 +84,15 @@ async def get_item(
     served = collection_of(request)
     name = parse_id(served, id)
     body = GetBody(vectors=vectors, codes=codes)
-    [item] = (await served.read(_items_of, served.collection, [name], body))["items"]
-    return answer(item)
+    return answer(await served.read(_item_of, served.collection, name, body))
 
 
 @reading.get("/ids", summary="List ids", responses=described(IdsAnswer))
 async def list_ids(request: Request) -> Response:
     """Return all ids of one moment, in the order of ties."""
     served = collection_of(request)
-    ids = await served.read(lambda: served.collection.ids.tolist())
-    return answer({"ids": ids})
+    body = await served.read(lambda: encode_large({"ids": served.collection.ids.tolist()}))
+    return Response(body, media_type=JSON_TYPE)
 
 
 @writing.post(
@@ -203,45 +202,52 @@ async def _get(request: Request, body: GetBody) -> Response:
             f"ids must be at most {limits.rows:,} at a time, got {len(body.ids):,}."
         )
     whole_number(body.limit, "limit", low=0, high=limits.rows)
-    return answer(await served.read(_items_of, served.collection, body.ids, body))
+    call = partial(_page_of, served.collection, body, limits)
+    return Response(await served.read(call), media_type=JSON_TYPE)
 
 
-def _items_of(collection: Collection, ids: list[Any] | None, body: GetBody) -> dict[str, Any]:
-    if ids is not None:
-        records, total = collection.get(ids), None
+def _page_of(collection: Collection, body: GetBody, limits: ServiceLimits) -> bytes:
+    if body.ids is not None:
+        records, total = collection.get(body.ids), None
     else:
         records = collection.get(where=body.where, limit=body.limit, offset=body.offset)
         total = collection.count(body.where)
-    return {"items": _as_items(records, vectors=body.vectors, codes=body.codes), "total": total}
+    if body.vectors and records.vectors is not None and records.vectors.size > limits.numbers:
+        argument = "limit" if body.ids is None else "ids"
+        raise InvalidInputError(
+            f"{argument} must ask for at most {limits.numbers:,} numbers of vectors at a time, got "
+            f"{records.vectors.size:,} of {len(records.ids):,} rows. Ask for fewer rows at a time, "
+            "or for an export."
+        )
+    return encode_large({"items": _items_in(records, body), "total": total})
 
 
-def _as_items(records: Records, *, vectors: bool, codes: bool) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = [{"id": one} for one in records.ids.tolist()]
-    for place, item in enumerate(items):
-        item["metadata"] = None if records.metadata is None else records.metadata[place]
-    if vectors and records.vectors is not None:
-        for item, vector in zip(items, _as_lists(records.vectors), strict=True):
-            item["vector"] = vector
-    if codes:
-        empty = records.codes.empty
-        for place, (item, code) in enumerate(zip(items, records.codes.to_bytes(), strict=True)):
+def _item_of(collection: Collection, name: Any, body: GetBody) -> dict[str, Any]:
+    return next(_items_in(collection.get([name]), body))
+
+
+def _items_in(records: Records, body: GetBody) -> Iterator[dict[str, Any]]:
+    """Yield rows as JSON holds them, one at a time: all of them would be many times as large as
+    their arrays.
+    """
+    codes = records.codes.to_bytes() if body.codes else None
+    empty = records.codes.empty
+    for place, name in enumerate(records.ids.tolist()):
+        metadata = None if records.metadata is None else records.metadata[place]
+        item: dict[str, Any] = {"id": name, "metadata": metadata}
+        if body.vectors and records.vectors is not None:
+            item["vector"] = _vector_at(records.vectors, place)
+        if codes is not None:
             nothing = empty is not None and bool(empty[place])
-            item["code"] = None if nothing else code.tobytes().hex()
-    return items
+            item["code"] = None if nothing else codes[place].tobytes().hex()
+        yield item
 
 
-def _as_lists(vectors: Any) -> list[Any]:
+def _vector_at(vectors: Any, place: int) -> Any:
     if isinstance(vectors, np.ndarray):
-        rows: list[Any] = vectors.tolist()
-        return rows
-    ends = vectors.indptr.tolist()
-    return [
-        {
-            "indices": vectors.indices[first:last].tolist(),
-            "values": vectors.data[first:last].tolist(),
-        }
-        for first, last in pairwise(ends)
-    ]
+        return vectors[place].tolist()
+    own = slice(vectors.indptr[place], vectors.indptr[place + 1])
+    return {"indices": vectors.indices[own].tolist(), "values": vectors.data[own].tolist()}
 
 
 async def _put(request: Request, *, upsert: bool) -> Response:

@@ -13,7 +13,7 @@ from bitkin.service.asked import filter_in, read_search, require_features
 from bitkin.service.batching import FoundItems
 from bitkin.service.bodies import content_type, json_body, parse_body
 from bitkin.service.context import collection_of, context_of, may_read
-from bitkin.service.routes.answers import answer, body_of, described, parameter
+from bitkin.service.routes.answers import answer, body_of, described, encode_large, parameter
 from bitkin.service.schemas import CountAnswer, CountBody, ExplainAnswer, SearchAnswer, SearchBody
 from bitkin.service.served import AskedSearch, ServedCollection
 from bitkin.wire import BINARY_TYPE, JSON_TYPE, rows_from_bytes
@@ -21,6 +21,7 @@ from bitkin.wire import BINARY_TYPE, JSON_TYPE, rows_from_bytes
 router = APIRouter(tags=["search"], dependencies=[Depends(may_read)])
 
 _READ_HERE = 64 << 10  # bytes of a body whose queries are made ready without another thread
+_FEW_HITS = 1000  # whose answer is written without another thread
 _ARGUMENTS = ("k", "stage", "first", "oversample", "probes", "where", "allow", "metadata")
 _OF_BINARY = {
     "parameters": [
@@ -51,7 +52,7 @@ async def search(request: Request) -> Response:
     served = collection_of(request)
     body, asked = await _read(request, served)
     found = await served.search(asked)
-    return answer(_as_json(found, served, body))
+    return await _answer(served, body, found)
 
 
 @router.post(
@@ -65,7 +66,7 @@ async def explain(request: Request) -> Response:
     served = collection_of(request)
     body, asked = await _read(request, served)
     found, explained = await served.explain(asked)
-    return answer({**_as_json(found, served, body), "explain": _told(explained)})
+    return await _answer(served, body, found, explain=_told(explained))
 
 
 @router.get("/count", summary="Count rows", responses=described(CountAnswer))
@@ -95,15 +96,16 @@ async def _read(request: Request, served: ServedCollection) -> tuple[SearchBody,
     rows: Any = None
     kind = content_type(request, JSON_TYPE, BINARY_TYPE)
     async with context.bodies.read(request) as data:
-        if kind == BINARY_TYPE:
-            rows = rows_from_bytes(data, require_features(served.n_features), "the body")
-            body = _body_of_address(request)
-        else:
-            body = await parse_body(SearchBody, data)
-        few = len(data) <= _READ_HERE and body.ids is None and body.texts is None
-        if few:
-            return body, read_search(served, body, context.limits, rows)
-        return body, await served.read(read_search, served, body, context.limits, rows)
+        with served.while_open():
+            if kind == BINARY_TYPE:
+                rows = rows_from_bytes(data, require_features(served.n_features), "the body")
+                body = _body_of_address(request)
+            else:
+                body = await parse_body(SearchBody, data)
+            few = len(data) <= _READ_HERE and body.ids is None and body.texts is None
+            if few:
+                return body, read_search(served, body, context.limits, rows)
+            return body, await served.read(read_search, served, body, context.limits, rows)
 
 
 def _body_of_address(request: Request) -> SearchBody:
@@ -143,11 +145,17 @@ def _told(explained: SearchExplanation) -> dict[str, Any]:
     }
 
 
-def _as_json(found: FoundItems, served: ServedCollection, body: SearchBody) -> dict[str, Any]:
-    return {
+async def _answer(
+    served: ServedCollection, body: SearchBody, found: FoundItems, **more: Any
+) -> Response:
+    told = {
         "ids": found.ids,
         "distances": found.distances,
         "metadata": found.metadata if body.metadata else None,
         "stage": found.stage,
         "metric": served.collection.metric,
+        **more,
     }
+    if sum(map(len, found.ids)) <= _FEW_HITS:
+        return answer(told)
+    return Response(await served.read(encode_large, told), media_type=JSON_TYPE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -122,6 +122,10 @@ class RowMoments:
             total += column_sums(chunk)
         # exact sums of whole numbers
         return (self.n * self._chunks.origin + total) / max(1, self.n)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Hold no rows back in a pickle: a full chunk of them is larger than the sums."""
+        return self._copy().__dict__
 
     def scatter(self, *, center: bool = True) -> Floats:
         """Return Σ (x − mean)(x − mean)ᵀ, or Σ x xᵀ: float64, exactly symmetric."""

@@ -16,6 +16,7 @@ import typer
 
 from bitkin.cli.arguments import FORMATS as VECTOR_FORMATS
 from bitkin.cli.arguments import Column, Dataset, Json, a_file, one_of_choices, usage_errors
+from bitkin.cli.clusters import cluster_option
 from bitkin.cli.deduplicating.report import (
     DedupOutputs,
     count_clusters,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from bitkin.dedup import DuplicateFinder, Duplicates
     from bitkin.dedup.documents.opening import DocumentSource
     from bitkin.dedup.files import DocumentPlaces
+    from bitkin.dedup.hashing import TextHashing
 
 _KB = 1000
 STDIN = Path("-")
@@ -38,7 +40,7 @@ STDIN = Path("-")
 # options that vectors have no use for, and those that texts have none for
 _FOR_TEXTS = (
     *("field", "id_field", "lower", "strip_punctuation", "normalize"),
-    *("shingle", "size", "hashes"),
+    *("shingle", "size", "hashes", "dask"),
 )
 _FOR_VECTORS = ("metric", "column", "dataset")
 
@@ -132,6 +134,7 @@ def dedup(
     ] = "cosine",
     column: Column = None,
     dataset: Dataset = None,
+    dask: Annotated[str | None, cluster_option] = None,
     show: Annotated[int, typer.Option(min=0, help="Clusters to show.")] = 5,
     json: Json = False,
 ) -> None:
@@ -160,33 +163,40 @@ def dedup(
         dedup_vectors(files, options)
         return
     _refuse(context, _FOR_VECTORS, "texts")
+    if dask is not None and STDIN in files:
+        raise typer.BadParameter(
+            "workers cannot read standard input. Give files that they can read.",
+            param_hint="'--dask'",
+        )
     threshold = 0.8 if threshold is None else threshold
     if not 0 < threshold <= 1:
         raise typer.BadParameter(
             f"{threshold} is not above 0 and up to 1.", param_hint="'--threshold'"
         )
     one_of_choices(shingle, "--shingle", ["words", "chars"])
-    from bitkin.dedup.files import add_files, write_dropped, write_kept, write_pairs
-    from bitkin.dedup.finder import DuplicateFinder
+    from bitkin.dedup.files import write_dropped, write_kept, write_pairs
 
+    hashing: dict[str, Any] = {
+        "threshold": threshold,
+        "shingle": shingle,
+        "size": size,
+        "n_hashes": hashes,
+        "lower": lower,
+        "strip_punctuation": strip_punctuation,
+        "normalize": normalize,
+    }
     start = time.perf_counter()
-    with (
-        _open_source(files, field, id_field, form) as source,
-        DuplicateFinder(
-            threshold,
-            shingle=shingle,
-            size=size,
-            n_hashes=hashes,
-            lower=lower,
-            strip_punctuation=strip_punctuation,
-            normalize=normalize,
-        ) as finder,
-    ):
+    with _open_source(files, field, id_field, form) as source:
         outputs.require_writable()
-        with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
-            places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
-        with progress_bar("comparing", finder.plan.bands, "bands") as done:
-            found = finder.find(pairs="links" if pairs is None else "all", progress=done)
+        if dask is None:
+            finder: DuplicateFinder | TextHashing
+            finder, found, places = _find_here(source, hashing, every_pair=pairs is not None)
+        else:
+            from bitkin.cli.deduplicating.on_cluster import find_on_cluster
+
+            finder, found, places = find_on_cluster(
+                dask, source, (field, id_field, form), hashing, every_pair=pairs is not None
+            )
         if out is not None:
             with progress_bar("writing lines to keep", source.n_bytes // _KB, "kB") as done:
                 write_kept(
@@ -208,6 +218,21 @@ def dedup(
         return
     _show(finder, found, places, _name_texts(source), show, seconds)
     outputs.say(f"to write the lines to keep: --out kept{_kept_suffix(files)}")
+
+
+def _find_here(
+    source: DocumentSource, hashing: dict[str, Any], *, every_pair: bool
+) -> tuple[DuplicateFinder, Duplicates, DocumentPlaces]:
+    """Return what was found in this process, by what, and where the documents stand."""
+    from bitkin.dedup.files import add_files
+    from bitkin.dedup.finder import DuplicateFinder
+
+    with DuplicateFinder(**hashing) as finder:
+        with progress_bar("reading", source.n_bytes // _KB, "kB") as done:
+            places = add_files(finder, source, lambda n_bytes: done(n_bytes // _KB))
+        with progress_bar("comparing", finder.plan.bands, "bands") as done:
+            found = finder.find(pairs="all" if every_pair else "links", progress=done)
+    return finder, found, places
 
 
 def _holds_vectors(path: Path) -> bool:
@@ -274,7 +299,7 @@ def _require_different_files(files: list[Path], outputs: dict[str, Path | None])
         require_new(path, option)
 
 
-def _figures(finder: DuplicateFinder, found: Duplicates) -> dict[str, Any]:
+def _figures(finder: DuplicateFinder | TextHashing, found: Duplicates) -> dict[str, Any]:
     """Return the numbers alone."""
     plan = found.plan
     return {
@@ -301,7 +326,7 @@ def _name_texts(source: DocumentSource) -> str:
 
 
 def _show(
-    finder: DuplicateFinder,
+    finder: DuplicateFinder | TextHashing,
     found: Duplicates,
     places: DocumentPlaces,
     texts: str,
