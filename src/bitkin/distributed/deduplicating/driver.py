@@ -36,7 +36,7 @@ def dedup(
     progress: Progress | None = None,
 ) -> Duplicates:
     """Find near-duplicate texts on the workers of a Dask cluster: the result of
-    `bitkin.dedup.find_duplicates`, but for `n_compared`, which is larger.
+    `bitkin.dedup.find_duplicates`, but for `n_compared`, which may be larger.
 
     Documents are numbered across partitions in order. The client holds some 60 bytes per document.
 
@@ -61,7 +61,7 @@ def dedup(
     >>> from bitkin.distributed import dedup
     >>> texts = ["the quick brown fox jumps over the lazy dog", "something else", "",
     ...          "the quick brown fox jumps over the lazy dog again"]
-    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     dedup(texts, threshold=0.8)
     Duplicates(4 documents, 3 kept, 1 cluster)
     """
