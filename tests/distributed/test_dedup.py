@@ -17,7 +17,7 @@ from distributed import Client
 
 from bitkin.dedup import Duplicates, find_duplicates
 from bitkin.distributed import dedup
-from bitkin.distributed.deduplicating.search import stages_of
+from bitkin.distributed.deduplicating.search import count_parts, stages_of
 from tests.dedup.texts import related_texts
 
 TEXTS = related_texts(203, seed=7)
@@ -160,3 +160,13 @@ def test_short_texts_are_warned_of(here: Client) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 25, 128])
 def test_stages_hold_every_band_once_in_order(n: int) -> None:
     assert [band for stage in stages_of(n) for band in stage] == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("n_partitions", "n_threads", "n_parts"),
+    [(1, 1, 1), (1, 64, 4), (7, 2, 3), (8, 8, 8), (300, 8, 150), (1000, 64, 50), (10**6, 8, 1)],
+)
+def test_there_are_as_many_parts_as_threads_and_data_are_worth(
+    n_partitions: int, n_threads: int, n_parts: int
+) -> None:
+    assert count_parts(n_partitions, n_threads) == n_parts

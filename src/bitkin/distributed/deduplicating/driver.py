@@ -36,7 +36,7 @@ def dedup(
     progress: Progress | None = None,
 ) -> Duplicates:
     """Find near-duplicate texts on the workers of a Dask cluster: the result of
-    `bitkin.dedup.find_duplicates`, but for `n_compared`, which is larger.
+    `bitkin.dedup.find_duplicates`, but for `n_compared`, which may be larger.
 
     Documents are numbered across partitions in order. The client holds some 60 bytes per document.
 

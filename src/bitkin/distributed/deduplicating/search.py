@@ -24,7 +24,7 @@ from bitkin.distributed.deduplicating.sources import HashedSource
 from bitkin.index.bands.bands import Rows
 
 _BANDS_LATER = 4  # times as many as all stages before
-_MOST_PIECES = 20_000  # that one shuffle is cut into
+_MOST_PIECES = 50_000  # that one shuffle is cut into
 
 
 class DuplicateSearch:
@@ -49,9 +49,8 @@ class DuplicateSearch:
         self._client = client
         self._hashing = hashing
         self._partitions = source.partitions
-        n_partitions = max(1, len(self._partitions))
         n_threads = sum(client.nthreads().values())
-        self._n_parts = max(1, n_threads, min(n_partitions // 2, _MOST_PIECES // n_partitions))
+        self._n_parts = count_parts(len(self._partitions), n_threads)
         self._stages = stages_of(hashing.plan.bands)
         steps = len(self._partitions) + self._n_parts * (len(self._stages) + 2 + every_pair)
         self._steps = _Steps(client, steps, progress)
@@ -191,6 +190,14 @@ class _Steps:
     def _report(self, done: int, _: int) -> None:
         if self._progress is not None:
             self._progress(self._done + done, self._total)
+
+
+def count_parts(n_partitions: int, n_threads: int) -> int:
+    """Return how many parts keys are shared out to: one or more for every thread, and for every two
+    partitions, so that a part stays about as large as these; but no more than partitions are worth.
+    """
+    wanted = max(n_threads, n_partitions // 2)
+    return max(1, min(wanted, 4 * n_partitions, _MOST_PIECES // n_partitions))
 
 
 def stages_of(n_bands: int) -> list[range]:
