@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,3 +74,15 @@ def served(*arguments: object) -> Iterator[Served]:
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def wait_until_ready(url: str) -> None:
+    """Wait until a service has compiled its kernels."""
+    for _ in range(3000):
+        try:
+            urlopen(f"{url}/readyz").close()
+        except HTTPError:  # 503
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError("kernels are not compiled yet")

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 import bitkin
 from bitkin.service import ServiceLimits, Tokens, create_app, running
 from bitkin.service.middleware import JsonLogLines, PlainLogLines
+from bitkin.service.served import ServedCollection
 from bitkin.service.server import PatientProtocol
 from tests.service.conftest import require_problem
 
@@ -47,6 +48,23 @@ def test_an_answer_is_sent_at_once_and_waits_for_no_acknowledgement(
     with running(create_app(notes)) as url, urlopen(f"{url}/healthz") as answer:
         assert answer.read() == b'{"status":"ok"}'
     assert at_once == [1]
+
+
+def test_routes_are_built_before_other_threads_are_at_work(
+    notes: bitkin.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, described = create_app(notes), []
+    begin = ServedCollection.begin_warming
+
+    def begin_when_described(served: ServedCollection) -> Any:
+        described.append(app.openapi_schema is not None)
+        return begin(served)
+
+    monkeypatch.setattr(ServedCollection, "begin_warming", begin_when_described)
+    with TestClient(app) as http:
+        assert http.post("/v1/search", json={"ids": [7], "k": 3}).status_code == 200
+    assert described
+    assert all(described)
 
 
 def test_it_is_not_ready_while_it_stops(http: TestClient) -> None:

@@ -140,6 +140,9 @@ def create_app(
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: ServiceContext = app.state.bitkin
+    # This builds all routes, which else the first request does: by then other threads are at work,
+    # and how FastAPI silences a warning while it builds does not bear that.
+    app.openapi()
     tasks = [asyncio.create_task(_warm_up(context)), asyncio.create_task(_watch_memory(context))]
     try:
         yield

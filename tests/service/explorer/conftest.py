@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 from bitkin import Collection
 from bitkin.service import create_app, running
 from tests.service.explorer.pages import CHROMIUM, Explorer, Opener
+from tests.service.process import wait_until_ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,20 +30,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def url(served: dict[str, Collection]) -> Iterator[str]:
     with running(create_app(served)) as address:
-        wait_for_kernels(address)
+        wait_until_ready(address)  # compiling takes longer than a browser is given
         yield address
-
-
-def wait_for_kernels(url: str) -> None:
-    """Wait until no page has to: compiling takes longer than a browser is given."""
-    for _ in range(3000):
-        try:
-            urlopen(f"{url}/readyz").close()
-        except HTTPError:  # 503
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError("kernels are not compiled yet")
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 
 from tests.service.hostile.kinds import NAMES, D
 from tests.service.hostile.raw import PATIENCE, ask
+from tests.service.process import wait_until_ready
 
 _CHECKS = [
     schemathesis.checks.not_a_server_error,
@@ -123,6 +124,7 @@ class Documented:
         """Send so many requests to each operation of each description; raise at the first answer
         that is none of those described. They are the `same` every time, or other ones.
         """
+        wait_until_ready(self._url)  # until then /readyz says 503, as it should
         with requests.Session() as session:
             for description in self._descriptions:
                 schema = schemathesis.openapi.from_dict(description)
