@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from dask.delayed import delayed
-from distributed import Client, Future, as_completed, get_client
+from distributed import Client, Future, as_completed, get_client, get_worker
 
 from bitkin._version import __version__
-from bitkin.errors import ClusterError, InvalidInputError
+from bitkin.errors import ClusterError, FileAccessError, InvalidInputError
 from bitkin.threads import alone
 
 Arguments = ParamSpec("Arguments")
@@ -162,6 +162,23 @@ def merge_states(merge: Callable[[Any, Any], Any], states: list[Any]) -> Any:
     for state in states[1:]:
         merged = merge(merged, state)
     return merged
+
+
+def this_worker() -> str:
+    """Return the address of the worker that runs this task, or "this process" where Dask runs it
+    without a cluster.
+    """
+    try:
+        return f"worker {get_worker().address}"
+    except ValueError:
+        return "this process"
+
+
+def missing_on_worker(error: FileAccessError) -> FileAccessError:
+    """Return the error of a path, with the worker that cannot read it."""
+    return FileAccessError(
+        f"{error} That was {this_worker()}: give paths that all workers can read."
+    )
 
 
 def raise_failure(future: Future) -> None:
