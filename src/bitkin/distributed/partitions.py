@@ -184,11 +184,12 @@ def _of_files(
     texts = [path for path in files if is_svmlight(Path(path))]
     if texts and options.n_features is None:
         options = options._replace(n_features=width)
-    if texts and (options.n_features is None or options.zero_based is None):
-        raise InvalidInputError(
-            f"n_features and zero_based must be given for svmlight text such as {texts[0]}: no "
-            "worker reads all of it to find them out."
-        )
+    for option in ("n_features", "zero_based") if texts else ():
+        if getattr(options, option) is None:
+            raise InvalidInputError(
+                f"{option} must be given for svmlight text such as {texts[0]}: no worker reads all "
+                "of it to find it out."
+            )
     describe = delayed(describe_files, pure=False)
     # opening a file costs little, a task some milliseconds
     some = [files[i : i + 64] for i in range(0, len(files), 64)]
