@@ -50,6 +50,7 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     assert made == []
     assert codes.compute() == hasher.encode(rows)
     assert sorted(made) == [50, 50]
+    assert repr(codes.persist()) == "ShardedCodes(2 partitions, 100 rows, 8 × 1-bit, persisted)"
 
 
 def test_rows_with_nothing_to_hash_stay_empty(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ class ShardedCodes:
         self.hasher = hasher
         self.counts = None if counts is None else tuple(counts)
         self._made_of = made_of
+        self._persisted = False
 
     @property
     def spec(self) -> CodeSpec:
@@ -162,7 +163,9 @@ class ShardedCodes:
     def persist(self) -> ShardedCodes:
         """Make all codes, and keep them where they were made, in memory."""
         held = dask.persist(*self._parts)
-        return ShardedCodes(held, self.hasher, self.counts, self._made_of)
+        codes = ShardedCodes(held, self.hasher, self.counts, self._made_of)
+        codes._persisted = True
+        return codes
 
     def to_dask_array(self) -> dask.array.Array:
         """Return the bytes of the codes as a Dask array: uint8 (n, n_bytes) as of `Codes.to_bytes`,
@@ -249,7 +252,8 @@ class ShardedCodes:
     def __repr__(self) -> str:
         rows = "rows not counted" if self.counts is None else f"{sum(self.counts):,} rows"
         parts = f"{self.n_partitions} partition{'s' * (self.n_partitions != 1)}"
-        return f"ShardedCodes({parts}, {rows}, {self.spec}, not made yet)"
+        state = "persisted" if self._persisted else "not made yet"
+        return f"ShardedCodes({parts}, {rows}, {self.spec}, {state})"
 
 
 @block
