@@ -35,6 +35,13 @@ def address() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
+def test_a_folder_of_texts_is_no_file_of_vectors(tmp_path: Path, address: str) -> None:
+    options = ("--text", "t", "--label", "l", "-o", "m", "--dask", address)
+    done = runner.invoke(app, ["classify", "train", str(tmp_path), *options])
+    assert done.exit_code == 2
+    assert "is a directory. Give the files in it" in " ".join(done.output.split())
+
+
 def run(*arguments: object) -> str:
     done = runner.invoke(app, ["classify", "train", *map(str, arguments)])
     assert done.exit_code == 0, done.output

@@ -56,6 +56,13 @@ def run(*arguments: object) -> str:
     return done.output
 
 
+def test_fit_says_how_to_encode_on_the_same_cluster(
+    shards: Path, tmp_path: Path, address: str
+) -> None:
+    said = run("fit", shards, "--method", "wta", "-o", tmp_path / "model", "--dask", address)
+    assert f"{shards} -o codes.bitkin --dask {address}" in said
+
+
 def test_fit_and_encode_give_what_they_give_here(
     shards: Path, tmp_path: Path, address: str
 ) -> None:

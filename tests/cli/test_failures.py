@@ -280,6 +280,8 @@ def test_a_model_in_place_of_vectors(folder: Path, run: Run) -> None:
          "--bits must be at most 7. Use --projection random."),
         ("Set normalize=True, center=False or rotation=None.",
          "Set --normalize, --no-center or --rotation none."),
+        ("zero_based must be given.", "--zero-based or --one-based must be given."),
+        ("Ask for a fresh start (fresh=True).", "Ask for a fresh start (--fresh)."),
         ("window must be 2, for x=3.", "--window must be 2, for x=3."),
         ("scale is fine", "scale is fine"),
     ],

@@ -99,7 +99,19 @@ def test_a_worker_without_this_bitkin_is_named(tmp_path: Path, start: str, found
             finally:
                 worker.kill()
     assert str(refused.value).startswith(f"Worker {address} {found}")
-    assert "Install the same version on every worker" in str(refused.value)
+    assert "Install the same version on the scheduler and on every worker" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [(None, "has no bitkin"), ("0.0.9", "has bitkin 0.0.9")]
+)
+def test_a_scheduler_without_this_bitkin_is_named(
+    here: Client, monkeypatch: pytest.MonkeyPatch, version: str | None, found: str
+) -> None:
+    # it unpickles what is to be done, and would fail at that in Dask's own words
+    monkeypatch.setattr(here, "run_on_scheduler", lambda *_: version)
+    with pytest.raises(ClusterError, match=f"The scheduler at .* {found}.*on the scheduler and"):
+        cluster.current_client(here)
 
 
 @cluster.block

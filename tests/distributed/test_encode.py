@@ -50,6 +50,7 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     assert made == []
     assert codes.compute() == hasher.encode(rows)
     assert sorted(made) == [50, 50]
+    assert repr(codes.persist()) == "ShardedCodes(2 partitions, 100 rows, 8 × 1-bit, persisted)"
 
 
 def test_rows_with_nothing_to_hash_stay_empty(tmp_path: Path) -> None:
@@ -74,6 +75,19 @@ def test_every_partition_gets_a_file_of_codes(tmp_path: Path, two_workers: Clien
     assert bitkin.Codes.concatenate([bitkin.load(path) for path in paths]) == hasher.encode(rows)
     with pytest.raises(InvalidInputError, match=r"folder must be new or empty.*part-"):
         codes.to_parquet(tmp_path / "codes")
+
+
+def test_relative_paths_begin_where_the_client_is(
+    tmp_path: Path, two_workers: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = made_rows(n=50)
+    np.save(tmp_path / "rows.npy", rows)
+    monkeypatch.chdir(tmp_path)
+    hasher = bitkin.distributed.fit(bitkin.WTAHash(8), "rows.npy")
+    codes = bitkin.distributed.encode(hasher, ["rows.npy"])
+    assert codes.save("codes") == [str(tmp_path / "codes" / "part-0.bitkin")]
+    assert codes.to_parquet("table") == [str(tmp_path / "table" / "part-0.parquet")]
+    assert bitkin.load(tmp_path / "codes" / "part-0.bitkin") == hasher.encode(rows)
 
 
 def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -183,8 +183,10 @@ def test_large_files_are_read_in_parts(
 def test_svmlight_text_is_read_where_its_columns_are_said(tmp_path: Path, here: Client) -> None:
     for i in range(2):
         (tmp_path / f"{i}.svm").write_text(f"1 0:{i + 1} 3:2\n0 1:1 2:{i + 3}\n")
-    with pytest.raises(InvalidInputError, match="n_features and zero_based must be given"):
+    with pytest.raises(InvalidInputError, match="n_features must be given for svmlight"):
         bitkin.distributed.fit(bitkin.MinHash(8), tmp_path)
+    with pytest.raises(InvalidInputError, match="zero_based must be given for svmlight"):
+        bitkin.distributed.fit(bitkin.MinHash(8), tmp_path, n_features=4)
     hasher = bitkin.distributed.fit(bitkin.MinHash(8), tmp_path, n_features=4, zero_based=True)
     assert hasher.n_features_in_ == 4
 
@@ -279,8 +281,10 @@ def test_a_number_that_is_not_finite_is_found_with_its_place(here: Client) -> No
 
 
 def test_an_empty_folder_and_a_damaged_file_are_named(tmp_path: Path, here: Client) -> None:
-    with pytest.raises(FileAccessError, match="must hold files of vectors"):
+    with pytest.raises(FileAccessError, match=r"must hold files of vectors.* none on worker "):
         bitkin.distributed.fit(bitkin.WTAHash(8), tmp_path)
+    with pytest.raises(FileAccessError, match=r"gone\.npy cannot be read.* That was worker "):
+        bitkin.distributed.fit(bitkin.WTAHash(8), tmp_path / "gone.npy")
     (tmp_path / "rows.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(CorruptFileError, match=r"rows\.npy"):
         bitkin.distributed.fit(bitkin.WTAHash(8), tmp_path)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import dask
 import pytest
 import typer
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from bitkin.cli import clusters
 from bitkin.cli.clusters import open_cluster
 from bitkin.errors import ClusterError, MissingExtraError
-from tests.distributed.clusters import without_workers
+from tests.distributed.clusters import ANY_PORT, without_workers
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_a_scheduler_gives_a_client_that_is_closed_afterwards(two_workers: Clien
 def test_a_cluster_without_workers_is_told() -> None:
     with (
         without_workers() as empty,
-        pytest.raises(ClusterError, match="has no workers"),
+        pytest.raises(ClusterError, match=r"no workers.* dask worker tcp://.* --nworkers"),
         open_cluster(empty.scheduler_address),
     ):
         pass
@@ -95,3 +98,33 @@ def test_without_dask_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
         open_cluster("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+def test_a_scheduler_that_is_lost_is_told_without_words_of_dask(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        LocalCluster(
+            n_workers=1, processes=False, protocol="tcp", dashboard_address=ANY_PORT
+        ) as cluster,
+        pytest.raises(ClusterError, match=r"connection to the scheduler at tcp://.* was lost"),
+        open_cluster(cluster.scheduler_address) as client,
+    ):
+        _lose_scheduler(cluster, client)
+    assert "Traceback" not in caplog.text
+
+
+def _lose_scheduler(cluster: LocalCluster, client: Client) -> None:
+    unfinished = client.submit(time.sleep, 2)
+    cluster.sync(cluster.scheduler.close)
+    unfinished.result()
+
+
+def test_a_task_that_kills_its_workers_is_told() -> None:
+    with (
+        LocalCluster(n_workers=1, dashboard_address=ANY_PORT) as cluster,
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        pytest.raises(ClusterError, match=r"died at the same task.* memory"),
+        open_cluster(cluster.scheduler_address) as client,
+    ):
+        client.submit(os._exit, 1).result()

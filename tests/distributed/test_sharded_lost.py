@@ -121,6 +121,24 @@ def test_a_worker_lost_in_the_middle_of_searches_changes_no_answer(
         assert_same(one, truth)
 
 
+def test_an_index_stays_open_while_what_a_dead_worker_held_is_loaded_again(
+    mortals: tuple[LocalCluster, Client], tmp_path: Path
+) -> None:
+    _, client = mortals
+    save_parts(random_codes(np.random.default_rng(4), 700, 64), [100, 350], tmp_path / "codes")
+    index = ShardedIndex.from_codes(tmp_path / "codes", client)
+    futures = [shard.future for shard in index._shards]
+    kill_one(client)
+    was_lost = False
+    for _ in range(3_000_000):  # as fast as can be: it lasts for some milliseconds
+        lost = any(future.status == "lost" for future in futures)
+        assert len(index) == 700
+        if was_lost and not lost:
+            break
+        was_lost |= lost
+    assert was_lost
+
+
 def test_a_file_that_was_gone_and_is_back_is_read_again(
     mortals: tuple[LocalCluster, Client], tmp_path: Path
 ) -> None:

@@ -60,11 +60,13 @@ STDOUT = Path("-")
 _OTHER_NAMES = {
     "allow": "--filter",
     "embed": "--embed",
+    "fresh": "--fresh",
     "hasher": "--model",
     "k": "-k",
     "n_bits": "--bits",
     "n_features": "--features",
     "random_state": "--seed",
+    "zero_based": "--zero-based or --one-based",
 }
 _OPPOSITES = {"from_start": "--continue"}
 _COMMANDS = {"save_corrections": "bitkin encode --corrections"}

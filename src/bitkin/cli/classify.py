@@ -168,6 +168,9 @@ def train(
 
     Example: bitkin classify train bags.npz --labels labels.txt --separator . --buckets 2^16 -o
     model.bitkin
+
+    Example: bitkin classify train notes/*.jsonl --text description --label class -o model.bitkin
+    --dask tcp://10.0.0.1:8786
     """
     from bitkin.dedup.files import require_writable
     from bitkin.input_files import VectorFileOptions

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from bitkin.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,6 +36,7 @@ def open_cluster(address: str) -> Iterator[Client]:
     from bitkin.distributed.loading import load_name
 
     connect, rpc = load_name("distributed", "Client"), load_name("distributed.core", "rpc")
+    # Dask would also tell of a scheduler that is lost, by a traceback: errors say what is wrong
     with _dask_without_words():
         # Client waits for ever for what takes connections and never answers
         try:
@@ -47,10 +51,39 @@ def open_cluster(address: str) -> Iterator[Client]:
                 "scheduler prints when it starts, such as tcp://10.0.0.1:8786.",
                 param_hint="'--dask'",
             ) from None
+        with client:
+            client = _with_workers(client, address)
+            try:
+                yield client
+            # what was asked of a scheduler that is gone is "cancelled", or its connection "closed"
+            except (load_name("distributed.comm", "CommClosedError"), CancelledError) as error:
+                raise _lost(address) from error
+            except load_name("distributed", "KilledWorker") as error:
+                raise ClusterError(
+                    "Worker after worker died at the same task, as when it does not fit in their "
+                    "memory. Their logs say why; give each more memory, or fewer threads."
+                ) from error
+            except ClusterError as error:
+                raise (error if client.status == "running" else _lost(address)) from error
+
+
+def _with_workers(client: Client, address: str) -> Client:
+    """Return the client once there are workers, all of which have this bitkin."""
     from bitkin.distributed.cluster import current_client
 
-    with client:
-        yield current_client(client)
+    if not client.nthreads():
+        raise ClusterError(
+            f"The cluster at {address} has no workers. Start some: dask worker {address} "
+            "--nworkers -1 --nthreads 1"
+        )
+    return current_client(client)
+
+
+def _lost(address: str) -> ClusterError:
+    return ClusterError(
+        f"The connection to the scheduler at {address} was lost: it has stopped, or cannot be "
+        "reached. See that it runs and has workers, and run the same command again."
+    )
 
 
 def as_workers_see(paths: Sequence[Path]) -> list[str]:
@@ -70,7 +103,7 @@ async def _kind_of(rpc: Any, address: str) -> str:
 
 @contextmanager
 def _dask_without_words() -> Iterator[None]:
-    """Keep Dask's own lines about a failed connection from stderr: ours says what to do."""
+    """Keep Dask's own lines about connections from stderr: ours says what to do."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -69,6 +69,8 @@ def encode(
     without any); they are made in the same pass, and continue in the same way.
 
     Example: bitkin encode model.bitkin vectors.npy -o codes.bitkin
+
+    Example: bitkin encode model.bitkin folder -o codes.bitkin --dask tcp://10.0.0.1:8786
     """
     from bitkin._load import load_hasher
     from bitkin.hashers.encoding import encode_to_file

@@ -190,6 +190,8 @@ def fit(
     Example: bitkin fit vectors.npy --bits 32 --projection opast --rotation unifdiag -o model.bitkin
 
     Example: bitkin fit bags.npz --method wta --window auto -o model.bitkin
+
+    Example: bitkin fit folder -o model.bitkin --dask tcp://10.0.0.1:8786
     """
     parameters = {
         "--bits": bits,
@@ -255,7 +257,8 @@ def fit(
             )
         repeated = repeat_options(options)
         files = shlex.join(map(str, [out, *vectors]))
-        say(f"next: bitkin encode {files}{repeated} -o codes.bitkin")
+        there = "" if dask is None else f" --dask {shlex.quote(dask)}"
+        say(f"next: bitkin encode {files}{repeated} -o codes.bitkin{there}")
 
 
 @contextmanager

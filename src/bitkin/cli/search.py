@@ -160,6 +160,8 @@ def search(
 
     Example: bitkin search index.bitkin queries.npy --model model.bitkin -k 10 --vectors vectors.npy
     --explain
+
+    Example: bitkin search folder queries.npy --model model.bitkin -k 10 --dask tcp://10.0.0.1:8786
     """
     from bitkin.file_search.request import SearchRequest
     from bitkin.file_search.search import open_search

@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from dask.delayed import delayed
-from distributed import Client, Future, as_completed, get_client
+from distributed import Client, Future, as_completed, get_client, get_worker
 
 from bitkin._version import __version__
-from bitkin.errors import ClusterError, InvalidInputError
+from bitkin.errors import ClusterError, FileAccessError, InvalidInputError
 from bitkin.threads import alone
 
 Arguments = ParamSpec("Arguments")
@@ -25,6 +25,7 @@ Progress = Callable[[int, int], None]
 """Called with how many pieces of work are done, and how many there are."""
 
 
+_VERSION = "bitkin._version.__version__"
 _FAN_IN = 8  # states merged by one task
 
 
@@ -68,25 +69,37 @@ def current_client(client: Client | None = None) -> Client:
 
 
 def require_same_bitkin(client: Client) -> None:
-    """Raise unless there is a worker, and every worker has the bitkin that runs here."""
+    """Raise unless there is a worker, and every worker, and the scheduler, which unpickles what is
+    to be done, has the bitkin that runs here.
+    """
     # a function that workers without bitkin know too: it returns None where there is no module
-    versions = client.run(pydoc.locate, "bitkin._version.__version__", on_error="return")
+    versions = client.run(pydoc.locate, _VERSION, on_error="return")
     if not versions:
         raise ClusterError(
             f"The cluster at {_address(client)} has no workers. Start some, or wait for them with "
             "client.wait_for_workers(1)."
         )
     for worker, version in sorted(versions.items()):
-        if version == __version__:
-            continue
-        if isinstance(version, BaseException):
-            found = f"cannot load bitkin ({type(version).__name__}: {version})"
-        else:
-            found = "has no bitkin" if version is None else f"has bitkin {version}"
-        raise ClusterError(
-            f"Worker {worker} {found}, and this process bitkin {__version__}. Install the same "
-            "version on every worker, and start it again."
-        )
+        _require_version(f"Worker {worker}", version)
+    try:
+        version = client.run_on_scheduler(pydoc.locate, _VERSION)
+    except (ImportError, pydoc.ErrorDuringImport) as error:
+        version = error
+    _require_version(f"The scheduler at {_address(client)}", version)
+
+
+def _require_version(where: str, version: Any) -> None:
+    """Raise unless what was found there is the version that runs here."""
+    if version == __version__:
+        return
+    if isinstance(version, BaseException):
+        found = f"cannot load bitkin ({type(version).__name__}: {version})"
+    else:
+        found = "has no bitkin" if version is None else f"has bitkin {version}"
+    raise ClusterError(
+        f"{where} {found}, and this process bitkin {__version__}. Install the same version on the "
+        "scheduler and on every worker, and start them again."
+    )
 
 
 def wait_for(client: Client, futures: Sequence[Future], progress: Progress | None = None) -> None:
@@ -162,6 +175,23 @@ def merge_states(merge: Callable[[Any, Any], Any], states: list[Any]) -> Any:
     for state in states[1:]:
         merged = merge(merged, state)
     return merged
+
+
+def this_worker() -> str:
+    """Return the address of the worker that runs this task, or "this process" where Dask runs it
+    without a cluster.
+    """
+    try:
+        return f"worker {get_worker().address}"
+    except ValueError:
+        return "this process"
+
+
+def missing_on_worker(error: FileAccessError) -> FileAccessError:
+    """Return the error of a path, with the worker that cannot read it."""
+    return FileAccessError(
+        f"{error} That was {this_worker()}: give paths that all workers can read."
+    )
 
 
 def raise_failure(future: Future) -> None:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -134,6 +135,7 @@ class ShardedCodes:
         self.hasher = hasher
         self.counts = None if counts is None else tuple(counts)
         self._made_of = made_of
+        self._persisted = False
 
     @property
     def spec(self) -> CodeSpec:
@@ -161,7 +163,9 @@ class ShardedCodes:
     def persist(self) -> ShardedCodes:
         """Make all codes, and keep them where they were made, in memory."""
         held = dask.persist(*self._parts)
-        return ShardedCodes(held, self.hasher, self.counts, self._made_of)
+        codes = ShardedCodes(held, self.hasher, self.counts, self._made_of)
+        codes._persisted = True
+        return codes
 
     def to_dask_array(self) -> dask.array.Array:
         """Return the bytes of the codes as a Dask array: uint8 (n, n_bytes) as of `Codes.to_bytes`,
@@ -232,7 +236,7 @@ class ShardedCodes:
         return begun
 
     def _write(self, folder: str | os.PathLike[str], form: str) -> list[str]:
-        path = os.fspath(folder)
+        path = str(Path(folder).absolute())  # workers were started elsewhere
         compute_anywhere([delayed(prepare_folder, pure=False)(path)])
         write = delayed(write_codes, pure=False)
         return compute_anywhere([write(path, i, part, form) for i, part in enumerate(self._parts)])
@@ -248,7 +252,8 @@ class ShardedCodes:
     def __repr__(self) -> str:
         rows = "rows not counted" if self.counts is None else f"{sum(self.counts):,} rows"
         parts = f"{self.n_partitions} partition{'s' * (self.n_partitions != 1)}"
-        return f"ShardedCodes({parts}, {rows}, {self.spec}, not made yet)"
+        state = "persisted" if self._persisted else "not made yet"
+        return f"ShardedCodes({parts}, {rows}, {self.spec}, {state})"
 
 
 @block

@@ -20,7 +20,7 @@ from dask.utils import natural_sort_key
 from distributed import Client
 
 from bitkin.checks import shown
-from bitkin.distributed.cluster import Progress, block, collect
+from bitkin.distributed.cluster import Progress, block, collect, this_worker
 from bitkin.distributed.pieces import (
     FilePiece,
     PieceRows,
@@ -114,7 +114,9 @@ def find_partitions(
     if isinstance(X, Sequence) and len(X) and all(isinstance(one, Delayed) for one in X):
         return Partitions(name, tuple(X), None, column=column)
     if isinstance(X, (str, os.PathLike)) or _are_paths(X):
-        paths = [os.fspath(X)] if isinstance(X, (str, os.PathLike)) else [os.fspath(x) for x in X]
+        # absolute, since workers were started elsewhere
+        listed = [X] if isinstance(X, (str, os.PathLike)) else X
+        paths = [str(Path(path).absolute()) for path in listed]
         options = options or VectorFileOptions()
         if column is not None:
             options = options._replace(column=column)
@@ -182,11 +184,12 @@ def _of_files(
     texts = [path for path in files if is_svmlight(Path(path))]
     if texts and options.n_features is None:
         options = options._replace(n_features=width)
-    if texts and (options.n_features is None or options.zero_based is None):
-        raise InvalidInputError(
-            f"n_features and zero_based must be given for svmlight text such as {texts[0]}: no "
-            "worker reads all of it to find them out."
-        )
+    for option in ("n_features", "zero_based") if texts else ():
+        if getattr(options, option) is None:
+            raise InvalidInputError(
+                f"{option} must be given for svmlight text such as {texts[0]}: no worker reads all "
+                "of it to find it out."
+            )
     describe = delayed(describe_files, pure=False)
     # opening a file costs little, a task some milliseconds
     some = [files[i : i + 64] for i in range(0, len(files), 64)]
@@ -221,7 +224,7 @@ def list_files(paths: list[str]) -> list[str]:
         if not inside:
             raise FileAccessError(
                 f"{path} must hold files of vectors, such as .npy, .parquet or .fvecs, and has "
-                "none."
+                f"none on {this_worker()}."
             )
         found += sorted(map(str, inside), key=natural_sort_key)
     return found

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block
-from bitkin.errors import InvalidInputError
+from bitkin.distributed.cluster import block, missing_on_worker
+from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.input_files import VectorFileOptions
 from bitkin.io.vectors import VectorSource, open_vectors
@@ -102,7 +102,10 @@ def describe_files(
     """
     found = []
     for path in paths:
-        rows = describe_piece(FilePiece(path, options), path, None)
+        try:
+            rows = describe_piece(FilePiece(path, options), path, None)
+        except FileAccessError as error:
+            raise missing_on_worker(error) from None
         status = Path(path).stat()
         found.append((rows, (status.st_size, status.st_mtime_ns)))
     return found

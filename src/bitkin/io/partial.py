@@ -196,7 +196,7 @@ class PartialFile(Closes):
             self._file.close()
             raise InvalidInputError(
                 f"{self._data_path} is the beginning of other work. Delete it, or ask for a fresh "
-                "start, to begin anew."
+                "start (fresh=True), to begin again."
             )
         if sound:
             self.rows_done, self._crcs = rows, crcs

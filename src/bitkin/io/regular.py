@@ -31,7 +31,8 @@ def require_regular(status: os.stat_result, path: str | os.PathLike[str]) -> Non
     """Raise unless `status` is that of a regular file."""
     if stat.S_ISREG(status.st_mode):
         return
-    kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+    is_folder = stat.S_ISDIR(status.st_mode)
+    kind = "a directory. Give the files in it" if is_folder else "not a regular file"
     raise FileAccessError(f"{os.fspath(path)} cannot be read: it is {kind}.")
 
 

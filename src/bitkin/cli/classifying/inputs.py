@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -88,6 +89,11 @@ def open_input(
         return ExampleRows(held_out=held_out)
     if not files:
         raise typer.BadParameter("give files, or --example icd10.", param_hint="'FILES...'")
+    folder = next((file for file in files if os.path.isdir(file)), None)  # noqa: PTH112  # never raises
+    if folder is not None:
+        raise typer.BadParameter(
+            f"{folder} is a directory. Give the files in it.", param_hint="'FILES...'"
+        )
     of_texts = [str(file).lower().endswith(_TEXT_SUFFIXES) for file in files]
     if any(of_texts) and not all(of_texts):
         raise typer.BadParameter(

@@ -148,6 +148,8 @@ def dedup(
 
     Example: bitkin dedup texts.jsonl --field text --threshold 0.8 --out kept.jsonl --report
     dropped.jsonl
+
+    Example: bitkin dedup texts/*.jsonl --field text --out kept.jsonl --dask tcp://10.0.0.1:8786
     """
     from bitkin.dedup.documents.opening import FORMATS
 

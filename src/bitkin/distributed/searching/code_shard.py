@@ -12,13 +12,12 @@ from bitkin._load import load
 from bitkin.arguments import PYTHON
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block
+from bitkin.distributed.cluster import block, missing_on_worker
 from bitkin.distributed.code_files import read_codes_parquet
 from bitkin.distributed.searching.sources import (
     PARQUET,
     CodeFile,
     ShardHeader,
-    missing_on_worker,
     require_codes_of_dask,
 )
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError

@@ -120,7 +120,8 @@ def _require_codes_alone(request: SearchRequest, spelling: ArgumentSpelling) -> 
         return
     argument = "vectors" if last == "exact" else "corrections"
     raise ArgumentError(
-        "cannot be given on a cluster, whose workers compare codes of files. Search collections by "
-        "bitkin.distributed.ShardedIndex.from_collections for better distances.",
+        "cannot be given on a cluster, whose workers compare codes of files. In Python, "
+        "bitkin.distributed.ShardedIndex.from_codes(..., hasher=, vectors=) measures vectors "
+        "there too, and from_collections searches collections by every stage.",
         argument,
     )

@@ -29,7 +29,10 @@ def describe_codes(client: Client, paths: Any, mmap: bool, vectors: Any) -> Sequ
     computed = computed_codes(paths)
     if computed is not None:
         if vectors is not None:
-            raise InvalidInputError("vectors must be None for codes that Dask computes.")
+            raise InvalidInputError(
+                "vectors must be None for codes that Dask computes. Write those to a folder by "
+                "their save, and give that folder with the vectors."
+            )
         # the codes themselves are let go of as soon as they are indexed
         shards = [
             client.submit(index_codes, part, f"part {i}", pure=False)

@@ -195,7 +195,8 @@ class ShardSet(Closes):
         failed = [shard.future for shard in shards if shard.future.status == "error"]
         if failed:  # a file that was gone may be back
             self._client.retry(failed)
-        if any(shard.future.status in ("cancelled", "lost") for shard in shards):
+        # "lost" is what lay on a dead worker, for as long as it takes to load it again
+        if any(shard.future.status == "cancelled" for shard in shards):
             raise ClusterError(
                 f"the shards of this {name} were let go of, as when the cluster is restarted. Open "
                 "them again."

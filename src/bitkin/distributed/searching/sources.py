@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from dask.delayed import Delayed
 from dask.utils import natural_sort_key
-from distributed import Future, get_worker
+from distributed import Future
 
 from bitkin.checks import named_path, shown
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block
+from bitkin.distributed.cluster import block, this_worker
 from bitkin.errors import CodeMismatchError, FileAccessError, InvalidInputError
 from bitkin.io.vectors.formats import has_vector_suffix
 
@@ -114,18 +114,6 @@ def list_files(paths: list[str], *, of_vectors: bool = False) -> list[str]:
             raise FileAccessError(f"{path} on {this_worker()} has no files that {wanted}.")
         files += sorted(map(str, named), key=natural_sort_key)
     return files
-
-
-def this_worker() -> str:
-    """Return the address of the worker that runs this task."""
-    return f"worker {get_worker().address}"
-
-
-def missing_on_worker(error: FileAccessError) -> FileAccessError:
-    """Return the error of a path, with the worker that cannot read it."""
-    return FileAccessError(
-        f"{error} That was {this_worker()}: give paths that all workers can read."
-    )
 
 
 def require_codes_of_dask(codes: Any, name: str) -> Codes:
