@@ -12,7 +12,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.optimization import cull
+from dask.utils import ensure_dict
 from distributed import Client, Future, as_completed, get_client
 
 from bitkin._version import __version__
@@ -115,15 +118,22 @@ def collect(client: Client, tasks: Sequence[Any], progress: Progress | None = No
     return gather(client, client.compute(list(tasks)), progress)
 
 
-def results_in_order(client: Client, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-    """Do tasks, Dask's delayed ones, and yield their results in order; no more are done ahead than
-    keep every worker busy.
+def results_in_order(
+    client: Client, tasks: Sequence[Delayed], shared: Sequence[Delayed] = ()
+) -> Generator[Any, None, None]:
+    """Do tasks and yield their results in order; no more are done ahead than keep every worker
+    busy. What many tasks need, such as a hasher, is sent once where it is given as `shared`.
     """
     ahead = 2 * max(1, sum(client.nthreads().values()))
+    # every task is sent with what it needs alone: the graphs of blocks hold all blocks each
+    graph = ensure_dict(HighLevelGraph.merge(*(task.dask for task in tasks)))
+    needed = [one for one in shared if one.key in graph]
+    graph.update(zip((one.key for one in needed), client.compute(needed), strict=True))
     waiting: deque[Future] = deque()
     try:
         for task in tasks:
-            waiting.append(client.compute(task))
+            own, _ = cull(graph, [task.key])
+            waiting.append(client.compute(Delayed(task.key, own)))
             if len(waiting) > ahead:
                 yield waiting.popleft().result()
         while waiting:
@@ -151,7 +161,8 @@ def merge_in_tree(
         _wait(waiting, n_states, progress)
         return root.result()
     except BaseException:
-        client.cancel([root])
+        # those not yet waited for too: whoever keeps the error keeps what it passed through
+        client.cancel([root, *waiting.futures])
         raise
 
 

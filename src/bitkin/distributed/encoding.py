@@ -91,7 +91,7 @@ def encode(
         encoding(piece, partitions.name_of(i), partitions.column, encoder)
         for i, piece in enumerate(partitions.pieces)
     ]
-    return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps)
+    return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps, shared=[encoder])
 
 
 class ShardedCodes:
@@ -107,6 +107,8 @@ class ShardedCodes:
         Rows of every partition; None where only reading tells.
     made_of : list, or None
         What tells files from what they were at another time.
+    shared : sequence of Delayed
+        What all parts need, and workers are sent once.
 
     Notes
     -----
@@ -129,11 +131,14 @@ class ShardedCodes:
         hasher: Hasher,
         counts: Sequence[int] | None,
         made_of: Sequence[Any] | None = None,
+        *,
+        shared: Sequence[Delayed] = (),
     ) -> None:
         self._parts = tuple(parts)
         self.hasher = hasher
         self.counts = None if counts is None else tuple(counts)
         self._made_of = made_of
+        self._shared = tuple(shared)
 
     @property
     def spec(self) -> CodeSpec:
@@ -222,7 +227,8 @@ class ShardedCodes:
             ends = list(accumulate(counts))
             # what is written ends with a partition: rows count all together, or not at all
             left = bisect_right(ends, begun)
-            with closing(results_in_order(client, self._parts[left:])) as made:
+            results = results_in_order(client, self._parts[left:], self._shared)
+            with closing(results) as made:
                 for i, codes in enumerate(made, left):
                     partial.append(code_tensors(self.hasher, codes))
                     partial.checkpoint()
