@@ -30,7 +30,7 @@ from bitkin.distributed.cluster import (
 )
 from bitkin.distributed.code_files import prepare_folder, write_codes
 from bitkin.distributed.partitions import find_partitions
-from bitkin.distributed.pieces import encode_batches
+from bitkin.distributed.pieces import encode_batches, no_codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.encoding import code_tensors, codes_file
@@ -87,9 +87,10 @@ def encode(
         )
     encoder = delayed(hasher, pure=False, traverse=False)  # sent once, for all pieces
     encoding = delayed(encode_piece, pure=False)
+    counts = partitions.counts or [None] * len(partitions.pieces)
     parts = [
-        encoding(piece, partitions.name_of(i), partitions.column, encoder)
-        for i, piece in enumerate(partitions.pieces)
+        encoding(piece, partitions.name_of(i), partitions.column, encoder, count)
+        for i, (piece, count) in enumerate(zip(partitions.pieces, counts, strict=True))
     ]
     return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps, shared=[encoder])
 
@@ -258,19 +259,23 @@ class ShardedCodes:
 
 
 @block
-def encode_piece(piece: Any, name: str, column: str | None, hasher: Hasher) -> Codes:
-    """Return the codes of the rows of a piece."""
-    parts = [codes for _, codes in encode_batches(piece, name, column, hasher)]
-    if parts:
-        return Codes.concatenate(parts)
-    return hasher.encode(np.empty((0, hasher.n_features_in_), dtype=np.float32))
+def encode_piece(
+    piece: Any, name: str, column: str | None, hasher: Hasher, n_rows: int | None
+) -> Codes:
+    """Return the codes of the rows of a piece, which are so many where that is known."""
+    parts = [codes for _, codes in encode_batches(piece, name, column, hasher, n_rows)]
+    return Codes.concatenate(parts) if parts else no_codes(hasher)
 
 
 def compute_anywhere(tasks: Sequence[Any]) -> list[Any]:
-    """Do tasks where Dask does: on the workers of the client that it knows, or in threads here."""
+    """Do tasks where Dask does: on the workers of the client that it knows, or in threads here; and
+    where `dask.config` names another scheduler, as that does.
+    """
     try:
         client = get_client()
     except ValueError:
+        return list(dask.compute(*tasks))
+    if dask.config.get("scheduler", None) not in (None, "distributed", "dask.distributed"):
         return list(dask.compute(*tasks))
     require_same_bitkin(client)
     return collect(client, tasks)

@@ -151,6 +151,7 @@ def _of_array(X: Any, name: str) -> Partitions:
 def _of_frame(X: Any, name: str, column: str | None) -> Partitions:
     if not hasattr(X, "columns") or getattr(X, "ndim", 2) == 1:
         _refuse_column(column, name, "a column alone")
+        _refuse_text(X.dtype, name)
         return Partitions(name, tuple(X.to_delayed()), None)
     columns = list(X.columns)
     if column is None:
@@ -167,6 +168,7 @@ def _of_frame(X: Any, name: str, column: str | None) -> Partitions:
             f"column must be a column of {name}, {', '.join(map(str, columns))}, got {column!r}."
         )
     if column is not None:
+        _refuse_text(X[column].dtype, f"column {shown(column)} of {name}")
         return Partitions(name, tuple(X[column].to_delayed()), None)
     return Partitions(name, tuple(X.to_delayed()), None)
 
@@ -243,6 +245,16 @@ def _are_paths(X: Any) -> bool:
 
 def _is_number(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+
+
+def _refuse_text(dtype: Any, what: str) -> None:
+    """Raise for a column of strings, which Dask makes of all objects unless it is told."""
+    if str(dtype).startswith("str"):
+        raise InvalidInputError(
+            f"{what} must hold vectors, got text ({dtype}). Where vectors were put in, Dask made "
+            'text of them: make the frame with dask.config.set({"dataframe.convert-string": '
+            "False})."
+        )
 
 
 def _refuse_column(column: str | None, name: str, what: str) -> None:
