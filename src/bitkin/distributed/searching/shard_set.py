@@ -146,7 +146,7 @@ class ShardSet(Closes):
     def _hold(self, new: Sequence[NewShard]) -> None:
         """Load shards, and let searches see them, all of them at once."""
         with self._writer:
-            before = self._require_open() if self._shards else ()
+            before = self._require_open()  # which may have been closed meanwhile
             headers = [*(shard.header for shard in before), *(one.header for one in new)]
             require_alike(headers)
             futures = self._load(new, rows_by_worker(self._place(before)))
