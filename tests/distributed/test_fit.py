@@ -180,6 +180,23 @@ def test_large_files_are_read_in_parts(
     assert codes.compute() == hasher.encode(rows)
 
 
+def test_files_are_found_from_here_by_the_numbers_in_their_names(
+    tmp_path: Path, two_workers: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = made_rows(n=330)
+    (tmp_path / "rows").mkdir()
+    for i, part in enumerate(np.array_split(rows, 11)):
+        np.save(tmp_path / "rows" / f"{i}.npy", part)
+    np.save(tmp_path / "rows" / ".half-written.npy", rows)
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    monkeypatch.chdir(tmp_path)  # where no worker is
+    codes = bitkin.distributed.encode(hasher, "rows")
+    assert codes.compute() == hasher.encode(rows)
+    assert codes.save("codes") == [str(tmp_path / f"codes/part-{i}.bitkin") for i in range(11)]
+    with bitkin.distributed.ShardedIndex.from_codes("codes", two_workers) as index:
+        assert index.search(hasher.encode(rows), 1).distances.max() == 0
+
+
 def test_svmlight_text_is_read_where_its_columns_are_said(tmp_path: Path, here: Client) -> None:
     for i in range(2):
         (tmp_path / f"{i}.svm").write_text(f"1 0:{i + 1} 3:2\n0 1:1 2:{i + 3}\n")
@@ -225,6 +242,11 @@ def test_delayed_blocks_and_empty_partitions_are_taken(here: Client) -> None:
     assert bitkin.distributed.encode(hasher, blocks).compute() == hasher.encode(rows)
     chunks = da.concatenate([as_dask(rows[:0]), as_dask(rows)])
     assert bitkin.distributed.encode(hasher, chunks).compute() == hasher.encode(rows)
+
+
+def test_labels_are_refused_by_what_learns_without(here: Client) -> None:
+    with pytest.raises(InvalidInputError, match=r"y is for classifiers, a WTAHash learns without"):
+        bitkin.distributed.fit(bitkin.WTAHash(8), as_dask(made_rows()), np.zeros(N))
 
 
 def test_progress_counts_the_pieces_of_every_pass(here: Client) -> None:

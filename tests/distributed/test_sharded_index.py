@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ def test_shards_of_different_models_are_refused_by_name(here: Client, tmp_path: 
 def test_what_cannot_be_read_is_named_with_the_worker(here: Client, tmp_path: Path) -> None:
     with pytest.raises(FileAccessError, match=r"nowhere.bitkin cannot be read: .* worker inproc:"):
         ShardedIndex.from_codes(tmp_path / "nowhere.bitkin", here)
-    with pytest.raises(FileAccessError, match=r"on worker inproc.* has no files that end in"):
+    with pytest.raises(FileAccessError, match=r"end in .bitkin.*none on worker inproc"):
         ShardedIndex.from_codes(tmp_path, here)
     bitkin.SignHash().fit(np.eye(3)).save(tmp_path / "model.bitkin")
     with pytest.raises(InvalidInputError, match=r"model.bitkin holds SignHash, neither codes nor"):
@@ -437,3 +438,24 @@ def test_vectors_whose_lengths_spoil_codes_are_refused_as_in_a_collection(
     ShardedIndex.from_codes(
         files("unlike", ".bitkin"), vectors=files("unlike", ".npy"), **given
     ).close()
+
+
+def test_an_index_closed_while_shards_are_added_stays_closed(
+    here: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = random_codes(np.random.default_rng(16), 40, 64)
+    save_parts(codes, [20], tmp_path / "codes")
+    index = ShardedIndex.from_codes(tmp_path / "codes", here)
+    home = "bitkin.distributed.searching.sharded_index.describe_codes"
+    describe = pydoc.locate(home)
+    assert callable(describe)
+
+    def close_meanwhile(*arguments: Any) -> Any:
+        described = describe(*arguments)
+        index.close()
+        return described
+
+    monkeypatch.setattr(home, close_meanwhile)
+    with pytest.raises(InvalidInputError, match="the ShardedIndex is closed"):
+        index.add_shards(tmp_path / "codes")
+    assert repr(index) == "ShardedIndex(closed)"

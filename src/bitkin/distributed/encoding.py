@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -239,7 +240,7 @@ class ShardedCodes:
         return begun
 
     def _write(self, folder: str | os.PathLike[str], form: str) -> list[str]:
-        path = os.fspath(folder)
+        path = str(Path(folder).absolute())  # workers may run elsewhere in the same file system
         compute_anywhere([delayed(prepare_folder, pure=False)(path)])
         write = delayed(write_codes, pure=False)
         return compute_anywhere([write(path, i, part, form) for i, part in enumerate(self._parts)])

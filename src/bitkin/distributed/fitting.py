@@ -85,6 +85,11 @@ def fit(
             "hasher must be a ProjectionHash, WTAHash, MinHash, SignHash, KernelMap or "
             f"HeshingClassifier, got a {type(hasher).__name__}."
         )
+    if y is not None and not isinstance(hasher, HeshingClassifier):
+        raise InvalidInputError(
+            f"y is for classifiers, a {type(hasher).__name__} learns without: leave it out, got a "
+            f"{type(y).__name__}."
+        )
     client = current_client(client)
     options = VectorFileOptions(None, dataset, n_features, zero_based)
     if isinstance(hasher, HeshingClassifier):

@@ -14,11 +14,10 @@ from bitkin.arrays import Ids
 from bitkin.codes import Codes
 from bitkin.distributed.cluster import block
 from bitkin.distributed.code_files import read_codes_parquet
+from bitkin.distributed.folders import PARQUET, missing_on_worker
 from bitkin.distributed.searching.sources import (
-    PARQUET,
     CodeFile,
     ShardHeader,
-    missing_on_worker,
     require_codes_of_dask,
 )
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError

@@ -9,6 +9,7 @@ from typing import Any
 from distributed import Client
 
 from bitkin.distributed.cluster import gather
+from bitkin.distributed.folders import list_code_files, list_vector_files
 from bitkin.distributed.searching.code_shard import (
     describe_code_file,
     header_of,
@@ -20,7 +21,6 @@ from bitkin.distributed.searching.shard_set import NewShard
 from bitkin.distributed.searching.sources import (
     CodeFile,
     computed_codes,
-    list_files,
     list_paths,
 )
 from bitkin.errors import InvalidInputError
@@ -80,10 +80,10 @@ def describe_codes(client: Client, paths: Any, mmap: bool, vectors: Any) -> Sequ
         ]
         headers = gather(client, [client.submit(header_of, one, pure=False) for one in shards])
         return [NewShard(header, future=one) for header, one in zip(headers, shards, strict=True)]
-    tasks = [client.submit(list_files, list_paths(paths, "file"), pure=False)]
+    tasks = [client.submit(list_code_files, list_paths(paths, "file"), pure=False)]
     if vectors is not None:
         listed = list_paths(vectors, "file", "vectors")
-        tasks.append(client.submit(list_files, listed, of_vectors=True, pure=False))
+        tasks.append(client.submit(list_vector_files, listed, pure=False))
     files, *beside = gather(client, tasks)
     if beside and len(beside[0]) != len(files):
         raise InvalidInputError(
