@@ -86,6 +86,17 @@ def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"code": [b"ab"]}), tmp_path / "other.parquet")
     with pytest.raises(CorruptFileError, match="no file of codes that ShardedCodes"):
         read_codes_parquet(tmp_path / "other.parquet")
+    rows = made_rows(n=20)
+    codes = bitkin.distributed.encode(bitkin.ProjectionHash(8).fit(rows), [dask.delayed(rows)])
+    written = pyarrow.parquet.read_table(codes.to_parquet(tmp_path / "codes")[0])
+    for kind, value in ((pa.binary(1), None), (pa.binary(2), b"ab"), (pa.binary(), b"a")):
+        other = pa.table({"code": pa.array([value], type=kind)}, metadata=written.schema.metadata)
+        pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(CorruptFileError, match="codes must be 1 bytes each"):
+            read_codes_parquet(tmp_path / "other.parquet")
+    # several chunks, as another program may write them
+    pyarrow.parquet.write_table(written, tmp_path / "cut.parquet", row_group_size=7)
+    assert read_codes_parquet(tmp_path / "cut.parquet") == codes.compute()
     (tmp_path / "text.parquet").write_text("no parquet at all")
     with pytest.raises(CorruptFileError, match="is no Parquet file"):
         read_codes_parquet(tmp_path / "text.parquet")
