@@ -24,11 +24,12 @@ from bitkin.threads import alone
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Part = TypeVar("Part")
 Progress = Callable[[int, int], None]
 """Called with how many pieces of work are done, and how many there are."""
 
-
-_FAN_IN = 8  # states merged by one task
+FAN_IN = 8
+"""What one task merges: states, results, tables."""
 
 
 def block(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -151,9 +152,8 @@ def merge_in_tree(
     """Make states, Dask's delayed ones, and return what `merge` makes of them in their order, a few
     neighbours at a time. Workers hold a state no longer than until it is merged.
     """
-    merging, level = delayed(merge_states, pure=False), list(states)
-    while len(level) > 1:
-        level = [merging(merge, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+    merging = delayed(merge_states, pure=False)
+    level = merge_levels(states, lambda some: merging(merge, some))
     *futures, root = client.compute([*states, level[0]])
     waiting, n_states = as_completed(futures), len(futures)
     futures.clear()  # who holds a future keeps its result
@@ -164,6 +164,19 @@ def merge_in_tree(
         # those not yet waited for too: whoever keeps the error keeps what it passed through
         client.cancel([root, *waiting.futures])
         raise
+
+
+def merge_levels(
+    parts: Sequence[Part], merge_some: Callable[[list[Part]], Part], *, down_to: int = 1
+) -> list[Part]:
+    """Return what is left, `down_to` at most, of parts that are merged `FAN_IN` neighbours at a
+    time; one that is alone stays as it is.
+    """
+    left = list(parts)
+    while len(left) > down_to:
+        some = [left[i : i + FAN_IN] for i in range(0, len(left), FAN_IN)]
+        left = [merge_some(one) if len(one) > 1 else one[0] for one in some]
+    return left
 
 
 @block
