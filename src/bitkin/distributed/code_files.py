@@ -86,7 +86,7 @@ def read_codes_parquet(path: str | os.PathLike[str]) -> Codes:
 
 def _bytes_of(chunk: Any, n_bytes: int) -> npt.NDArray[np.uint8]:
     """Return the bytes of codes in a chunk of a column, which are not copied."""
-    if chunk.null_count or getattr(chunk.type, "byte_width", None) != n_bytes:
+    if chunk.null_count or str(chunk.type) != f"fixed_size_binary[{n_bytes}]":
         raise ValueError(f"codes must be {n_bytes} bytes each, got {chunk.type}")
     held = np.frombuffer(chunk.buffers()[1] or b"", dtype=np.uint8)
     first = chunk.offset * n_bytes
