@@ -146,7 +146,12 @@ def test_a_task_is_sent_with_what_it_needs_alone(
     tasks = [delayed(np.multiply, pure=False)(block, scale) for block in blocks]
     sent: list[Any] = []
     compute = here.compute
-    monkeypatch.setattr(here, "compute", lambda given: (sent.append(given), compute(given))[1])
+
+    def watched(given: Any) -> Any:
+        sent.append(given)
+        return compute(given)
+
+    monkeypatch.setattr(here, "compute", watched)
     found = np.concatenate(list(cluster.results_in_order(here, tasks, [scale])))
     np.testing.assert_array_equal(found, 2 * np.arange(600.0).reshape(60, 10))
     assert sent[0] == [scale]

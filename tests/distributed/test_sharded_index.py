@@ -385,7 +385,7 @@ def test_vectors_that_do_not_fit_are_refused(here: Client, tmp_path: Path) -> No
     with pytest.raises(InvalidInputError, match=r"metric is for vectors: .*got 'cosine'"):
         ShardedIndex.from_codes(codes, here, hasher=hasher, metric="cosine")
     with pytest.raises(InvalidInputError, match="hasher must be a hasher, got str"):
-        ShardedIndex.from_codes(codes, here, hasher="model.bitkin")  # type: ignore[arg-type]
+        ShardedIndex.from_codes(codes, here, hasher="model.bitkin")
     np.save(tmp_path / "wide.npy", np.ones((30, 7), dtype=np.float32))
     with pytest.raises(
         InvalidInputError, match=r"vectors must have 6 columns.* got 7 in .*wide.npy"
