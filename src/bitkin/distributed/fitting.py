@@ -103,13 +103,14 @@ def fit(
         column=column,
         options=options,
     )
-    _warn_where_rows_come_here(hasher)
+    warn_where_rows_come_here(hasher)
     with partitions.open(client, progress) as rows:
         hasher.fit(rows)
     return hasher
 
 
-def _warn_where_rows_come_here(hasher: VectorLearner) -> None:
+def warn_where_rows_come_here(hasher: VectorLearner) -> None:
+    """Warn of a projection that does not learn where the rows are."""
     if not isinstance(hasher, ProjectionHash):
         return
     if isinstance(projection_for(hasher.projection), OPAST):

@@ -44,6 +44,7 @@ from bitkin.index.results import (
 )
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, steps_to
+from bitkin.rescoring.row_lengths import warn_of_zero_queries
 
 if TYPE_CHECKING:
     from bitkin.distributed.searching.sharded_collection import ShardedCollection
@@ -220,7 +221,7 @@ class ShardedIndex(ShardSet):
 
         pieces = _cut(queries, at_once)
         found = [
-            merge_nearest(parts, reach) for parts in self._ask(asked.shards, pieces, ask, merge)
+            merge_nearest(parts, reach) for _, parts in self._ask(asked.shards, pieces, ask, merge)
         ]
         ids, distances = map(np.concatenate, zip(*found, strict=True))
         return pad_nearest(Neighbors(ids, distances), k, farther)
@@ -245,7 +246,7 @@ class ShardedIndex(ShardSet):
             return merge_parts(self._client, parts, merge_ragged, part_bytes=np.inf)
 
         pieces = _cut(queries, _QUERIES_AT_ONCE) if asked.shards else []
-        found = [merge_ragged(parts) for parts in self._ask(asked.shards, pieces, ask, merge)]
+        found = [merge_ragged(parts) for _, parts in self._ask(asked.shards, pieces, ask, merge)]
         if not found:
             return ragged_neighbors(len(queries), [])
         return join_ragged(found)
@@ -312,10 +313,11 @@ class ShardedIndex(ShardSet):
         )
         if not asked.shards:
             return no_neighbors(sum(len(piece.codes) for piece in pieces), k)
-        found = [
-            pad_nearest(merge_nearest(parts, k), k, np.inf)
-            for parts in self._ask(asked.shards, pieces, ask, merge)
-        ]
+        found: list[Neighbors] = []
+        for piece, parts in self._ask(asked.shards, pieces, ask, merge):
+            nearest = pad_nearest(merge_nearest(parts, k), k, np.inf)
+            warn_of_zero_queries(piece.vectors, nearest, metric, len(found) * _VECTORS_AT_ONCE)
+            found.append(nearest)
         return Neighbors(*map(np.concatenate, zip(no_neighbors(0, k), *found, strict=True)))
 
     def _check(self, queries: Codes, allow: npt.ArrayLike | None) -> _Asked:
